@@ -1,0 +1,150 @@
+"""What an action is: a class with `run`, or a function with `@action`. Users import both from `whyrun`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Context(Protocol):
+    """What a running step may ask of its worker."""
+
+    work_dir: Path
+    inputs: Mapping[str, Any]
+
+    @property
+    def cancelled(self) -> bool: ...
+
+    def output(self, name: str) -> Path: ...
+
+    def task(self, status: str, message: str, details: Any = None) -> None: ...
+
+    def metric(self, name: str, value: float, unit: str = "") -> None: ...
+
+    def progress(self, done: float, total: float) -> None: ...
+
+    def remember(self, key: str, value: Any) -> None: ...
+
+    def recall(self, key: str) -> Any: ...
+
+
+class WorkerContext(Context, Protocol):
+    """What the built-in actions know beyond the public context."""
+
+    project: Path
+    output_names: tuple[str, ...]
+    script_path: Path  # becomes steps/<step>/script.sh
+
+    def stderr_tail(self, lines: int = 10) -> str: ...
+
+
+class Action:
+    """A class of action. Everything but `run` is optional; a fresh instance serves every step."""
+
+    name: ClassVar[str] = ""
+    version: ClassVar[str] = ""
+    outputs: ClassVar[Mapping[str, str]] = {}
+    deterministic: ClassVar[bool] = False
+
+    def run(
+        self, inputs: dict[str, Any], mode: str = "dry-run", context: Any = None, logger: Any = None
+    ) -> dict[str, Any] | None:
+        raise NotImplementedError(f"the action `{type(self).__name__}` has no `run` method")
+
+    def estimate_runtime(self, inputs: dict[str, Any]) -> float:
+        return 1.0
+
+    def get_output_files(self, inputs: dict[str, Any]) -> list[str]:
+        return []
+
+    def get_output_contribution_key(self, inputs: dict[str, Any]) -> str | None:
+        return None
+
+    def has_existing_contribution(self, file_path: str, inputs: dict[str, Any]) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFacts:
+    """What `@action` knows; it stands on the function itself, which stays callable as it is."""
+
+    name: str
+    outputs: Mapping[str, str]
+    version: str
+    deterministic: bool
+
+
+MARK = "__whyrun_action__"
+
+
+def action(
+    name: str, *, outputs: Mapping[str, str] | None = None, version: str = "", deterministic: bool = False
+) -> Callable[[Function], Function]:
+    """Make a function an action: `@action("text/upper", outputs={"text": "text"})`."""
+
+    def mark(function: Function) -> Function:
+        setattr(function, MARK, FunctionFacts(name, dict(outputs or {}), version, deterministic))
+        return function
+
+    return mark
+
+
+# --- calling -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlan:
+    """How a function wants to be called, found out once per function and worker."""
+
+    takes_context: bool
+    takes_logger: bool
+    text_as_str: frozenset[str]  # parameters annotated `str`: a text file arrives as its content
+
+
+def call_plan(function: Callable[..., Any]) -> CallPlan:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some C functions have no signature: they get the parameters and nothing else
+        return CallPlan(False, False, frozenset())
+    text = frozenset(name for name, p in parameters.items() if p.annotation is str or p.annotation == "str")
+    return CallPlan("context" in parameters, "logger" in parameters, text)
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A `text` input before its consumer is known: a path for most, the content where `str` is asked for."""
+
+    path: Path
+
+
+def plain(value: Any) -> Any:
+    """A value for an action: every text file as its path."""
+    if isinstance(value, TextFile):
+        return value.path
+    if isinstance(value, list):
+        return [plain(member) for member in value]
+    if isinstance(value, dict):
+        return {key: plain(member) for key, member in value.items()}
+    return value
+
+
+def call_function(
+    function: Callable[..., Any], plan: CallPlan, parameters: Mapping[str, Any], context: Any, logger: Any
+) -> Any:
+    """Parameters by keyword; `context` and `logger` only where the function asks for them."""
+    arguments = {
+        name: value.path.read_text(encoding="utf-8")
+        if isinstance(value, TextFile) and name in plan.text_as_str
+        else plain(value)
+        for name, value in parameters.items()
+    }
+    if plan.takes_context:
+        arguments["context"] = context
+    if plan.takes_logger:
+        arguments["logger"] = logger
+    return function(**arguments)

@@ -1,0 +1,107 @@
+"""`python`: `call: "story:write"` calls a function of the project, `script: file.py` runs a file of it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from whyrun.actions.base import CallPlan, call_function, call_plan, plain
+from whyrun.actions.problem import NOT_LITERAL, Problem, check_signature
+from whyrun.actions.source import SourceError, definitions, find_module, parse_file
+from whyrun.errors import InvalidError, did_you_mean
+
+_OWN_KEYS = ("call", "script")
+
+
+# --- on the host -------------------------------------------------------------------------------------------------
+
+
+def entry_file(with_: Mapping[str, Any], project: Path) -> Path:
+    """The file that `call` or `script` names, or the errors of `check_with`."""
+    located = _locate(with_, project)
+    if isinstance(located, Problem):
+        raise InvalidError([located.diagnostic()])
+    return located[0]
+
+
+def check_with(with_: Mapping[str, Any], project: Path) -> tuple[Problem, ...]:
+    located = _locate(with_, project)
+    if isinstance(located, Problem):
+        return (located,)
+    path, function = located
+    try:
+        tree = parse_file(path, path.relative_to(project).as_posix())
+    except SourceError as problem:
+        return (Problem(function and "call" or "script", str(problem), "correct that file"),)
+    if function is None:
+        return ()
+    parameters = {name: value for name, value in with_.items() if name not in _OWN_KEYS}
+    defined = definitions(tree)
+    first = function.split(".")[0]
+    if function in defined.functions:
+        return tuple(check_signature(defined.functions[function], parameters, f"`{with_['call']}`"))
+    if first in defined.functions or first in defined.others or not defined.complete:
+        return ()  # an imported name, a class, a method: its signature is not in this file
+    message = f"`{path.relative_to(project).as_posix()}` does not define `{first}`"
+    return (Problem("call", message, did_you_mean(first, defined.names)),)
+
+
+def _locate(with_: Mapping[str, Any], project: Path) -> tuple[Path, str | None] | Problem:
+    given = [key for key in _OWN_KEYS if key in with_]
+    if len(given) != 1:
+        what = "has both" if given else "needs"
+        message = f"`python` {what} `call:` {'and' if given else 'or'} `script:`"
+        return Problem(None, message, 'write `call: "module:function"` or `script: file.py`')
+    key = given[0]
+    value = with_[key]
+    if value is NOT_LITERAL or not isinstance(value, str):
+        return Problem(key, f"`{key}:` is a plain text", "what runs may not depend on a computed value")
+    if key == "script":
+        return _locate_script(value, project)
+    module, colon, function = value.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), *function.split("."))):
+        return Problem("call", f"`call: {value}` is not `module:function`", 'for example `call: "story:write"`')
+    path = find_module(project, module)
+    if path is None:
+        file = f"{module.replace('.', '/')}.py"
+        return Problem("call", f"the project has no module `{module}`", f"there is no `{file}` in the project folder")
+    return path, function
+
+
+def _locate_script(value: str, project: Path) -> tuple[Path, None] | Problem:
+    if os.path.isabs(value) or ".." in Path(value).parts:
+        return Problem("script", f"`script: {value}` leaves the project folder", "use a path inside it", "PATH_OUTSIDE")
+    if not (project / value).is_file():
+        return Problem("script", f"there is no file `{value}`", "the path is relative to the project folder")
+    return project / value, None
+
+
+# --- in the worker -----------------------------------------------------------------------------------------------
+
+
+def run(parameters: dict[str, Any], context: Any, logger: Any) -> Any:
+    if "call" in parameters:
+        function, plan = _function(parameters["call"])
+        arguments = {name: value for name, value in parameters.items() if name not in _OWN_KEYS}
+        return call_function(function, plan, arguments, context, logger)
+    import runpy
+
+    script = context.project / parameters["script"]
+    inputs = {name: plain(value) for name, value in parameters.items() if name not in _OWN_KEYS}
+    sys.argv = [str(script)]
+    runpy.run_path(str(script), init_globals={"inputs": inputs, "context": context}, run_name="__main__")
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _function(call: str) -> tuple[Callable[..., Any], CallPlan]:
+    module, _, path = call.partition(":")
+    function: Any = importlib.import_module(module)
+    for name in path.split("."):
+        function = getattr(function, name)
+    return function, call_plan(function)

@@ -1,0 +1,67 @@
+"""The fingerprint of an action: name, version, distribution and, for project code, what its source does.
+
+Called once per job definition. Pure apart from reading the project's files; nothing is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from whyrun.actions.builtin.python import entry_file
+from whyrun.actions.registry import ActionInfo, resolve_action
+from whyrun.actions.source import project_code
+from whyrun.artifacts.hashing import canonical_json, digest, file_sha256
+from whyrun.errors import Diagnostic, InvalidError, error
+
+
+def action_fingerprint(
+    uses: str, with_literals: Mapping[str, Any], project: Path, code_globs: Sequence[str] = ()
+) -> tuple[str, dict[str, Any]]:
+    """`(sha256, facts)`. `with_literals` needs to hold `call` or `script` for `python`; the rest is not looked at.
+
+    The facts are what the hash is over, for `show` and for telling which file of an action changed.
+    """
+    info = resolve_action(uses, project)
+    facts: dict[str, Any] = {"name": info.name, "version": info.version, "distribution": info.distribution}
+    entry = _entry(info, with_literals, project)
+    if entry is not None:
+        code = project_code(project, entry)
+        if code.problems:
+            raise InvalidError(
+                Diagnostic("INVALID_USES", f"the action `{uses}` cannot be read: {p}", hint="correct that file")
+                for p in code.problems
+            )
+        facts["source"] = dict(code.digests)
+    if code_globs:
+        facts["code"] = code_files(project, code_globs)
+    return digest("action/v1", canonical_json(facts)), facts
+
+
+def _entry(info: ActionInfo, with_literals: Mapping[str, Any], project: Path) -> Path | None:
+    if info.origin == "project":
+        assert info.path is not None
+        return project / info.path
+    if info.name == "python" and info.origin == "builtin":
+        return entry_file(with_literals, project)
+    return None
+
+
+def code_files(project: Path, globs: Sequence[str]) -> dict[str, str]:
+    """The files that `code:` names, by path relative to the project, with their hashes; ordered by path bytes."""
+    found: dict[str, str] = {}
+    for pattern in globs:
+        if os.path.isabs(pattern) or ".." in Path(pattern).parts:
+            raise error("PATH_OUTSIDE", f"`code: {pattern}` leaves the project folder", hint="use a path inside it")
+        matches = [path for path in project.glob(pattern) if path.is_file()]
+        if not matches:
+            raise error(
+                "FILE_MISSING",
+                f"`code: {pattern}` matches no file",
+                hint="patterns are relative to the project folder; `**/*.py` also looks into subfolders",
+            )
+        for path in matches:
+            found[path.relative_to(project).as_posix()] = file_sha256(path)
+    return dict(sorted(found.items(), key=lambda item: item[0].encode()))

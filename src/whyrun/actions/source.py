@@ -1,0 +1,298 @@
+"""Python source, read without running it: its canonical form, what it imports, what it defines.
+
+The canonical form leaves out comments, layout, docstrings and type comments, and does not depend on the Python that
+reads it. `ast.dump` and `ast.unparse` were rejected: both changed between Python versions.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+_DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+# Where it stands, or how it is spelled, but not what it does.
+_SKIPPED = frozenset({"ctx", "type_comment", "type_ignores", "kind", "lineno", "col_offset", "end_lineno"})
+
+
+class SourceError(Exception):
+    """A file of the project that is no Python: where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of a function as written; `None` for a callable whose signature the source does not show."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    open_ended: bool  # has **kwargs
+
+
+def parse_file(path: Path, shown: str) -> ast.Module:
+    """The tree of a file. `shown` is how messages name it."""
+    try:
+        stat = path.stat()
+        return _parse(str(path), shown, stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    except OSError as problem:
+        raise SourceError(f"{shown} cannot be read: {problem.strerror}") from None
+
+
+@lru_cache(maxsize=256)
+def _parse(path: str, shown: str, *_signature: int) -> ast.Module:
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        return ast.parse(data, filename=shown)
+    except SyntaxError as problem:
+        raise SourceError(f"{shown}:{problem.lineno or 1}: {problem.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as problem:  # null bytes, undecodable text, absurd nesting
+        raise SourceError(f"{shown}: {problem}") from None
+
+
+# --- canonical form ----------------------------------------------------------------------------------------------
+
+
+def source_sha256(tree: ast.Module) -> str:
+    hasher = hashlib.sha256(b"whyrun/python-source/v1\n")
+    for token in canonical_tokens(tree):
+        hasher.update(token.encode("utf-8", "surrogatepass"))
+        hasher.update(b"\n")
+    return hasher.hexdigest()
+
+
+def canonical_tokens(tree: ast.AST) -> Iterator[str]:
+    """One token a line: `(Name`, field names, constants with type and length, `)`. Iterative: nesting may be deep."""
+    stack: list[Any] = [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, _Token):
+            yield item.text
+        elif isinstance(item, ast.AST):
+            yield "(" + type(item).__name__
+            stack.append(_Token(")"))
+            for name in sorted(item._fields, reverse=True):
+                value = _field(item, name)
+                if name in _SKIPPED or _is_absent(item, name, value):
+                    continue
+                stack.append(value)
+                stack.append(_Token("." + name))
+        elif isinstance(item, list):
+            yield f"[{len(item)}"
+            stack.extend(reversed(item))
+        else:
+            yield _constant(item)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+
+
+def _field(node: ast.AST, name: str) -> Any:
+    value: Any = getattr(node, name, None)
+    if name == "body" and isinstance(node, _DOCUMENTED):
+        return _without_docstring(value)
+    if name == "values" and isinstance(node, ast.JoinedStr):
+        return _joined(value)
+    return value
+
+
+def _is_absent(node: ast.AST, name: str, value: Any) -> bool:
+    """Optional fields that are not used, so that fields which later Pythons add change nothing."""
+    if isinstance(node, ast.Constant) and name == "value":
+        return False
+    return value is None or value == []
+
+
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    match body:
+        case [ast.Expr(value=ast.Constant(value=str())), *rest]:
+            return rest or [ast.Pass()]
+    return body
+
+
+def _joined(values: list[ast.expr]) -> list[ast.expr]:
+    """The parts of an f-string with neighbouring texts put together: how they are cut depends on the Python."""
+    parts: list[ast.expr] = []
+    for value in values:
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            if not value.value:
+                continue
+            if parts and isinstance(parts[-1], ast.Constant):
+                parts[-1] = ast.Constant(str(parts[-1].value) + value.value)
+                continue
+        parts.append(value)
+    return parts
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, str):
+        return f"str {len(value)} {value}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"int {value:x}"  # hexadecimal: Python limits the length of decimal conversions
+    return f"{type(value).__name__} {value!r}"
+
+
+# --- imports -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectCode:
+    """Files of the project that code consists of, by path relative to the project; and those that do not parse."""
+
+    digests: tuple[tuple[str, str], ...]
+    problems: tuple[str, ...]
+
+
+def project_code(project: Path, entry: Path) -> ProjectCode:
+    """A file and, transitively, every project module it imports, wherever in the file the import stands."""
+    digests: dict[str, str] = {}
+    problems: list[str] = []
+    queue = [entry]
+    seen: set[Path] = set()
+    while queue:
+        path = queue.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        shown = _relative(project, path)
+        try:
+            tree = parse_file(path, shown)
+        except SourceError as problem:
+            problems.append(str(problem))
+            continue
+        digests[shown] = source_sha256(tree)
+        queue.extend(_imported_files(project, path, tree))
+    return ProjectCode(tuple(sorted(digests.items())), tuple(sorted(problems)))
+
+
+def _relative(project: Path, path: Path) -> str:
+    return path.relative_to(project).as_posix() if path.is_relative_to(project) else path.name
+
+
+def _imported_files(project: Path, path: Path, tree: ast.Module) -> Iterator[Path]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from module_files(project, alias.name.split("."))
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module.split(".") if node.module else []
+            root = project
+            if node.level:
+                root = path.parent
+                for _ in range(node.level - 1):
+                    root = root.parent
+                if not root.is_relative_to(project):
+                    continue
+                yield from _package_inits(project, root)
+            yield from module_files(root, base)
+            for alias in node.names:
+                yield from module_files(root, [*base, alias.name])
+
+
+def _package_inits(project: Path, folder: Path) -> Iterator[Path]:
+    while folder != project and folder.is_relative_to(project):
+        if (init := folder / "__init__.py").is_file():
+            yield init
+        folder = folder.parent
+
+
+def module_files(root: Path, parts: Iterable[str]) -> Iterator[Path]:
+    """The file of `a.b.c` below a folder, and the `__init__.py` of each package on the way."""
+    folder = root
+    for part in parts:
+        package = folder / part
+        if (init := package / "__init__.py").is_file():
+            yield init
+        elif (module := folder / f"{part}.py").is_file():
+            yield module
+            return  # a module has no modules below it; the next part is one of its names
+        elif not package.is_dir():
+            return
+        folder = package
+
+
+def find_module(project: Path, dotted: str) -> Path | None:
+    """The file that `import a.b` would run last, if it lies in the project."""
+    parts = dotted.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
+    package = project.joinpath(*parts)
+    for candidate in (package / "__init__.py", package.with_name(f"{package.name}.py")):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+# --- definitions -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """The names that a module binds at its top level; `complete` is False where it may bind more (`import *`)."""
+
+    functions: dict[str, Signature]
+    others: frozenset[str]
+    complete: bool
+
+    @property
+    def names(self) -> list[str]:
+        return sorted({*self.functions, *self.others})
+
+
+def definitions(tree: ast.Module) -> Definitions:
+    functions: dict[str, Signature] = {}
+    others: set[str] = set()
+    complete = True
+    for statement in _top_level(tree.body):
+        match statement:
+            case ast.FunctionDef(name=name) if not statement.decorator_list or _keeps_signature(statement):
+                functions[name] = signature_of(statement)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                others.add(name)
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                complete &= all(alias.name != "*" for alias in names)
+                others.update((alias.asname or alias.name).split(".")[0] for alias in names)
+            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                others.update(n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and _stores(n))
+    if "__getattr__" in functions:
+        complete = False
+    return Definitions(functions, frozenset(others - functions.keys()), complete)
+
+
+def _stores(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)
+
+
+def _keeps_signature(function: ast.FunctionDef) -> bool:
+    """`@action(…)` hands the function back as it is; what other decorators do is not known."""
+    return all(
+        isinstance(d, ast.Call) and getattr(d.func, "id", getattr(d.func, "attr", None)) == "action"
+        for d in function.decorator_list
+    )
+
+
+def _top_level(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run when the module is imported, also inside `if`, `try` and `with`."""
+    for statement in body:
+        yield statement
+        for field in ("body", "orelse", "finalbody"):
+            if isinstance(statement, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
+                yield from _top_level(getattr(statement, field, []))
+        for handler in getattr(statement, "handlers", []):
+            yield from _top_level(handler.body)
+
+
+def signature_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature:
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    cut = len(positional) - len(arguments.defaults)
+    required = [a.arg for a in positional[:cut]]
+    optional = [a.arg for a in positional[cut:]]
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        (required if default is None else optional).append(argument.arg)
+    return Signature(tuple(required), tuple(optional), arguments.kwarg is not None)

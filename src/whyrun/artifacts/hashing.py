@@ -1,0 +1,213 @@
+"""What a value, a file and a folder hash to. The same bytes give the same hash on every machine and in every locale."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from whyrun.errors import error
+
+_CHUNK = 1 << 20
+_TREE_TAG = "whyrun/tree/v1"
+
+
+# --- values ------------------------------------------------------------------------------------------------------
+
+
+def canonical_json(value: Any) -> bytes:
+    """One spelling per value: sorted keys, no spaces, UTF-8 unescaped, floats by repr. `1`, `1.0`, `true` differ.
+
+    Refused, because two values would share one spelling or no reader would agree on it: NaN, infinities, keys that
+    are not strings, anything that JSON does not have. (msgspec is faster, but writes NaN as null and turns number
+    keys into strings.)
+    """
+    _check_keys(value)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def _check_keys(value: Any) -> None:
+    if isinstance(value, dict):
+        for key, member in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"a key of canonical JSON is a string, not {key!r}")
+            if isinstance(member, (dict, list, tuple)):
+                _check_keys(member)
+    elif isinstance(value, (list, tuple)):
+        for member in value:
+            if isinstance(member, (dict, list, tuple)):
+                _check_keys(member)
+
+
+def value_sha256(value: Any) -> str:
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def bytes_sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest(tag: str, *parts: bytes | str) -> str:
+    """A hash of several parts under a tag that names what they are: `digest("job/v1", action, bindings)`.
+
+    Each part is preceded by its type and length, so neither moving a boundary between two parts nor bytes in place
+    of text can give the same preimage.
+    """
+    preimage = [b"whyrun"]
+    for part in (tag, *parts):
+        kind, data = (b"s", part.encode()) if isinstance(part, str) else (b"b", part)
+        preimage += (kind, len(data).to_bytes(8, "big"), data)
+    return hashlib.sha256(b"".join(preimage)).hexdigest()
+
+
+# --- files -------------------------------------------------------------------------------------------------------
+
+
+def file_sha256(path: str | os.PathLike[str]) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return descriptor_sha256(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def descriptor_sha256(descriptor: int) -> str:
+    """The hash of what can be read from here on."""
+    hasher = hashlib.sha256()
+    while chunk := os.read(descriptor, _CHUNK):
+        hasher.update(chunk)
+    return hasher.hexdigest()
+
+
+# --- folders -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFile:
+    """One file of a folder. `path` is relative, with `/`."""
+
+    path: str
+    sha256: str
+    size: int
+    executable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    files: tuple[TreeFile, ...]
+    empty_dirs: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file met while walking a folder: where it is, and how it is called in the manifest."""
+
+    path: str
+    location: str
+    linked: bool  # reached through a link inside the folder: the bytes belong to another name too
+
+
+def tree_manifest(path: str | os.PathLike[str], sha256_of: Callable[[str], str] = file_sha256) -> bytes:
+    """A folder as bytes: sorted relative paths, content hashes, sizes, executable bits, empty folders.
+
+    The hash of the folder is the hash of these bytes. Owners, times and other permissions are not content.
+    """
+    found, empty = walk_tree(path)
+    return encode_tree([read_file_entry(file, sha256_of(file.location)) for file in found], empty)
+
+
+def read_file_entry(file: FoundFile, sha256: str) -> TreeFile:
+    status = os.stat(file.location)
+    return TreeFile(file.path, sha256, status.st_size, bool(status.st_mode & stat.S_IXUSR))
+
+
+def encode_tree(files: Iterable[TreeFile], empty_dirs: Iterable[str]) -> bytes:
+    rows = sorted([file.path, file.sha256, file.size, file.executable] for file in files)
+    return canonical_json({"tree": _TREE_TAG, "files": rows, "empty_dirs": sorted(empty_dirs)})
+
+
+def decode_tree(manifest: bytes) -> Tree:
+    """The manifest of a folder, read back. Raises ValueError for bytes that are none."""
+    data = json.loads(manifest)
+    if not isinstance(data, dict) or data.get("tree") != _TREE_TAG:
+        raise ValueError("not the manifest of a folder")
+    files = tuple(TreeFile(*row) for row in data["files"])
+    for path in (*data["empty_dirs"], *(file.path for file in files)):
+        if path.startswith("/") or ".." in path.split("/"):
+            raise ValueError(f"the manifest of a folder names a path outside it: {path!r}")
+    return Tree(files, tuple(data["empty_dirs"]))
+
+
+def walk_tree(root: str | os.PathLike[str]) -> tuple[list[FoundFile], list[str]]:
+    """Every file below a folder, and the folders that hold nothing. Links are followed if they stay inside."""
+    top = os.fspath(root)
+    real_top = os.path.realpath(top)
+    found: list[FoundFile] = []
+    empty: list[str] = []
+
+    def visit(folder: str, relative: str, above: tuple[str, ...], linked: bool) -> None:
+        with os.scandir(folder) as listing:
+            entries = list(listing)
+        if not entries and relative:
+            empty.append(relative)
+        for entry in entries:
+            name = f"{relative}/{entry.name}" if relative else entry.name
+            _check_name(name, top)
+            is_link = entry.is_symlink()
+            if is_link:
+                _check_link(entry.path, real_top, above)
+            if entry.is_dir():
+                visit(entry.path, name, (*above, os.path.realpath(entry.path)), linked or is_link)
+            elif entry.is_file():
+                found.append(FoundFile(name, entry.path, linked or is_link))
+            else:
+                raise error(
+                    "INPUT_TYPE",
+                    f"`{entry.path}` is neither a file nor a folder",
+                    hint="sockets, pipes and devices have no content; move it out of the folder",
+                )
+
+    visit(top, "", (real_top,), False)
+    return found, empty
+
+
+def _check_name(name: str, top: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise error(
+            "NAME_INVALID",
+            f"the name of {name!r} in `{top}` is not UTF-8",
+            hint="rename the file; names are part of a folder's content and must read the same everywhere",
+        ) from None
+
+
+def _check_link(path: str, real_top: str, above: tuple[str, ...]) -> None:
+    target = os.path.realpath(path)
+    if target != real_top and not target.startswith(real_top.rstrip("/") + "/"):
+        raise error(
+            "PATH_OUTSIDE",
+            f"the link `{path}` leads out of its folder",
+            hint="put the file itself into the folder; what lies outside is not part of its content",
+        )
+    if target in above:
+        raise error("CYCLE", f"the link `{path}` leads back to a folder above it", hint="remove the link")
+    if not os.path.exists(target):
+        raise error("FILE_MISSING", f"the link `{path}` leads nowhere", hint="remove the link, or restore its target")
+
+
+def iter_parents(path: str) -> Iterator[str]:
+    """`a/b/c` → `a`, `a/b`."""
+    position = path.find("/")
+    while position != -1:
+        yield path[:position]
+        position = path.find("/", position + 1)

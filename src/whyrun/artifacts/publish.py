@@ -1,0 +1,200 @@
+"""Writing artifacts where users see them, and losing nothing of theirs.
+
+A published file is an independent copy. What stands at its path and is not ours goes into the store first. Links are
+never followed out of the project: a link at the path itself is replaced, not written through.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from whyrun.artifacts.durable import temp_name
+from whyrun.artifacts.hashing import bytes_sha256, file_sha256, iter_parents, tree_manifest
+from whyrun.artifacts.stat_cache import WrittenFile
+from whyrun.artifacts.store import Store
+from whyrun.errors import WhyrunError, error
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Displaced:
+    """What stood at a path and was not ours: now in the store under this hash (a folder by its manifest)."""
+
+    path: str  # relative to the project
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    written: bool  # False: the content was there already
+    displaced: tuple[Displaced, ...] = ()
+    file: WrittenFile | None = None  # a single file as it was written, for `StatCache.note`
+
+    @property
+    def displaced_sha(self) -> str | None:
+        return self.displaced[-1].sha256 if self.displaced else None
+
+
+def publish(
+    store: Store,
+    project: str | os.PathLike[str],
+    path: str,
+    sha: str,
+    is_ours: Callable[[str], bool],
+    type: str = "file",
+) -> PublishResult:
+    """Put the content `sha` at `path` in the project. `is_ours(hash)`: does the log hold this hash for this path?"""
+    _check_path(path)
+    root = os.fspath(project)
+    displaced = _make_parents(store, root, path)
+    target = f"{root}/{path}"
+    beside = False
+    for _ in range(_TRIES):
+        before = _look(target)
+        if before is not None:
+            found = _content(before, target)
+            if found == sha and stat.S_ISDIR(before.st_mode) == (type == "directory"):
+                return PublishResult(False, displaced)
+            if found is None or not is_ours(found):
+                saved = Displaced(path, _save(store, target, before))
+                displaced += () if saved in displaced else (saved,)
+        new, seen = _prepare(store, sha, type, target if beside else None)
+        try:
+            # Whoever wrote to it since we looked has made it theirs: look again.
+            if _same(before, _look(target)):
+                _replace(new, target, before, type)
+                return PublishResult(True, displaced, seen)
+        except OSError as failed:
+            if failed.errno != errno.EXDEV or beside:
+                _discard(new)
+                raise
+            beside = True  # the store is on another file system
+        _discard(new)
+    raise error(
+        "STORE_DAMAGED",
+        f"`{path}` keeps changing while it is being published",
+        hint="stop the program that writes it, then run again",
+    )
+
+
+def _check_path(path: str) -> None:
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not parts or path.startswith("/") or ".." in parts or parts[0] == ".whyrun" or "\0" in path:
+        raise _outside(path)
+
+
+def _outside(path: str, why: str = "is not a path inside the project folder") -> WhyrunError:
+    return error("PATH_OUTSIDE", f"`{path}` {why}", hint="outputs are published below the project folder only")
+
+
+def _make_parents(store: Store, root: str, path: str) -> tuple[Displaced, ...]:
+    """The folders above the path, as folders inside the project."""
+    displaced: tuple[Displaced, ...] = ()
+    for parent in iter_parents(path):
+        place = f"{root}/{parent}"
+        status = _look(place)
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            real, real_root = os.path.realpath(place), os.path.realpath(root)
+            if not real.startswith(real_root.rstrip("/") + "/"):
+                raise _outside(path, f"would be written through the link `{parent}`, which leads out of the project")
+            if not os.path.isdir(real):
+                raise _outside(path, f"would be written through the link `{parent}`, which leads to no folder")
+        elif status is not None and not stat.S_ISDIR(status.st_mode):
+            displaced += (Displaced(parent, _save(store, place, status)),)
+            os.unlink(place)
+            os.mkdir(place)
+        elif status is None:
+            os.makedirs(place, exist_ok=True)
+    return displaced
+
+
+def _look(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _same(before: os.stat_result | None, after: os.stat_result | None) -> bool:
+    if before is None or after is None:
+        return before is after
+    return (before.st_ino, before.st_size, before.st_mtime_ns, before.st_ctime_ns) == (
+        after.st_ino,
+        after.st_size,
+        after.st_mtime_ns,
+        after.st_ctime_ns,
+    )
+
+
+def _content(status: os.stat_result, path: str) -> str | None:
+    """The hash of what stands there. A link has none of its own: it is never ours."""
+    if stat.S_ISREG(status.st_mode):
+        return file_sha256(path)
+    if stat.S_ISDIR(status.st_mode):
+        return bytes_sha256(tree_manifest(path))
+    return None
+
+
+def _save(store: Store, path: str, status: os.stat_result) -> str:
+    if stat.S_ISREG(status.st_mode):
+        return store.put_file(path)[0]
+    if stat.S_ISDIR(status.st_mode):
+        return store.put_tree(path)[0]
+    if stat.S_ISLNK(status.st_mode):
+        # What it leads to stays where it is; all that is displaced is the link.
+        return store.put_bytes(os.readlink(os.fsencode(path)))
+    raise error(
+        "WRONG_TYPE",
+        f"`{path}` is neither a file nor a folder, so it cannot be saved before it is written over",
+        hint="move it away, then run again",
+    )
+
+
+def _prepare(store: Store, sha: str, type: str, beside: str | None) -> tuple[str, WrittenFile | None]:
+    """The new content under a name nobody knows: in the store's folder, where a kill leaves no litter for users."""
+    temp = store.temp_path() if beside is None else f"{os.path.dirname(beside)}/.whyrun-{temp_name()}"
+    try:
+        store.export(sha, temp, type)
+    except BaseException:
+        _discard(temp)
+        raise
+    if type == "directory":
+        return temp, None
+    # A time of our own, finer than the kernel's tick: even a write within the tick of ours changes it, so that the
+    # stat-cache may take this file's hash from us (see `StatCache.note`).
+    now = time.time_ns()
+    os.utime(temp, ns=(now, now))
+    status = os.stat(temp)
+    return temp, WrittenFile(sha, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _replace(new: str, target: str, before: os.stat_result | None, type: str) -> None:
+    if before is None or not (stat.S_ISDIR(before.st_mode) or type == "directory"):
+        os.rename(new, target)
+        return
+    # Folders cannot be replaced in one step; what stood there is ours or saved, so a kill in between loses nothing.
+    aside = f"{new}-old"
+    os.rename(target, aside)
+    try:
+        os.rename(new, target)
+    except OSError:
+        os.rename(aside, target)
+        raise
+    _discard(aside)
+
+
+def _discard(path: str) -> None:
+    try:
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+    except FileNotFoundError:
+        pass  # renamed to its place

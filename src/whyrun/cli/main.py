@@ -1,0 +1,163 @@
+"""The command `whyrun`: one module a command, imported only when it is asked for."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, TypeVar
+
+import click
+
+from whyrun import __version__
+from whyrun.errors import Exit, WhyrunError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# name → (module, one line for the overview). The order is that of the help page: from first use to questions.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("init", "Make a small workflow to start from."),
+    "validate": ("validate", "Check a workflow file: everything that is wrong, at once."),
+    "schema": ("schema", "Print the JSON Schema of workflow files, for editors."),
+    "plan": ("plan", "Show what would run, as text or JSON; nothing is executed."),
+    "explain": ("explain", "Show what would run, and every reason why."),
+    "run": ("run", "Run what the plan says, and nothing else."),
+    "status": ("status", "Show the state of jobs and the current artifacts."),
+    "runs": ("runs", "List the runs of a workflow."),
+    "show": ("show", "Show one job, artifact, input or run."),
+    "why": ("why", "Say why something is, was, or is not in the plan."),
+    "history": ("history", "Show every attempt and version of a job or artifact."),
+    "diff": ("diff", "Show what differs between two runs."),
+    "adopt": ("adopt", "Put your own version of an artifact in place."),
+    "restore": ("restore", "Put an earlier version of an artifact in place."),
+    "log": ("log", "Read the log back: events of a run, filtered."),
+}
+
+
+class LazyGroup(click.Group):
+    """Knows the commands by name and imports one only when it runs: `--help` stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"whyrun.cli.{COMMANDS[cmd_name][0]}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="whyrun")
+def cli() -> None:
+    """Run workflows whose steps are slow or paid for: exactly what is needed, and say exactly why.
+
+    \b
+    A first look:
+      whyrun init            make workflow.yaml
+      whyrun explain         what would run, and why
+      whyrun run             run it; run it again: nothing to do
+      whyrun why Job:Hello   the reasons, back to the root cause
+
+    A command without a file takes workflow.yaml of the current folder.
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The entry point: errors of ours become messages and exit statuses, never tracebacks."""
+    # A plan makes many long-lived objects and no cycles worth collecting; the process is short.
+    gc.disable()
+    try:
+        code = cli.main(args=list(argv) if argv is not None else None, prog_name="whyrun", standalone_mode=False)
+    except WhyrunError as problem:
+        report(problem)
+        sys.exit(int(problem.exit))
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        sys.exit(int(Exit.INTERRUPTED))
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(int(Exit.INTERRUPTED))
+    except click.ClickException as problem:
+        problem.show()
+        sys.exit(int(Exit.INVALID))
+    except BrokenPipeError:
+        # The reader of our output has gone (`whyrun log | head`): that is its right, and no error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def report(problem: WhyrunError) -> None:
+    for diagnostic in problem.diagnostics:
+        click.echo(diagnostic.render(), err=True)
+
+
+# --- options that many commands share ----------------------------------------------------------------------------
+
+
+def world_options(function: Function) -> Function:
+    """FILE, --inputs, --set, --state. The command gets them as `world`, opened."""
+    from functools import wraps
+
+    @wraps(function)
+    def opened(
+        file: str | None, inputs: str | None, sets: tuple[str, ...], state: str | None, **rest: Any
+    ) -> Any:
+        from whyrun.snapshot.world import World
+
+        return function(world=World.open(file, inputs=inputs, sets=sets, state=state), **rest)
+
+    decorated: Any = opened
+    for option in reversed(
+        [
+            click.argument("file", required=False, type=click.Path()),
+            click.option("--inputs", metavar="FILE.yaml", help="Values of inputs, from a file."),
+            click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="The value of one input. Repeatable."),
+            click.option("--state", metavar="DIR", help="Where state lives, instead of .whyrun."),
+        ]
+    ):
+        decorated = option(decorated)
+    result: Function = decorated
+    return result
+
+
+def plan_options(function: Function) -> Function:
+    """--up, --target, --force. The command gets them as `options`, a PlanOptions."""
+    from functools import wraps
+
+    @wraps(function)
+    def collected(up: int | None, targets: tuple[str, ...], force: tuple[str, ...], **rest: Any) -> Any:
+        from whyrun.planning.plan import PlanOptions
+
+        return function(options=PlanOptions(up, targets, force), **rest)
+
+    decorated: Any = collected
+    for option in reversed(
+        [
+            click.option("--up", type=int, metavar="N", help="Only the first N layers that have something to run."),
+            click.option("--target", "targets", multiple=True, metavar="ID", help="Only this and what it needs. Repeatable."),
+            click.option("--force", multiple=True, metavar="ID|layer:N", help="Run this even if it is up to date. Repeatable."),
+        ]
+    ):
+        decorated = option(decorated)
+    result: Function = decorated
+    return result
+
+
+def print_json(value: Any) -> None:
+    """Data on stdout, one document, canonical."""
+    from whyrun.artifacts.hashing import canonical_json
+
+    sys.stdout.buffer.write(canonical_json(value) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Diagnostics, the error tree, and the one table of codes.
+
+Everything that can go wrong before or around a run has a code here. The docs page of errors is made from this
+table, so a code that is not in it cannot be raised: `Diagnostic` refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import IntEnum
+from typing import Any
+
+
+class Exit(IntEnum):
+    """The exit statuses of the command."""
+
+    OK = 0
+    FAILED = 1
+    INVALID = 2
+    STATE = 3
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    meaning: str
+    exit: Exit
+
+
+def _invalid(meaning: str) -> Code:
+    return Code(meaning, Exit.INVALID)
+
+
+def _state(meaning: str) -> Code:
+    return Code(meaning, Exit.STATE)
+
+
+CODES: dict[str, Code] = {
+    # workflow files
+    "YAML_SYNTAX": _invalid("The file is not valid YAML, or nests or repeats too much."),
+    "DUPLICATE_KEY": _invalid("A mapping has the same key twice."),
+    "UNKNOWN_KEY": _invalid("A key that the workflow language does not have."),
+    "MISSING_KEY": _invalid("A required key is absent."),
+    "WRONG_TYPE": _invalid("A value has another type than this place needs."),
+    "NAME_INVALID": _invalid("A name or canonical ID is not written in its one valid form."),
+    "NAME_TAKEN": _invalid("Two things share one name."),
+    "UNKNOWN_REFERENCE": _invalid("A reference or ID names something that does not exist."),
+    "UNKNOWN_LOOP": _invalid("A loop that is not declared, or not in the job's `for:`."),
+    "LOOP_MISMATCH": _invalid("The number of selectors does not fit the loops of the job."),
+    "CYCLE": _invalid("Job instances (or imports) depend on each other in a circle."),
+    "DUPLICATE_OUTPUT_PATH": _invalid("Two outputs would be published at the same path."),
+    "PATH_OUTSIDE": _invalid("A path leaves the project folder."),
+    "EXPRESSION_SYNTAX": _invalid("The text inside `${{ }}` is not a valid expression."),
+    "EXPRESSION_FORBIDDEN": _invalid("The expression uses something that expressions may not do."),
+    "INPUT_MISSING": _invalid("A required input has no value, or its file does not exist."),
+    "INPUT_UNKNOWN": _invalid("A value was given for an input that the workflow does not declare."),
+    "INPUT_TYPE": _invalid("An input's value does not fit its declared type."),
+    "INDEX_PARENT_MISSING": _invalid("An element was asked of an input that has no value."),
+    "INDEX_PARENT_NOT_ARRAY": _invalid("An element was asked of something that is not an array."),
+    "INDEX_OUT_OF_RANGE": _invalid("The index is beyond the array, or no such loop instance exists."),
+    "INDEX_FORMAT_INVALID": _invalid("The index is not a whole number (or not one that this place accepts)."),
+    "INVALID_USES": _invalid("`uses:` names an action that does not exist."),
+    "INVALID_PARAMETER": _invalid("The `with:` block does not fit the action."),
+    "SECRET_MISSING": _invalid("A secret that a planned job needs is not in the environment."),
+    "FILE_MISSING": _invalid("A file named on the command line or in the workflow does not exist or cannot be read."),
+    "USAGE": _invalid("The command line does not make sense as a whole."),
+    "NOT_ADOPTABLE": _invalid("`adopt` or `restore` cannot put this version in place."),
+    # state
+    "LOCKED": _state("Another run of this workflow is going on."),
+    "LOG_DAMAGED": _state("A line of the event log is broken; nothing is guessed."),
+    "LOG_INCOMPLETE": _state("The event log lacks a record that planning needs."),
+    "PLAN_STALE": _state("The saved plan is not what would be planned now."),
+    "STORE_DAMAGED": _state("Stored bytes do not have the content that the log says."),
+    "RUN_UNKNOWN": _state("There is no such run."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing that is wrong: what, where, and what to do next."""
+
+    code: str
+    message: str
+    file: str | None = None
+    line: int | None = None  # from 1
+    column: int | None = None  # from 1
+    width: int = 1  # how many characters to underline
+    source_line: str | None = None
+    hint: str | None = None
+    severity: str = "error"
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise AssertionError(f"unknown diagnostic code {self.code!r}: add it to whyrun.errors.CODES")
+
+    def render(self) -> str:
+        place = ""
+        if self.file is not None:
+            place = self.file
+            if self.line is not None:
+                place += f":{self.line}"
+                if self.column is not None:
+                    place += f":{self.column}"
+            place = f" {place}"
+        lines = [f"{self.severity}[{self.code}]{place}: {self.message}"]
+        if self.source_line is not None and self.line is not None:
+            number = f"{self.line:>5}"
+            lines.append(f"{number} | {self.source_line}")
+            if self.column is not None:
+                # Tabs stay tabs, so that the marker stands under its character in any terminal.
+                lead = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.column - 1])
+                lines.append(f"{' ' * len(number)} | {lead}{'^' * max(1, self.width)}")
+        if self.hint:
+            lines.append(f"   hint: {self.hint}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "hint": self.hint,
+        }
+
+
+class WhyrunError(Exception):
+    """One or more diagnostics. The exit status is the gravest of theirs (state over invalid)."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+        if not self.diagnostics:
+            raise AssertionError("a WhyrunError needs at least one diagnostic")
+        super().__init__("\n".join(d.render() for d in self.diagnostics))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.diagnostics,))
+
+    @property
+    def exit(self) -> Exit:
+        return max(CODES[d.code].exit for d in self.diagnostics)
+
+
+class InvalidError(WhyrunError):
+    """The workflow, its inputs or the command line are invalid; nothing ran (exit 2)."""
+
+
+class StateError(WhyrunError):
+    """The state on disk does not allow it: locked, damaged, incomplete, stale (exit 3)."""
+
+
+def error(code: str, message: str, *, hint: str | None = None, file: str | None = None, **place: Any) -> WhyrunError:
+    """The error of one diagnostic, in the right branch of the tree: `raise error("LOCKED", …)`."""
+    diagnostic = Diagnostic(code, message, file=file, hint=hint, **place)
+    branch = StateError if CODES[code].exit is Exit.STATE else InvalidError
+    return branch([diagnostic])
+
+
+def did_you_mean(wrong: str, known: Sequence[str]) -> str | None:
+    """A hint with the nearest known name; else the known names, if they are few."""
+    near = get_close_matches(wrong, known, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean `{near[0]}`?"
+    if known and len(known) <= 12:
+        return "known: " + ", ".join(f"`{k}`" for k in known)
+    return None

@@ -1,0 +1,236 @@
+"""The folder of one run: which files must stand in it after any run, and how it is completed.
+
+`create_run` makes it with the files that only the host of the run can know (`manifest.yaml`, `plan.json`, `source/`);
+the run adds `cfg/`, commands, metrics and logs; `finish` folds the rest from the events, so that the repair of a killed
+run writes the same as the run itself would have written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+
+from whyrun.artifacts.durable import atomic_write, temp_name, write_all
+from whyrun.artifacts.hashing import canonical_json
+from whyrun.artifacts.store import Store
+from whyrun.errors import WhyrunError
+from whyrun.evidence.status import status_of
+from whyrun.ids import file_name, parse_id_of
+from whyrun.log import events as ev
+from whyrun.log.journal import EVENTS_FILE, read_events
+from whyrun.log.outcomes import RunOutcome
+from whyrun.log.runs import RunRef
+
+# Made empty if nothing was written to them.
+_MAY_BE_EMPTY = ("metrics.jsonl", "commands.jsonl", "whyrun.log", "debug.log")
+_SUFFIX_OF_TYPE = {"json": ".json", "text": ".txt"}
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A line of `metrics.jsonl`."""
+
+    ts: str
+    session: str
+    metric: str
+    value: float
+    unit: str
+    step_id: str
+
+
+class RunDirectory:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.events = self.path / EVENTS_FILE
+        self.metrics = self.path / "metrics.jsonl"
+        self.status = self.path / "status.json"
+        self.manifest = self.path / "manifest.yaml"
+        self.plan = self.path / "plan.json"
+        self.commands = self.path / "commands.jsonl"
+        self.log = self.path / "whyrun.log"
+        self.debug_log = self.path / "debug.log"
+        self.source = self.path / "source"
+        self.cfg = self.path / "cfg"
+        self.steps = self.path / "steps"
+        self.artifacts = self.path / "artifacts"
+        self._cfg_made = False
+
+    # --- while it runs -------------------------------------------------------------------------------------------
+
+    def write_cfg(self, step_path: str, data: bytes) -> str:
+        """Write what a step is started with (`step_path`: its ID without the kind); the path within the run folder."""
+        if not self._cfg_made:
+            self.cfg.mkdir(exist_ok=True)
+            self._cfg_made = True
+        relative = f"cfg/{file_name(step_path)}.json"
+        descriptor = os.open(f"{self.path}/{relative}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            write_all(descriptor, data)
+        finally:
+            os.close(descriptor)
+        return relative
+
+    def step_dir(self, step_path: str) -> Path:
+        """`steps/<step>/`; not created, because empty folders are not made."""
+        return self.steps / file_name(step_path)
+
+    def append_commands(self, commands: Iterable[Any]) -> None:
+        """Add commands (records, dicts, or lines already encoded) to `commands.jsonl`, in one write."""
+        _append(self.commands, commands)
+
+    def append_metrics(self, metrics: Iterable[Metric]) -> None:
+        _append(self.metrics, metrics)
+
+    def write_source(self, sources: Mapping[str, str | bytes]) -> None:
+        """`source/`: the files as given. Use `source_files` where the run is yet to be created."""
+        for relative, data in source_files(sources).items():
+            target = self.path / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            atomic_write(target, data)
+
+    # --- at the end ----------------------------------------------------------------------------------------------
+
+    def finish(self, store: Store, events: Iterable[ev.Event] | None = None) -> dict[str, Any]:
+        """Complete the folder from its events and return the status. `status.json` comes last: where it is, all is."""
+        outcome = RunOutcome()
+        links = _Links()
+        for event in read_events(self.events) if events is None else events:
+            outcome.add(event)
+            links.add(event)
+        self._ensure_files(outcome)
+        self._link_artifacts(store, links.final(outcome))
+        status = status_of(outcome)
+        atomic_write(self.status, canonical_json(status) + b"\n")
+        return status
+
+    def missing_files(self, mode: str = "run") -> list[str]:
+        """Which of the files that must exist do not."""
+        names = [EVENTS_FILE, *_MAY_BE_EMPTY, "status.json", "manifest.yaml", "source"]
+        if mode == "run":
+            names.append("plan.json")
+        return sorted(name for name in names if not (self.path / name).exists())
+
+    def _ensure_files(self, outcome: RunOutcome) -> None:
+        for name in _MAY_BE_EMPTY:
+            os.close(os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        self.source.mkdir(exist_ok=True)
+        # `create_run` was given these. Where they are gone all the same, the files say so; nothing is made up.
+        if not self.manifest.exists():
+            atomic_write(self.manifest, canonical_json({"lost": "this run has no manifest"}) + b"\n")
+        if outcome.start is not None and outcome.start.mode == "run" and not self.plan.exists():
+            atomic_write(self.plan, canonical_json({"lost": "this run has no stored plan"}) + b"\n")
+
+    def _link_artifacts(self, store: Store, artifacts: Iterable[_Artifact]) -> None:
+        """`artifacts/<step>/<output>`: relative links into the store; a folder is a folder of links."""
+        up = os.path.relpath(os.path.abspath(store.root), os.path.abspath(self.artifacts / "step"))
+        made: set[str] = set()
+        for artifact in artifacts:
+            folder = f"{self.artifacts}/{file_name(artifact.step_path)}"
+            if folder not in made:
+                os.makedirs(folder, exist_ok=True)
+                made.add(folder)
+            place = f"{folder}/{file_name(artifact.name)}"
+            if artifact.type == "directory":
+                self._link_tree(store, artifact.sha256, place, up)
+            else:
+                _link(_blob(up, artifact.sha256), place)
+
+    def _link_tree(self, store: Store, sha256: str, place: str, up: str) -> None:
+        try:
+            tree = store.read_tree(sha256)
+        except WhyrunError:
+            # The bytes are lost or damaged, which is for `verify` to tell; the link shows which they were.
+            _link(_blob(up, sha256), place)
+            return
+        for folder in ("", *tree.empty_dirs):
+            os.makedirs(os.path.join(place, folder), exist_ok=True)
+        for file in tree.files:
+            target = f"{place}/{file.path}"
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            _link("../" * (file.path.count("/") + 1) + _blob(up, file.sha256), target)
+
+
+class _Artifact(msgspec.Struct, frozen=True):
+    step_path: str
+    name: str  # the output with its suffix
+    sha256: str
+    type: str
+
+
+class _Links:
+    """Declared outputs as the events tell of them; a new attempt starts afresh."""
+
+    def __init__(self) -> None:
+        self._by_step: dict[str, dict[str, _Artifact]] = {}
+
+    def add(self, event: ev.Event) -> None:
+        match event:
+            case ev.StepStart():
+                self._by_step.pop(event.step_id, None)
+            case ev.ArtifactAvailable() | ev.ArtifactAdopted():
+                parts = parse_id_of("Artifact", event.artifact).segments
+                if len(parts) == 2:  # a leaf (more parts) is a value within the file of its output
+                    step = parse_id_of("Job", event.step_id).path
+                    name = parts[1].name + suffix_of(event.type, event.path)
+                    artifact = _Artifact(step, name, event.sha256, event.type)
+                    self._by_step.setdefault(event.step_id, {})[name] = artifact
+            case _:
+                pass
+
+    def final(self, outcome: RunOutcome) -> Iterator[_Artifact]:
+        """Those of steps that succeeded: what a failed attempt left is not an output."""
+        for step, artifacts in self._by_step.items():
+            if outcome.steps.get(step) in ("completed", "skipped"):
+                yield from artifacts.values()
+
+
+def suffix_of(type: str, path: str | None) -> str:
+    """The suffix under which an output stands in the run folder."""
+    if type == "directory":
+        return ""
+    return PurePosixPath(path).suffix if path is not None else _SUFFIX_OF_TYPE.get(type, "")
+
+
+def source_files(sources: Mapping[str, str | bytes]) -> dict[str, bytes]:
+    """`source/<name>` → bytes. A path that leaves the project is flattened, so that nothing is written elsewhere."""
+    files: dict[str, bytes] = {}
+    for name, data in sources.items():
+        parts = [part for part in PurePosixPath(name).parts if part not in ("/", ".")]
+        relative = "/".join(parts) if ".." not in parts and not name.startswith("/") else file_name(name)
+        files[f"source/{relative}"] = data.encode() if isinstance(data, str) else data
+    return files
+
+
+def complete_run(run: RunRef, store: Store) -> None:
+    """For `repair`: write what the folder of a killed run lacks."""
+    RunDirectory(run.path).finish(store, run.events())
+
+
+def _append(path: Path, records: Iterable[Any]) -> None:
+    lines = [r if isinstance(r, bytes) else msgspec.json.encode(r) for r in records]
+    if not lines:
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        write_all(descriptor, b"\n".join(lines) + b"\n")
+    finally:
+        os.close(descriptor)
+
+
+def _blob(up: str, sha256: str) -> str:
+    return f"{up}/{sha256[:2]}/{sha256[2:]}"
+
+
+def _link(target: str, place: str) -> None:
+    """A link that may be there already, from a completion that was killed."""
+    try:
+        os.symlink(target, place)
+    except FileExistsError:
+        if os.path.islink(place) and os.readlink(place) == target:
+            return
+        temp = f"{os.path.dirname(place)}/.{temp_name()}"
+        os.symlink(target, temp)
+        os.replace(temp, place)

@@ -1,0 +1,50 @@
+"""`status.json`: how a run ended, folded from its events and from nothing else. [pure]
+
+(An earlier system guessed it from file names and said `ok: false` of runs that had succeeded.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from whyrun.errors import Exit
+from whyrun.log.events import Event, StepFailed
+from whyrun.log.outcomes import RunOutcome, fold_outcome
+
+_EXIT = {"succeeded": Exit.OK, "failed": Exit.FAILED, "interrupted": Exit.INTERRUPTED}
+
+
+def fold_status(events: Iterable[Event], backend: str | None = None) -> dict[str, Any]:
+    """The status of one run. A log without `run_complete` is that of an interrupted run."""
+    return status_of(fold_outcome(events), backend)
+
+
+def status_of(outcome: RunOutcome, backend: str | None = None) -> dict[str, Any]:
+    state = outcome.end.state if outcome.end is not None else "interrupted"
+    counts = outcome.counts()
+    still_open = len(outcome.open_steps)  # only before a repair
+    failure = _first_failure(outcome)
+    return {
+        "ok": state == "succeeded",
+        "state": state,
+        "exit_code": int(_EXIT[state]),
+        # Runs without a plan (adopt, compare) have as many steps as they tell of.
+        "steps_total": outcome.planned if outcome.planned is not None else len(outcome.steps),
+        "steps_completed": counts["completed"],
+        "steps_failed": counts["failed"] + counts["timed_out"],
+        "steps_skipped": counts["skipped"],
+        "steps_blocked": counts["blocked"],
+        "steps_interrupted": counts["interrupted"] + still_open,
+        "started": outcome.start.ts if outcome.start is not None else None,
+        "ended": outcome.end.ts if outcome.end is not None else outcome.last_ts or None,
+        "backend": backend if backend is not None else (outcome.start.backend if outcome.start is not None else None),
+        "error": f"{failure.step_id}: {failure.error_type}: {failure.error}" if failure is not None else None,
+    }
+
+
+def _first_failure(outcome: RunOutcome) -> StepFailed | None:
+    """The earliest of the failures that were final. A failure of its own comes before an interruption."""
+    failures = sorted(outcome.failures.values(), key=lambda failure: failure.seq)
+    own = [failure for failure in failures if failure.status != "INTERRUPTED"]
+    return next(iter(own or failures), None)

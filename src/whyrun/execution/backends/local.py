@@ -1,0 +1,204 @@
+"""The default backend: a pool of worker processes on this machine.
+
+Single-threaded. Commands wait here and go to workers one at a time; only while steps take a few milliseconds are some
+sent ahead, and even those can be taken back as long as no worker has taken them.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import count
+
+from whyrun.execution.backends.local_worker import Job, LocalWorker
+from whyrun.execution.commands import ExecStep, Message, Session, StepBegan, StepFinished
+from whyrun.execution.wire import timestamp
+
+_SHORT = 0.005  # seconds: steps that take less are sent ahead
+_AHEAD = 8  # how many at most, beyond the one that runs
+_STALE = 0.01  # seconds that commands may wait behind a step that turned out long, before they are taken back
+_SMOOTHING = 0.2
+_GATHER = 0.0005  # seconds to let short messages gather while every worker has enough to do: fewer, fuller turns
+_PATIENCE = 1.0  # seconds for idle workers to end by themselves
+
+
+class LocalBackend:
+    name = "local"
+
+    def __init__(self) -> None:
+        self._queue: deque[Job] = deque()
+        self._workers: list[LocalWorker] = []
+        self._ready: list[Message] = []
+        self._mean: float | None = None  # recent duration of a step, from its taking to its end
+        self._numbers = count(1)
+        self._selector = selectors.DefaultSelector()
+        self._wakeup, self._wakeup_end = socket.socketpair()
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        session.tmp.mkdir(parents=True, exist_ok=True)
+        for end in (self._wakeup, self._wakeup_end):
+            end.setblocking(False)
+        self._selector.register(self._wakeup, selectors.EVENT_READ, None)
+
+    def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None) -> None:
+        """`secrets`: the values that this step refers to; they travel through a pipe and stand in no file."""
+        self._queue.append(Job(command, dict(secrets or {})))
+
+    def room(self) -> int:
+        outstanding = len(self._queue) + sum(len(worker.jobs) for worker in self._workers)
+        return max(0, self._session.workers * (1 + self._ahead()) * 2 - outstanding)
+
+    def withdraw(self) -> list[ExecStep]:
+        taken_back = [job for worker in self._workers for job in worker.take_back()]
+        taken_back += self._queue
+        self._queue.clear()
+        return [job.command for job in taken_back]
+
+    def acknowledge(self, step_id: str, key: str) -> None:
+        worker = self._running(step_id)
+        if worker is not None:
+            worker.acknowledge(step_id, key)
+
+    def signal(self, step_id: str, signum: int) -> None:
+        worker = self._running(step_id)
+        if worker is None:
+            return
+        # With nothing left to take, the worker cannot begin another step that the signal would hit instead.
+        self._queue.extendleft(reversed(worker.take_back()))
+        if worker.jobs and worker.jobs[-1].command.step_id == step_id:
+            worker.signal(signum)
+
+    def messages(self, timeout: float) -> Sequence[Message]:
+        self._dispatch()
+        if not self._ready:
+            self._wait(timeout)
+            self._dispatch()
+        ready, self._ready = self._ready, []
+        return ready
+
+    def wakeup_fd(self) -> int | None:
+        return self._wakeup_end.fileno()
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.let_go()
+        deadline = time.monotonic() + _PATIENCE
+        for worker in self._workers:
+            self._unregister(worker)
+            worker.end(max(0.0, deadline - time.monotonic()))
+            worker.remove_scratch()
+        self._workers.clear()
+        self._queue.clear()
+        self._selector.close()
+        self._wakeup.close()
+        self._wakeup_end.close()
+
+    # --- giving out ----------------------------------------------------------------------------------------------
+
+    def _ahead(self) -> int:
+        if self._mean is None or self._mean >= _SHORT:
+            return 0
+        return _AHEAD
+
+    def _dispatch(self) -> None:
+        self._rebalance()
+        if not self._queue:
+            return
+        for worker in self._workers:
+            if not worker.jobs and self._queue:
+                self._give(worker, 1)
+        while self._queue and len(self._workers) < self._session.workers:
+            self._give(self._hire(), 1)
+        ahead = self._ahead()
+        if ahead:
+            for worker in self._workers:
+                self._give(worker, 1 + ahead - len(worker.jobs))
+
+    def _give(self, worker: LocalWorker, number: int) -> None:
+        while number > 0 and self._queue and worker.give(self._queue[0]):
+            self._queue.popleft()
+            number -= 1
+
+    def _rebalance(self) -> None:
+        """Take back what waits behind a step that turned out long."""
+        limit = time.monotonic() - _STALE
+        for worker in self._workers:
+            if worker.waiting() and worker.last_word < limit:
+                self._queue.extendleft(reversed(worker.take_back()))
+
+    def _hire(self) -> LocalWorker:
+        scratch = self._session.tmp / f"{self._session.run}-{os.getpid()}-{next(self._numbers)}"
+        worker = LocalWorker(self._session, scratch)
+        self._workers.append(worker)
+        self._selector.register(worker.messages_fd, selectors.EVENT_READ, worker)
+        self._selector.register(worker.pidfd, selectors.EVENT_READ, worker)
+        return worker
+
+    def _running(self, step_id: str) -> LocalWorker | None:
+        for worker in self._workers:
+            if worker.current is not None and worker.current.command.step_id == step_id:
+                return worker
+        return None
+
+    # --- hearing -------------------------------------------------------------------------------------------------
+
+    def _wait(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not self._ready:
+            rest = max(0.0, deadline - time.monotonic())
+            if any(worker.waiting() for worker in self._workers):
+                rest = min(rest, _STALE)
+            if rest > _GATHER and self._workers and all(len(worker.jobs) > _AHEAD // 2 for worker in self._workers):
+                time.sleep(_GATHER)
+            events = self._selector.select(rest)
+            dead: list[LocalWorker] = []
+            woken = False
+            for key, _ in events:
+                worker: LocalWorker | None = key.data
+                if worker is None:
+                    woken = bool(self._wakeup.recv(4096))
+                elif key.fd == worker.pidfd:
+                    dead.append(worker)
+                else:
+                    self._hear(worker)
+            for worker in dead:
+                self._bury(worker)
+            if woken or time.monotonic() >= deadline:
+                return
+            self._dispatch()
+
+    def _hear(self, worker: LocalWorker) -> None:
+        for message in worker.hear():
+            if isinstance(message, StepFinished):
+                duration = message.duration
+                self._mean = duration if self._mean is None else self._mean + _SMOOTHING * (duration - self._mean)
+            self._ready.append(message)
+
+    def _bury(self, worker: LocalWorker) -> None:
+        """A worker is gone: its last messages, a word on the step that it ran, and the rest of its queue back."""
+        self._hear(worker)
+        self._unregister(worker)
+        self._workers.remove(worker)
+        waiting = worker.take_back()
+        taken = worker.end()
+        if not taken and not worker.worked:
+            # It did not even start. Its first command is reported, or the next worker would die in the same way.
+            taken = waiting[:1]
+            waiting = waiting[1:]
+        if taken:
+            lost = taken.pop(0)
+            if worker.current is not lost:  # taken, but its beginning was not told: the log wants one all the same
+                self._ready.append(StepBegan(lost.command.step_id, lost.command.attempt, timestamp()))
+            self._ready.append(worker.lost(lost))
+        worker.remove_scratch()
+        self._queue.extendleft(reversed([*taken, *waiting]))
+
+    def _unregister(self, worker: LocalWorker) -> None:
+        self._selector.unregister(worker.messages_fd)
+        self._selector.unregister(worker.pidfd)
+

@@ -1,0 +1,248 @@
+"""One worker process, seen from the host: its channels, what it was given, and its end."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+import whyrun
+from whyrun.execution.commands import ExecStep, Message, Session, StepBegan, StepFinished, StepLost
+from whyrun.execution.isolation import descendants, end_group, processes_with
+from whyrun.execution.scratch import Scratch, step_folder
+from whyrun.execution.secrets import Redactor
+from whyrun.execution.wire import (
+    INLINE_LIMIT,
+    Acknowledged,
+    Assignment,
+    WorkerStart,
+    decode_messages,
+    encode,
+    timestamp,
+)
+
+_CHUNK = 1 << 20
+_LONGEST_LINE = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    command: ExecStep
+    secrets: dict[str, str]
+
+
+class LocalWorker:
+    def __init__(self, session: Session, scratch: Path) -> None:
+        self.jobs: deque[Job] = deque()  # given and not finished, in order; the worker takes them in this order
+        self.current: Job | None = None
+        self.worked = False
+        self.last_word = time.monotonic()
+        self._session = session
+        self._began = 0.0
+        self._rest = b""
+        self._complaint = ""
+        self._files = 0
+        self._scratch = Scratch(scratch)
+        self._scratch.make()
+        # The host keeps the worker's end as well: what it reads from there, the worker can no longer take.
+        self._commands, self._commands_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._commands.setblocking(False)
+        control, self._control = os.pipe()
+        self.messages_fd, messages = os.pipe()
+        os.set_blocking(self.messages_fd, False)
+        start = WorkerStart.of(session, scratch, self._commands_end.fileno(), control, messages)
+        with open(self._scratch.stdout, "ab") as stdout, open(self._scratch.stderr, "ab") as stderr:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "whyrun.execution.worker", encode(start).decode()],
+                env=_environment(self._scratch),
+                cwd=self._scratch.work,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                pass_fds=(self._commands_end.fileno(), control, messages),
+                start_new_session=True,  # Ctrl-C on the host's terminal does not reach it
+            )
+        os.close(control)
+        os.close(messages)
+        self.pid = self._process.pid
+        self.pidfd = os.pidfd_open(self.pid)
+
+    # --- giving and taking back ----------------------------------------------------------------------------------
+
+    def give(self, job: Job) -> bool:
+        """Send one command. False: the channel is full for now."""
+        data = encode(Assignment(command=job.command, secrets=job.secrets))
+        if len(data) > INLINE_LIMIT:
+            self._files += 1
+            path = self._scratch.root / f"command-{self._files}.json"
+            path.write_bytes(encode(job.command))
+            data = encode(Assignment(file=str(path), secrets=job.secrets))
+        try:
+            self._commands.send(data)
+        except BlockingIOError:
+            return False
+        except (BrokenPipeError, ConnectionError):
+            return False  # it just died; its end is noticed in a moment, and the command stays in the queue
+        if not self.jobs:
+            self.last_word = time.monotonic()
+        self.jobs.append(job)
+        return True
+
+    def take_back(self) -> list[Job]:
+        """Everything that the worker has not taken, in order. A command is taken by exactly one side."""
+        taken_back = 0
+        while True:
+            try:
+                data = self._commands_end.recv(_CHUNK, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            if not data:
+                break
+            taken_back += 1
+        return [self.jobs.pop() for _ in range(taken_back)][::-1]
+
+    def waiting(self) -> bool:
+        return len(self.jobs) > 1
+
+    def acknowledge(self, step_id: str, key: str) -> None:
+        os.write(self._control, encode(Acknowledged(step_id, key)) + b"\n")
+
+    def signal(self, signum: int) -> None:
+        if signum == signal.SIGKILL:
+            end_group(self.pid, descendants(self.pid))
+        else:
+            os.killpg(self.pid, signum)
+
+    # --- hearing -------------------------------------------------------------------------------------------------
+
+    def hear(self) -> list[Message]:
+        chunks = [self._rest]
+        while True:
+            try:
+                data = os.read(self.messages_fd, _CHUNK)
+            except BlockingIOError:
+                break
+            if not data:
+                break
+            chunks.append(data)
+            if len(data) < _CHUNK // 16:
+                break  # the pipe is empty; another read would only say so
+        lines, newline, self._rest = b"".join(chunks).rpartition(b"\n")
+        if len(self._rest) > _LONGEST_LINE:
+            self._distrust("it sent a line without end")
+            return []
+        if not newline:
+            return []
+        try:
+            messages = decode_messages(lines)
+        except msgspec.DecodeError as problem:
+            self._distrust(f"it sent what is no message: {problem}")
+            return []
+        self.last_word = time.monotonic()
+        return [message for message in messages if self._accept(message)]
+
+    def _accept(self, message: Message) -> bool:
+        """A worker speaks only for the step that it runs."""
+        if isinstance(message, StepBegan):
+            if self.current is None and self.jobs and self.jobs[0].command.step_id == message.step_id:
+                self.current, self.worked, self._began = self.jobs[0], True, self.last_word
+                return True
+        elif self.current is not None and self.current.command.step_id == message.step_id:
+            if isinstance(message, StepFinished):
+                self.jobs.popleft()
+                self.current = None
+            return not isinstance(message, StepLost)
+        self._distrust(f"it spoke for `{message.step_id}`, which it does not run")
+        return False
+
+    def _distrust(self, complaint: str) -> None:
+        self._complaint = self._complaint or complaint
+        self._rest = b""
+        end_group(self.pid, descendants(self.pid))
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def let_go(self) -> None:
+        """No more commands: the worker ends when its step does."""
+        self._commands.close()
+
+    def end(self, patience: float = 0.0) -> list[Job]:
+        """Reap the process and close the channels. Returns what it had taken without finishing it."""
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        if not poll.poll(patience * 1000):
+            end_group(self.pid, descendants(self.pid))
+        # The group still exists as long as its dead leader is not reaped: no other group can have its number.
+        end_group(self.pid, [])
+        self._process.wait()
+        if self.jobs:
+            end_group(self.pid, processes_with(f"HOME={self._scratch.home}".encode()))
+        for descriptor in (self.pidfd, self.messages_fd, self._control):
+            os.close(descriptor)
+        self._commands.close()
+        self._commands_end.close()
+        return list(self.jobs)
+
+    def lost(self, job: Job) -> StepLost:
+        """The word on a step that its worker can no longer give; its logs and scratch files become evidence."""
+        redactor = Redactor(job.secrets)
+        stderr = redactor.text(self._scratch.tail("stderr"))
+        reason = self._reason()
+        try:
+            self._scratch.keep_all(step_folder(self._session.run_dir, job.command.step_id), redactor)
+        except OSError as problem:  # the loss itself is what counts; a full disk must not hide it
+            reason += f" (and its files could not be kept: {problem})"
+        duration = time.monotonic() - self._began if self._began else 0.0
+        return StepLost(job.command.step_id, job.command.attempt, timestamp(), reason, stderr, duration)
+
+    def _reason(self) -> str:
+        if self._complaint:
+            return f"the worker was ended: {self._complaint}"
+        status = self._process.returncode
+        if status >= 0:
+            return f"the worker exited with status {status} while the step ran"
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        return f"the worker was killed by {name}"
+
+    def remove_scratch(self) -> None:
+        self._scratch.remove()
+
+
+def _environment(scratch: Scratch) -> dict[str, str]:
+    """All that a step sees of the host's environment."""
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(scratch.home),
+        "TMPDIR": str(scratch.tmp),
+        "LANG": "C.UTF-8",
+    }
+    home = _import_home()
+    if home is not None:
+        environment["PYTHONPATH"] = home
+    return environment
+
+
+def _import_home() -> str | None:
+    """Where whyrun is imported from, if a fresh interpreter would not find it there by itself.
+
+    It would where site-packages or a .pth file in it lead there. It would not where PYTHONPATH, the current folder or
+    the user's own site-packages (below HOME) do.
+    """
+    import site
+
+    home = os.path.dirname(os.path.dirname(os.path.abspath(whyrun.__file__)))
+    given = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    needed = home in given or home == os.getcwd() or home == os.path.abspath(site.getusersitepackages())
+    return home if needed else None

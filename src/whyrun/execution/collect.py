@@ -1,0 +1,232 @@
+"""The outputs of a step: checked against what the job declares, then stored. All of them or none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whyrun.artifacts.hashing import canonical_json
+from whyrun.artifacts.store import Store
+from whyrun.execution.cfg import OutputSpec
+from whyrun.execution.commands import OutputResult
+from whyrun.execution.context import output_path
+from whyrun.execution.failure import StepError
+from whyrun.execution.scratch import Scratch
+from whyrun.execution.secrets import Redactor
+from whyrun.ids import Segment, parse_id_of
+from whyrun.workflow.model import FILE_TYPES, VALUE_TYPES
+
+VALUE_LIMIT = 4096  # bytes of a value or leaf as canonical JSON
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """One output that passed all checks: bytes, or a file or folder that is moved or copied into the store."""
+
+    key: str
+    type: str
+    data: bytes | None = None
+    path: Path | None = None
+    move: bool = False
+    value: Any = msgspec.UNSET
+
+
+def collect_outputs(
+    specs: Mapping[str, OutputSpec],
+    also_known: Mapping[str, str],
+    returned: Any,
+    scratch: Scratch,
+    store: Store,
+    redactor: Redactor,
+) -> list[OutputResult]:
+    """`also_known`: outputs that the action has but the job does not declare; they are not kept."""
+    values = _returned_values(specs, also_known, returned)
+    ready: list[_Ready] = []
+    missing: list[str] = []
+    for name, spec in specs.items():
+        value = values.get(name, _ABSENT)
+        if value is _ABSENT:
+            written = output_path(scratch, specs, name)
+            if not os.path.lexists(written):
+                missing.append(name)
+                missing += [f"{name}.{leaf}" for leaf in spec.leaves]
+                continue
+            prepared = _from_file(name, spec, written, move=True)
+        else:
+            prepared = _from_value(name, spec, value, scratch)
+        ready.append(prepared)
+        if spec.leaves:
+            ready += _leaves(name, spec, prepared, missing)
+    if missing:
+        names = ", ".join(f"`{name}`" for name in missing)
+        raise StepError("MissingOutput", f"the step ended without its declared {names}")
+    if redactor:
+        for prepared in ready:
+            _refuse_secrets(prepared, redactor)
+    return [_stored(prepared, store) for prepared in ready]
+
+
+def _returned_values(specs: Mapping[str, OutputSpec], also_known: Mapping[str, str], returned: Any) -> dict[str, Any]:
+    if returned is None:
+        return {}
+    if not isinstance(returned, dict):
+        message = f"an action returns {{output: value}} or nothing, not {type(returned).__name__}"
+        raise StepError("WrongOutputType", message)
+    unknown = [repr(name) for name in returned if name not in specs and name not in also_known]
+    if unknown:
+        declared = ", ".join(f"`{name}`" for name in specs) or "none"
+        raise StepError("UnknownOutput", f"returned {', '.join(unknown)}, but the job declares {declared}")
+    return {name: value for name, value in returned.items() if name in specs}
+
+
+# --- one output --------------------------------------------------------------------------------------------------
+
+
+def _from_value(name: str, spec: OutputSpec, value: Any, scratch: Scratch) -> _Ready:
+    if spec.type in VALUE_TYPES:
+        return _value(name, spec.type, value)
+    if isinstance(value, os.PathLike) or (isinstance(value, str) and spec.type not in ("text", "json")):
+        path = scratch.work / os.fspath(value)
+        if not path.exists():
+            raise StepError("MissingOutput", f"`{name}` was returned as `{value}`, which does not exist")
+        inside = not path.is_symlink() and path.resolve().is_relative_to(scratch.root.resolve())
+        return _from_file(name, spec, path, move=inside)
+    if spec.type == "json":
+        return _Ready(name, "json", data=_canonical(name, value))
+    if spec.type == "text" and isinstance(value, str):
+        return _Ready(name, "text", data=value.encode())
+    if spec.type in FILE_TYPES and isinstance(value, (bytes, bytearray, memoryview)):
+        return _Ready(name, spec.type, data=bytes(value))
+    wanted = {"text": "a str or a Path", "directory": "the Path of a folder"}.get(spec.type, "a Path or bytes")
+    raise StepError("WrongOutputType", f"`{name}` is declared as {spec.type}: return {wanted}, not {_type(value)}")
+
+
+def _from_file(name: str, spec: OutputSpec, path: Path, move: bool) -> _Ready:
+    if path.is_dir() != (spec.type == "directory") and spec.type != "dataset":
+        found = "a folder" if path.is_dir() else "a file"
+        raise StepError("WrongOutputType", f"`{name}` is declared as {spec.type}, but {found} was written")
+    if spec.type in VALUE_TYPES:
+        return _value(name, spec.type, _parsed_value(name, spec.type, path))
+    if spec.type == "json":
+        data = path.read_bytes()
+        _decoded(name, data)
+        return _Ready(name, "json", data=data)
+    return _Ready(name, spec.type, path=path, move=move and not path.is_symlink())
+
+
+def _parsed_value(name: str, type_: str, path: Path) -> Any:
+    """A value that a script wrote into its output file: text for a string, else JSON; one line end does not count."""
+    try:
+        text = path.read_bytes().decode()
+    except UnicodeDecodeError:
+        raise StepError("WrongOutputType", f"`{name}` is declared as {type_}, but its file is not UTF-8") from None
+    text = text.removesuffix("\n")
+    return text if type_ == "string" else _decoded(name, text.encode())
+
+
+def _value(key: str, type_: str, value: Any) -> _Ready:
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    if not _fits(type_, value):
+        raise StepError("WrongOutputType", f"`{key}` is declared as {type_}, but is {_type(value)}: {value!r:.100}")
+    data = _canonical(key, value)
+    if len(data) > VALUE_LIMIT:
+        message = f"`{key}` has {len(data)} bytes; a value or leaf has at most {VALUE_LIMIT} (use text, json or file)"
+        raise StepError("ValueTooLarge", message)
+    return _Ready(key, type_, data=data, value=value)
+
+
+def _fits(type_: str, value: Any) -> bool:
+    match type_:
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return type_ == "json"
+
+
+def _canonical(key: str, value: Any) -> bytes:
+    try:
+        return canonical_json(value)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise StepError("WrongOutputType", f"`{key}` cannot be written as JSON: {problem}") from None
+
+
+def _decoded(key: str, data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise StepError("WrongOutputType", f"`{key}` is not valid JSON: {problem}") from None
+
+
+def _type(value: Any) -> str:
+    return "null" if value is None else type(value).__name__
+
+
+# --- leaves ------------------------------------------------------------------------------------------------------
+
+
+def _leaves(name: str, spec: OutputSpec, parent: _Ready, missing: list[str]) -> list[_Ready]:
+    assert parent.data is not None
+    document = _decoded(name, parent.data)
+    found: list[_Ready] = []
+    for leaf, type_ in spec.leaves.items():
+        value = _at(document, _leaf_path(leaf))
+        if value is _ABSENT:
+            missing.append(f"{name}.{leaf}")
+        else:
+            found.append(_value(f"{name}.{leaf}", type_, value))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _leaf_path(leaf: str) -> tuple[Segment, ...]:
+    return parse_id_of("Artifact", f"Artifact:x.{leaf}").segments[1:]
+
+
+def _at(document: Any, path: tuple[Segment, ...]) -> Any:
+    """The value at a path: names and text indices in objects, whole numbers in lists; nothing stands in for another."""
+    for segment in path:
+        for key in (segment.name, *segment.indices):
+            match document, key:
+                case dict(), str() if key in document:
+                    document = document[key]
+                case list(), int() if 0 <= key < len(document):
+                    document = document[key]
+                case _:
+                    return _ABSENT
+    return document
+
+
+# --- storing -----------------------------------------------------------------------------------------------------
+
+
+def _refuse_secrets(ready: _Ready, redactor: Redactor) -> None:
+    files = [ready.path] if ready.path is not None else []
+    if ready.path is not None and ready.path.is_dir():
+        files = [Path(parent, name) for parent, _, names in os.walk(ready.path) for name in names]
+    if redactor.found_in(ready.data or b"") or any(redactor.found_in(file.read_bytes()) for file in files):
+        raise StepError("SecretInOutput", f"`{ready.key}` contains a secret that the step was given; it is not kept")
+
+
+def _stored(ready: _Ready, store: Store) -> OutputResult:
+    if ready.data is not None:
+        sha256, size = store.put_bytes(ready.data), len(ready.data)
+    else:
+        assert ready.path is not None
+        if ready.path.is_dir():
+            sha256, size = store.put_tree(ready.path)
+        else:
+            sha256, size = store.put_file(ready.path, move=ready.move)
+    return OutputResult(ready.key, sha256, size, ready.type, ready.value)

@@ -1,0 +1,87 @@
+"""A failed step in words: type, message and traceback. Whatever goes wrong here never hides the error itself."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import whyrun
+
+_ERROR_LIMIT = 16_000
+_TRACEBACK_LIMIT = 64_000
+_OWN_CODE = os.path.dirname(os.path.abspath(whyrun.__file__)) + os.sep
+_MACHINERY = ("<frozen importlib", "<frozen runpy", os.path.join(os.path.dirname(os.__file__), "runpy.py"))
+
+
+class StepError(Exception):
+    """A failure that Whyrun itself establishes; `kind` is its error type in the log."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    error_type: str
+    error: str
+    traceback: str
+
+    def also(self, doing: str, second: BaseException) -> Failure:
+        """The same failure, with a word on what went wrong while it was handled."""
+        note = f"\nWhile {doing}, also: {_message(second)} ({type(second).__name__})\n"
+        return replace(self, traceback=self.traceback + note)
+
+    def shortened(self) -> Failure:
+        return Failure(self.error_type, _cut(self.error, _ERROR_LIMIT), _cut(self.traceback, _TRACEBACK_LIMIT))
+
+
+def failure_of(problem: BaseException) -> Failure:
+    """Type, message and traceback without the frames of Whyrun itself."""
+    kind = problem.kind if isinstance(problem, StepError) else type(problem).__name__
+    message = _message(problem)
+    try:
+        text = "".join(_formatted(problem))
+    except Exception as second:  # noqa: BLE001 - a broken __str__, __cause__ or source file: the error itself still counts
+        text = f"{kind}: {message}\n(the traceback could not be written: {type(second).__name__})\n"
+    return Failure(kind, message, text)
+
+
+def _message(problem: BaseException) -> str:
+    if isinstance(problem, SystemExit):
+        return f"the step called exit({problem.code!r})"
+    try:
+        return str(problem)
+    except Exception as second:  # noqa: BLE001 - a user's exception class may be broken in any way
+        return f"<the message of this {type(problem).__name__} cannot be shown: its str() raised {type(second).__name__}>"
+
+
+def _formatted(problem: BaseException) -> Sequence[str]:
+    if isinstance(problem, StepError):
+        return [f"{problem.kind}: {problem}\n"]
+    record = traceback.TracebackException.from_exception(problem)
+    _without_own_frames(record, set())
+    return list(record.format())
+
+
+def _without_own_frames(record: traceback.TracebackException | None, seen: set[int]) -> None:
+    if record is None or id(record) in seen:
+        return
+    seen.add(id(record))
+    own = [frame for frame in record.stack if not _is_own(frame.filename)]
+    record.stack = traceback.StackSummary.from_list(own)
+    for other in (record.__cause__, record.__context__, *(getattr(record, "exceptions", None) or ())):
+        _without_own_frames(other, seen)
+
+
+def _is_own(path: str) -> bool:
+    return path.startswith(_OWN_CODE) or path.startswith(_MACHINERY)
+
+
+def _cut(text: str, limit: int) -> str:
+    """The beginning and the end of a text that is too long; the end of a traceback is what matters most."""
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 4]}\n… {len(text) - limit} characters left out …\n{text[-limit * 3 // 4 :]}"

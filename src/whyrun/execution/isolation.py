@@ -1,0 +1,156 @@
+"""What one step may change in its worker, and how it is put back for the next one. And how processes are ended."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+_PR_SET_CHILD_SUBREAPER = 36
+_HANDLED = sorted(s for s in signal.valid_signals() if s not in (signal.SIGKILL, signal.SIGSTOP))
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+
+# The C function: the one of `signal` builds an enum member each time, 64 times a step.
+_getsignal: Callable[[int], Any] = import_module("_signal").getsignal
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def become_worker() -> None:
+    """Orphans of a step come to this process instead of to init, so that it can find and end them."""
+    if sys.platform == "linux":
+        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def flush_c_streams() -> None:
+    """What C code has printed but not written yet belongs to this step, not to the next."""
+    _libc.fflush(None)
+
+
+class Baseline:
+    """The state that every step of a worker begins with."""
+
+    def __init__(self, work_dir: str) -> None:
+        self._work_dir = work_dir
+        self._mapping = os.environ
+        # Comparing what lies under the mapping saves decoding every variable for every step.
+        self._raw_environ = dict(os.environ._data)  # type: ignore[attr-defined]
+        self._environ = dict(os.environ)
+        self._argv = list(sys.argv)
+        self._path = list(sys.path)
+        self._handlers = [(int(number), _getsignal(number)) for number in _HANDLED]
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        self._umask = os.umask(0o022)
+        os.umask(self._umask)
+        self._recursion = sys.getrecursionlimit()
+
+    def restore(self) -> None:
+        os.chdir(self._work_dir)
+        os.umask(self._umask)
+        os.environ = self._mapping  # noqa: B003 - the very same mapping, in case a step put another in its place
+        if os.environ._data != self._raw_environ:  # type: ignore[attr-defined]
+            os.environ.clear()
+            os.environ.update(self._environ)
+        if sys.argv != self._argv:
+            sys.argv = list(self._argv)
+        if sys.path != self._path:
+            sys.path[:] = self._path
+        if sys.getrecursionlimit() != self._recursion:
+            sys.setrecursionlimit(self._recursion)
+        for timer in _TIMERS:
+            if signal.getitimer(timer) != (0.0, 0.0):
+                signal.setitimer(timer, 0)
+        for number, handler in self._handlers:
+            if _getsignal(number) is not handler and handler is not None:
+                signal.signal(number, handler)
+        if signal.pthread_sigmask(signal.SIG_BLOCK, ()) != self._mask:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        tempfile.tempdir = None
+        random.seed()
+        numpy_random: Any = sys.modules.get("numpy.random")
+        if numpy_random is not None:
+            numpy_random.seed()
+
+
+# --- resources ---------------------------------------------------------------------------------------------------
+
+
+def usage() -> tuple[float, int]:
+    """CPU seconds of this process and its ended children so far; the highest memory of any of them, in bytes."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+    return seconds, max(own.ru_maxrss, children.ru_maxrss) * 1024
+
+
+# --- processes ---------------------------------------------------------------------------------------------------
+
+
+def has_children() -> bool:
+    """Whether there is any child, ended or not; cheap, and takes no exit status away from its owner."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def descendants(root: int) -> list[int]:
+    """Every process below `root`, whatever its session or group. Reads /proc; none where there is no /proc."""
+    children: dict[int, list[int]] = {}
+    try:
+        names = os.listdir("/proc")
+    except FileNotFoundError:
+        return []
+    for name in names:
+        if name.isdigit():
+            with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # it may have ended meanwhile
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+                children.setdefault(parent, []).append(int(name))
+    found: list[int] = []
+    queue = [root]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+def processes_with(variable: bytes) -> list[int]:
+    """Processes that have exactly this `NAME=value` in their environment: a step's, whoever adopted them."""
+    found: list[int] = []
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if name.isdigit():
+            with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:  # ended meanwhile, or another user's
+                if variable in file.read().split(b"\0"):
+                    found.append(int(name))
+    return found
+
+
+def end_descendants(spared: frozenset[int] = frozenset()) -> None:
+    """End every process that a step left behind (and reap it), except those that were there before it."""
+    for _ in range(20):  # a process may start another while it is being ended
+        strays = [pid for pid in descendants(os.getpid()) if pid not in spared]
+        if not strays:
+            return
+        for pid in strays:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in strays:
+            with suppress(ChildProcessError):  # a grandchild; it comes to us when its parent is gone
+                os.waitpid(pid, 0)
+
+
+def end_group(group: int, also: list[int]) -> None:
+    """SIGKILL for a whole process group and for descendants that left it."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+    for pid in also:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)

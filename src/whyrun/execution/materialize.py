@@ -1,0 +1,212 @@
+"""The inputs of a step, made into what an action receives: values, and files under names with their suffix.
+
+Stored bytes are linked to, not copied; workflow inputs are read where they lie. What lies in the project may be edited
+while a step runs, so it is looked at before and after: other content than the plan saw fails the step.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whyrun.actions.base import TextFile
+from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
+from whyrun.artifacts.store import Store
+from whyrun.execution.cfg import InputSpec, StepCfg
+from whyrun.execution.commands import ExecStep, InputSource
+from whyrun.execution.failure import StepError
+from whyrun.execution.scratch import Scratch
+from whyrun.workflow.model import FILE_TYPES
+
+_TICK = 20_000_000  # ns; a file written this short ago may change again without a new time stamp
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+
+Signature = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    signature: Signature
+    sha256: str
+
+
+class InputGuard:
+    """Sees to it that the files which a step reads have, before and after, the content that was planned with."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._known: dict[str, _Seen] = {}  # by path; lives as long as the worker, so a shared input is hashed once
+        self._watched: list[tuple[str, str, str, Signature, bool]] = []
+        self._blobs: list[tuple[str, str, Signature]] = []
+
+    def begin(self) -> None:
+        self._watched.clear()
+        self._blobs.clear()
+
+    def project_file(self, spec: InputSpec) -> Path:
+        assert spec.path is not None
+        path = self._project / spec.path
+        try:
+            signature, settled = _look(path)
+        except OSError as problem:
+            raise StepError("MissingBinding", f"`{spec.id}`: `{spec.path}` {_why(problem)}") from None
+        if self._content(str(path), signature, settled) != spec.sha256:
+            raise self._changed(spec.id, spec.path)
+        self._watched.append((spec.id, spec.path, spec.sha256, signature, settled))
+        return path
+
+    def blob(self, path: str, sha256: str) -> None:
+        self._blobs.append((path, sha256, _blob_signature(path)))
+
+    def check_unchanged(self) -> None:
+        for id_, relative, sha256, before, settled in self._watched:
+            path = self._project / relative
+            try:
+                signature, settled_now = _look(path)
+            except OSError:  # deleted while the step ran: nobody can say what it read
+                raise self._changed(id_, relative) from None
+            if signature == before and settled:
+                continue
+            if self._content(str(path), signature, settled_now and settled) != sha256:
+                raise self._changed(id_, relative)
+        for path_, sha256, before in self._blobs:
+            if _blob_signature(path_) != before and file_sha256(path_) != sha256:
+                # Root may write to read-only files. A blob with other bytes is worse than none.
+                os.unlink(path_)
+                raise StepError("InputChangedDuringRun", f"the step wrote into its input {sha256}; it is removed")
+
+    def _content(self, path: str, signature: Signature, settled: bool) -> str:
+        seen = self._known.get(path)
+        if seen is not None and seen.signature == signature and settled:
+            return seen.sha256
+        sha256 = bytes_sha256(tree_manifest(path)) if os.path.isdir(path) else file_sha256(path)
+        if settled:
+            self._known[path] = _Seen(signature, sha256)
+        return sha256
+
+    def _changed(self, id_: str, path: str) -> StepError:
+        message = f"`{path}` ({id_}) does not have the content that was planned with: it was edited meanwhile"
+        return StepError("InputChangedDuringRun", message)
+
+
+def _look(path: Path) -> tuple[Signature, bool]:
+    """What can be seen of a file or folder without reading it, and whether that can be relied on."""
+    now = time.time_ns()
+    found = os.stat(path)
+    rows: list[tuple[Any, ...]] = [("", *_facts(found))]
+    if stat.S_ISDIR(found.st_mode):
+        for parent, folders, files in os.walk(path):
+            rows += [(f"{parent}/{name}", *_facts(os.stat(f"{parent}/{name}"))) for name in (*folders, *files)]
+        rows.sort()
+    newest = max(max(row[-2], row[-1]) for row in rows)
+    return tuple(rows), newest + _TICK < now
+
+
+def _facts(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _blob_signature(path: str) -> Signature:
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _why(problem: OSError) -> str:
+    return "does not exist" if isinstance(problem, FileNotFoundError) else f"cannot be read: {problem.strerror}"
+
+
+# --- bindings ----------------------------------------------------------------------------------------------------
+
+
+def check_bindings(cfg: StepCfg, command: ExecStep) -> None:
+    """Every declared binding has its source, and the command speaks of the same content as the cfg."""
+    missing = [name for name in cfg.inputs if name not in command.inputs]
+    missing += sorted(set(_slots(cfg.with_)) - set(cfg.inputs))
+    if missing:
+        names = ", ".join(f"`{name}`" for name in missing)
+        raise StepError("MissingBinding", f"no source for {names}")
+    for name, spec in cfg.inputs.items():
+        if _shas(spec) != _shas(command.inputs[name]):
+            raise StepError("MissingBinding", f"the command and the cfg name different content for `{name}`")
+
+
+def _slots(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        if "$input" in value:
+            return [value["$input"]]
+        return [slot for member in value.values() for slot in _slots(member)]
+    if isinstance(value, list):
+        return [slot for member in value for slot in _slots(member)]
+    return []
+
+
+def _shas(source: InputSpec | InputSource | list[InputSpec] | list[InputSource]) -> list[str]:
+    return [member.sha256 for member in source] if isinstance(source, list) else [source.sha256]
+
+
+class Materializer:
+    def __init__(self, store: Store, scratch: Scratch, guard: InputGuard) -> None:
+        self._store = store
+        self._scratch = scratch
+        self._guard = guard
+
+    def inputs(self, cfg: StepCfg) -> dict[str, Any]:
+        self._guard.begin()
+        return {name: self._value(name, spec) for name, spec in cfg.inputs.items()}
+
+    def _value(self, name: str, spec: InputSpec | list[InputSpec]) -> Any:
+        members = spec if isinstance(spec, list) else spec.members
+        if members is not None:
+            return [self._value(f"{name}.{position}", member) for position, member in enumerate(members)]
+        assert not isinstance(spec, list)
+        if spec.value is not msgspec.UNSET:
+            return spec.value
+        if spec.path is not None:
+            return self._typed(self._guard.project_file(spec), spec.type)
+        if not self._store.has(spec.sha256):
+            raise StepError("MissingBinding", f"the content of `{spec.id}` ({spec.sha256}) is not in the store")
+        if spec.type == "directory":
+            target = self._target(name, spec)
+            self._store.export(spec.sha256, target, "directory")
+            return target
+        if spec.type in FILE_TYPES:
+            blob = self._store.path(spec.sha256)
+            target = self._target(name, spec)
+            os.symlink(os.path.abspath(blob), target)
+            self._guard.blob(blob, spec.sha256)
+            return self._typed(target, spec.type)
+        return msgspec.json.decode(self._store.read(spec.sha256))
+
+    def _target(self, name: str, spec: InputSpec) -> Path:
+        self._scratch.inputs_used = True
+        plain_name = _UNSAFE.sub(".", name).strip(".") or "input"
+        target = self._scratch.inputs / f"{plain_name}{spec.suffix}"
+        number = 2
+        while os.path.lexists(target):  # `a[0]` and `a.0` look alike as file names
+            target = self._scratch.inputs / f"{plain_name}-{number}{spec.suffix}"
+            number += 1
+        return target
+
+    def _typed(self, path: Path, type_: str) -> Any:
+        if type_ == "json":
+            return msgspec.json.decode(path.read_bytes())
+        return TextFile(path) if type_ == "text" else path
+
+
+def put_in_place(value: Any, inputs: Mapping[str, Any]) -> Any:
+    """The `with:` block with every `{"$input": name}` replaced by what it stands for."""
+    if isinstance(value, dict):
+        if "$input" in value:
+            return inputs[value["$input"]]
+        return {key: put_in_place(member, inputs) for key, member in value.items()}
+    if isinstance(value, list):
+        return [put_in_place(member, inputs) for member in value]
+    return value

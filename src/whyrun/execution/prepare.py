@@ -1,0 +1,162 @@
+"""From what a step consumes to what it is started with: its cfg, its command, and the bindings of its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from whyrun.execution.cfg import InputSpec, OutputSpec, StepCfg
+from whyrun.execution.commands import InputSource
+from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable
+from whyrun.log.wide import wide
+from whyrun.planning.consume import Consumption, Entry
+from whyrun.snapshot.snapshot import ActionFacts
+from whyrun.workflow.inputs import InputValue
+from whyrun.workflow.model import FILE_TYPES
+
+FromRun = Callable[[int], str | None]  # node → the run that made its artifacts; None: this run
+
+
+def step_cfg(graph: Graph, table: JobTable, position: int, found: Consumption, action: ActionFacts) -> StepCfg:
+    with_: dict[str, Any] = {}
+    env: dict[str, Any] = {}
+    inputs: dict[str, InputSpec | list[InputSpec]] = {}
+    for slot in table.slots:
+        entry = found.entries[slot.name]
+        if slot.binding:
+            inputs[slot.name] = (
+                [_input_spec(graph, e) for e in entry] if isinstance(entry, list) else _input_spec(graph, entry)
+            )
+            value: Any = {"$input": slot.name}
+        else:
+            assert isinstance(entry, Entry)
+            value = entry.value
+        _put(env if slot.area == "env" else with_, slot.path, value)
+    outputs: dict[str, OutputSpec] = {}
+    for output in table.outputs:
+        leaves = {
+            spec.leaf_at(position)[1:]: spec.type
+            for spec in table.artifacts
+            if spec.is_leaf and spec.output == output.name
+        }
+        outputs[output.name] = OutputSpec(output.type, output.suffix, leaves)
+    decl = table.decl
+    return StepCfg(
+        step_id=table.job_id(position),
+        action=action.name,
+        action_sha256=action.sha256,
+        with_=with_,
+        inputs=inputs,
+        outputs=outputs,
+        env=env,
+        secrets=list(decl.secrets),
+        timeout=decl.timeout,
+    )
+
+
+def _put(target: dict[str, Any], path: tuple[str | int, ...], value: Any) -> None:
+    """Set a value deep inside; lists grow in order, because slots of one list are whole."""
+    here: Any = target
+    for key, following in zip(path, path[1:], strict=False):
+        fresh: Any = [] if isinstance(following, int) else {}
+        here = _child(here, key, fresh)
+    if isinstance(here, list):
+        index = path[-1]
+        assert isinstance(index, int)
+        here.extend([None] * (index + 1 - len(here)))
+        here[index] = value
+    else:
+        here[path[-1]] = value
+
+
+def _child(here: Any, key: str | int, fresh: Any) -> Any:
+    if isinstance(here, list):
+        assert isinstance(key, int)
+        here.extend([None] * (key + 1 - len(here)))
+        if here[key] is None:
+            here[key] = fresh
+        return here[key]
+    return here.setdefault(key, fresh)
+
+
+def _input_spec(graph: Graph, entry: Entry) -> InputSpec:
+    source = entry.source
+    if isinstance(source, InputAt):
+        return _workflow_input(source.id, source.value, entry.form)
+    assert isinstance(source, ArtifactAt)
+    table = graph.tables[source.table]
+    spec = table.artifacts[source.artifact]
+    suffix = table.output_of(source.artifact).suffix if spec.type in FILE_TYPES and not spec.is_leaf else ""
+    return InputSpec(entry.id, entry.sha256, spec.type, suffix, value=entry.value)
+
+
+def _workflow_input(id_: str, value: InputValue, form: str) -> InputSpec:
+    if value.elements is not None and value.type.is_path:
+        members = [_workflow_input(f"{id_}[{i}]", item, "f") for i, item in enumerate(value.elements)]
+        return InputSpec(id_, value.sha256, str(value.type), members=members)
+    if value.path is not None:
+        return InputSpec(id_, value.sha256, value.type.base, form[1:], path=value.path)
+    return InputSpec(id_, value.sha256, str(value.type), value=value.value)
+
+
+def input_sources(
+    graph: Graph, table: JobTable, found: Consumption, from_run: FromRun
+) -> dict[str, InputSource | list[InputSource]]:
+    """All inputs of a step under their own names, for its command."""
+    sources: dict[str, InputSource | list[InputSource]] = {}
+    for slot in table.slots:
+        if not slot.binding:
+            continue
+        entry = found.entries[slot.name]
+        if isinstance(entry, list):
+            sources[slot.name] = [_input_source(graph, e, from_run) for e in entry]
+        else:
+            sources[slot.name] = _input_source(graph, entry, from_run)
+    return sources
+
+
+def _input_source(graph: Graph, entry: Entry, from_run: FromRun) -> InputSource:
+    source = entry.source
+    if isinstance(source, InputAt):
+        return InputSource(entry.id, entry.sha256, path=source.value.path)
+    assert isinstance(source, ArtifactAt)
+    table = graph.tables[source.table]
+    key = table.artifacts[source.artifact].key_at(source.position)
+    step = table.job_id(source.position)
+    return InputSource(entry.id, entry.sha256, step, key, from_run(graph.node(source)))
+
+
+def recorded_bindings(
+    table: JobTable, position: int, found: Consumption, action: ActionFacts, put_blob: Callable[[bytes], str]
+) -> dict[str, Any]:
+    """All that the step consumes, as its record says it: `{name: [{id, sha256}]}`."""
+    bindings: dict[str, Any] = {
+        ".action": [{"id": f"Input:{table.path(position)}.action", "sha256": action.sha256}],
+    }
+    for slot in table.slots:
+        entry = found.entries.get(slot.name)
+        if entry is None:
+            continue  # only in the record of a step that fails because this slot has no value
+        if isinstance(entry, list):
+            bindings[slot.name] = wide([e.to_json() for e in entry], put_blob)
+        else:
+            bindings[slot.name] = [entry.to_json()]
+    return bindings
+
+
+def manifest(graph: Graph, jobs: Mapping[int, Mapping[str, Any]], actions: Mapping[str, ActionFacts]) -> dict[str, Any]:
+    """`manifest.yaml`: what was to be executed. For people; never read by the planner."""
+    entries = []
+    for node, bindings in jobs.items():
+        table, position = graph.table_at(node)
+        action = actions[table.name]
+        entries.append(
+            {
+                "id": table.job_id(position),
+                "action": action.name,
+                "action_sha256": action.sha256,
+                "bindings": dict(bindings),
+                "outputs": [table.artifact_id(a, position) for a in range(len(table.artifacts))],
+            }
+        )
+    return {"workflow": graph.workflow.name, "jobs": entries}

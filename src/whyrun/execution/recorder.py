@@ -1,0 +1,117 @@
+"""Writing the evidence of a run while it happens: events, commands, metrics, human logs, and when they are synced.
+
+Order: stored bytes are synced before the log sync that covers their events, and success is told to the user after that
+sync. Many events share one sync; a power cut loses at most the unsynced tail, and then those steps run again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from whyrun.artifacts.durable import sync_filesystem
+from whyrun.artifacts.store import Store
+from whyrun.console.lines import status_line
+from whyrun.evidence.run_directory import Metric, RunDirectory
+from whyrun.log.events import Event
+from whyrun.log.journal import Journal
+
+SYNC_INTERVAL = 0.25  # seconds
+UNITS = {"step_duration_ms": "ms", "cpu_seconds": "s", "max_rss_bytes": "bytes"}
+
+
+class Reporter(Protocol):
+    """Who tells the user. `line` comes after the sync that covers what it says."""
+
+    def started(self, run: str, total: int) -> None: ...
+
+    def line(self, text: str, status: str) -> None: ...
+
+    def progress(self, ended: int, running: list[str]) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+class Recorder:
+    def __init__(
+        self, journal: Journal, directory: RunDirectory, store: Store, reporter: Reporter, clock: Callable[[], datetime]
+    ) -> None:
+        self.journal = journal
+        self.directory = directory
+        self.store = store
+        self.reporter = reporter
+        self.clock = clock
+        self._commands: list[bytes] = []
+        self._metrics: list[Metric] = []
+        self._lines: list[tuple[str, str]] = []  # not yet in whyrun.log
+        self._untold: list[tuple[str, str]] = []  # not yet told, because not yet synced
+        self._unsynced = False
+        self._last_sync = time.monotonic()
+        self._log = directory.log.open("a", encoding="utf-8")
+        self._debug = directory.debug_log.open("a", encoding="utf-8")
+
+    def event(self, event: Event, ts: str | None = None) -> None:
+        self.journal.append(event, ts)
+        self._unsynced = True
+
+    def command(self, command: Any) -> None:
+        self._commands.append(msgspec.json.encode(command) + b"\n")
+
+    def metric(self, step_id: str, metric: str, value: float, unit: str, ts: str) -> None:
+        self._metrics.append(Metric(ts, self.journal.session, metric, value, unit, step_id))
+
+    def metrics(self, step_id: str, metrics: Mapping[str, float], ts: str) -> None:
+        for name, value in metrics.items():
+            self.metric(step_id, name, value, UNITS.get(name, ""), ts)
+
+    def status(self, action: str, status: str, text: str) -> None:
+        """A line of the human log, told to the user once it is true for good."""
+        self._lines.append((status_line(self.clock().astimezone(), action, status, text), status))
+
+    def debug(self, text: str) -> None:
+        self._debug.write(f"{self.clock().isoformat()} {text}\n")
+
+    def debug_position(self) -> int:
+        """The number of the next line of `debug.log`."""
+        self._debug.flush()
+        with self.directory.debug_log.open("rb") as file:
+            return sum(1 for _ in file) + 1
+
+    def flush(self) -> None:
+        """Everything so far into its files: one write each."""
+        if self._commands:
+            self.directory.append_commands(self._commands)
+            self._commands = []
+        if self._metrics:
+            self.directory.append_metrics(self._metrics)
+            self._metrics = []
+        self.journal.flush()
+        if self._lines:
+            self._log.write("".join(f"{text}\n" for text, _ in self._lines))
+            self._untold.extend(self._lines)
+            self._lines = []
+
+    def sync_if_due(self) -> None:
+        if (self._unsynced or self._untold) and time.monotonic() - self._last_sync >= SYNC_INTERVAL:
+            self.sync()
+
+    def sync(self) -> None:
+        self.flush()
+        if self._unsynced:
+            sync_filesystem(self.store.root)  # the bytes that the events speak of
+            self.journal.sync()
+            self._unsynced = False
+        self._last_sync = time.monotonic()
+        untold, self._untold = self._untold, []
+        for text, status in untold:
+            self.reporter.line(text, status)
+
+    def close(self) -> None:
+        self.sync()
+        self._log.close()
+        self._debug.close()
+        self.journal.close()

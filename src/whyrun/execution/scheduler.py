@@ -1,0 +1,159 @@
+"""Which planned step may start next. Pure: facts in, nodes out; no clock, no process, no file.
+
+A step waits at gates: one for each planned instance that it reads, one for each fan-in (shared by all who read that
+fan-in, so that N × M stays N + M), one for each job that it `needs`. A gate opens when everything behind it has ended,
+in whatever way; what that end means for the step is for `consume` to say. A step with an undecided `first(…)` may be
+ready before all its gates are open, so it is looked at whenever one opens.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from whyrun.graph.graph import AlignedArtifact, ArtifactAt, Computed, FirstOf, Graph, Group, Operand, Term
+from whyrun.planning.plan import Plan
+
+
+@dataclass(slots=True)
+class _Gate:
+    unended: int = 0
+    waiting: list[int] = field(default_factory=list)
+
+
+class Scheduler:
+    """Tells the order. Ready steps come by layer and node: the same order every time."""
+
+    def __init__(self, graph: Graph, plan: Plan, limits: Mapping[str, float]) -> None:
+        self.graph = graph
+        self.limits = dict(limits)
+        self.used: dict[str, float] = {}
+        self.layer = {job.node: job.layer for job in plan.planned}
+        self.remaining: dict[int, int] = {}  # closed gates
+        self.eager: set[int] = set()
+        self._gates_of: dict[int, list[_Gate]] = {}  # node → the gates that it stands behind
+        self._needs: dict[int, _Gate] = {}  # by table
+        self._groups: dict[int, _Gate] = {}  # by id of the group
+        self._nodes: dict[int, _Gate] = {}
+        self._ready: list[tuple[int, int]] = []
+        self._queued: set[int] = set()
+        self._over: set[int] = set()  # started or ended: gates that open later do not bring them back
+        for node in self.layer:
+            self._wait(node)
+        for node, remaining in self.remaining.items():
+            if remaining == 0:
+                self._push(node)
+
+    # -- building --
+
+    def _wait(self, node: int) -> None:
+        table, position = self.graph.table_at(node)
+        gates: dict[int, _Gate] = {}
+        for _, column in table.operand_columns():
+            if isinstance(column, AlignedArtifact):
+                self._node_gate(self.graph.tables[column.table].base + position, gates)
+            else:
+                self._term_gates(node, column.at(position), gates)
+        for number in table.needs:
+            gate = self._needs.get(number)
+            if gate is None:
+                needed = self.graph.tables[number]
+                gate = self._needs[number] = self._gate(range(needed.base, needed.base + len(needed)))
+            gates[id(gate)] = gate
+        closed = [gate for gate in gates.values() if gate.unended]
+        for gate in closed:
+            gate.waiting.append(node)
+        self.remaining[node] = len(closed)
+
+    def _term_gates(self, node: int, term: Term | Operand, gates: dict[int, _Gate]) -> None:
+        if isinstance(term, ArtifactAt):
+            self._node_gate(self.graph.node(term), gates)
+        elif isinstance(term, Group):
+            gate = self._groups.get(id(term))
+            if gate is None:
+                members = {self.graph.node(m) for m in term.members if isinstance(m, ArtifactAt)}
+                gate = self._groups[id(term)] = self._gate(sorted(members))
+            gates[id(gate)] = gate
+        elif isinstance(term, FirstOf):
+            self.eager.add(node)
+            for candidate in term.candidates:
+                self._term_gates(node, candidate, gates)
+        elif isinstance(term, Computed):
+            for operand in term.operands:
+                self._term_gates(node, operand, gates)
+
+    def _node_gate(self, node: int, gates: dict[int, _Gate]) -> None:
+        if node not in self.layer:
+            return  # it is not in the plan: what it made is known
+        gate = self._nodes.get(node)
+        if gate is None:
+            gate = self._nodes[node] = self._gate((node,))
+        gates[id(gate)] = gate
+
+    def _gate(self, nodes: Sequence[int]) -> _Gate:
+        gate = _Gate()
+        for node in nodes:
+            if node in self.layer:
+                gate.unended += 1
+                self._gates_of.setdefault(node, []).append(gate)
+        return gate
+
+    def _push(self, node: int) -> None:
+        if node not in self._queued:
+            self._queued.add(node)
+            heapq.heappush(self._ready, (self.layer[node], node))
+
+    # -- running --
+
+    def take(self) -> int | None:
+        """The next step to look at, within the limits of resources; None if there is none now."""
+        passed: list[tuple[int, int]] = []
+        found = None
+        while self._ready:
+            item = heapq.heappop(self._ready)
+            if self._fits(item[1]):
+                found = item[1]
+                break
+            passed.append(item)
+        for item in passed:
+            heapq.heappush(self._ready, item)
+        if found is not None:
+            self._queued.discard(found)
+        return found
+
+    def _fits(self, node: int) -> bool:
+        wants = self.graph.table_at(node)[0].decl.resources
+        # One that wants more than there is at all runs alone: a limit slows down, it never makes a plan impossible.
+        return all(
+            self.used.get(name, 0.0) + amount <= self.limits[name] or not self.used.get(name)
+            for name, amount in wants.items()
+            if name in self.limits
+        )
+
+    def occupy(self, node: int) -> None:
+        """It was started: its resources are in use until it ends."""
+        self._over.add(node)
+        for name, amount in self.graph.table_at(node)[0].decl.resources.items():
+            self.used[name] = self.used.get(name, 0.0) + amount
+
+    def release(self, node: int) -> None:
+        for name, amount in self.graph.table_at(node)[0].decl.resources.items():
+            self.used[name] = self.used.get(name, 0.0) - amount
+
+
+    def again(self, node: int) -> None:
+        """Look at it once more: a retry."""
+        self._push(node)
+
+    def ended(self, node: int) -> None:
+        """A step has ended, in whatever way: open its gates."""
+        self._over.add(node)
+        for gate in self._gates_of.get(node, ()):
+            gate.unended -= 1
+            if gate.unended:
+                continue
+            for waiting in gate.waiting:
+                self.remaining[waiting] -= 1
+                if waiting not in self._over and (self.remaining[waiting] == 0 or waiting in self.eager):
+                    self._push(waiting)

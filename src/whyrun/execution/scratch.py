@@ -1,0 +1,151 @@
+"""The scratch folder of a worker: made once, reused for every step, emptied in between.
+
+The worker keeps what a step leaves behind; where the worker itself died, the backend does, with the same code.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+from whyrun.execution.secrets import Redactor
+from whyrun.ids import file_name
+
+_LOGS = ("stdout", "stderr")
+_KEPT = ("work", "out", "tmp", "home")  # what may hold something worth looking at after a failure
+_SCRIPT = "script.sh"
+
+
+class Scratch:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.work = root / "work"  # where a step starts
+        self.inputs = root / "inputs"
+        self.out = root / "out"
+        self.tmp = root / "tmp"
+        self.home = root / "home"
+        self.script = root / _SCRIPT
+        self.stdout = root / "stdout"
+        self.stderr = root / "stderr"
+        self.out_used = self.inputs_used = False  # whether this step knows of these folders at all
+        self._always = [str(folder) for folder in (self.work, self.tmp, self.home)]
+
+    def make(self) -> None:
+        for name in (*_KEPT, "inputs"):
+            (self.root / name).mkdir(parents=True, exist_ok=True)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.root, onerror=_make_writable_and_retry)
+
+    # --- after a step --------------------------------------------------------------------------------------------
+
+    def keep_log(self, name: str, step_dir: Path, redactor: Redactor) -> None:
+        """Move `stdout` or `stderr` to the evidence; a later attempt is appended. The caller knows it is not empty."""
+        source, target = self.root / name, step_dir / f"{name}.log"
+        step_dir.mkdir(parents=True, exist_ok=True)
+        if redactor:
+            # Whole, because a secret may lie across any chunk boundary.
+            with open(target, "ab") as log:
+                log.write(redactor.data(source.read_bytes()))
+            source.unlink()
+        elif target.exists():
+            with open(target, "ab") as log, open(source, "rb") as more:
+                shutil.copyfileobj(more, log)
+            source.unlink()
+        else:
+            move(source, target)
+
+    def keep_script(self, step_dir: Path) -> None:
+        if self.script.exists():
+            step_dir.mkdir(parents=True, exist_ok=True)
+            move(self.script, step_dir / _SCRIPT)
+
+    def keep_partial(self, step_dir: Path, redactor: Redactor) -> None:
+        """After a failure: what the step wrote, as `scratch/`. Nothing where a secret stands."""
+        kept = step_dir / "scratch"
+        if kept.exists():
+            shutil.rmtree(kept, onerror=_make_writable_and_retry)
+        for name in _KEPT:
+            folder = self.root / name
+            if not os.listdir(folder):
+                continue
+            if redactor:
+                _remove_files_with_secrets(folder, redactor)
+                if not os.listdir(folder):
+                    continue
+            kept.mkdir(parents=True, exist_ok=True)
+            move(folder, kept / name)
+            folder.mkdir()
+
+    def keep_all(self, step_dir: Path, redactor: Redactor) -> None:
+        """Everything that a dead worker left of its step."""
+        for name in _LOGS:
+            if (self.root / name).exists() and (self.root / name).stat().st_size:
+                self.keep_log(name, step_dir, redactor)
+        self.keep_script(step_dir)
+        self.keep_partial(step_dir, redactor)
+
+    def empty(self) -> None:
+        folders = list(self._always)
+        if self.out_used:
+            folders.append(str(self.out))
+        if self.inputs_used:
+            folders.append(str(self.inputs))
+        self.out_used = self.inputs_used = False
+        for folder in folders:
+            for name in os.listdir(folder):
+                remove(f"{folder}/{name}")
+
+    def tail(self, name: str, limit: int = 4096) -> str:
+        """The last bytes of a log, as text."""
+        try:
+            with open(self.root / name, "rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - limit))
+                return file.read().decode("utf-8", "replace")
+        except FileNotFoundError:  # the worker died before it made its logs, or they are kept already
+            return ""
+
+
+def step_folder(run_dir: Path, step_id: str) -> Path:
+    """`steps/<step>/` of a step; the folder is made only when there is something to put into it."""
+    return run_dir / "steps" / file_name(step_id.partition(":")[2])
+
+
+def move(source: Path, target: Path) -> None:
+    try:
+        os.rename(source, target)
+    except OSError as problem:
+        if problem.errno != errno.EXDEV:
+            raise
+        shutil.move(source, target)
+
+
+def remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, onerror=_make_writable_and_retry)
+    else:
+        os.unlink(path)
+
+
+def _make_writable_and_retry(function: object, path: str, info: object) -> None:
+    """A step may leave read-only folders: make the parent and the thing itself writable, once."""
+    del info
+    os.chmod(os.path.dirname(path), 0o700)
+    if not os.path.islink(path):
+        os.chmod(path, 0o700)
+    if callable(function):
+        if function in (os.scandir, os.open, os.lstat):
+            shutil.rmtree(path)
+        else:
+            function(path)
+
+
+def _remove_files_with_secrets(folder: Path, redactor: Redactor) -> None:
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            if path.is_symlink() or not path.is_file() or redactor.found_in(path.read_bytes()):
+                path.unlink()

@@ -1,0 +1,288 @@
+"""One run from beginning to end: lock, repair, plan, execute, and the evidence complete whatever happens."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from whyrun import __version__
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+from whyrun.artifacts.store import Store
+from whyrun.errors import Diagnostic, InvalidError, error
+from whyrun.evidence.run_directory import RunDirectory, complete_run, source_files
+from whyrun.execution.backends.local import LocalBackend
+from whyrun.execution.commands import Backend, Session
+from whyrun.execution.prepare import manifest
+from whyrun.execution.recorder import Recorder, Reporter
+from whyrun.execution.runner import Ours, RunCounts, Runner
+from whyrun.log import events as ev
+from whyrun.log.journal import utc_now
+from whyrun.log.lock import RunLock
+from whyrun.log.outcomes import fold_outcome
+from whyrun.log.repair import RepairReport, interrupted, repair
+from whyrun.log.runs import RunRef, WorkflowState, create_run
+from whyrun.planning.consume import SMALL
+from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
+from whyrun.snapshot.replay import snapshot_blob
+from whyrun.snapshot.snapshot import PlanningSnapshot, changed_inputs, leaf_inputs
+from whyrun.snapshot.world import World
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    jobs: int = 0  # 0: as many as there are processors
+    fail_fast: bool = False
+    backend: str = "local"
+    limits: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run did. `run` is None where there was nothing to do: then no run folder was made."""
+
+    run: str | None
+    plan: Plan
+    state: str  # succeeded failed interrupted, or nothing
+    exit_code: int
+    counts: RunCounts
+    duration: float
+    repaired: RepairReport | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "state": self.state,
+            "exit_code": self.exit_code,
+            "counts": asdict(self.counts),
+            "totals": dict(self.plan.totals),
+            "duration": round(self.duration, 3),
+            "plan_digest": self.plan.digest,
+        }
+
+
+def run_workflow(
+    world: World,
+    plan_options: PlanOptions,
+    options: RunOptions,
+    reporter: Reporter,
+    *,
+    expected_digest: str | None = None,
+    clock: Clock = utc_now,
+) -> RunResult:
+    """Plan and execute. With `expected_digest` the plan must be that one, or it is `PLAN_STALE`."""
+    world.graph, world.actions  # noqa: B018  # everything that is invalid is found before the lock is taken
+    with RunLock(world.state.lock_path, clock) as lock:
+        store = world.store
+        report = repair(world.state, lock, clock, lambda run: complete_run(run, store))
+        if report is not None:
+            reporter.note(
+                f"{report.run} ended without a word; its log was repaired "
+                f"({len(report.interrupted)} open steps count as interrupted)"
+            )
+        snapshot = world.snapshot()
+        plan = compute_execution_plan(snapshot, plan_options)
+        if expected_digest is not None and plan.digest != expected_digest:
+            raise error(
+                "PLAN_STALE",
+                f"the saved plan is {expected_digest}, but what would be planned now is {plan.digest}",
+                hint="something changed since it was saved; look at `whyrun explain` and save it again",
+            )
+        if not plan.planned:
+            return RunResult(None, plan, "nothing", _exit_without_work(plan), RunCounts(), 0.0, report)
+        secrets = _secrets(snapshot, plan)
+        return _execute(world, snapshot, plan, options, secrets, reporter, clock, lock, report)
+
+
+def _exit_without_work(plan: Plan) -> int:
+    return 0
+
+
+def _execute(
+    world: World,
+    snapshot: PlanningSnapshot,
+    plan: Plan,
+    options: RunOptions,
+    secrets: Mapping[str, str],
+    reporter: Reporter,
+    clock: Clock,
+    lock: RunLock,
+    report: RepairReport | None,
+) -> RunResult:
+    started = time.monotonic()
+    store = world.store
+    state = world.state
+    for data in plan.blobs.values():
+        store.put_bytes(data)
+    blob = store.put_bytes(snapshot_blob(snapshot))
+    graph = snapshot.dependency_graph
+    bindings = {job["id"]: job.get("bindings", {}) for job in plan.to_json()["jobs"] if job["state"] == "planned"}
+    manifest_data = canonical_json(
+        manifest(graph, {job.node: bindings[job.id] for job in plan.planned}, snapshot.actions)
+    )
+    run, journal = create_run(
+        state,
+        ev.RunStart(
+            workflow=plan.workflow,
+            workflow_sha256=bytes_sha256(canonical_json(dict(graph.workflow.sources))),
+            mode="run",
+            options={**plan.options.to_json(), "fail_fast": options.fail_fast},
+            backend=options.backend,
+            engine_version=__version__,
+            host=platform.node(),
+            pid=os.getpid(),
+            previous_chain="",
+        ),
+        clock,
+        {"manifest.yaml": manifest_data, "plan.json": plan.to_bytes(), **source_files(dict(graph.workflow.sources))},
+    )
+    lock.announce(run.name)
+    directory = RunDirectory(run.path)
+    recorder = Recorder(journal, directory, store, reporter, clock)
+    counts = RunCounts()
+    outcome = "failed"
+    runner: Runner | None = None
+    backend: Backend = LocalBackend()
+    try:
+        _record_beginning(recorder, snapshot, plan, blob, manifest_data)
+        recorder.sync()
+        reporter.started(run.name, len(plan.planned))
+        backend.open(
+            Session(run.name, run.path, world.project, state.store, state.tmp, options.jobs or os.cpu_count() or 1)
+        )
+        runner = Runner(
+            snapshot=snapshot,
+            plan=plan,
+            backend=backend,
+            recorder=recorder,
+            store=store,
+            cache=world.cache,
+            project=str(world.project),
+            limits={**(world.config.resources or {}), **(options.limits or {})},
+            secrets=secrets,
+            fail_fast=options.fail_fast,
+            ours=Ours(lambda: published_hashes(state)),
+        )
+        with _interruptible(runner):
+            runner.run()
+        counts = runner.counts
+        bad = runner.failed_any or counts.failed or counts.timed_out or counts.blocked
+        outcome = "interrupted" if runner.interrupts else "failed" if bad else "succeeded"
+    finally:
+        backend.close()
+        _finish(run, recorder, directory, store, outcome, started, clock, runner)
+        world.cache.settle()
+        world.save_cache()
+    exit_code = {"succeeded": 0, "failed": 1, "interrupted": 130}[outcome]
+    return RunResult(run.name, plan, outcome, exit_code, counts, time.monotonic() - started, report)
+
+
+def _record_beginning(
+    recorder: Recorder, snapshot: PlanningSnapshot, plan: Plan, blob: str, manifest_data: bytes
+) -> None:
+    inputs = dict(leaf_inputs(snapshot.dependency_graph.inputs))
+    for id_ in sorted(changed_inputs(snapshot.dependency_graph.inputs, snapshot.records.inputs)):
+        value = inputs.get(id_)
+        if value is None:
+            recorder.event(ev.InputRecorded(id=id_, sha256=""))  # it is gone
+            continue
+        small: Any = msgspec.UNSET
+        if not value.type.is_path and len(canonical_json(value.value)) <= SMALL:
+            small = value.value
+        recorder.event(ev.InputRecorded(id=id_, sha256=value.sha256, size=value.size, value=small))
+    recorder.event(
+        ev.PlanComputed(
+            plan_sha256=plan.digest.removeprefix("sha256:"),
+            snapshot_sha256=blob,
+            planned=len(plan.planned),
+            layers=len(plan.layers),
+            log_position=dict(plan.log_position) if plan.log_position else None,
+        )
+    )
+    recorder.event(
+        ev.ManifestMaterialized(path="manifest.yaml", size=len(manifest_data), sha256=bytes_sha256(manifest_data))
+    )
+
+
+def _finish(
+    run: RunRef,
+    recorder: Recorder,
+    directory: RunDirectory,
+    store: Store,
+    outcome: str,
+    started: float,
+    clock: Clock,
+    runner: Runner | None,
+) -> None:
+    """The last events and the rest of the folder; also when the run itself broke."""
+    recorder.flush()
+    found = fold_outcome(run.events())
+    for step in found.open_steps:  # only after an error of our own: the runner ends all it started
+        recorder.event(interrupted(step, found.drivers[step]))
+        found.steps[step] = "interrupted"
+    state: Any = outcome
+    recorder.event(
+        ev.RunComplete(state=state, counts=found.counts(), duration=round(time.monotonic() - started, 6))
+    )
+    recorder.close()
+    directory.finish(store)
+
+
+@contextmanager
+def _interruptible(runner: Runner) -> Iterator[None]:
+    """Ctrl-C and SIGTERM reach the runner, and only it. Elsewhere than in the main thread nothing can be set."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda *_: runner.interrupt())
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _secrets(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, str]:
+    """The values of all secrets that planned jobs name; they must be in the environment before anything runs."""
+    found: dict[str, str] = {}
+    missing: list[Diagnostic] = []
+    names: set[str] = set()
+    for job in plan.planned:
+        table, _ = snapshot.dependency_graph.table_at(job.node)
+        for name in table.decl.secrets:
+            if name in names or job.reuse is not None:
+                continue
+            names.add(name)
+            value = os.environ.get(name)
+            if value is None:
+                place = table.decl.places.get("secrets", table.decl.place)
+                hint = f"`export {name}=…` before `whyrun run`; `whyrun plan` does not need it"
+                missing.append(place.diagnostic("SECRET_MISSING", f"the secret `{name}` is not in the environment", hint))
+            else:
+                found[name] = value
+    if missing:
+        raise InvalidError(missing)
+    return found
+
+
+def published_hashes(state: WorkflowState) -> dict[str, set[str]]:
+    """Path → every content that the log holds for it, over all runs."""
+    found: dict[str, set[str]] = {}
+    for run in state.runs():
+        for event in run.events():
+            if isinstance(event, ev.ArtifactAvailable | ev.ArtifactAdopted) and event.path is not None:
+                found.setdefault(event.path, set()).add(event.sha256)
+    return found

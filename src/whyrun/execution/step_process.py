@@ -1,0 +1,322 @@
+"""One step, from its command to its last word. The same code on every backend."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whyrun.actions.builtin.shell import as_text
+from whyrun.actions.load import LoadedAction, load_action
+from whyrun.artifacts.durable import write_all
+from whyrun.artifacts.store import Store
+from whyrun.execution.cfg import StepCfg
+from whyrun.execution.collect import collect_outputs
+from whyrun.execution.commands import ExecStep, OutputResult, StepFinished
+from whyrun.execution.context import Cancellation, Outbox, StepContext, StepLogger
+from whyrun.execution.failure import Failure, StepError, failure_of
+from whyrun.execution.isolation import Baseline, descendants, end_descendants, has_children, usage
+from whyrun.execution.materialize import InputGuard, Materializer, check_bindings, put_in_place
+from whyrun.execution.scratch import step_folder
+from whyrun.execution.secrets import NOTHING_SECRET, Redactor, with_secrets
+from whyrun.execution.streams import Streams
+from whyrun.execution.wire import Acknowledged, WorkerStart, decode_acknowledged, encode, timestamp
+
+_decode_cfg = msgspec.json.Decoder(StepCfg).decode
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """How a step went. Sent as JSON from a fresh process to its worker."""
+
+    outputs: list[OutputResult]
+    failure: Failure | None
+    cpu_seconds: float
+    max_rss: int
+    numbered: int
+
+
+_decode_done = msgspec.json.Decoder(_Done).decode
+
+
+class StepRunner:
+    """Executes steps one after the other, each as if it were the first."""
+
+    def __init__(
+        self,
+        start: WorkerStart,
+        outbox: Outbox,
+        cancellation: Cancellation,
+        acknowledgements: Acknowledgements,
+        streams: Streams,
+    ) -> None:
+        self._run_dir = Path(start.run_dir)
+        self._project = Path(start.project)
+        self._store = Store(start.store)
+        self._scratch = streams.scratch
+        self._streams = streams
+        self._outbox = outbox
+        self._cancellation = cancellation
+        self._acknowledgements = acknowledgements
+        self._guard = InputGuard(self._project)
+        self._materializer = Materializer(self._store, self._scratch, self._guard)
+        self._actions: dict[str, LoadedAction] = {}
+        self._spared: frozenset[int] = frozenset()  # processes that module-level pools keep
+        # The longest first: scratch and run folder usually lie inside the project. `scratch/` is their name in the
+        # evidence too, so a path in a message leads to the file.
+        self._shown = [
+            (f"{start.scratch}/", "scratch/"),
+            (f"{start.run_dir}/", ""),
+            (f"{start.project.rstrip('/')}/", ""),
+        ]
+        self._baseline = Baseline(str(self._scratch.work))
+
+    def execute(self, command: ExecStep, secrets: dict[str, str]) -> StepFinished:
+        began = time.perf_counter()
+        self._cancellation.begin()
+        redactor = Redactor(secrets) if secrets else NOTHING_SECRET
+        action = ""
+        try:
+            cfg = self._read_cfg(command)
+            action = cfg.action
+            fresh = bool(cfg.env or cfg.secrets or secrets)
+            done = (self._in_fresh_process if fresh else self._perform)(command, cfg, secrets, redactor)
+        except BaseException as problem:  # noqa: BLE001 - whatever a step raises is its own failure, never the worker's
+            done = _Done([], failure_of(problem), 0.0, 0, self._outbox.numbered)
+        self._cancellation.end()
+        duration = time.perf_counter() - began
+        failure = self._tidy(command, action, done.failure, redactor)
+        metrics = {
+            "step_duration_ms": round(duration * 1000, 3),
+            "cpu_seconds": round(done.cpu_seconds, 6),
+            "max_rss_bytes": float(done.max_rss),
+        }
+        number = done.numbered + 1
+        if failure is None:
+            return StepFinished(command.step_id, command.attempt, timestamp(), duration, done.outputs, metrics, n=number)
+        failure = self._presentable(failure, redactor)
+        return StepFinished(
+            command.step_id,
+            command.attempt,
+            timestamp(),
+            duration,
+            [],
+            metrics,
+            failure.error,
+            failure.error_type,
+            failure.traceback,
+            number,
+        )
+
+    def _read_cfg(self, command: ExecStep) -> StepCfg:
+        path = f"{self._run_dir}/{command.cfg_path}"
+        try:
+            with open(path, "rb", buffering=0) as file:
+                data = file.read()
+        except OSError as problem:
+            raise StepError("CfgMismatch", f"`{command.cfg_path}` cannot be read: {problem.strerror}") from None
+        if hashlib.sha256(data).hexdigest() != command.cfg_sha256:
+            message = f"`{command.cfg_path}` does not have the bytes that the command speaks of ({command.cfg_sha256})"
+            raise StepError("CfgMismatch", message)
+        cfg = _decode_cfg(data)
+        if cfg.step_id != command.step_id:
+            raise StepError("CfgMismatch", f"`{command.cfg_path}` is the cfg of `{cfg.step_id}`")
+        return cfg
+
+    def _perform(self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor) -> _Done:
+        cpu_before, _ = usage()
+        outputs: list[OutputResult] = []
+        failure: Failure | None = None
+        try:
+            outputs = self._outputs_of(command, cfg, secrets, redactor)
+        except BaseException as problem:  # noqa: BLE001 - see `execute`
+            failure = failure_of(problem)
+        cpu, max_rss = usage()
+        return _Done(outputs, failure, cpu - cpu_before, max_rss, self._outbox.numbered)
+
+    def _outputs_of(
+        self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor
+    ) -> list[OutputResult]:
+        check_bindings(cfg, command)
+        inputs = self._materializer.inputs(cfg)
+        parameters = put_in_place(cfg.with_, inputs)
+        if secrets or cfg.secrets:
+            parameters = with_secrets(parameters, secrets)
+        for name, value in cfg.env.items():
+            os.environ[name] = as_text(with_secrets(value, secrets))
+        context = StepContext(
+            command,
+            cfg.outputs,
+            parameters,
+            self._project,
+            self._scratch,
+            self._outbox,
+            self._cancellation,
+            self._acknowledgements.next,
+            redactor,
+        )
+        try:
+            self._cancellation.arm()
+            action = self._action(cfg.action)
+            returned = action.call(parameters, context, StepLogger(context))
+        finally:
+            self._cancellation.disarm()
+        os.chdir(self._scratch.work)
+        self._guard.check_unchanged()
+        return collect_outputs(cfg.outputs, action.outputs, returned, self._scratch, self._store, redactor)
+
+    def _action(self, uses: str) -> LoadedAction:
+        action = self._actions.get(uses)
+        if action is None:
+            action = self._actions[uses] = load_action(uses, self._project)
+        return action
+
+    # --- a process of its own -----------------------------------------------------------------------------------
+
+    def _in_fresh_process(self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor) -> _Done:
+        """Steps with `env` or secrets: nothing they set, and no secret, outlives them in the worker's memory."""
+        results, result_end = os.pipe()
+        relay, relay_end = os.pipe()
+        with warnings.catch_warnings():
+            # The only other thread of ours waits in a read and holds nothing.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.close(results)
+                os.close(relay_end)
+                self._acknowledgements.read_from(relay)
+                self._cancellation.adopt_thread()
+                done = self._perform(command, cfg, secrets, redactor)
+                self._streams.flush()
+                write_all(result_end, encode(done))
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(result_end)
+        os.close(relay)
+        with self._acknowledgements.relayed_to(relay_end):
+            word = _read_all(results)
+        _, status = os.waitpid(child, 0)
+        if status != 0 or not word:
+            _die_like(status)
+        return _decode_done(word)
+
+    # --- afterwards ----------------------------------------------------------------------------------------------
+
+    def _tidy(self, command: ExecStep, action: str, failure: Failure | None, redactor: Redactor) -> Failure | None:
+        """Keep the evidence, end what the step left running, empty the scratch folder, restore the worker.
+
+        A problem in here is told, but never in place of the step's own error.
+        """
+        failed = failure is not None
+        tidying = ["restoring the worker", "ending its processes", "keeping its output"]
+        if action == "shell":
+            tidying.append("keeping its script")
+        if failed:
+            tidying.append("keeping its files")
+        tidying.append("emptying the scratch folder")
+        for doing in tidying:
+            try:
+                self._tidy_one(doing, command, failed or action == "shell", redactor)
+            except Exception as second:  # noqa: BLE001 - told beside the step's own error, never instead of it
+                failure = failure_of(second) if failure is None else failure.also(doing, second)
+        return failure
+
+    def _tidy_one(self, doing: str, command: ExecStep, end_strays: bool, redactor: Redactor) -> None:
+        match doing:
+            case "restoring the worker":
+                self._baseline.restore()
+            case "ending its processes":
+                self._end_strays(end_strays)
+            case "keeping its output":
+                if self._streams.written():
+                    self._streams.keep(step_folder(self._run_dir, command.step_id), redactor)
+                self._streams.attach()
+            case "keeping its script":
+                self._scratch.keep_script(step_folder(self._run_dir, command.step_id))
+            case "keeping its files":
+                self._scratch.keep_partial(step_folder(self._run_dir, command.step_id), redactor)
+            case "emptying the scratch folder":
+                self._scratch.empty()
+
+    def _end_strays(self, all_new: bool) -> None:
+        if not has_children():
+            return
+        if all_new:
+            end_descendants(self._spared)
+        self._spared = frozenset(descendants(os.getpid()))
+
+    def _presentable(self, failure: Failure, redactor: Redactor) -> Failure:
+        error, trace = failure.error, failure.traceback
+        for path, shown in self._shown:
+            if path != "/":
+                error, trace = error.replace(path, shown), trace.replace(path, shown)
+        return Failure(failure.error_type, redactor.text(error), redactor.text(trace)).shortened()
+
+
+class Acknowledgements:
+    """Where a step hears that what it remembered is in the log: from the worker's thread, or through a relay."""
+
+    def __init__(self) -> None:
+        import queue
+
+        self._queue: queue.SimpleQueue[Acknowledged] = queue.SimpleQueue()
+        self._relay: int | None = None
+        self._source: Any = None
+
+    def put(self, line: bytes) -> None:
+        """Called by the thread that listens to the host."""
+        if self._relay is not None:
+            write_all(self._relay, line + b"\n")
+        else:
+            self._queue.put(decode_acknowledged(line))
+
+    def next(self) -> Acknowledged:
+        if self._source is not None:
+            return decode_acknowledged(self._source.readline())
+        return self._queue.get()
+
+    def read_from(self, descriptor: int) -> None:
+        self._source = os.fdopen(descriptor, "rb", buffering=0)
+
+    def relayed_to(self, descriptor: int) -> _Relayed:
+        return _Relayed(self, descriptor)
+
+    def set_relay(self, descriptor: int | None) -> None:
+        self._relay = descriptor
+
+
+class _Relayed:
+    def __init__(self, acknowledgements: Acknowledgements, descriptor: int) -> None:
+        self._acknowledgements = acknowledgements
+        self._descriptor = descriptor
+
+    def __enter__(self) -> None:
+        self._acknowledgements.set_relay(self._descriptor)
+
+    def __exit__(self, *_: object) -> None:
+        self._acknowledgements.set_relay(None)
+        os.close(self._descriptor)
+
+
+def _read_all(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+def _die_like(status: int) -> None:
+    """The fresh process of a step died: so does its worker, in the same way, and the host sees a lost step."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        signal.signal(number, signal.SIG_DFL) if number not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(status) or 1)

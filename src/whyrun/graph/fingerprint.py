@@ -1,0 +1,85 @@
+"""The fingerprint of a job instance: what it would compute, by content alone. Pure.
+
+In it: the action, each parameter and environment value, each binding's name with its content and the form it is
+handed over in, the declared outputs. Not in it: source IDs, folders, conditions, needs, limits, places, secrets.
+
+    fingerprint = sha256("whyrun/step/v1" ⏎ action ⏎ outputs ⏎ slot names (JSON) ⏎ token ⏎ token …)
+
+A token is one letter for the form, 64 hex digits, and for files the suffix; tokens stand in the order of the names.
+So the preimage can be read back in only one way, and the letters keep a text value apart from a file with its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from whyrun.artifacts.hashing import canonical_json
+from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable
+from whyrun.workflow.inputs import InputValue
+from whyrun.workflow.model import FILE_TYPES
+
+TAG = "whyrun/step/v1"
+
+
+def form_of(type_: str, suffix: str) -> str:
+    """How a thing of this type is handed to an action: v(alue), d(irectory), f(ile) with its suffix."""
+    if type_ in FILE_TYPES:
+        return f"f{suffix}"
+    return "d" if type_ == "directory" else "v"
+
+
+def input_form(value: InputValue) -> str:
+    if value.elements is not None:
+        return "a"  # an array: its own hash covers the forms of its elements
+    return form_of(value.type.base, suffix_of_path(value.path) if value.path else "")
+
+
+def suffix_of_path(path: str) -> str:
+    stem, dot, tail = path.rpartition("/")[2].rpartition(".")
+    plain = stem and dot and 0 < len(tail) <= 16 and all(c.isascii() and (c.isalnum() or c in "_-+") for c in tail)
+    return f".{tail}" if plain else ""
+
+
+def artifact_form(table: JobTable, artifact: int) -> str:
+    spec = table.artifacts[artifact]
+    return "v" if spec.is_leaf else form_of(spec.type, table.output_of(artifact).suffix)
+
+
+def source_form(graph: Graph, source: ArtifactAt | InputAt) -> str:
+    if isinstance(source, InputAt):
+        return input_form(source.value)
+    return artifact_form(graph.tables[source.table], source.artifact)
+
+
+def token(form: str, sha256: str) -> str:
+    return f"{form[0]}{sha256}{form[1:]}"
+
+
+def group_token(tokens: Sequence[str]) -> str:
+    return "g" + hashlib.sha256(("whyrun/group/v1\n" + "\n".join(tokens)).encode()).hexdigest()
+
+
+def array_sha256(elements: Sequence[InputValue]) -> str:
+    """The hash of an array of files: that of its elements with their forms. Arrays of values hash as values."""
+    tokens = "\n".join(token(input_form(e), e.sha256) for e in elements)
+    return hashlib.sha256(f"whyrun/array/v1\n{tokens}".encode()).hexdigest()
+
+
+def prefix(table: JobTable, action_sha256: str, position: int = 0) -> str:
+    """The part of the preimage that a job's instances share (unless a leaf's path follows the job's own loop)."""
+    outputs = [[o.name, o.type, o.suffix] for o in table.outputs]
+    leaves = [[s.key_at(position), s.type] for s in table.artifacts if s.is_leaf]
+    declared = canonical_json([outputs, sorted(leaves)])
+    names = canonical_json([slot.name for slot in table.slots]).decode()
+    return f"{TAG}\n{action_sha256}\n{hashlib.sha256(declared).hexdigest()}\n{names}\n"
+
+
+def prefixes(table: JobTable, action_sha256: str) -> list[str]:
+    if any(spec.leaf_by_row is not None for spec in table.artifacts):
+        return [prefix(table, action_sha256, p) for p in range(len(table))]
+    return [prefix(table, action_sha256)] * len(table)
+
+
+def fingerprint(prefix_: str, tokens: Sequence[str]) -> str:
+    return hashlib.sha256((prefix_ + "\n".join(tokens)).encode()).hexdigest()

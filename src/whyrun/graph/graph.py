@@ -1,0 +1,376 @@
+"""The expanded graph: every job instance, what it consumes and what it makes, as columns per job.
+
+A workflow of 100,000 instances has a handful of jobs. So the graph is a handful of tables: one `JobTable` per job,
+one row ("position") per loop instance, and one `Slot` per thing that an instance consumes, holding a column over the
+rows. Columns that are the same everywhere, or that follow the rows one to one, are stored as just that. ID text is
+made only for the rows that someone asks for. A node is a number: `table.base + position`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from whyrun.ids import Index
+from whyrun.workflow.inputs import InputValue
+from whyrun.workflow.model import Expression, JobDecl, Place, Workflow
+
+# --- what one instance's slot refers to --------------------------------------------------------------------------
+
+
+class ArtifactAt(NamedTuple):
+    """One artifact: a column of a table, at a row."""
+
+    table: int
+    artifact: int
+    position: int
+
+
+class InputAt(NamedTuple):
+    """A workflow input or an element of one, with its value."""
+
+    id: str
+    value: InputValue
+
+
+Source = ArtifactAt | InputAt
+
+
+class Group(NamedTuple):
+    """A fan-in: its members in loop order. One object per selection, shared by all consumers (never N × M edges)."""
+
+    members: tuple[Source, ...]
+
+
+class FirstOf(NamedTuple):
+    """`first(…)` after absent neighbours were dropped, up to the first candidate that is surely active."""
+
+    candidates: tuple[Source, ...]
+
+
+class Known(NamedTuple):
+    """A value that is known at expansion: a literal, or computed from inputs and loop variables."""
+
+    value: Any
+    sha256: str
+
+
+class Computed(NamedTuple):
+    """A value to be computed from small artifact values once they are known."""
+
+    template: Any
+    operands: tuple[Operand, ...]
+    names: Mapping[str, Any]
+
+
+class Absent(NamedTuple):
+    """A reference inside `exists(…)` or `first(…)` that can never be there."""
+
+
+Operand = ArtifactAt | InputAt | Group | FirstOf | Absent
+Term = ArtifactAt | InputAt | Group | FirstOf | Known | Computed
+
+
+# --- columns -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SameTerm:
+    """Every row has this term."""
+
+    term: Term
+
+    def at(self, position: int) -> Term:
+        return self.term
+
+
+@dataclass(frozen=True, slots=True)
+class EachTerm:
+    """Row p has terms[p]."""
+
+    terms: Sequence[Term]
+
+    def at(self, position: int) -> Term:
+        return self.terms[position]
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedArtifact:
+    """Row p takes row p of another table's column: the commonest wiring, and the one that costs nothing."""
+
+    table: int
+    artifact: int
+
+    def at(self, position: int) -> Term:
+        return ArtifactAt(self.table, self.artifact, position)
+
+
+Column = SameTerm | EachTerm | AlignedArtifact
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One thing that a job consumes. `name` is the binding's or parameter's name: `SourceImages[0]`, `caption`.
+
+    Environment variables are `.env.NAME`; a leading dot cannot clash with an entry of `with:`.
+    """
+
+    name: str
+    binding: bool  # else a parameter
+    path: tuple[str | int, ...]  # where it stands in `with:` (or ("NAME",) in `env:`)
+    area: str  # "with" or "env"
+    column: Column
+    place: Place
+
+    def input_id(self, job: str) -> str:
+        """The canonical input ID of a parameter: `Input:Clip[1].with.caption`."""
+        tail = self.name if self.area == "with" else self.path[0]
+        return f"Input:{job}.{self.area}.{tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactSpec:
+    """One declared output, or one declared leaf of it, for all rows of a table."""
+
+    output: str
+    type: str
+    leaf: str = ""  # ".Segments[0].HasTransition"; "" for the output itself
+    leaf_by_row: Sequence[str] | None = None  # where the leaf's path uses the job's own loop
+
+    def leaf_at(self, position: int) -> str:
+        return self.leaf if self.leaf_by_row is None else self.leaf_by_row[position]
+
+    def key_at(self, position: int) -> str:
+        """The name within its step: `Story` or `Story.Segments[0].HasTransition`."""
+        return self.output + self.leaf_at(position)
+
+    @property
+    def is_leaf(self) -> bool:
+        return bool(self.leaf) or self.leaf_by_row is not None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    name: str
+    type: str
+    suffix: str
+    paths: Sequence[str] | None  # published path by row, relative to the project
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    expression: Expression
+    operands: Column | None  # rows of Computed, whose operands are those of expression.refs
+
+    def at(self, position: int) -> Computed:
+        assert self.operands is not None
+        term = self.operands.at(position)
+        assert isinstance(term, Computed)
+        return term
+
+
+@dataclass(eq=False)
+class JobTable:
+    number: int
+    name: str  # with its imports: "Intro/Script"
+    decl: JobDecl
+    rows: Sequence[tuple[Index, ...]]
+    texts: Sequence[str]  # "[asia][7]" by row; [""] where there is no loop
+    base: int
+    outputs: tuple[OutputColumn, ...] = ()
+    artifacts: tuple[ArtifactSpec, ...] = ()
+    slots: tuple[Slot, ...] = ()
+    condition: Condition | None = None
+    needs: tuple[int, ...] = ()
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def path(self, position: int) -> str:
+        """The job ID without its kind."""
+        return self.name + self.texts[position]
+
+    def job_id(self, position: int) -> str:
+        return f"Job:{self.name}{self.texts[position]}"
+
+    def artifact_id(self, artifact: int, position: int) -> str:
+        spec = self.artifacts[artifact]
+        return f"Artifact:{self.name}.{spec.output}{self.texts[position]}{spec.leaf_at(position)}"
+
+    def artifact_ids(self, artifact: int) -> list[str]:
+        """The whole column of IDs at once: the hot path of planning."""
+        spec = self.artifacts[artifact]
+        head = f"Artifact:{self.name}.{spec.output}"
+        if spec.leaf_by_row is not None:
+            return [f"{head}{t}{leaf}" for t, leaf in zip(self.texts, spec.leaf_by_row, strict=True)]
+        leaf = spec.leaf
+        return [f"{head}{t}{leaf}" for t in self.texts]
+
+    def job_ids(self) -> list[str]:
+        head = f"Job:{self.name}"
+        return [head + t for t in self.texts]
+
+    @cached_property
+    def output_number(self) -> dict[str, int]:
+        return {output.name: i for i, output in enumerate(self.outputs)}
+
+    def output_of(self, artifact: int) -> OutputColumn:
+        return self.outputs[self.output_number[self.artifacts[artifact].output]]
+
+    @cached_property
+    def position_of(self) -> dict[tuple[Index, ...], int]:
+        return {row: i for i, row in enumerate(self.rows)}
+
+    def operand_columns(self) -> Iterator[tuple[Slot | None, Column]]:
+        """Everything that an instance depends on by content or by condition (None), not by `needs`."""
+        for slot in self.slots:
+            yield slot, slot.column
+        if self.condition is not None and self.condition.operands is not None:
+            yield None, self.condition.operands
+
+
+def sources_of(term: Term | Operand) -> Iterator[Source]:
+    """Every source under a term, fan-in members and all candidates included."""
+    if isinstance(term, ArtifactAt | InputAt):
+        yield term
+    elif isinstance(term, Group):
+        yield from term.members
+    elif isinstance(term, FirstOf):
+        yield from term.candidates
+    elif isinstance(term, Computed):
+        for operand in term.operands:
+            yield from sources_of(operand)
+
+
+@dataclass(eq=False)
+class Graph:
+    workflow: Workflow
+    inputs: Mapping[str, InputValue]  # by canonical ID: Input:Topic, Input:Intro/Topic
+    tables: tuple[JobTable, ...]
+
+    @cached_property
+    def bases(self) -> list[int]:
+        return [table.base for table in self.tables]
+
+    @cached_property
+    def size(self) -> int:
+        return sum(map(len, self.tables))
+
+    def table_at(self, node: int) -> tuple[JobTable, int]:
+        table = self.tables[bisect_right(self.bases, node) - 1]
+        return table, node - table.base
+
+    def job_id(self, node: int) -> str:
+        table, position = self.table_at(node)
+        return table.job_id(position)
+
+    @cached_property
+    def node_of(self) -> dict[str, int]:
+        """Job ID → node, for everyone who comes with a name (command line, events)."""
+        return {id_: table.base + p for table in self.tables for p, id_ in enumerate(table.job_ids())}
+
+    @cached_property
+    def artifact_of(self) -> dict[str, ArtifactAt]:
+        return {
+            id_: ArtifactAt(table.number, a, p)
+            for table in self.tables
+            for a in range(len(table.artifacts))
+            for p, id_ in enumerate(table.artifact_ids(a))
+        }
+
+    def artifact_id(self, at: ArtifactAt) -> str:
+        return self.tables[at.table].artifact_id(at.artifact, at.position)
+
+    def source_id(self, source: Source) -> str:
+        return source.id if isinstance(source, InputAt) else self.artifact_id(source)
+
+    def node(self, at: ArtifactAt) -> int:
+        return self.tables[at.table].base + at.position
+
+    # -- edges --
+
+    def upstream(self, node: int) -> Iterator[int]:
+        """The nodes whose artifacts this one may read; a node may come more than once. `needs` is apart."""
+        table, position = self.table_at(node)
+        for _, column in table.operand_columns():
+            for source in sources_of(column.at(position)):
+                if isinstance(source, ArtifactAt):
+                    yield self.node(source)
+
+    @cached_property
+    def _consumers(self) -> list[list[tuple[JobTable, Column]]]:
+        """By producing table: the columns that read from it."""
+        found: list[list[tuple[JobTable, Column]]] = [[] for _ in self.tables]
+        for table in self.tables:
+            for _, column in table.operand_columns():
+                for number in tables_read(column):
+                    found[number].append((table, column))
+        return found
+
+    @cached_property
+    def _inverse(self) -> dict[tuple[int, int], dict[int, list[int]]]:
+        return {}
+
+    def dependents(self, node: int) -> Iterator[int]:
+        """The nodes that read an artifact of this one, now or perhaps (a candidate of `first`). May repeat."""
+        table, position = self.table_at(node)
+        for consumer, column in self._consumers[table.number]:
+            if isinstance(column, AlignedArtifact):
+                yield consumer.base + position
+                continue
+            key = (id(column), table.number)
+            inverse = self._inverse.get(key)
+            if inverse is None:
+                inverse = self._inverse[key] = _invert(column, len(consumer), table.number)
+            for p in inverse.get(position, ()):
+                yield consumer.base + p
+
+    @cached_property
+    def needed_by(self) -> list[list[int]]:
+        """By table: the tables whose `needs` name it."""
+        found: list[list[int]] = [[] for _ in self.tables]
+        for table in self.tables:
+            for number in table.needs:
+                found[number].append(table.number)
+        return found
+
+
+def tables_read(column: Column) -> set[int]:
+    if isinstance(column, AlignedArtifact):
+        return {column.table}
+    terms = [column.term] if isinstance(column, SameTerm) else column.terms
+    seen_groups: set[int] = set()
+    found: set[int] = set()
+    for term in terms:
+        if isinstance(term, Known | InputAt):
+            continue
+        if isinstance(term, Group):
+            if id(term) in seen_groups:
+                continue
+            seen_groups.add(id(term))
+        found.update(s.table for s in sources_of(term) if isinstance(s, ArtifactAt))
+    return found
+
+
+def _invert(column: SameTerm | EachTerm, rows: int, table: int) -> dict[int, list[int]]:
+    """Producing row → consuming rows. A shared group is walked once, and its consumers share one list."""
+    inverse: dict[int, list[int]] = {}
+    if isinstance(column, SameTerm):
+        everyone = list(range(rows))
+        for source in sources_of(column.term):
+            if isinstance(source, ArtifactAt) and source.table == table:
+                inverse[source.position] = everyone
+        return inverse
+    by_term: dict[int, list[int]] = {}
+    for p, term in enumerate(column.terms):
+        by_term.setdefault(id(term), []).append(p)
+    for consumers in by_term.values():
+        for source in sources_of(column.terms[consumers[0]]):
+            if isinstance(source, ArtifactAt) and source.table == table:
+                before = inverse.get(source.position)
+                inverse[source.position] = consumers if before is None else before + consumers
+    return inverse

@@ -1,0 +1,213 @@
+"""Cycles and topological layers (longest path), job by job where jobs form no circle, instance by instance where
+they do (`Clip[segment]` takes `Clip[segment-1]`: a circle of jobs, but not of instances). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from whyrun.errors import InvalidError
+from whyrun.graph.graph import (
+    AlignedArtifact,
+    ArtifactAt,
+    Column,
+    Graph,
+    Group,
+    JobTable,
+    Known,
+    SameTerm,
+    sources_of,
+    tables_read,
+)
+
+
+def check_cycles(graph: Graph) -> None:
+    """`CYCLE`, naming the instances of one circle, or nothing."""
+    for component in _components(graph):
+        if _circular(graph, component):
+            _walk_instances(graph, component, layers=None)
+
+
+def compute_layers(graph: Graph) -> list[int]:
+    """The layer of every node: 0 where nothing is upstream, else one more than the highest upstream."""
+    layers = [0] * graph.size
+    for component in _components(graph):
+        if _circular(graph, component):
+            _walk_instances(graph, component, layers)
+        else:
+            table = graph.tables[component[0]]
+            layers[table.base : table.base + len(table)] = _table_layers(graph, table, layers)
+    return layers
+
+
+def _reads(table: JobTable) -> set[int]:
+    found = set(table.needs)
+    for _, column in table.operand_columns():
+        found |= tables_read(column)
+    return found
+
+
+def _circular(graph: Graph, component: Sequence[int]) -> bool:
+    return len(component) > 1 or component[0] in _reads(graph.tables[component[0]])
+
+
+def _components(graph: Graph) -> list[list[int]]:
+    """Strongly connected components of the jobs, sources first (Tarjan; jobs are few, but recursion is not safe)."""
+    reads = [sorted(_reads(table)) for table in graph.tables]
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    on_stack: set[int] = set()
+    stack: list[int] = []
+    found: list[list[int]] = []
+    for root in range(len(reads)):
+        if root in index:
+            continue
+        work: list[tuple[int, Iterator[int]]] = [(root, iter(reads[root]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            here, upstream = work[-1]
+            for other in upstream:
+                if other not in index:
+                    index[other] = low[other] = len(index)
+                    stack.append(other)
+                    on_stack.add(other)
+                    work.append((other, iter(reads[other])))
+                    break
+                if other in on_stack:
+                    low[here] = min(low[here], index[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[here])
+                if low[here] == index[here]:
+                    component = []
+                    while True:
+                        member = stack.pop()
+                        on_stack.discard(member)
+                        component.append(member)
+                        if member == here:
+                            break
+                    found.append(sorted(component))
+    return found
+
+
+def _table_layers(graph: Graph, table: JobTable, layers: list[int]) -> list[int]:
+    result = [0] * len(table)
+    floor = 0
+    for number in table.needs:
+        needed = graph.tables[number]
+        if len(needed):
+            floor = max(floor, 1 + max(layers[needed.base : needed.base + len(needed)]))
+    for _, column in table.operand_columns():
+        for position, layer in enumerate(_column_layers(graph, column, len(table), layers)):
+            if layer > result[position]:
+                result[position] = layer
+    return [max(layer, floor) for layer in result] if floor else result
+
+
+def _column_layers(graph: Graph, column: Column, rows: int, layers: list[int]) -> Sequence[int]:
+    if isinstance(column, AlignedArtifact):
+        base = graph.tables[column.table].base
+        return [layer + 1 for layer in layers[base : base + rows]]
+    groups: dict[int, int] = {}
+
+    def layer_of(term: object) -> int:
+        if isinstance(term, ArtifactAt):
+            return layers[graph.node(term)] + 1
+        if isinstance(term, Known):
+            return 0
+        shared = isinstance(term, Group)
+        if shared and id(term) in groups:
+            return groups[id(term)]
+        sources = sources_of(term)  # type: ignore[arg-type]  # the columns hold terms
+        layer = max((layers[graph.node(s)] + 1 for s in sources if isinstance(s, ArtifactAt)), default=0)
+        if shared:
+            groups[id(term)] = layer
+        return layer
+
+    if isinstance(column, SameTerm):
+        return [layer_of(column.term)] * rows
+    return [layer_of(term) for term in column.terms]
+
+
+def _walk_instances(graph: Graph, component: Sequence[int], layers: list[int] | None) -> None:
+    """Depth first over the instances of jobs that form a circle; with `layers`, fills them in.
+
+    Sources outside the component have their layers already. `needs` between the jobs of a component is an edge to
+    every instance; it goes through one extra node per job, -1 - table.
+    """
+    inside = set(component)
+    done: dict[int, int] = {}
+    open_: dict[int, None] = {}  # insertion-ordered: the path from the root
+
+    def upstream(node: int) -> Iterator[int]:
+        if node < 0:
+            table = graph.tables[-1 - node]
+            yield from range(table.base, table.base + len(table))
+            return
+        table, _ = graph.table_at(node)
+        yield from graph.upstream(node)
+        for number in table.needs:
+            yield -1 - number
+
+    def is_inside(node: int) -> bool:
+        return (-1 - node if node < 0 else graph.table_at(node)[0].number) in inside
+
+    def outside_layer(node: int) -> int:
+        if layers is None:
+            return 0
+        if node >= 0:
+            return layers[node]
+        table = graph.tables[-1 - node]
+        return max(layers[table.base : table.base + len(table)], default=-1)
+
+    for number in component:
+        table = graph.tables[number]
+        for root in range(table.base, table.base + len(table)):
+            if root in done:
+                continue
+            work: list[_Frame] = [_Frame(root, upstream(root))]
+            open_[root] = None
+            while work:
+                frame = work[-1]
+                other = frame.waiting_for if frame.waiting_for is not None else next(frame.rest, None)
+                frame.waiting_for = None
+                if other is None:
+                    # The extra node of `needs` is no layer of its own: it stands for the highest of its members.
+                    done[frame.node] = frame.layer - 1 if frame.node < 0 else frame.layer
+                    if layers is not None and frame.node >= 0:
+                        layers[frame.node] = frame.layer
+                    del open_[frame.node]
+                    work.pop()
+                elif not is_inside(other):
+                    frame.layer = max(frame.layer, outside_layer(other) + 1)
+                elif other in done:
+                    frame.layer = max(frame.layer, done[other] + 1)
+                elif other in open_:
+                    raise _cycle(graph, [*open_], other)
+                else:
+                    frame.waiting_for = other
+                    work.append(_Frame(other, upstream(other)))
+                    open_[other] = None
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A node whose upstream is being walked; `waiting_for` is looked at again once it is done."""
+
+    node: int
+    rest: Iterator[int]
+    layer: int = 0
+    waiting_for: int | None = None
+
+
+def _cycle(graph: Graph, path: Sequence[int], back_to: int) -> InvalidError:
+    circle = [n for n in path[path.index(back_to) :] if n >= 0]
+    ids = [graph.job_id(n) for n in circle]
+    shown = ids if len(ids) <= 8 else [*ids[:7], f"… ({len(ids)} in all)"]
+    table, _ = graph.table_at(circle[0])
+    message = "these depend on each other in a circle: " + " ← ".join([*shown, ids[0]])
+    hint = "break it: no instance can wait for itself; `[loop-1]` takes the one before"
+    return InvalidError([table.decl.place.diagnostic("CYCLE", message, hint)])

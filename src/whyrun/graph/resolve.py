@@ -1,0 +1,322 @@
+"""The one resolver: a reference, for every instance of a job, becomes the sources of that instance and no other.
+
+It serves `with`, `if`, `first`, fan-in, formatted strings and lists alike, for inputs and artifacts. It works on
+whole columns: a reference that follows the job's own loops one to one is recognised as such, so that a wide job costs
+one object and not one per instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from whyrun.errors import Diagnostic
+from whyrun.graph.graph import (
+    Absent,
+    AlignedArtifact,
+    ArtifactAt,
+    EachTerm,
+    FirstOf,
+    Group,
+    InputAt,
+    JobTable,
+    Operand,
+    SameTerm,
+    Source,
+)
+from whyrun.ids import Index, format_index, format_indices, parse_id
+from whyrun.workflow.inputs import IndexProblem, InputValue, element
+from whyrun.workflow.model import (
+    All,
+    At,
+    First,
+    InputRef,
+    Loop,
+    OutputRef,
+    Ref,
+    Selector,
+)
+
+Leaf = tuple[tuple[str, tuple[Any, ...]], ...]  # a leaf's path: names, each with its indices
+OperandColumn = SameTerm | EachTerm | AlignedArtifact
+
+
+class _Hole:
+    """A neighbour out of range."""
+
+
+_HOLE = _Hole()
+_EVERY = object()  # `[:]`
+
+
+@dataclass(eq=False)
+class Scope:
+    """One workflow file's names: its import prefix, loop values, tables and inputs."""
+
+    prefix: str
+    loops: Mapping[str, Sequence[Index]]
+    loop_position: Mapping[str, Mapping[Index, int]]
+    tables: Mapping[str, JobTable]  # by name with imports, as seen from the root
+    inputs: Mapping[str, InputValue]
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    groups: dict[Any, Group] = field(default_factory=dict)
+    rows: dict[tuple[str, ...], tuple[Sequence[tuple[Index, ...]], Sequence[str]]] = field(default_factory=dict)
+    leaves: dict[int, dict[tuple[str, Leaf], int]] = field(default_factory=dict)
+
+
+class Resolver:
+    """Resolves the references of one job, all instances at a time."""
+
+    def __init__(self, scope: Scope, table: JobTable) -> None:
+        self.scope = scope
+        self.table = table
+        self.loops = table.decl.loops
+        self._said: set[int] = set()
+
+    def operand(self, ref: Ref | First, *, optional: bool) -> OperandColumn:
+        """The column of a reference or `first(…)`. `optional`: it stands in `exists(…)`, where absence is a value."""
+        if isinstance(ref, First):
+            return self._first(ref)
+        return self._ref(ref, holes=optional)
+
+    def _first(self, first: First) -> OperandColumn:
+        columns = [self._ref(candidate, holes=True) for candidate in first.candidates]
+
+        def at(position: int) -> Operand:
+            candidates: list[Source] = []
+            for column in columns:
+                term = column.at(position)
+                if isinstance(term, ArtifactAt | InputAt):
+                    candidates.append(term)
+                elif isinstance(term, Group):
+                    candidates.extend(term.members)
+            return FirstOf(tuple(candidates))
+
+        if all(isinstance(column, SameTerm) for column in columns):
+            return SameTerm(at(0) if len(self.table) else FirstOf(()))  # type: ignore[arg-type]  # an Operand that is a Term
+        return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]  # likewise
+
+    def _ref(self, ref: Ref, *, holes: bool) -> OperandColumn:
+        return self._input(ref, holes) if isinstance(ref, InputRef) else self._output(ref, holes)
+
+    # -- selectors --
+
+    def _index_of(self, selector: Selector) -> Callable[[int], Any]:
+        """Row → the index that a selector means there."""
+        if isinstance(selector, At):
+            return lambda position: selector.index
+        if isinstance(selector, All):
+            return lambda position: _EVERY
+        place = self.loops.index(selector.loop)
+        rows = self.table.rows
+        if selector.offset == 0:
+            return lambda position: rows[position][place]
+        values = self.scope.loops[selector.loop]
+        positions = self.scope.loop_position[selector.loop]
+        offset = selector.offset
+
+        def neighbour(position: int) -> Any:
+            # A combination added by `include:` may have an index that its loop lacks: it has no neighbours.
+            here = positions.get(rows[position][place])
+            there = -1 if here is None else here + offset
+            return values[there] if 0 <= there < len(values) else _HOLE
+
+        return neighbour
+
+    def _indices(self, selectors: Sequence[Selector]) -> Callable[[int], tuple[Any, ...]]:
+        getters = [self._index_of(s) for s in selectors]
+        return lambda position: tuple(get(position) for get in getters)
+
+    # -- inputs --
+
+    def _input(self, ref: InputRef, holes: bool) -> OperandColumn:
+        base = f"Input:{self.scope.prefix}{ref.name}"
+        whole = self.scope.inputs.get(base)
+        if whole is None:  # its own value was already reported as missing
+            return SameTerm(Absent())  # type: ignore[arg-type]
+        if not ref.selectors:
+            return SameTerm(InputAt(base, whole))
+        indices_at = self._indices(ref.selectors)
+        cache: dict[tuple[Any, ...], Operand] = {}
+
+        def at(position: int) -> Operand:
+            indices = indices_at(position)
+            term = cache.get(indices)
+            if term is None:
+                term = cache[indices] = self._element(ref, base, whole, indices, holes, position)
+            return term
+
+        if not any(isinstance(s, Loop) for s in ref.selectors):
+            return SameTerm(at(0) if len(self.table) else Absent())  # type: ignore[arg-type]
+        return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
+
+    def _element(
+        self, ref: InputRef, base: str, whole: InputValue, indices: tuple[Any, ...], holes: bool, position: int
+    ) -> Operand:
+        if any(i is _HOLE for i in indices):
+            return self._hole(ref, holes, position)
+        try:
+            if any(i is _EVERY for i in indices):
+                return Group(tuple(self._elements(base, whole, list(indices))))
+            return InputAt(base + format_indices(indices), element(whole, indices))
+        except IndexProblem as problem:
+            self._report(ref, problem.code, f"`{base}{_shown(indices)}`: {problem}", position)
+            return Absent()
+
+    def _elements(self, name: str, value: InputValue, rest: list[Any]) -> list[Source]:
+        if not rest:
+            return [InputAt(name, value)]
+        head, *tail = rest
+        if head is _EVERY:
+            if value.elements is None:
+                raise IndexProblem("INDEX_PARENT_NOT_ARRAY", f"`{name}` is no array, it is a {value.type}")
+            chosen: Sequence[Any] = range(len(value.elements))
+        else:
+            chosen = (head,)
+        found: list[Source] = []
+        for index in chosen:
+            found.extend(self._elements(f"{name}[{format_index(index)}]", element(value, (index,)), tail))
+        return found
+
+    # -- artifacts --
+
+    def _output(self, ref: OutputRef, holes: bool) -> OperandColumn:
+        target = self.scope.tables[self.scope.prefix + ref.job]
+        if not ref.leaf and self._aligned(ref, target):
+            number = next(a for a, s in enumerate(target.artifacts) if s.output == ref.output and not s.is_leaf)
+            return AlignedArtifact(target.number, number)
+        indices_at = self._indices(ref.selectors)
+        leaf_selectors = [s for _, selectors in ref.leaf for s in selectors]
+        parts = [(name, self._indices(selectors)) for name, selectors in ref.leaf]
+
+        def at(position: int) -> Operand:
+            indices = indices_at(position)
+            leaf = tuple((name, get(position)) for name, get in parts)
+            flat = (*indices, *(i for _, here in leaf for i in here))
+            if _HOLE in flat:
+                return self._hole(ref, holes, position)
+            if _EVERY in flat:
+                key = (target.number, ref.output, indices, leaf)
+                group = self.scope.groups.get(key)
+                if group is None:
+                    group = self.scope.groups[key] = self._select(ref, target, indices, leaf)
+                return group
+            row = target.position_of.get(indices)
+            if row is None:
+                if any(isinstance(s, Loop) and s.offset for s in ref.selectors):
+                    return self._hole(ref, holes, position)
+                self._report_index(ref, target, indices, position)
+                return Absent()
+            number = self._artifact(target, ref, leaf, row)
+            if number is None:
+                if any(isinstance(s, Loop) and s.offset for s in leaf_selectors):
+                    return self._hole(ref, holes, position)
+                wanted = "".join(f".{name}{_shown(here)}" for name, here in leaf)
+                self._report(
+                    ref, "INDEX_OUT_OF_RANGE", f"`{target.job_id(row)}` declares no leaf `{ref.output}{wanted}`", position
+                )
+                return Absent()
+            return ArtifactAt(target.number, number, row)
+
+        loops = [*ref.selectors, *leaf_selectors]
+        if not any(isinstance(s, Loop) for s in loops):
+            return SameTerm(at(0) if len(self.table) else Absent())  # type: ignore[arg-type]
+        return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
+
+    def _aligned(self, ref: OutputRef, target: JobTable) -> bool:
+        return (
+            len(ref.selectors) == len(self.loops) > 0
+            and all(
+                isinstance(s, Loop) and s.offset == 0 and s.loop == loop
+                for s, loop in zip(ref.selectors, self.loops, strict=True)
+            )
+            and (target.rows is self.table.rows or target.rows == self.table.rows)
+        )
+
+    def _select(self, ref: OutputRef, target: JobTable, indices: tuple[Any, ...], leaf: Leaf) -> Group:
+        members: list[Source] = []
+        for row, values in enumerate(target.rows):
+            if not _fits(indices, values):
+                continue
+            if not leaf:
+                number = self._artifact(target, ref, leaf, row)
+                assert number is not None
+                members.append(ArtifactAt(target.number, number, row))
+                continue
+            for (output, have), number in self._leaf_numbers(target, row).items():
+                if output == ref.output and len(have) == len(leaf):
+                    pairs = zip(leaf, have, strict=True)
+                    if all(want[0] == h[0] and _fits(want[1], h[1]) for want, h in pairs):
+                        members.append(ArtifactAt(target.number, number, row))
+        return Group(tuple(members))
+
+    def _artifact(self, target: JobTable, ref: OutputRef, leaf: Leaf, row: int) -> int | None:
+        return self._leaf_numbers(target, row).get((ref.output, leaf))
+
+    def _leaf_numbers(self, target: JobTable, row: int) -> dict[tuple[str, Leaf], int]:
+        """(output, leaf path) → artifact number. One for all rows, unless a leaf's path uses the job's own loop."""
+        own = any(spec.leaf_by_row is not None for spec in target.artifacts)
+        key = (target.base + row) if own else -1 - target.number
+        found = self.scope.leaves.get(key)
+        if found is None:
+            found = {(spec.output, _split_leaf(spec.leaf_at(row))): a for a, spec in enumerate(target.artifacts)}
+            self.scope.leaves[key] = found
+        return found
+
+    # -- what is not there --
+
+    def _hole(self, ref: Ref, holes: bool, position: int) -> Operand:
+        if not holes:
+            self._report(
+                ref,
+                "INDEX_OUT_OF_RANGE",
+                f"`{self.table.job_id(position)}` has no such neighbour",
+                position,
+                hint="wrap it: `first(…, something that is always there)`",
+            )
+        return Absent()
+
+    def _report_index(self, ref: OutputRef, target: JobTable, indices: tuple[Any, ...], position: int) -> None:
+        have = target.rows[0] if target.rows else ()
+        for want, index in zip(indices, have, strict=False):
+            if isinstance(want, str) != isinstance(index, str):
+                kind = "words" if isinstance(index, str) else "numbers"
+                self._report(
+                    ref,
+                    "INDEX_FORMAT_INVALID",
+                    f"`{format_index(want)}` cannot be an index of `{target.name}`, whose indices are {kind}",
+                    position,
+                )
+                return
+        hint = f"its instances are {_few([f'{target.name}{t}' for t in target.texts])}" if target.rows else None
+        self._report(
+            ref, "INDEX_OUT_OF_RANGE", f"`Job:{target.name}{format_indices(indices)}` does not exist", position, hint
+        )
+
+    def _report(self, ref: Ref, code: str, message: str, position: int, hint: str | None = None) -> None:
+        """Once per reference: the first instance stands for the rest."""
+        if id(ref) in self._said:
+            return
+        self._said.add(id(ref))
+        where = f" (in `{self.table.job_id(position)}`)" if len(self.table) > 1 else ""
+        self.scope.diagnostics.append(ref.place.diagnostic(code, message + where, hint))
+
+
+def _split_leaf(text: str) -> Leaf:
+    if not text:
+        return ()
+    return tuple((s.name, s.indices) for s in parse_id(f"Artifact:x{text}").segments[1:])
+
+
+def _fits(wanted: Sequence[Any], have: Sequence[Index]) -> bool:
+    return len(wanted) == len(have) and all(w is _EVERY or w == h for w, h in zip(wanted, have, strict=True))
+
+
+def _shown(indices: Sequence[Any]) -> str:
+    return "".join("[:]" if i is _EVERY else f"[{format_index(i)}]" for i in indices)
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{n}`" for n in names[:5])
+    return f"{shown}, … ({len(names)} in all)" if len(names) > 5 else shown

@@ -1,0 +1,202 @@
+"""Canonical IDs: the only names of inputs, jobs and artifacts.
+
+    Kind ":" {import "/"} segment {"." segment}        segment = name {"[" index "]"}
+
+This module alone turns text into a structured ID and back; nothing else takes an ID apart. Each ID has exactly one
+spelling: `parse_id` refuses any text that the parsed value would not be written as.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import quote
+
+from whyrun.errors import WhyrunError, error
+
+Kind = Literal["Input", "Job", "Artifact"]
+Index = int | float | str
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_BARE = re.compile(r"[A-Za-z0-9_.+-]+")
+_INTEGER = re.compile(r"-?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan|infinity)", re.IGNORECASE)
+_STAR = re.compile(r"(?<![^./\[])\*(?![^./\[\]])")  # a whole name or index, not a star inside a quoted one
+_FILE_NAME_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    name: str
+    indices: tuple[Index, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name + format_indices(self.indices)
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalId:
+    kind: Kind
+    imports: tuple[str, ...]
+    segments: tuple[Segment, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.path}"
+
+    @property
+    def path(self) -> str:
+        """The ID without its kind."""
+        return "".join(f"{name}/" for name in self.imports) + ".".join(map(str, self.segments))
+
+    @property
+    def job(self) -> str:
+        """The name of the job (or input) with its imports: `Intro/Script`."""
+        return "".join(f"{name}/" for name in self.imports) + self.segments[0].name
+
+
+def format_index(index: Index) -> str:
+    """One index as it stands between brackets."""
+    if isinstance(index, bool):
+        raise TypeError("a boolean is no index")
+    if isinstance(index, int):
+        return str(index)
+    if isinstance(index, float):
+        return repr(index)
+    if _BARE.fullmatch(index) and not _NUMBER.fullmatch(index):
+        return index
+    return json.dumps(index, ensure_ascii=False)
+
+
+def format_indices(indices: Sequence[Index]) -> str:
+    return "".join(f"[{format_index(i)}]" for i in indices)
+
+
+def parse_id(text: str) -> CanonicalId:
+    """The structured ID, or `NAME_INVALID`: short names, wrong case and second spellings are refused."""
+    parsed = _parse(text)
+    if str(parsed) != text:
+        raise error("NAME_INVALID", f"`{text}` is not canonical", hint=f"the one spelling is `{parsed}`")
+    return parsed
+
+
+def parse_id_of(kind: Kind, text: str) -> CanonicalId:
+    """`parse_id`, and the kind must fit."""
+    parsed = parse_id(text)
+    if parsed.kind != kind:
+        raise error("NAME_INVALID", f"`{text}` is no {kind} ID", hint=f"write `{kind}:…`")
+    return parsed
+
+
+def artifact_id(job: CanonicalId, output: str, leaf: str = "") -> str:
+    """The artifact of a job instance: its indices follow the output's name, then comes the leaf (`.Segments[0].x`)."""
+    imports = "".join(f"{name}/" for name in job.imports)
+    return f"Artifact:{imports}{job.segments[0].name}.{output}{format_indices(job.segments[0].indices)}{leaf}"
+
+
+def file_name(path: str) -> str:
+    """An ID's path (`ThenImage[0]`) as one file name: percent-encoded, shortened with a hash above 200 bytes."""
+    name = quote(path, safe="")
+    if name in (".", ".."):
+        name = name.replace(".", "%2E")
+    if len(name) > _FILE_NAME_LIMIT:
+        digest = hashlib.sha256(path.encode()).hexdigest()[:16]
+        name = f"{name[: _FILE_NAME_LIMIT - 17]}-{digest}"
+    return name
+
+
+class IdPattern:
+    """An ID in which `*` stands for a whole name or index: `Job:learn[asia][*]`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._regex: re.Pattern[str] | None = None
+        kind, colon, rest = text.partition(":")
+        if not _STAR.search(rest):
+            parse_id(text)
+            return
+        if not colon or kind not in ("Input", "Job", "Artifact"):
+            raise _bad(text, "it has no kind", "write `Job:…`, `Artifact:…` or `Input:…`")
+        out, i = [re.escape(kind + ":")], 0
+        while i < len(rest):
+            if rest.startswith("[*]", i):
+                out.append(r'\[(?:"(?:[^"\\]|\\.)*"|[^\[\]"]+)\]')
+                i += 3
+            elif _STAR.match(rest, i):
+                out.append(r"[A-Za-z_][A-Za-z0-9_-]*")
+                i += 1
+            else:
+                out.append(re.escape(rest[i]))
+                i += 1
+        # With a name in place of each star an ID must be left, so that `Job:*]` is refused.
+        parse_id(f"{kind}:{_STAR.sub('x', rest)}")
+        self._regex = re.compile("".join(out))
+
+    def matches(self, text: str) -> bool:
+        return text == self.text if self._regex is None else self._regex.fullmatch(text) is not None
+
+
+def _bad(text: str, why: str, hint: str | None = None) -> WhyrunError:
+    return error(
+        "NAME_INVALID",
+        f"`{text}` is no canonical ID: {why}",
+        hint=hint or "IDs look like `Job:ThenImage[0]`, `Artifact:ThenImage.Image[0]` or `Input:ThenImages[0]`",
+    )
+
+
+def _parse(text: str) -> CanonicalId:
+    kind, colon, rest = text.partition(":")
+    if not colon or kind not in ("Input", "Job", "Artifact"):
+        raise _bad(text, "it has no kind", "write `Job:…`, `Artifact:…` or `Input:…`")
+    position = 0
+    imports: list[str] = []
+    segments: list[Segment] = []
+    while True:
+        match = _NAME.match(rest, position)
+        if match is None:
+            raise _bad(text, f"a name is due at `{rest[position:]}`" if position < len(rest) else "it ends early")
+        position = match.end()
+        if rest.startswith("/", position):
+            if segments:
+                raise _bad(text, "imports stand before the first name")
+            imports.append(match.group())
+            position += 1
+            continue
+        indices: list[Index] = []
+        while rest.startswith("[", position):
+            index, position = _parse_index(text, rest, position + 1)
+            indices.append(index)
+        segments.append(Segment(match.group(), tuple(indices)))
+        if position == len(rest):
+            return CanonicalId(kind, tuple(imports), tuple(segments))  # type: ignore[arg-type]  # checked above
+        if rest[position] != ".":
+            raise _bad(text, f"`{rest[position:]}` is not expected")
+        position += 1
+
+
+def _parse_index(text: str, rest: str, position: int) -> tuple[Index, int]:
+    if rest.startswith('"', position):
+        try:
+            value, end = json.JSONDecoder().raw_decode(rest, position)
+        except ValueError:
+            raise _bad(text, "a quoted index is not a JSON string") from None
+        if not rest.startswith("]", end):
+            raise _bad(text, "`]` is due after a quoted index")
+        return value, end + 1
+    match = _BARE.match(rest, position)
+    if match is None or not rest.startswith("]", match.end()):
+        raise _bad(text, "an index is digits, a plain word or a JSON string")
+    token = match.group()
+    if _INTEGER.fullmatch(token):
+        if len(token) > 400:
+            raise _bad(text, "an index is too long")
+        return int(token), match.end() + 1
+    if _NUMBER.fullmatch(token):
+        number = float(token)
+        if number != number or number in (float("inf"), float("-inf")):
+            raise _bad(text, "an index is a finite number")
+        return number, match.end() + 1
+    return token, match.end() + 1

@@ -1,0 +1,210 @@
+"""Every event of the log, as a typed, versioned record.
+
+A line reads `{"seq", "ts", "session", "event", …the record's fields…, "chain"}`. The journal alone gives the first
+three and the last; a record that is to be written leaves them at their defaults. A record that does not fit its type
+cannot be read (`LOG_DAMAGED`) nor written (`check` raises). Version 1 of a record is written without `v`; what newer
+versions add stays in the file, because no line is ever rewritten.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+# name → [{"id", "sha256", "value"?}]; a list of more than 64 members is {"count", "digest", "blob"} (see `wide.py`).
+Bindings = dict[str, Any]
+
+# How a step counts that was open when its run ended: before the repair writes it down, and after.
+INTERRUPTED_TYPE = "Interrupted"
+INTERRUPTED_ERROR = "the run ended before this step did"
+
+
+class Event(msgspec.Struct, tag_field="event", omit_defaults=True, kw_only=True, gc=False):
+    """What all events share. `seq` is from 1 without gaps within a run, so it is also the number of the line."""
+
+    seq: int = 0
+    ts: str = ""
+    session: str = ""
+    chain: str = ""
+    v: int = 1
+
+
+class RunStart(Event, tag="run_start"):
+    workflow: str
+    workflow_sha256: str
+    mode: Literal["run", "compare", "adopt"]
+    options: dict[str, Any]
+    backend: str
+    engine_version: str
+    host: str
+    pid: int
+    previous_chain: str
+
+
+class InputRecorded(Event, tag="input_recorded"):
+    id: str
+    sha256: str
+    size: int | None = None
+    value: Any = msgspec.UNSET  # small values in full
+
+
+class PlanComputed(Event, tag="plan_computed"):
+    plan_sha256: str
+    snapshot_sha256: str
+    planned: int
+    layers: int
+    log_position: dict[str, Any] | None
+
+
+class ManifestMaterialized(Event, tag="manifest_materialized"):
+    path: str
+    size: int
+    sha256: str
+
+
+class CfgMaterialized(Event, tag="cfg_materialized"):
+    path: str
+    size: int
+    sha256: str
+
+
+class StepStart(Event, tag="step_start"):
+    step_id: str
+    driver: str
+    attempt: int
+    fingerprint: str
+    bindings: Bindings | None = None  # always written; a log without it is LOG_INCOMPLETE
+
+
+class ArtifactAvailable(Event, tag="artifact_available"):
+    artifact: str
+    step_id: str
+    sha256: str
+    size: int
+    type: str
+    path: str | None = None  # where it is published, relative to the project
+    section: str | None = None
+    value: Any = msgspec.UNSET  # leaves and value outputs, always
+    reused_from: str | None = None
+
+
+class StepComplete(Event, tag="step_complete"):
+    step_id: str
+    driver: str
+    output_dir: str
+    duration: float
+    status: Literal["EXECUTES"]
+
+
+class StepFailed(Event, tag="step_failed"):
+    step_id: str
+    driver: str
+    error: str
+    error_type: str
+    traceback: str
+    duration: float
+    status: Literal["FAILED", "TIMED_OUT", "INTERRUPTED"]
+    will_retry: bool
+
+
+class StepSkipped(Event, tag="step_skipped"):
+    step_id: str
+    why: Literal["condition_false", "source_inactive", "reused", "not_comparable"]
+    fingerprint: str | None = None  # these four: for `reused`
+    bindings: Bindings | None = None
+    from_run: str | None = None
+    from_step: str | None = None
+
+
+class StepBlocked(Event, tag="step_blocked"):
+    step_id: str
+    because: list[str]
+
+
+class ConditionEvaluated(Event, tag="condition_evaluated"):
+    step_id: str
+    expression: str
+    inputs: dict[str, Any]
+    result: bool
+
+
+class Task(Event, tag="task"):
+    step_id: str
+    status: str
+    message: str
+    details: Any = msgspec.UNSET
+
+
+class RequestRecorded(Event, tag="request_recorded"):
+    step_id: str
+    fingerprint: str
+    key: str
+    value: Any
+
+
+class ArtifactAdopted(Event, tag="artifact_adopted"):
+    artifact: str
+    step_id: str
+    sha256: str
+    size: int
+    type: str
+    fingerprint: str
+    bindings: Bindings | None = None
+    by: str = ""
+    value: Any = msgspec.UNSET
+    path: str | None = None
+
+
+class FileDisplaced(Event, tag="file_displaced"):
+    path: str
+    sha256: str
+
+
+class Comparison(Event, tag="comparison"):
+    artifact: str
+    status: str
+    against: str
+    summary: str
+
+
+class StatusContractViolation(Event, tag="status_contract_violation"):
+    step_id: str
+    reason: str
+    last_stderr: str
+
+
+class LogRepaired(Event, tag="log_repaired"):
+    cut_bytes: int
+    cut_sha256: str
+    interrupted: list[str]
+
+
+class RunComplete(Event, tag="run_complete"):
+    state: Literal["succeeded", "failed", "interrupted"]
+    counts: dict[str, int]
+    duration: float
+
+
+AnyEvent = (
+    RunStart
+    | InputRecorded
+    | PlanComputed
+    | ManifestMaterialized
+    | CfgMaterialized
+    | StepStart
+    | ArtifactAvailable
+    | StepComplete
+    | StepFailed
+    | StepSkipped
+    | StepBlocked
+    | ConditionEvaluated
+    | Task
+    | RequestRecorded
+    | ArtifactAdopted
+    | FileDisplaced
+    | Comparison
+    | StatusContractViolation
+    | LogRepaired
+    | RunComplete
+)

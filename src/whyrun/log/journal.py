@@ -1,0 +1,310 @@
+"""The event log of one run on disk: `events.jsonl`, one JSON object a line, chained.
+
+    {"seq":1,"ts":"2026-06-23T12:03:23.123456Z","session":"r0001","event":"run_start",…,"chain":"<sha256>"}
+
+`chain` = sha256(previous chain + the line up to `,"chain"`). The first run of a workflow continues 64 zeros, each later
+run the last chain of the run before it (which its `run_start` repeats as `previous_chain`).
+
+Only a lock holder writes. Readers ignore what follows the last newline; any other broken line is LOG_DAMAGED.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+
+import msgspec
+
+from whyrun.errors import WhyrunError, error
+from whyrun.log.events import AnyEvent, Event, RunStart
+
+FIRST_CHAIN = "0" * 64
+EVENTS_FILE = "events.jsonl"
+CHUNK = 4 << 20
+RUN_NAME = re.compile(r"r(?!0000)[0-9]{4,}")
+
+_CHAIN_KEY = b',"chain":"'
+_CHAIN_TAIL = len(_CHAIN_KEY) + 64 + len(b'"}')  # the end of every line
+_HEX = re.compile(rb"[0-9a-f]{64}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+
+_encode = msgspec.json.Encoder().encode
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The clock of a real run."""
+    return datetime.now(UTC)
+
+
+def timestamp(moment: datetime) -> str:
+    """UTC, ISO, microseconds. A time without a zone is refused: nobody could say when it was."""
+    if moment.tzinfo is not UTC:
+        if moment.tzinfo is None:
+            raise ValueError("a time in the log needs a zone")
+        moment = moment.astimezone(UTC)
+    second = _second(moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second)
+    return f"{second}.{moment.microsecond:06d}Z"
+
+
+@lru_cache(maxsize=8)
+def _second(year: int, month: int, day: int, hour: int, minute: int, second: int) -> str:
+    """The part of a time that many events share; `isoformat` would be a fourth of what an event costs."""
+    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}"
+
+
+def parse_timestamp(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def check(event: Event) -> bytes:
+    """The record as JSON; raises TypeError or ValueError unless reading it gives the same record back.
+
+    Encoding alone would let through values of the wrong type, and turn NaN into null and number keys into strings.
+    """
+    if event.seq or event.ts or event.session or event.chain:
+        raise ValueError("seq, ts, session and chain are given by the journal alone")
+    encoded = _encode(event)
+    try:
+        same = _decoder.decode(encoded) == event
+    except msgspec.ValidationError as wrong:
+        raise TypeError(f"{type(event).__name__} does not fit its type: {wrong}") from None
+    if not same:
+        raise ValueError(f"{type(event).__name__} would not be read back as it is: {event!r}")
+    return encoded
+
+
+class Journal:
+    """Appends to one run's log. `append` only buffers; `flush` is one `write`; `sync` makes it last."""
+
+    def __init__(self, descriptor: int, session: str, seq: int, chain: str, clock: Clock) -> None:
+        self.session = session
+        self.seq = seq  # of the last event
+        self.chain = chain  # of the last event
+        self._descriptor = descriptor
+        self._clock = clock
+        self._lines: list[bytes] = []
+        self._head = f',"session":{_encode(session).decode()},'
+
+    @classmethod
+    def create(cls, run_dir: str | os.PathLike[str], session: str, previous_chain: str, clock: Clock) -> Journal:
+        """A new, empty log in this folder; there must be none yet."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(os.path.join(run_dir, EVENTS_FILE), flags, 0o644)
+        return cls(descriptor, session, 0, previous_chain, clock)
+
+    @classmethod
+    def resume(
+        cls, run_dir: str | os.PathLike[str], session: str, seq: int, chain: str, offset: int, clock: Clock
+    ) -> Journal:
+        """Go on after the complete lines of a log (`offset` bytes): for the repair, see there.
+
+        What stands behind is written over and not cut first, so that the lines that tell of the cut are there
+        before the torn bytes are gone; `cut` takes away what is left of them.
+        """
+        descriptor = os.open(os.path.join(run_dir, EVENTS_FILE), os.O_WRONLY | os.O_CLOEXEC)
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return cls(descriptor, session, seq, chain, clock)
+
+    def append(self, event: Event, ts: str | None = None) -> None:
+        """Add an event; `ts` where someone else's clock saw it."""
+        record = check(event)
+        if ts is None:
+            ts = timestamp(self._clock())
+        elif _TIME.fullmatch(ts) is None:
+            raise ValueError(f"not a time of the log: {ts!r}")
+        seq = self.seq + 1
+        line = f'{{"seq":{seq},"ts":"{ts}"{self._head}'.encode() + record[1:-1]
+        chain = hashlib.sha256(self.chain.encode() + line).hexdigest()
+        self._lines.append(b'%b,"chain":"%b"}\n' % (line, chain.encode()))
+        self.seq, self.chain = seq, chain
+
+    def flush(self) -> None:
+        """Hand all that was appended to the system, in one write. What could not be written stays in the buffer."""
+        if not self._lines:
+            return
+        data = b"".join(self._lines)
+        self._lines = [data]
+        written = os.write(self._descriptor, data)
+        while written < len(data):
+            self._lines = [data[written:]]
+            written += os.write(self._descriptor, self._lines[0])
+        self._lines = []
+
+    def sync(self) -> None:
+        """All that was appended is on disk when this returns."""
+        self.flush()
+        os.fdatasync(self._descriptor)
+
+    def cut(self) -> None:
+        """End the file after the last line written."""
+        self.flush()
+        os.ftruncate(self._descriptor, os.lseek(self._descriptor, 0, os.SEEK_CUR))
+
+    def close(self) -> None:
+        """Flush and close. Closing twice is harmless."""
+        if self._descriptor < 0:
+            return
+        try:
+            self.flush()
+        finally:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def read_events(path: str | os.PathLike[str], session: str | None = None) -> Iterator[AnyEvent]:
+    """The events of one run, in order."""
+    for chunk in read_event_chunks(path, session):
+        yield from chunk
+
+
+def read_event_chunks(path: str | os.PathLike[str], session: str | None = None) -> Iterator[list[AnyEvent]]:
+    """The same in lists, for folds that count microseconds.
+
+    `session` is the run that the file should be of; by default what its folder says, or else its first line.
+    """
+    file = os.fspath(path)
+    if session is None:
+        folder = os.path.basename(os.path.dirname(os.path.abspath(file)))
+        session = folder if RUN_NAME.fullmatch(folder) else None
+    seq = 0
+    for block in read_blocks(file):
+        try:
+            events = _decoder.decode_lines(block)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise _find_damage(file, block, seq) from None
+        if session is None:
+            session = events[0].session
+        # The seq numbers the lines, so this finds lost and doubled lines as well as blank ones.
+        if (
+            len(events) != block.count(b"\n")
+            or [event.seq for event in events] != list(range(seq + 1, seq + 1 + len(events)))
+            or {event.session for event in events} != {session}
+        ):
+            raise _find_misplaced(file, block, seq, session)
+        seq += len(events)
+        yield events
+
+
+def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """The complete lines of a log in blocks of about 4 MB; what follows the last newline is left out."""
+    rest = b""
+    with open(path, "rb", buffering=0) as file:
+        while data := file.read(CHUNK):
+            end = data.rfind(b"\n") + 1
+            if end:
+                yield rest + data[:end]
+                rest = data[end:]
+            else:
+                rest += data
+
+
+def read_raw_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """The complete lines as they stand, without their newlines."""
+    for block in read_blocks(path):
+        yield from block[:-1].split(b"\n")
+
+
+def last_line(path: str | os.PathLike[str]) -> bytes | None:
+    """The last complete line, read from the end of the file; None if there is none."""
+    with open(path, "rb", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        span = 8192
+        while True:
+            start = max(0, size - span)
+            file.seek(start)
+            tail = file.read(size - start)
+            end = tail.rfind(b"\n")
+            begin = tail.rfind(b"\n", 0, end) if end != -1 else -1
+            if begin != -1 or start == 0:
+                return tail[begin + 1 : end] if end != -1 else None
+            span *= 8
+
+
+def last_event(path: str | os.PathLike[str]) -> AnyEvent | None:
+    """The last complete event; None in a log without one."""
+    line = last_line(path)
+    if line is None:
+        return None
+    try:
+        event = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+        number = sum(block.count(b"\n") for block in read_blocks(path))
+        raise damaged(path, number, f"the line is broken: {wrong}") from None
+    if _HEX.fullmatch(event.chain.encode()) is None:
+        raise damaged(path, event.seq, "the line has no chain")
+    return event
+
+
+def last_chain(path: str | os.PathLike[str]) -> str | None:
+    event = last_event(path)
+    return None if event is None else event.chain
+
+
+def check_chain(paths: Iterable[str | os.PathLike[str]]) -> str:
+    """Verify the chain of a workflow's runs, given in order, and return its last link. Raises LOG_DAMAGED."""
+    chain = FIRST_CHAIN
+    for path in paths:
+        for number, line in enumerate(read_raw_lines(path), 1):
+            body, tail = line[:-_CHAIN_TAIL], line[-_CHAIN_TAIL:]
+            expected = hashlib.sha256(chain.encode() + body).hexdigest()
+            if number == 1:
+                _check_first(path, line, chain)
+            if tail != b'%b%b"}' % (_CHAIN_KEY, expected.encode()):
+                raise damaged(path, number, "the line does not follow from the one before it (`chain`)")
+            chain = expected
+    return chain
+
+
+def _check_first(path: str | os.PathLike[str], line: bytes, chain: str) -> None:
+    try:
+        first = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+        raise damaged(path, 1, str(wrong)) from None
+    if isinstance(first, RunStart) and first.previous_chain != chain:
+        raise damaged(path, 1, "the run does not follow the one before it (`previous_chain`): a run is lost or changed")
+
+
+# --- damage ------------------------------------------------------------------------------------------------------
+
+
+def damaged(path: str | os.PathLike[str], line: int | None, what: str) -> WhyrunError:
+    return error(
+        "LOG_DAMAGED",
+        what,
+        file=os.fspath(path),
+        line=line,
+        hint="nothing is guessed from a damaged log: restore this file from a backup, or move the run's folder "
+        "and all later ones away",
+    )
+
+
+def _find_damage(path: str, block: bytes, before: int) -> WhyrunError:
+    for number, line in enumerate(block[:-1].split(b"\n"), before + 1):
+        try:
+            _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+            return damaged(path, number, f"the line is broken: {wrong}")
+    return damaged(path, None, "the log is broken")
+
+
+def _find_misplaced(path: str, block: bytes, before: int, session: str) -> WhyrunError:
+    for number, line in enumerate(block[:-1].split(b"\n"), before + 1):
+        try:
+            event = _decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+            return damaged(path, number, f"the line is broken: {wrong}")
+        if event.session != session:
+            return damaged(path, number, f"the line belongs to `{event.session}`, not to `{session}`")
+        if event.seq != number:
+            return damaged(path, number, f"the line has seq {event.seq}, not {number}: lines are lost or doubled")
+    return damaged(path, None, "the log is broken")

@@ -1,0 +1,79 @@
+"""How each step of one run ended, folded from its events. [pure]
+
+One fold for the status file, the counts in `run_complete` and the repair, so that they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from whyrun.log import events as ev
+
+Outcome = Literal["open", "completed", "failed", "timed_out", "interrupted", "skipped", "blocked"]
+_FAILURES: dict[str, Outcome] = {"FAILED": "failed", "TIMED_OUT": "timed_out", "INTERRUPTED": "interrupted"}
+COUNTED: tuple[Outcome, ...] = ("completed", "failed", "timed_out", "interrupted", "skipped", "blocked")
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """The state of the fold. `steps` has the latest word on each step, in the order in which they first appeared."""
+
+    start: ev.RunStart | None = None
+    end: ev.RunComplete | None = None
+    planned: int | None = None
+    last_ts: str = ""
+    steps: dict[str, Outcome] = field(default_factory=dict)
+    failures: dict[str, ev.StepFailed] = field(default_factory=dict)  # the latest of each step that ended so
+    drivers: dict[str, str] = field(default_factory=dict)  # of started steps
+
+    @property
+    def open_steps(self) -> list[str]:
+        return [step for step, outcome in self.steps.items() if outcome == "open"]
+
+    def counts(self) -> dict[str, int]:
+        """As in `run_complete`: how many steps ended in which way; every way is named."""
+        return count_outcomes(self.steps)
+
+    def add(self, event: ev.Event) -> None:
+        self.last_ts = event.ts
+        match event:
+            case ev.StepStart():
+                self.steps[event.step_id] = "open"
+                self.drivers[event.step_id] = event.driver
+            case ev.StepComplete():
+                self.steps[event.step_id] = "completed"
+                self.failures.pop(event.step_id, None)
+            case ev.StepFailed():
+                self.steps[event.step_id] = _FAILURES[event.status]
+                self.failures[event.step_id] = event
+            case ev.StepSkipped():
+                self.steps[event.step_id] = "skipped"
+            case ev.StepBlocked():
+                self.steps[event.step_id] = "blocked"
+            case ev.ArtifactAdopted():
+                self.steps[event.step_id] = "completed"
+            case ev.PlanComputed():
+                self.planned = event.planned
+            case ev.RunStart():
+                self.start = event
+            case ev.RunComplete():
+                self.end = event
+            case _:
+                pass  # says nothing about how a step ended
+
+
+def fold_outcome(events: Iterable[ev.Event]) -> RunOutcome:
+    outcome = RunOutcome()
+    for event in events:
+        outcome.add(event)
+    return outcome
+
+
+def count_outcomes(steps: Mapping[str, Outcome]) -> dict[str, int]:
+    counts: dict[str, int] = dict.fromkeys(COUNTED, 0)
+    for outcome in steps.values():
+        if outcome != "open":
+            counts[outcome] += 1
+    return counts

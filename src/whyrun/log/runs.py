@@ -1,0 +1,249 @@
+"""Where the state of a workflow lives, which runs it has, and how a new run begins.
+
+.whyrun/<workflow>/runs/r0001/ …   .whyrun/<workflow>/lock   .whyrun/<workflow>/index/
+.whyrun/store/   .whyrun/stat-cache   .whyrun/tmp/
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whyrun.artifacts.durable import fsync_dir, sync_filesystem, write_all
+from whyrun.errors import did_you_mean, error
+from whyrun.log.events import AnyEvent, RunStart
+from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, Clock, Journal, last_chain, read_events
+
+CONFIG_FILE = "whyrun.toml"
+STATE_VARIABLE = "WHYRUN_STATE"
+STATE_FOLDER = ".whyrun"
+# Beside the folders of the workflows stand these, so no workflow may have their names.
+RESERVED = frozenset({"store", "stat-cache", "tmp"})
+
+
+# --- project and state -------------------------------------------------------------------------------------------
+
+
+def project_dir_for(workflow_file: str | os.PathLike[str]) -> Path:
+    """The folder of the nearest `whyrun.toml` at or above the workflow file, else that of the workflow file."""
+    folder = Path(os.path.abspath(workflow_file)).parent
+    for candidate in (folder, *folder.parents):
+        if (candidate / CONFIG_FILE).is_file():
+            return candidate
+    return folder
+
+
+def state_dir_for(workflow_file: str | os.PathLike[str], override: str | None, env: Mapping[str, str]) -> Path:
+    """`--state`, else `WHYRUN_STATE`, else `.whyrun` in the project folder."""
+    given = override or env.get(STATE_VARIABLE)
+    if given:
+        return Path(os.path.abspath(given))
+    return project_dir_for(workflow_file) / STATE_FOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectConfig:
+    """`whyrun.toml`. `resources` are the limits that jobs' `resources:` count against."""
+
+    on_finish: str | None = None
+    resources: Mapping[str, float] | None = None
+
+
+def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
+    """The settings of a project; none if it has no `whyrun.toml`."""
+    import tomllib
+
+    path = Path(project) / CONFIG_FILE
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ProjectConfig()
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+        raise error("WRONG_TYPE", f"not valid TOML: {wrong}", file=str(path), hint="see https://toml.io") from None
+    known = ["on_finish", "resources"]
+    for key in data:
+        if key not in known:
+            raise error("UNKNOWN_KEY", f"there is no setting `{key}`", file=str(path), hint=did_you_mean(key, known))
+    on_finish = data.get("on_finish")
+    if on_finish is not None and not isinstance(on_finish, str):
+        raise error("WRONG_TYPE", "`on_finish` is a command, as text", file=str(path), hint='on_finish = "notify"')
+    return ProjectConfig(on_finish, _resources(data.get("resources", {}), str(path)))
+
+
+def _resources(value: Any, path: str) -> dict[str, float]:
+    hint = "[resources]\n         gpu = 1"
+    if not isinstance(value, dict):
+        raise error("WRONG_TYPE", "`resources` is a table of limits", file=path, hint=hint)
+    for name, limit in value.items():
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit < float("inf"):
+            raise error("WRONG_TYPE", f"the limit of `{name}` is a number from 0 up", file=path, hint=hint)
+    return {name: float(limit) for name, limit in value.items()}
+
+
+# --- runs --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunRef:
+    """One run that is there."""
+
+    name: str
+    path: Path
+    number: int
+
+    @property
+    def events_path(self) -> Path:
+        return self.path / EVENTS_FILE
+
+    def events(self) -> Iterator[AnyEvent]:
+        return read_events(self.events_path, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowState:
+    """The places of one workflow's state. Nothing is created by asking."""
+
+    state_dir: Path
+    workflow: str
+
+    def __post_init__(self) -> None:
+        if self.workflow in RESERVED or "/" in self.workflow or self.workflow in ("", ".", ".."):
+            raise error(
+                "NAME_INVALID",
+                f"a workflow cannot be called `{self.workflow}`: its state would stand where whyrun keeps its own",
+                hint="choose another name; not " + ", ".join(f"`{name}`" for name in sorted(RESERVED)),
+            )
+
+    @property
+    def folder(self) -> Path:
+        return self.state_dir / self.workflow
+
+    @property
+    def runs_dir(self) -> Path:
+        return self.folder / "runs"
+
+    @property
+    def lock_path(self) -> Path:
+        return self.folder / "lock"
+
+    @property
+    def index_dir(self) -> Path:
+        return self.folder / "index"
+
+    @property
+    def store(self) -> Path:
+        return self.state_dir / "store"
+
+    @property
+    def stat_cache(self) -> Path:
+        return self.state_dir / "stat-cache"
+
+    @property
+    def tmp(self) -> Path:
+        return self.state_dir / "tmp"
+
+    def runs(self) -> list[RunRef]:
+        """All runs, in order. Other things in the folder are left alone, unless they look like a run and are none."""
+        try:
+            names = os.listdir(self.runs_dir)
+        except FileNotFoundError:
+            return []
+        found = []
+        for name in names:
+            if RUN_NAME.fullmatch(name) and name == run_name(int(name[1:])):
+                found.append(RunRef(name, self.runs_dir / name, int(name[1:])))
+            elif name[:1] == "r" and name[1:].isdigit():
+                raise error(
+                    "LOG_DAMAGED",
+                    f"`{name}` looks like a run, but no run is called so",
+                    file=str(self.runs_dir / name),
+                    hint="runs are r0001, r0002, …; rename it back, or move it away",
+                )
+        return sorted(found, key=lambda run: run.number)
+
+    def run(self, name: str) -> RunRef:
+        """One run by its name, or RUN_UNKNOWN."""
+        runs = self.runs()
+        for ref in runs:
+            if ref.name == name:
+                return ref
+        hint = f"the latest is `{runs[-1].name}`" if runs else "this workflow has not run yet"
+        raise error("RUN_UNKNOWN", f"there is no run `{name}` of `{self.workflow}`", hint=hint)
+
+    def next_run_name(self) -> str:
+        runs = self.runs()
+        return run_name(runs[-1].number + 1 if runs else 1)
+
+    def last_chain(self) -> str:
+        """What the next run's log continues."""
+        runs = self.runs()
+        if not runs:
+            return FIRST_CHAIN
+        path = runs[-1].events_path
+        try:
+            chain = last_chain(path)
+        except FileNotFoundError:
+            chain = None
+        if chain is None:
+            raise log_without_start(runs[-1])
+        return chain
+
+
+def run_name(number: int) -> str:
+    return f"r{number:04d}"
+
+
+def log_without_start(run: RunRef) -> Exception:
+    return error(
+        "LOG_INCOMPLETE",
+        f"`{run.name}` has no `run_start`",
+        file=str(run.events_path),
+        hint="no kill leaves a run without it: restore the file from a backup, or move the run's folder away",
+    )
+
+
+def create_run(
+    state: WorkflowState, start: RunStart, clock: Clock, files: Mapping[str, bytes] | None = None
+) -> tuple[RunRef, Journal]:
+    """Begin a run: its folder, with `run_start` and these files (`manifest.yaml`, `plan.json`, `source/…`) in it.
+
+    The folder is made under `.whyrun/tmp/`, synced, and then renamed to its name. So a run folder without a
+    `run_start`, or without the files that only the host of the run could write, cannot come from a kill, and the
+    repair never has to invent them. Only the holder of the lock may call this. `start.previous_chain` is filled in.
+    """
+    name = state.next_run_name()
+    previous = state.last_chain()
+    # Named after the run, not at random: what a killed attempt left is found here and removed.
+    draft = state.tmp / f"{state.workflow}-{name}"
+    if draft.exists():
+        shutil.rmtree(draft)
+    draft.mkdir(parents=True)
+    for relative, data in (files or {}).items():
+        _write_new(draft / relative, data)
+    journal = Journal.create(draft, name, previous, clock)
+    try:
+        journal.append(msgspec.structs.replace(start, previous_chain=previous))
+        journal.flush()
+        sync_filesystem(draft)
+        state.runs_dir.mkdir(parents=True, exist_ok=True)
+        os.rename(draft, state.runs_dir / name)
+        fsync_dir(state.runs_dir)
+    except BaseException:
+        journal.close()
+        raise
+    return RunRef(name, state.runs_dir / name, int(name[1:])), journal
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        write_all(descriptor, data)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,318 @@
+"""What one job instance would consume, given what is known of its sources. Pure.
+
+Planner and runner both ask here: the planner with what the log says, the runner with what the run has made so far. So
+the rules of absence, `first`, fan-in and conditions exist once, and what is explained is what is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from whyrun.artifacts.hashing import canonical_json, value_sha256
+from whyrun.graph.fingerprint import (
+    fingerprint,
+    group_token,
+    input_form,
+    source_form,
+    token,
+)
+from whyrun.graph.graph import (
+    Absent,
+    ArtifactAt,
+    Computed,
+    FirstOf,
+    Graph,
+    Group,
+    InputAt,
+    JobTable,
+    Known,
+    Operand,
+    Slot,
+    Source,
+    Term,
+)
+from whyrun.graph.template import compute, optional_operands
+from whyrun.workflow.expression import ABSENT, ExpressionError
+
+SMALL = 256  # bytes of canonical JSON: values up to this stand in events and reasons
+
+
+class Seen(NamedTuple):
+    """An artifact whose content is known."""
+
+    sha256: str
+    value: Any = UNSET  # value outputs and leaves
+
+
+class Pending(NamedTuple):
+    """An artifact that is still to be made. `maybe`: its job may turn out to be inactive."""
+
+    maybe: bool
+
+
+Look = Seen | Pending | None  # None: its job is inactive
+
+
+class Entry(NamedTuple):
+    """One thing consumed: where it came from, its content, and the form in which it is handed over."""
+
+    id: str
+    sha256: str
+    form: str
+    value: Any = UNSET
+    source: Source | None = None  # None: a parameter
+
+    @property
+    def token(self) -> str:
+        return token(self.form, self.sha256)
+
+    def to_json(self) -> dict[str, Any]:
+        found = {"id": self.id, "sha256": self.sha256}
+        if self.form != "v":
+            found["as"] = self.form
+        if self.value is not UNSET and len(canonical_json(self.value)) <= SMALL:
+            found["value"] = self.value
+        return found
+
+
+class Decision(NamedTuple):
+    """A condition whose inputs are known."""
+
+    result: bool
+    inputs: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Consumption:
+    """The answer for one instance. `entries` has every slot that is known; a fan-in is a list, others a single."""
+
+    entries: dict[str, Entry | list[Entry]] = field(default_factory=dict)
+    shown: dict[str, Any] = field(default_factory=dict)  # bindings as the plan writes them
+    pending: dict[ArtifactAt, None] = field(default_factory=dict)  # in order, each once
+    unknown: list[str] = field(default_factory=list)
+    inactive_by: str | None = None  # the source that is absent, or None
+    decision: Decision | None = None
+    undecided: bool = False  # the condition waits for a source
+    maybe: bool = False  # may yet turn out to be inactive
+    problems: dict[str, str] = field(default_factory=dict)  # slot ("if" for the condition) → why it has no value
+
+    @property
+    def inactive(self) -> bool:
+        return self.inactive_by is not None or (self.decision is not None and not self.decision.result)
+
+    @property
+    def known(self) -> bool:
+        return not self.unknown and not self.problems
+
+    def fingerprint(self, prefix: str, slots: Sequence[Slot]) -> str:
+        return fingerprint(prefix, [entry_token(self.entries[slot.name]) for slot in slots])
+
+
+def entry_token(entry: Entry | list[Entry]) -> str:
+    return group_token([e.token for e in entry]) if isinstance(entry, list) else entry.token
+
+
+class Consumer:
+    """Answers for the instances of a graph. Fan-ins that many share are looked at once."""
+
+    def __init__(self, graph: Graph, look: Callable[[ArtifactAt], Look]) -> None:
+        self.graph = graph
+        self.look = look
+        self._groups: dict[int, tuple[list[Entry], dict[ArtifactAt, None], list[str]]] = {}
+
+    def consume(self, table: JobTable, position: int) -> Consumption:
+        found = Consumption()
+        if table.condition is not None:
+            self._condition(found, table, position)
+        for slot in table.slots:
+            self._slot(found, table, slot, slot.column.at(position), position)
+        return found
+
+    # -- slots --
+
+    def _slot(self, found: Consumption, table: JobTable, slot: Slot, term: Term, position: int) -> None:
+        name = slot.name
+        if isinstance(term, Known):
+            found.entries[name] = Entry(slot.input_id(table.path(position)), term.sha256, "v", term.value)
+        elif isinstance(term, Computed):
+            values = self._operands(found, term, optional_operands(term.template))
+            if values is None:
+                found.unknown.append(name)
+                return
+            try:
+                value = compute(term.template, values, term.names)
+            except ExpressionError as problem:
+                found.problems[name] = str(problem)
+                return
+            found.entries[name] = Entry(slot.input_id(table.path(position)), value_sha256(value), "v", value)
+        elif isinstance(term, Group):
+            entries, pending, ids = self._group(term)
+            found.shown[name] = ids
+            if pending:
+                found.pending.update(pending)
+                found.unknown.append(name)
+            else:
+                found.entries[name] = entries
+        elif isinstance(term, FirstOf):
+            self._first_slot(found, name, term)
+        elif isinstance(term, Absent):
+            raise AssertionError("an absent reference outside first and exists passed validation")
+        else:
+            found.shown[name] = self.graph.source_id(term)
+            entry = self._source(found, term)
+            if entry is None:
+                found.unknown.append(name)
+            else:
+                found.entries[name] = entry
+
+    def _source(self, found: Consumption, source: Source) -> Entry | None:
+        """The entry of a required source; None while it is pending or when it is absent."""
+        if isinstance(source, InputAt):
+            return _input_entry(source)
+        look = self.look(source)
+        if isinstance(look, Seen):
+            return self._artifact_entry(source, look)
+        if look is None:
+            found.inactive_by = found.inactive_by or self.graph.artifact_id(source)
+        else:
+            found.pending[source] = None
+            found.maybe = found.maybe or look.maybe
+        return None
+
+    def _artifact_entry(self, at: ArtifactAt, look: Seen) -> Entry:
+        return Entry(self.graph.artifact_id(at), look.sha256, source_form(self.graph, at), look.value, at)
+
+    def _group(self, group: Group) -> tuple[list[Entry], dict[ArtifactAt, None], list[str]]:
+        cached = self._groups.get(id(group))
+        if cached is not None:
+            return cached
+        entries: list[Entry] = []
+        pending: dict[ArtifactAt, None] = {}
+        ids: list[str] = []
+        for member in group.members:
+            if isinstance(member, InputAt):
+                entries.append(_input_entry(member))
+                ids.append(member.id)
+                continue
+            look = self.look(member)
+            if look is None:
+                continue  # an inactive member is simply not in a fan-in
+            id_ = self.graph.artifact_id(member)
+            ids.append(id_)
+            if isinstance(look, Pending):
+                pending[member] = None
+            else:
+                entries.append(self._artifact_entry(member, look))
+        if not pending:
+            self._groups[id(group)] = (entries, pending, ids)
+        return entries, pending, ids
+
+    def _first(self, found: Consumption, term: FirstOf) -> tuple[Entry | None, list[str], bool]:
+        """(the chosen one, the candidates that are left, is it certain that there is none)."""
+        left: list[str] = []
+        for candidate in term.candidates:
+            if isinstance(candidate, InputAt):
+                left.append(candidate.id)
+                return (_input_entry(candidate) if len(left) == 1 else None), left, False
+            look = self.look(candidate)
+            if look is None:
+                continue
+            left.append(self.graph.artifact_id(candidate))
+            if isinstance(look, Seen):
+                return (self._artifact_entry(candidate, look) if len(left) == 1 else None), left, False
+            found.pending[candidate] = None
+            if not look.maybe:
+                return None, left, False
+        if left:  # every candidate that is left may turn out to be inactive
+            found.maybe = True
+        return None, left, not left
+
+    def _first_slot(self, found: Consumption, name: str, term: FirstOf) -> None:
+        entry, left, none = self._first(found, term)
+        if none:
+            names = [self.graph.source_id(c) for c in term.candidates]
+            found.inactive_by = found.inactive_by or (names[-1] if names else "first()")
+            return
+        found.shown[name] = left[0] if entry is not None or len(left) == 1 else {"first": left}
+        if entry is None:
+            found.unknown.append(name)
+        else:
+            found.entries[name] = entry
+
+    # -- values and conditions --
+
+    def _operands(self, found: Consumption, term: Computed, optional: frozenset[int]) -> list[Any] | None:
+        """The values of all operands, or None while one is pending or absent."""
+        values: list[Any] = []
+        complete = True
+        for i, operand in enumerate(term.operands):
+            known, value = self._operand(found, operand, optional=i in optional)
+            complete = complete and known
+            values.append(value)
+        return values if complete else None
+
+    def _operand(self, found: Consumption, operand: Operand, *, optional: bool) -> tuple[bool, Any]:
+        if isinstance(operand, Absent):
+            return True, ABSENT
+        if isinstance(operand, Group):
+            entries, pending, _ = self._group(operand)
+            found.pending.update(pending)
+            return not pending, [_entry_value(e) for e in entries]
+        if isinstance(operand, FirstOf):
+            entry, left, none = self._first(found, operand)
+            if none and not optional:
+                found.inactive_by = found.inactive_by or (left[-1] if left else "first()")
+            return entry is not None or (none and optional), ABSENT if entry is None else _entry_value(entry)
+        if optional and isinstance(operand, ArtifactAt) and self.look(operand) is None:
+            return True, ABSENT
+        entry = self._source(found, operand)
+        return entry is not None, None if entry is None else _entry_value(entry)
+
+    def _condition(self, found: Consumption, table: JobTable, position: int) -> None:
+        assert table.condition is not None
+        term = table.condition.at(position)
+        optional = optional_operands(term.template)
+        pending_before = len(found.pending)
+        values = self._operands(found, term, optional)
+        if found.inactive_by is not None:
+            return
+        if values is None or len(found.pending) > pending_before:
+            found.undecided = found.maybe = True
+            return
+        try:
+            result = bool(compute(term.template, values, term.names))
+        except ExpressionError as problem:
+            found.problems["if"] = str(problem)
+            found.undecided = found.maybe = True
+            return
+        found.decision = Decision(result, self._named(term, values))
+
+    def _named(self, term: Computed, values: Sequence[Any]) -> dict[str, Any]:
+        """The condition's inputs by ID, for the record."""
+        named: dict[str, Any] = {}
+        for operand, value in zip(term.operands, values, strict=True):
+            if isinstance(operand, ArtifactAt | InputAt):
+                named[self.graph.source_id(operand)] = None if value is ABSENT else value
+            elif isinstance(operand, Group | FirstOf):
+                sources = operand.members if isinstance(operand, Group) else operand.candidates
+                for source in sources:
+                    if isinstance(source, InputAt):
+                        named[source.id] = source.value.value
+                        continue
+                    look = self.look(source)
+                    if isinstance(look, Seen):
+                        named[self.graph.artifact_id(source)] = look.sha256 if look.value is UNSET else look.value
+        return named
+
+
+def _input_entry(source: InputAt) -> Entry:
+    value = UNSET if source.value.type.is_path else source.value.value
+    return Entry(source.id, source.value.sha256, input_form(source.value), value, source)
+
+
+def _entry_value(entry: Entry) -> Any:
+    return entry.sha256 if entry.value is UNSET else entry.value

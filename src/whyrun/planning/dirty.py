@@ -1,0 +1,336 @@
+"""Which job instances are dirty, inactive or clean, and why: the reason is recorded in the branch that decides. Pure.
+
+`judge` looks at one instance, when everything upstream has been judged. It starts from the snapshot's suspects and
+follows the edges downstream of every verdict that is not clean; who is never reached is clean.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from msgspec import UNSET
+
+from whyrun.artifacts.hashing import canonical_json
+from whyrun.graph.fingerprint import prefix, token
+from whyrun.graph.graph import ArtifactAt, JobTable
+from whyrun.ids import artifact_id, parse_id_of
+from whyrun.planning.consume import (
+    SMALL,
+    Consumer,
+    Consumption,
+    Entry,
+    Look,
+    Pending,
+    Seen,
+)
+from whyrun.planning.reasons import (
+    Forced,
+    InputChanged,
+    MissingOutput,
+    Reason,
+    RetryPreviousFailure,
+    UpstreamDirty,
+    UpstreamFailed,
+    bounded,
+)
+from whyrun.snapshot.fold import Attempt, Output, StepRecord, run_name
+from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.model import VALUE_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """An earlier result with the same fingerprint, to be taken instead of executing."""
+
+    run: str
+    step: str
+    outputs: Mapping[str, Output]  # by key within the step: "Story", "Story.Segments[0].HasTransition"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    state: Literal["clean", "dirty", "inactive"]
+    reasons: tuple[Reason, ...] = ()
+    reuse: Reuse | None = None
+    conditional: bool = False  # whether it is active will be known only during the run
+    maybe: bool = False  # it may turn out to be inactive, by its own condition or a source's
+    bindings: Mapping[str, Any] = field(default_factory=dict)
+    because: Mapping[str, Any] = field(default_factory=dict)  # inactive: the condition's values or the absent source
+
+
+CLEAN = Verdict("clean")
+
+
+def judge_all(snapshot: PlanningSnapshot, layers: Sequence[int], forced: Mapping[int, str]) -> dict[int, Verdict]:
+    """The verdict on every instance that is not trivially clean. `forced`: node → the option that names it."""
+    judge = Judge(snapshot, forced)
+    graph = snapshot.dependency_graph
+    waiting = {*snapshot.suspects, *forced}
+    queue = [(layers[node], node) for node in waiting]
+    heapq.heapify(queue)
+    while queue:
+        _, node = heapq.heappop(queue)
+        verdict = judge.verdicts[node] = judge.judge(node)
+        if verdict.state == "clean":
+            continue
+        for dependent in graph.dependents(node):
+            if dependent not in waiting:
+                waiting.add(dependent)
+                heapq.heappush(queue, (layers[dependent], dependent))
+    return judge.verdicts
+
+
+class Judge:
+    def __init__(self, snapshot: PlanningSnapshot, forced: Mapping[int, str]) -> None:
+        self.snapshot = snapshot
+        self.graph = snapshot.dependency_graph
+        self.forced = forced
+        self.verdicts: dict[int, Verdict] = {}
+        self.consumer = Consumer(self.graph, self.look)
+        self._prefixes: dict[int, str] = {}
+        self._any_success: dict[str, tuple[str, Attempt]] | None = None
+
+    def look(self, at: ArtifactAt) -> Look:
+        """What is known of an artifact once its producer has been judged."""
+        verdict = self.verdicts.get(self.graph.node(at), CLEAN)
+        if verdict.state == "inactive":
+            return None
+        if verdict.state == "clean":
+            sha = self.snapshot.shas[at.table][at.artifact][at.position]
+            assert sha is not None, "a clean instance has all its outputs"
+            spec = self.graph.tables[at.table].artifacts[at.artifact]
+            return Seen(sha, self.snapshot.output(at).value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
+        if verdict.reuse is not None:
+            output = verdict.reuse.outputs[self.graph.tables[at.table].artifacts[at.artifact].key_at(at.position)]
+            return Seen(output.sha256, output.value)
+        return Pending(verdict.maybe)
+
+    def judge(self, node: int) -> Verdict:
+        table, position = self.graph.table_at(node)
+        found = self.consumer.consume(table, position)
+        if found.inactive_by is not None:
+            return Verdict("inactive", because={"source": found.inactive_by})
+        if found.decision is not None and not found.decision.result:
+            assert table.condition is not None
+            because = {"condition": table.condition.expression.text, "inputs": found.decision.inputs}
+            return Verdict("inactive", because=because)
+        record = self.snapshot.record(node)
+        reasons = [
+            *self.retry(record),
+            *bounded(self.missing_outputs(table, position, record)),
+            *bounded(self.changed_inputs(table, position, record, found)),
+            *bounded(self.failed_upstream(found)),
+            *bounded(self.dirty_upstream(found)),
+        ]
+        if node in self.forced:
+            reasons.append(Forced(self.forced[node]))
+        if not reasons:
+            return CLEAN
+        reuse = None
+        if found.known and not found.maybe and node not in self.forced:
+            reuse = self.reusable(table, position, record, found)
+        return Verdict("dirty", tuple(reasons), reuse, found.undecided, found.maybe, found.shown)
+
+    # -- the reasons, in their order --
+
+    def retry(self, record: StepRecord | None) -> list[Reason]:
+        if record is None or record.latest.ok:
+            return []
+        latest = record.latest
+        return [RetryPreviousFailure(run_name(latest.run), latest.number, latest.error_type, latest.error)]
+
+    def missing_outputs(self, table: JobTable, position: int, record: StepRecord | None) -> list[Reason]:
+        found: list[Reason] = []
+        shas = self.snapshot.shas[table.number]
+        for a, spec in enumerate(table.artifacts):
+            if shas[a][position] is not None:
+                continue
+            id_ = table.artifact_id(a, position)
+            change, path = None, None
+            recorded = record is not None and record.latest.ok and any(o.id == id_ for o in record.latest.outputs)
+            if recorded:  # it was made, and is not there any more
+                paths = table.output_of(a).paths
+                path = None if paths is None or spec.is_leaf else paths[position]
+                change = "lost" if path is None else self.snapshot.files.get(path, "retyped")
+            found.append(MissingOutput(id_, change, path))
+        if not found and (record is None or record.last_success() is None):
+            found.append(MissingOutput())
+        return found
+
+    def changed_inputs(
+        self, table: JobTable, position: int, record: StepRecord | None, found: Consumption
+    ) -> list[Reason]:
+        success = record.last_success() if record is not None else None
+        if success is None:
+            return []
+        changes: list[Reason] = []
+        if "if" in found.problems:
+            changes.append(InputChanged("if", problem=found.problems["if"]))
+        before = self.snapshot.consumed[(success.run, success.seq)]
+        now: dict[str, Entry | list[Entry]] = dict(found.entries)
+        job = table.path(position)
+        now[".action"] = Entry(f"Input:{job}.action", self.snapshot.actions[table.name].sha256, "v")
+        for name in sorted({*before, *now, *found.problems} - {"if"}):
+            if name in found.problems:
+                changes.append(InputChanged(_plain(name), problem=found.problems[name]))
+            elif name in found.unknown:
+                continue  # what it will be is not known yet: that is UPSTREAM_DIRTY
+            else:
+                changes.extend(compare_entries(_plain(name), before.get(name), now.get(name)))
+        return changes
+
+    def failed_upstream(self, found: Consumption) -> list[Reason]:
+        failed = []
+        for at in found.pending:
+            record = self.snapshot.record(self.graph.node(at))
+            if record is not None and not record.latest.ok:
+                failed.append(self.graph.artifact_id(at))
+        return [UpstreamFailed(id_) for id_ in sorted(failed)]
+
+    def dirty_upstream(self, found: Consumption) -> list[Reason]:
+        nodes = sorted({self.graph.node(at) for at in found.pending})
+        return [UpstreamDirty(self.graph.job_id(node)) for node in nodes]
+
+    # -- reuse --
+
+    def prefix(self, table: JobTable, position: int) -> str:
+        action = self.snapshot.actions[table.name].sha256
+        if any(spec.leaf_by_row is not None for spec in table.artifacts):
+            return prefix(table, action, position)
+        if table.number not in self._prefixes:
+            self._prefixes[table.number] = prefix(table, action)
+        return self._prefixes[table.number]
+
+    def reusable(
+        self, table: JobTable, position: int, record: StepRecord | None, found: Consumption
+    ) -> Reuse | None:
+        print_ = found.fingerprint(self.prefix(table, position), table.slots)
+        others = self.any_success() if self.snapshot.actions[table.name].deterministic else {}
+        return reusable(table, position, record, print_, others, self.snapshot.lost)
+
+    def any_success(self) -> dict[str, tuple[str, Attempt]]:
+        """Fingerprint → the latest success of any instance; adopted results are good for their own instance only."""
+        if self._any_success is None:
+            self._any_success = successes_by_fingerprint(self.snapshot.records.steps)
+        return self._any_success
+
+
+def successes_by_fingerprint(steps: Mapping[str, StepRecord]) -> dict[str, tuple[str, Attempt]]:
+    found: dict[str, tuple[str, Attempt]] = {}
+    for step in sorted(steps):
+        for attempt in steps[step].attempts():
+            if not attempt.ok or attempt.origin == "adopted":
+                continue
+            before = found.get(attempt.fingerprint)
+            if before is None or (before[1].run, before[1].seq) < (attempt.run, attempt.seq):
+                found[attempt.fingerprint] = (step, attempt)
+    return found
+
+
+def reusable(
+    table: JobTable,
+    position: int,
+    record: StepRecord | None,
+    fingerprint: str,
+    others: Mapping[str, tuple[str, Attempt]],
+    lost: Container[str],
+) -> Reuse | None:
+    """An earlier result of the same instance with this fingerprint, or of any (`others`) where it is deterministic.
+
+    Not if the latest attempt with this fingerprint failed: what failed once is tried again, not papered over.
+    """
+    own = record.by_fingerprint(fingerprint) if record is not None else None
+    if own is not None:
+        found = _earlier_result(table, position, table.job_id(position), own, lost)
+        if found is not None or not own.ok:
+            return found
+    other = others.get(fingerprint)
+    return None if other is None else _earlier_result(table, position, *other, lost)
+
+
+def _earlier_result(
+    table: JobTable, position: int, from_step: str, attempt: Attempt, lost: Container[str]
+) -> Reuse | None:
+    """The reuse of an attempt, if it recorded every output and leaf declared now, with bytes still there."""
+    if not attempt.ok:
+        return None
+    job = parse_id_of("Job", from_step)
+    own = from_step == table.job_id(position)
+    by_id = {output.id: output for output in attempt.outputs}
+    outputs: dict[str, Output] = {}
+    for a, spec in enumerate(table.artifacts):
+        leaf = spec.leaf_at(position)
+        id_ = table.artifact_id(a, position) if own else artifact_id(job, spec.output, leaf)
+        output = by_id.get(id_)
+        if output is None or output.type != spec.type or (output.value is UNSET and output.sha256 in lost):
+            return None
+        outputs[spec.key_at(position)] = output
+    return Reuse(run_name(attempt.run), from_step, outputs)
+
+
+# --- comparing what was consumed with what would be --------------------------------------------------------------
+
+
+def compare_entries(name: str, before: Any, now: Entry | list[Entry] | None) -> list[Reason]:
+    """The differences of one slot, by content: old entries as recorded, new ones as they would be consumed."""
+    if isinstance(before, dict):  # a wide list whose members cannot be read any more: only its digest is known
+        members = [e.to_json() for e in now] if isinstance(now, list) else []
+        return [] if before["digest"] == wide_digest(members) else [InputChanged(name, old=before["digest"])]
+    new = [] if now is None else now if isinstance(now, list) else [now]
+    old = [] if before is None else before
+    if [_token(e) for e in old] == [e.token for e in new]:
+        if (before is None) == (now is None):
+            return []
+        # An empty fan-in that was added or taken away: nothing was consumed, and still the binding is another.
+        return [InputChanged(name, old_source=None)]
+    if len(old) == 1 and len(new) == 1:
+        return [_change(name, old[0], new[0])]
+    old_by_id = {e["id"]: e for e in old}
+    new_by_id = {e.id: e for e in new}
+    changes: list[Reason] = []
+    for entry in new:
+        then = old_by_id.get(entry.id)
+        if then is None or _token(then) != entry.token:
+            changes.append(_change(name, then, entry))
+    changes.extend(_change(name, then, None) for then in old if then["id"] not in new_by_id)
+    # The same members in another order: name the first that moved.
+    return changes or [_change(name, old[_moved(old, new)], new[_moved(old, new)])]
+
+
+def wide_digest(members: Sequence[Mapping[str, Any]]) -> str:
+    from hashlib import sha256
+
+    return sha256(canonical_json(list(members))).hexdigest()
+
+
+def _moved(old: Sequence[Mapping[str, Any]], new: Sequence[Entry]) -> int:
+    return next(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if _token(a) != b.token)
+
+
+def _token(entry: Mapping[str, Any]) -> str:
+    return token(entry.get("as", "v"), entry["sha256"])
+
+
+def _change(name: str, then: Mapping[str, Any] | None, now: Entry | None) -> InputChanged:
+    old_value = then.get("value") if then is not None else None
+    new_value = None
+    if now is not None and now.value is not UNSET and len(canonical_json(now.value)) <= SMALL:
+        new_value = now.value
+    moved = then is not None and now is not None and then["id"] != now.id
+    return InputChanged(
+        name,
+        source=now.id if now is not None else None,
+        old_source=then["id"] if then is not None and (moved or now is None) else None,
+        old=then["sha256"] if then is not None else None,
+        new=now.sha256 if now is not None else None,
+        old_value=old_value,
+        new_value=new_value,
+    )
+
+
+def _plain(name: str) -> str:
+    """`.action` and `.env.NAME` are written without the dot that keeps them apart from `with:` entries."""
+    return name.removeprefix(".")

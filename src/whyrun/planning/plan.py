@@ -1,0 +1,283 @@
+"""STATE → PLAN: `plan = compute_execution_plan(snapshot, options)`, deterministic to the byte. Pure.
+
+Controls in their fixed order: dirty roots, propagation and `--force`; `--target`; layers of the whole graph; `--up`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from whyrun.artifacts.hashing import canonical_json
+from whyrun.errors import did_you_mean, error
+from whyrun.graph.graph import Graph
+from whyrun.graph.layers import compute_layers
+from whyrun.ids import IdPattern
+from whyrun.planning.dirty import Reuse, Verdict, judge_all
+from whyrun.planning.reasons import Reason, reason_json
+from whyrun.snapshot.snapshot import PlanningSnapshot
+
+VERSION = 1
+WIDE = 64  # members; a longer list stands as {count, digest, blob}
+State = Literal["planned", "deferred", "inactive"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    up: int | None = None
+    targets: tuple[str, ...] = ()
+    force: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"up": self.up, "targets": sorted(self.targets), "force": sorted(self.force)}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """One job instance that is not clean."""
+
+    id: str
+    action: str
+    layer: int
+    state: State
+    reasons: tuple[Reason, ...] = ()
+    bindings: Mapping[str, Any] = field(default_factory=dict)
+    reuse: Reuse | None = None
+    conditional: bool = False
+    because: Mapping[str, Any] = field(default_factory=dict)
+    node: int = -1
+
+    @property
+    def headline(self) -> str | None:
+        return self.reasons[0].code if self.reasons else None
+
+
+@dataclass(eq=False)
+class Plan:
+    workflow: str
+    log_position: Mapping[str, Any] | None
+    options: PlanOptions
+    totals: Mapping[str, int]
+    snapshot: Mapping[str, Any]  # a summary
+    jobs: tuple[PlannedJob, ...]  # in the order of layer and node
+
+    @property
+    def planned(self) -> list[PlannedJob]:
+        return [job for job in self.jobs if job.state == "planned"]
+
+    @property
+    def layers(self) -> list[list[str]]:
+        found: dict[int, list[str]] = {}
+        for job in self.jobs:
+            if job.state == "planned":
+                found.setdefault(job.layer, []).append(job.id)
+        return [found[layer] for layer in sorted(found)]
+
+    def headlines(self) -> dict[str, str]:
+        """Job ID → the code of its first reason, for everything that is to run."""
+        return {job.id: job.headline or "" for job in self.planned}
+
+    @cached_property
+    def _written(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        blobs: dict[str, bytes] = {}
+        body = {
+            "version": VERSION,
+            "workflow": self.workflow,
+            "options": self.options.to_json(),
+            "snapshot": {**self.snapshot, "failed": _narrow(self.snapshot["failed"], blobs),
+                         "inputs_changed": _narrow(self.snapshot["inputs_changed"], blobs)},
+            "totals": dict(self.totals),
+            "layers": self.layers,
+            "jobs": [_job_json(job, blobs) for job in self.jobs],
+        }  # fmt: skip
+        return body, blobs
+
+    @cached_property
+    def digest(self) -> str:
+        """Over all but itself and the log position."""
+        return "sha256:" + hashlib.sha256(canonical_json(self._written[0])).hexdigest()
+
+    @property
+    def blobs(self) -> Mapping[str, bytes]:
+        """The long lists that the plan refers to, by hash."""
+        return self._written[1]
+
+    def to_json(self) -> dict[str, Any]:
+        body = self._written[0]
+        head = {"version": body["version"], "workflow": body["workflow"], "digest": self.digest}
+        position = dict(self.log_position) if self.log_position is not None else None
+        return {**head, "log_position": position, **{k: v for k, v in body.items() if k not in head}}
+
+    def to_bytes(self) -> bytes:
+        """The one way a plan is written: two plans of the same state are byte-identical."""
+        return canonical_json(self.to_json()) + b"\n"
+
+
+def _job_json(job: PlannedJob, blobs: dict[str, bytes]) -> dict[str, Any]:
+    found: dict[str, Any] = {"id": job.id, "action": job.action, "layer": job.layer, "state": job.state}
+    if job.conditional:
+        found["conditional"] = True
+    if job.reuse is not None:
+        found["reuse"] = job.reuse.run
+    if job.state == "inactive":
+        found["because"] = dict(job.because)
+    else:
+        found["reasons"] = [reason_json(reason) for reason in job.reasons]
+        found["bindings"] = {
+            name: _narrow(value, blobs) if isinstance(value, list) else value for name, value in job.bindings.items()
+        }
+    return found
+
+
+def _narrow(members: Sequence[Any], blobs: dict[str, bytes]) -> Any:
+    if len(members) <= WIDE:
+        return list(members)
+    data = canonical_json(list(members))
+    sha = hashlib.sha256(data).hexdigest()
+    blobs[sha] = data
+    return {"count": len(members), "digest": sha, "blob": sha}
+
+
+# --- computing ---------------------------------------------------------------------------------------------------
+
+
+def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | None = None) -> Plan:
+    options = options or PlanOptions()
+    graph = snapshot.dependency_graph
+    if options.up is not None and options.up < 1:
+        raise error("USAGE", f"`--up {options.up}`: it takes the number of layers to run, from 1")
+    work_to_do = bool(snapshot.suspects or options.force or options.targets)
+    layers = compute_layers(graph) if work_to_do else []
+    forced = _forced(graph, layers, options.force)
+    verdicts = judge_all(snapshot, layers, forced)
+    wanted = _wanted(graph, options.targets)
+    if wanted is not None:
+        _refuse_forcing_outside(graph, forced, wanted)
+    dirty = [n for n, v in verdicts.items() if v.state == "dirty" and (wanted is None or n in wanted)]
+    if options.up is not None:
+        kept = set(sorted({layers[n] for n in dirty})[: options.up])
+        dirty = [n for n in dirty if layers[n] in kept]
+    running = set(dirty)
+    jobs = []
+    for node in sorted((n for n, v in verdicts.items() if v.state != "clean"), key=lambda n: (layers[n], n)):
+        jobs.append(_planned_job(snapshot, node, verdicts[node], layers[node], node in running))
+    return Plan(
+        workflow=graph.workflow.name,
+        log_position=snapshot.log_position,
+        options=options,
+        totals=_totals(graph, jobs),
+        snapshot=_summary(snapshot),
+        jobs=tuple(jobs),
+    )
+
+
+def _planned_job(snapshot: PlanningSnapshot, node: int, verdict: Verdict, layer: int, runs: bool) -> PlannedJob:
+    table, position = snapshot.dependency_graph.table_at(node)
+    state: State = "inactive" if verdict.state == "inactive" else "planned" if runs else "deferred"
+    return PlannedJob(
+        table.job_id(position), table.decl.uses, layer, state, verdict.reasons, verdict.bindings, verdict.reuse,
+        verdict.conditional, verdict.because, node,
+    )  # fmt: skip
+
+
+def _totals(graph: Graph, jobs: Sequence[PlannedJob]) -> dict[str, int]:
+    totals = {"jobs": graph.size, "planned": 0, "reused": 0, "clean": graph.size - len(jobs), "deferred": 0}
+    totals["inactive"] = 0
+    for job in jobs:
+        totals["reused" if job.state == "planned" and job.reuse is not None else job.state] += 1
+    return totals
+
+
+def _summary(snapshot: PlanningSnapshot) -> dict[str, Any]:
+    statuses = {"succeeded": 0, "failed": 0, "never_run": 0, "running": 0}
+    failed: list[str] = []
+    for table in snapshot.dependency_graph.tables:
+        for p, job in enumerate(table.job_ids()):
+            record = snapshot.records.steps.get(job)
+            if record is None:
+                statuses["never_run"] += 1
+            elif record.latest.ok:
+                statuses["succeeded"] += 1
+            else:
+                statuses["failed"] += 1
+                failed.extend(table.artifact_id(a, p) for a in range(len(table.artifacts)))
+    available = sum(len(column) - column.count(None) for columns in snapshot.shas for column in columns)
+    return {"available": available, "failed": failed, "inputs_changed": snapshot.inputs_changed, "jobs": statuses}
+
+
+def match_nodes(graph: Graph, text: str) -> list[int]:
+    """The nodes that a job or artifact ID, or a pattern of one, names; an ID that matches nothing is an error."""
+    pattern = IdPattern(text)
+    if text.startswith("Job:"):
+        if text in graph.node_of:
+            return [graph.node_of[text]]
+        nodes = [node for id_, node in graph.node_of.items() if pattern.matches(id_)]
+        known: Iterable[str] = graph.node_of
+    elif text.startswith("Artifact:"):
+        if text in graph.artifact_of:
+            return [graph.node(graph.artifact_of[text])]
+        nodes = sorted({graph.node(at) for id_, at in graph.artifact_of.items() if pattern.matches(id_)})
+        known = graph.artifact_of
+    else:
+        raise error("USAGE", f"`{text}`: a job or artifact is due here", hint="write `Job:…` or `Artifact:…`")
+    if not nodes:
+        raise unknown_id(text, list(known))
+    return nodes
+
+
+def unknown_id(text: str, known: Sequence[str]) -> Exception:
+    near = [k for k in known if k.startswith(text + "[")]
+    hint = f"it has instances: name one, such as `{near[0]}`, or all with `{text}[*]`" if near else None
+    return error("UNKNOWN_REFERENCE", f"`{text}` names nothing in this workflow", hint=hint or did_you_mean(text, known))
+
+
+def _forced(graph: Graph, layers: Sequence[int], force: Sequence[str]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for text in force:
+        if text.startswith("layer:"):
+            number = text.removeprefix("layer:")
+            nodes = [n for n, layer in enumerate(layers) if str(layer) == number]
+            if not nodes:
+                top = max(layers, default=-1)
+                raise error("USAGE", f"`--force {text}`: there is no such layer", hint=f"layers are 0 to {top}")
+        else:
+            nodes = match_nodes(graph, text)
+        for node in nodes:
+            found.setdefault(node, text)
+    return found
+
+
+def _wanted(graph: Graph, targets: Sequence[str]) -> set[int] | None:
+    """The targets and all they need, `needs:` included; None without targets."""
+    if not targets:
+        return None
+    stack = [node for text in targets for node in match_nodes(graph, text)]
+    seen = set(stack)
+    opened: set[int] = set()  # jobs whose `needs` were followed already
+    while stack:
+        node = stack.pop()
+        table, _ = graph.table_at(node)
+        upstream = list(graph.upstream(node))
+        if table.number not in opened:
+            opened.add(table.number)
+            for number in table.needs:
+                needed = graph.tables[number]
+                upstream.extend(range(needed.base, needed.base + len(needed)))
+        for other in upstream:
+            if other not in seen:
+                seen.add(other)
+                stack.append(other)
+    return seen
+
+
+def _refuse_forcing_outside(graph: Graph, forced: Mapping[int, str], wanted: set[int]) -> None:
+    for node, text in forced.items():
+        if node not in wanted:
+            raise error(
+                "USAGE",
+                f"`--force {text}` names `{graph.job_id(node)}`, which the targets do not need",
+                hint="force something that the target needs, or leave `--target` away",
+            )

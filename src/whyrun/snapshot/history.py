@@ -1,0 +1,173 @@
+"""The log of a workflow, folded, with a derived index so that closed runs are folded once.
+
+The index is a cache and nothing more: it may be deleted at any time, and is not believed unless every run it covers
+has the same file (inode, size, times) with the same last chain as when it was made. It covers runs that have ended;
+a run without `run_complete` is folded anew each time, because a repair may still add to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whyrun.artifacts.durable import atomic_write
+from whyrun.errors import StateError
+from whyrun.log.journal import last_chain
+from whyrun.log.runs import RunRef, WorkflowState, log_without_start
+from whyrun.log.scan import read_lines, scan
+from whyrun.log.wide import read_wide
+from whyrun.snapshot.fold import Attempt, Records, RunFold
+from whyrun.snapshot.snapshot import Consumed
+
+VERSION = 1
+WORTH_INDEXING = 2000  # events folded anew: below, folding is quicker than writing the index
+
+
+class _Covered(msgspec.Struct, array_like=True, frozen=True):
+    number: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    chain: str
+
+
+class _Index(msgspec.Struct, array_like=True):
+    version: int
+    runs: list[_Covered]
+    records: Records
+
+
+class _Bindings(msgspec.Struct):
+    bindings: dict[str, Any] | None = None
+
+
+class History:
+    """Implements `LogReader`. `through` folds the runs up to that number only: the log as it was then."""
+
+    def __init__(
+        self, state: WorkflowState, get_blob: Callable[[str], bytes], *, through: int | None = None
+    ) -> None:
+        self.state = state
+        self.runs = [run for run in state.runs() if through is None or run.number <= through]
+        self._get_blob = get_blob
+        self._partial = through is not None
+        self._records: Records | None = None
+        self._by_number = {run.number: run for run in self.runs}
+
+    @property
+    def records(self) -> Records:
+        if self._records is None:
+            self._records = self._fold()
+        return self._records
+
+    def consumed(self, attempts: Iterable[Attempt]) -> Mapping[tuple[int, int], Consumed]:
+        wanted: dict[int, set[int]] = {}
+        for attempt in attempts:
+            wanted.setdefault(attempt.run, set()).add(attempt.seq)
+        decoder = msgspec.json.Decoder(_Bindings)
+        found: dict[tuple[int, int], Consumed] = {}
+        for number, lines in wanted.items():
+            for seq, line in read_lines(self._by_number[number].events_path, lines).items():
+                bindings = decoder.decode(line).bindings
+                assert bindings is not None, "the fold refuses records without bindings"
+                found[(number, seq)] = {name: self._members(value) for name, value in bindings.items()}
+        return found
+
+    def _members(self, value: Any) -> Any:
+        """A wide list with its members, as long as its blob can be read; else what stands for it."""
+        if isinstance(value, list):
+            return value
+        try:
+            return read_wide(value, self._get_blob)
+        except StateError:
+            return value
+
+    # -- folding --
+
+    def _fold(self) -> Records:
+        index = None if self._partial else self._load()
+        records = Records() if index is None else index.records
+        done = len(index.runs) if index is not None else 0
+        covered: list[_Covered] = list(index.runs) if index is not None else []
+        closed = True
+        fresh = 0
+        for run in self.runs[done:]:
+            ended, events = fold_run(records, run)
+            fresh += events
+            closed = closed and ended
+            if closed:
+                covered.append(_cover(run))
+        if closed and fresh >= WORTH_INDEXING and not self._partial:
+            self._save(_Index(VERSION, covered, records))
+        return records
+
+    @property
+    def _path(self) -> Path:
+        return self.state.index_dir / "fold"
+
+    def _load(self) -> _Index | None:
+        try:
+            data = self._path.read_bytes()
+            index = msgspec.msgpack.decode(data, type=_Index)
+        except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
+            return None  # not there, or not ours: it is derived, and made anew
+        if index.version != VERSION or len(index.runs) > len(self.runs):
+            return None
+        for covered, run in zip(index.runs, self.runs, strict=False):
+            if covered.number != run.number or not _is_same(covered, run):
+                return None
+        return index
+
+    def _save(self, index: _Index) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            atomic_write(self._path, msgspec.msgpack.encode(index))
+        except PermissionError:
+            return  # a reader without the right to write plans all the same, only slower
+
+
+def fold_run(records: Records, run: RunRef) -> tuple[bool, int]:
+    """Fold one run into the records; (has it ended, how many events)."""
+    fold = RunFold(records, run.number, str(run.events_path))
+    try:
+        for events in scan(run.events_path):
+            fold.feed(events)
+    except FileNotFoundError:
+        raise log_without_start(run) from None
+    if not fold.seq:
+        raise log_without_start(run)
+    fold.finish()
+    return fold.complete, fold.seq
+
+
+def fold_runs(runs: Sequence[RunRef]) -> Records:
+    records = Records()
+    for run in runs:
+        fold_run(records, run)
+    return records
+
+
+def _cover(run: RunRef) -> _Covered:
+    status = os.stat(run.events_path)
+    return _Covered(
+        run.number, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns,
+        last_chain(run.events_path) or "",
+    )  # fmt: skip
+
+
+def _is_same(covered: _Covered, run: RunRef) -> bool:
+    try:
+        status = os.stat(run.events_path)
+    except FileNotFoundError:
+        return False
+    return (covered.inode, covered.size, covered.mtime_ns, covered.ctime_ns) == (
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )

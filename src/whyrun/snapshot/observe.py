@@ -1,0 +1,237 @@
+"""Looking at the world: what the inputs are now, and whether artifacts are still there. The only eyes of planning."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from whyrun.artifacts.hashing import value_sha256
+from whyrun.artifacts.stat_cache import StatCache
+from whyrun.artifacts.store import Store
+from whyrun.errors import Diagnostic, InvalidError
+from whyrun.graph.fingerprint import array_sha256
+from whyrun.graph.template import compute, expressions_in
+from whyrun.snapshot.snapshot import BlobCheck, FileCheck
+from whyrun.workflow.expression import ExpressionError
+from whyrun.workflow.inputs import IndexProblem, InputValue, element
+from whyrun.workflow.model import (
+    NO_DEFAULT,
+    At,
+    Expression,
+    InputDecl,
+    InputRef,
+    Place,
+    Template,
+    Type,
+    Workflow,
+)
+from whyrun.workflow.values import value_problem
+
+_GLOB = frozenset("*?[")
+
+
+class InputObserver:
+    """Turns the given values into observed ones: patterns expanded, files found and hashed."""
+
+    def __init__(self, project: Path, cache: StatCache) -> None:
+        self.project = project
+        self.root = str(project)
+        self.cache = cache
+        self.diagnostics: list[Diagnostic] = []
+
+    def observe(self, workflow: Workflow, given: Mapping[str, Any]) -> dict[str, InputValue]:
+        """All inputs by canonical ID, those of imports too; or everything that is wrong with them at once."""
+        found: dict[str, InputValue] = {}
+        self._workflow(workflow, "", dict(given), found)
+        if self.diagnostics:
+            raise InvalidError(self.diagnostics)
+        return found
+
+    def _workflow(
+        self, workflow: Workflow, prefix: str, given: dict[str, Any], found: dict[str, InputValue]
+    ) -> None:
+        for name, decl in workflow.inputs.items():
+            if name not in given:
+                continue  # reported by whoever collected the values
+            value = given[name]
+            if isinstance(value, InputValue):  # handed down by an import, as it was observed
+                found[f"Input:{prefix}{name}"] = value
+                continue
+            observed = self._value(f"Input:{prefix}{name}", decl.type, value, decl.place)
+            if observed is not None:
+                found[f"Input:{prefix}{name}"] = observed
+        for name, imported in workflow.imports.items():
+            handed = self._handed(imported.workflow, imported.with_, imported.places, prefix, found)
+            self._workflow(imported.workflow, f"{prefix}{name}/", handed, found)
+
+    def _handed(
+        self,
+        child: Workflow,
+        with_: Mapping[str, Template],
+        places: Mapping[str, Place],
+        prefix: str,
+        found: Mapping[str, InputValue],
+    ) -> dict[str, Any]:
+        handed: dict[str, Any] = {}
+        for name, decl in child.inputs.items():
+            if name in with_:
+                place = places.get(f"with.{name}", decl.place)
+                value = self._template(with_[name], prefix, found, place)
+                problem = self._misfit(decl, value)
+                if problem is not None:
+                    self.diagnostics.append(place.diagnostic("INPUT_TYPE", f"`{name}`: {problem}"))
+                else:
+                    handed[name] = value
+            elif decl.default is not NO_DEFAULT:
+                handed[name] = decl.default
+            elif not decl.required:
+                handed[name] = None
+            # else: `parse` has reported that the import does not give it
+        return handed
+
+    def _misfit(self, decl: InputDecl, value: Any) -> str | None:
+        if isinstance(value, InputValue):
+            same = value.type == decl.type or (value.type.depth == decl.type.depth and value.type.is_path == decl.type.is_path
+                                               and (value.type.is_path or decl.type.base == "json"))  # fmt: skip
+            if same or (not value.type.is_path and value_problem(decl.type, value.value) is None):
+                return None
+            return f"a {value.type} where a {decl.type} is due"
+        if decl.type.is_path and decl.type.depth == 1 and isinstance(value, str):
+            return None
+        return value_problem(decl.type, value)
+
+    def _template(self, template: Template, prefix: str, found: Mapping[str, InputValue], place: Place) -> Any:
+        if isinstance(template, Expression) and isinstance(template.whole, InputRef):
+            return self._ref(template.whole, prefix, found)
+        values = []
+        for expression in expressions_in(template):
+            for ref in expression.refs:
+                assert isinstance(ref, InputRef), "imports take inputs and literals only"
+                value = self._ref(ref, prefix, found)
+                values.append(value.value if isinstance(value, InputValue) else None)
+        try:
+            return compute(template, values, {})
+        except ExpressionError as problem:
+            self.diagnostics.append(place.diagnostic("WRONG_TYPE", str(problem)))
+            return None
+
+    def _ref(self, ref: InputRef, prefix: str, found: Mapping[str, InputValue]) -> InputValue | None:
+        whole = found.get(f"Input:{prefix}{ref.name}")
+        if whole is None:
+            return None
+        try:
+            return element(whole, tuple(s.index for s in ref.selectors if isinstance(s, At)))
+        except IndexProblem as problem:
+            self.diagnostics.append(ref.place.diagnostic(problem.code, str(problem)))
+            return None
+
+    # -- values --
+
+    def _value(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue | None:
+        if value is None:
+            return InputValue(type_, None, value_sha256(None), None, None, None)
+        if not type_.is_path:
+            return _plain_value(type_, value)
+        if type_.depth:
+            return self._array(id_, type_, value, place)
+        return self._files(id_, type_, [value], place)[0]
+
+    def _array(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue | None:
+        if isinstance(value, str):
+            paths = self._glob(value)
+            if not paths:
+                self.diagnostics.append(
+                    place.diagnostic("INPUT_MISSING", f"`{id_}`: no file matches `{value}`", f"looked in {self._shown()}")
+                )
+                return None
+            value = paths
+        if type_.depth > 1:
+            nested = [self._array(f"{id_}[{i}]", type_.element, item, place) for i, item in enumerate(value)]
+            items = [item for item in nested if item is not None]
+        else:
+            items = [item for item in self._files(id_, type_.element, value, place) if item is not None]
+        if len(items) < len(value):
+            return None  # reported
+        return InputValue(type_, [i.value for i in items], array_sha256(items), None, tuple(items), None)
+
+    def _glob(self, pattern: str) -> list[str]:
+        if not _GLOB.intersection(pattern):
+            return [pattern]
+        found = glob.glob(pattern, root_dir=self.root, recursive=True)
+        # By bytes, not by locale: the same order on every machine. The state folder is never input.
+        kept = [p for p in found if not p.startswith(".whyrun/")]
+        return sorted((p.replace(os.sep, "/") for p in kept), key=os.fsencode)
+
+    def _files(self, id_: str, type_: Type, paths: Sequence[str], place: Place) -> list[InputValue | None]:
+        relative = [self._relative(path) for path in paths]
+        absolute = [path if os.path.isabs(path) else f"{self.root}/{path}" for path in relative]
+        found: list[InputValue | None] = []
+        hashes = self.cache.sha256_of_many(absolute)
+        for i, (path, full, sha) in enumerate(zip(relative, absolute, hashes, strict=True)):
+            problem = None
+            if sha is None:
+                problem = ("INPUT_MISSING", f"there is no {type_.base} `{path}`", f"looked in {self._shown()}")
+            elif len(paths) == 1 and os.path.isdir(full) != (type_.base == "directory"):
+                is_ = "a folder" if os.path.isdir(full) else "a file"
+                problem = ("INPUT_TYPE", f"`{path}` is {is_}, not a {type_.base}", "")
+            if problem is None:
+                assert sha is not None
+                found.append(InputValue(type_, path, sha, None, None, path))
+                continue
+            element_id = id_ if len(paths) == 1 else f"{id_}[{i}]"
+            code, message, hint = problem
+            self.diagnostics.append(place.diagnostic(code, f"`{element_id}`: {message}", hint or None))
+            found.append(None)
+        return found
+
+    def _relative(self, path: str) -> str:
+        """Project-relative where it lies inside, so that no machine's paths reach plans and logs."""
+        normal = os.path.normpath(path)
+        if os.path.isabs(normal):
+            inside = os.path.relpath(normal, self.root)
+            return normal if inside.startswith("..") else inside.replace(os.sep, "/")
+        return normal.replace(os.sep, "/")
+
+    def _shown(self) -> str:
+        return "the project folder (that of `whyrun.toml`, else of the workflow file)"
+
+
+def _plain_value(type_: Type, value: Any) -> InputValue:
+    elements = None
+    if type_.depth:
+        elements = tuple(_plain_value(type_.element, item) for item in value)
+    return InputValue(type_, value, value_sha256(value), None, elements, None)
+
+
+class DiskObserver:
+    """Implements `Observer` on the real project folder and store."""
+
+    def __init__(self, project: Path, store: Store, cache: StatCache) -> None:
+        self.root = str(project)
+        self.store = store
+        self.cache = cache
+
+    def changed_files(self, checks: Sequence[FileCheck]) -> Mapping[str, str]:
+        root = self.root
+        found: dict[str, str] = {}
+        hashes = self.cache.sha256_of_many([f"{root}/{check.path}" for check in checks])
+        for check, sha in zip(checks, hashes, strict=True):
+            if sha != check.sha256:
+                found[check.path] = "deleted" if sha is None else "changed"
+        return found
+
+    def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
+        lost = []
+        for check in checks:
+            if check.type == "directory":
+                there = self.store.has_tree(check.sha256)
+            else:
+                there = self.store.has(check.sha256, check.size if check.size >= 0 else None)
+            if not there and check.path is not None:
+                there = self.cache.sha256_of(f"{self.root}/{check.path}") == check.sha256
+            if not there:
+                lost.append(check.sha256)
+        return lost

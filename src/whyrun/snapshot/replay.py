@@ -1,0 +1,95 @@
+"""The snapshot written down: all that the planner used beyond the log, so that a recorded plan can be computed again.
+
+    log prefix + this blob → the same snapshot → the same plan, to the byte
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from whyrun.artifacts.hashing import canonical_json
+from whyrun.errors import error
+from whyrun.graph.expand import expand
+from whyrun.snapshot.snapshot import (
+    ActionFacts,
+    BlobCheck,
+    FileCheck,
+    LogReader,
+    PlanningSnapshot,
+    build_planning_snapshot,
+)
+from whyrun.workflow.inputs import InputValue
+from whyrun.workflow.model import Type
+from whyrun.workflow.parse import parse_workflow
+
+VERSION = 1
+
+
+def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
+    """Sources, resolved inputs, action fingerprints, and what was seen other than the log says."""
+    graph = snapshot.dependency_graph
+    return canonical_json(
+        {
+            "version": VERSION,
+            "root": graph.workflow.source,
+            "sources": dict(graph.workflow.sources),
+            "inputs": {id_: _input_json(value) for id_, value in graph.inputs.items()},
+            "actions": {
+                name: {"name": a.name, "sha256": a.sha256, "deterministic": a.deterministic}
+                for name, a in snapshot.actions.items()
+            },
+            "files": dict(snapshot.files),
+            "lost": sorted(snapshot.lost),
+        }
+    )
+
+
+def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
+    """The snapshot again, from its blob and the log as it was."""
+    data = json.loads(blob)
+    if data["version"] != VERSION:
+        raise error("STORE_DAMAGED", f"this snapshot has version {data['version']}", hint="use a newer whyrun")
+    sources: Mapping[str, str] = data["sources"]
+    workflow = parse_workflow(data["root"], lambda key: sources[key])
+    graph = expand(workflow, {id_: _input_value(value) for id_, value in data["inputs"].items()})
+    actions = {name: ActionFacts(a["name"], a["sha256"], a["deterministic"]) for name, a in data["actions"].items()}
+    return build_planning_snapshot(graph, log, _Recorded(data["files"], frozenset(data["lost"])), actions)
+
+
+
+
+class _Recorded:
+    """Implements `Observer` with what was seen then."""
+
+    def __init__(self, files: Mapping[str, str], lost: frozenset[str]) -> None:
+        self.files, self.lost = files, lost
+
+    def changed_files(self, checks: Sequence[FileCheck]) -> Mapping[str, str]:
+        return {check.path: self.files[check.path] for check in checks if check.path in self.files}
+
+    def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
+        return [check.sha256 for check in checks if check.sha256 in self.lost]
+
+
+def _input_json(value: InputValue) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": [value.type.base, value.type.depth], "sha256": value.sha256}
+    if value.elements is not None:
+        found["elements"] = [_input_json(item) for item in value.elements]
+    elif value.path is not None:
+        found["path"] = value.path
+    else:
+        found["value"] = value.value
+    return found
+
+
+def _input_value(data: Mapping[str, Any]) -> InputValue:
+    type_ = Type(*data["type"])
+    elements = None
+    if "elements" in data:
+        elements = tuple(_input_value(item) for item in data["elements"])
+        value: Any = [item.value for item in elements]
+    else:
+        value = data.get("path", data.get("value"))
+    return InputValue(type_, value, data["sha256"], None, elements, data.get("path"))

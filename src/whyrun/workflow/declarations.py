@@ -1,0 +1,205 @@
+"""Inputs, loops and outputs: what the names of a workflow stand for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from whyrun.workflow.expression import ROOTS, parse_expression
+from whyrun.workflow.fields import Fields
+from whyrun.workflow.model import (
+    NO_DEFAULT,
+    At,
+    InputDecl,
+    InputRef,
+    LoopDecl,
+    Type,
+)
+from whyrun.workflow.nodes import ListNode, Node, Scalar, kind_of, plain_value
+from whyrun.workflow.scope import Names, Scope
+from whyrun.workflow.values import value_problem
+
+INPUT_KEYS = ("type", "required", "default", "description")
+LOOP_KINDS = ("each", "count", "values", "range")
+MAX_INSTANCES = 10_000_000
+_RANGE = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
+
+
+class Declarations(Fields):
+    # --- inputs ---------------------------------------------------------------------------------------------------
+
+    def input(self, key: Scalar, node: Node) -> tuple[InputDecl | None, Type | None]:
+        """The declaration, and the type even where something else in it is wrong."""
+        what = f"input `{key.value}`"
+        entries = self.as_map(node, what, f"write `{key.value}: {{type: string}}`")
+        if entries is None:
+            return None, None
+        fields = self.known_keys(entries, INPUT_KEYS, what)
+        if "type" not in fields:
+            self.problems.add(key.place, "MISSING_KEY", f"{what} has no `type`", "add one: `type: string`")
+            return None, None
+        declared = self.type(fields["type"], f"the type of {what}")
+        default: Any = NO_DEFAULT
+        if declared is not None and "default" in fields:
+            default = self._default(fields["default"], declared, what)
+        required = self.boolean(fields["required"], f"`required` of {what}") if "required" in fields else None
+        description = self.string(fields["description"], "a description") if "description" in fields else ""
+        if declared is None:
+            return None, None
+        decl = InputDecl(
+            name=key.value,
+            type=declared,
+            required=default is NO_DEFAULT if required is None else required,
+            default=default,
+            description=description or "",
+            place=key.place,
+        )
+        return decl, declared
+
+    def _default(self, node: Node, declared: Type, what: str) -> Any:
+        value = plain_value(node)
+        if isinstance(value, str) and "${{" in value:
+            self.string(node, f"the default of {what}")
+            return NO_DEFAULT
+        message = value_problem(declared, value)
+        if message is not None:
+            hint = "for an input that may be left out write `required: false`" if value is None else None
+            self.wrong(node, f"the default of {what} does not fit: {message}", hint, code="INPUT_TYPE")
+            return NO_DEFAULT
+        return value
+
+    # --- loops ----------------------------------------------------------------------------------------------------
+
+    def loop(self, key: Scalar, node: Node, names: Names) -> LoopDecl | None:
+        what = f"loop `{key.value}`"
+        entries = self.as_map(
+            node, what, "write `{each: inputs.NAME}`, `{count: 3}`, `{values: [a, b]}` or `{range: 0-9}`"
+        )
+        if entries is None:
+            return None
+        fields = self.known_keys(entries, LOOP_KINDS, what)
+        if len(fields) != 1:
+            if len(fields) == len(entries.entries):  # otherwise the unknown key has been told
+                self.problems.add(
+                    key.place,
+                    "MISSING_KEY" if not fields else "UNKNOWN_KEY",
+                    f"{what} needs exactly one of `each`, `count`, `values`, `range`",
+                    "remove the others" if fields else "write `{each: inputs.NAME}`",
+                )
+            return None
+        ((kind, value),) = fields.items()
+        source = {"each": self._each, "count": self._count, "values": self._values, "range": self._range}[kind](
+            value, what, names
+        )
+        return None if source is None else LoopDecl(key.value, kind, source, key.place)  # type: ignore[arg-type]
+
+    def _loop_input(self, node: Node, what: str, names: Names) -> tuple[InputRef, Type | None] | None:
+        """`inputs.NAME`, written plainly."""
+        assert isinstance(node, Scalar)
+        if "${{" in node.value:
+            self.wrong(
+                node,
+                f"the source of {what} is written plainly",
+                "without `${{ }}`: `inputs.NAME`",
+                "EXPRESSION_FORBIDDEN",
+            )
+            return None
+        scope = Scope(names, "in a loop", frozenset({"inputs"}), binding=True)
+        expression = parse_expression(node.value, node.locate, scope, self.problems)
+        if expression is None:
+            return None
+        ref = expression.whole
+        if not isinstance(ref, InputRef) or not all(isinstance(s, At) for s in ref.selectors):
+            self.wrong(node, f"the source of {what} is no input", "write `inputs.NAME`")
+            return None
+        declared = names.inputs[ref.name]
+        return ref, declared and Type(declared.base, declared.depth - len(ref.selectors))
+
+    def _each(self, node: Node, what: str, names: Names) -> Any:
+        if not isinstance(node, Scalar) or not isinstance(node.value, str):
+            self.wrong(
+                node, f"`each` of {what} is {kind_of(node)}, not an input", "write `each: inputs.NAME`, or use `values`"
+            )
+            return None
+        found = self._loop_input(node, what, names)
+        if found is None:
+            return None
+        ref, declared = found
+        if declared is not None and declared.depth == 0:
+            self.wrong(
+                node, f"`inputs.{ref.name}` has type `{declared}`, not an array", f"declare it as `{declared}[]`"
+            )
+            return None
+        return ref
+
+    def _count(self, node: Node, what: str, names: Names) -> Any:
+        if isinstance(node, Scalar) and isinstance(node.value, str):
+            found = self._loop_input(node, what, names)
+            if found is None:
+                return None
+            ref, declared = found
+            if declared is not None and declared != Type("integer"):
+                self.wrong(
+                    node, f"`inputs.{ref.name}` has type `{declared}`, not `integer`", "`each` goes over an array"
+                )
+                return None
+            return ref
+        count = plain_value(node)
+        if type(count) is not int or not 0 <= count <= MAX_INSTANCES:
+            self.wrong(node, f"`count` of {what} is no whole number from 0", "write a number or `inputs.NAME`")
+            return None
+        return count
+
+    def _values(self, node: Node, what: str, names: Names) -> Any:
+        if isinstance(node, Scalar) and isinstance(node.value, str):
+            found = self._loop_input(node, what, names)
+            if found is None:
+                return None
+            ref, declared = found
+            if declared is not None and (declared.depth != 1 or declared.base not in ("string", "integer", "number")):
+                self.wrong(
+                    node,
+                    f"`inputs.{ref.name}` is `{declared}`; values come from `string[]`, `integer[]` or `number[]`",
+                    "`each` goes over any array",
+                )
+                return None
+            return ref
+        listed = self.as_list(node, f"`values` of {what}", "write `[asia, cancer]` or `inputs.NAME`")
+        if listed is None:
+            return None
+        values: list[Any] = []
+        for item in listed.items:
+            value = plain_value(item)
+            if isinstance(value, bool) or not isinstance(value, int | float | str):
+                self.wrong(item, f"a value of {what} is {kind_of(item)}", "values are strings and numbers")
+            elif value in values:
+                self.wrong(item, f"the value `{value}` of {what} stands here twice", "remove one")
+            else:
+                values.append(value)
+        return tuple(values)
+
+    def _range(self, node: Node, what: str, names: Names) -> Any:
+        first = last = None
+        if isinstance(node, Scalar) and isinstance(node.value, str):
+            match = _RANGE.fullmatch(node.value)
+            if match:
+                first, last = int(match[1]), int(match[2])
+        elif isinstance(node, ListNode) and len(node.items) == 2:
+            first, last = map(plain_value, node.items)
+        if type(first) is not int or type(last) is not int or not 0 <= last - first < MAX_INSTANCES:
+            self.wrong(
+                node, f"`range` of {what} is no range of whole numbers", "write `0-24` or `[0, 24]`; both ends count"
+            )
+            return None
+        return first, last
+
+
+def check_loop_name(fields: Fields, key: Scalar) -> bool:
+    if not fields.name(key, "a loop"):
+        return False
+    if key.value in ROOTS:
+        fields.problems.add(
+            key.place, "NAME_TAKEN", f"`{key.value}` means something else in expressions", "choose another name"
+        )
+        return False
+    return True

@@ -1,0 +1,169 @@
+"""Reading the parts of a node, each mistake told with what is due instead."""
+
+from __future__ import annotations
+
+import keyword
+import posixpath
+import re
+from collections.abc import Sequence
+
+from whyrun.errors import did_you_mean
+from whyrun.workflow.model import BASE_TYPES, Type
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, kind_of
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+WORKFLOW_NAME = re.compile(r"[a-z][a-z0-9-]*")
+MAX_ARRAY_DEPTH = 3
+_TYPE = re.compile(r"([a-z]+)((?:\[\])*)")
+_DURATION = re.compile(
+    r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?"
+)
+_UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
+_MAX_DURATION = 366 * 86400.0
+_DRIVE = re.compile(r"[A-Za-z]:[/\\]")
+
+
+class Fields:
+    """The readers of simple values. Each returns None where the value does not fit and the problem is told."""
+
+    def __init__(self, problems: Problems) -> None:
+        self.problems = problems
+
+    def wrong(self, node: Node, message: str, hint: str | None = None, code: str = "WRONG_TYPE") -> None:
+        self.problems.add(node.place, code, message, hint)
+
+    def as_map(self, node: Node, what: str, hint: str | None = None) -> MapNode | None:
+        if isinstance(node, MapNode):
+            return node
+        self.wrong(node, f"{what} is {kind_of(node)}, not a map", hint)
+        return None
+
+    def as_list(self, node: Node, what: str, hint: str | None = None) -> ListNode | None:
+        if isinstance(node, ListNode):
+            return node
+        self.wrong(node, f"{what} is {kind_of(node)}, not a list", hint)
+        return None
+
+    def string(self, node: Node, what: str, hint: str | None = None) -> str | None:
+        """A string without expressions."""
+        if not isinstance(node, Scalar) or not isinstance(node.value, str):
+            self.wrong(node, f"{what} is {kind_of(node)}, not a string", hint or "put it in quotes")
+            return None
+        if "${{" in node.value:
+            at = node.value.index("${{")
+            self.problems.add(
+                node.locate(at, len(node.value) - at),
+                "EXPRESSION_FORBIDDEN",
+                f"{what} cannot hold an expression",
+                hint or "write the value itself",
+            )
+            return None
+        return node.value
+
+    def strings(self, node: Node, what: str, member: str, hint: str | None = None) -> list[tuple[str, Scalar]]:
+        listed = self.as_list(node, what, hint)
+        found: list[tuple[str, Scalar]] = []
+        for item in listed.items if listed else ():
+            text = self.string(item, member)
+            if text is None:
+                continue
+            assert isinstance(item, Scalar)
+            if any(text == earlier for earlier, _ in found):
+                self.wrong(item, f"{member} `{text}` stands here twice", "remove one", code="NAME_TAKEN")
+                continue
+            found.append((text, item))
+        return found
+
+    def boolean(self, node: Node, what: str) -> bool | None:
+        if isinstance(node, Scalar) and isinstance(node.value, bool):
+            return node.value
+        self.wrong(node, f"{what} is {kind_of(node)}, not a boolean", "write `true` or `false`")
+        return None
+
+    def known_keys(self, node: MapNode, allowed: Sequence[str], what: str) -> dict[str, Node]:
+        """The entries with a known key; the other keys are told."""
+        found: dict[str, Node] = {}
+        for key, value in node.entries:
+            if key.value in allowed:
+                found[key.value] = value
+            else:
+                self.problems.add(
+                    key.place, "UNKNOWN_KEY", f"{what} has no key `{key.value}`", did_you_mean(key.value, allowed)
+                )
+        return found
+
+    def name(self, key: Scalar, what: str) -> bool:
+        """Whether the key may be the name of an input, loop, job, output or import."""
+        if not NAME.fullmatch(key.value):
+            hint = "names are letters, digits and `_`, and do not begin with a digit"
+            fixed = re.sub(r"[^A-Za-z0-9_]+", "_", key.value).strip("_")
+            if NAME.fullmatch(fixed) and not keyword.iskeyword(fixed):
+                hint += f": `{fixed}`"
+        elif keyword.iskeyword(key.value):
+            hint = f"it is a word of the expression language; try `{key.value}_`"
+        else:
+            return True
+        self.problems.add(key.place, "NAME_INVALID", f"`{key.value}` cannot be the name of {what}", hint)
+        return False
+
+    def type(self, node: Node, what: str) -> Type | None:
+        text = self.string(node, what)
+        if text is None:
+            return None
+        match = _TYPE.fullmatch(text.strip())
+        if match is None or match[1] not in BASE_TYPES:
+            base = match[1] if match else text.partition("[")[0]
+            self.wrong(node, f"there is no type `{text}`", did_you_mean(base, BASE_TYPES))
+            return None
+        depth = len(match[2]) // 2
+        if depth > MAX_ARRAY_DEPTH:
+            self.wrong(node, f"`{text}` nests arrays deeper than {MAX_ARRAY_DEPTH}", "use `json`")
+            return None
+        return Type(match[1], depth)
+
+    def duration(self, node: Node, what: str, *, zero: bool = False) -> float | None:
+        seconds: float | None = None
+        if isinstance(node, Scalar):
+            if isinstance(node.value, int | float) and not isinstance(node.value, bool):
+                seconds = float(node.value)
+            elif isinstance(node.value, str):
+                seconds = parse_duration(node.value)
+        if seconds is None:
+            self.wrong(node, f"{what} is no duration", "write `30s`, `5m`, `1h30m`, or a number of seconds")
+            return None
+        if seconds < 0 or (seconds == 0 and not zero) or seconds > _MAX_DURATION:
+            self.wrong(
+                node, f"{what} is not between 0 and a year", "write `30s`, `5m`, `1h30m`, or a number of seconds"
+            )
+            return None
+        return seconds
+
+
+def parse_duration(text: str) -> float | None:
+    """`1h30m` → 5400.0"""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
+        return None
+    return sum(float(number) * unit for number, unit in zip(match.groups(), _UNITS, strict=True) if number)
+
+
+def path_problem(path: str) -> str | None:
+    """Why a published path or code pattern is no place inside the project; None where it is fine.
+
+    Also for paths that are known only after evaluation.
+    """
+    if not path or path != path.strip():
+        return "it is empty, or begins or ends with a space"
+    if "\0" in path or "\\" in path or "\n" in path:
+        return "it has a character that paths cannot have"
+    if path.startswith(("/", "~")) or _DRIVE.match(path):
+        return "it is not relative to the project folder"
+    parts = path.split("/")
+    if ".." in parts:
+        return "it leaves the project folder"
+    if posixpath.normpath(path) == ".":
+        return "it is the project folder itself"
+    if parts[0] == ".whyrun" or posixpath.normpath(path).split("/")[0] == ".whyrun":
+        return "`.whyrun` holds Whyrun's own state"
+    return None

@@ -1,0 +1,129 @@
+"""Imports: which file, and what its inputs get."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+
+from whyrun.errors import did_you_mean
+from whyrun.workflow.fields import Fields
+from whyrun.workflow.model import (
+    FILE_TYPES,
+    NO_DEFAULT,
+    All,
+    Expression,
+    Formatted,
+    ImportDecl,
+    InputRef,
+    Place,
+    Template,
+    Type,
+    Workflow,
+)
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar
+from whyrun.workflow.scope import Names, Scope
+from whyrun.workflow.template import parse_template
+from whyrun.workflow.values import value_problem
+
+IMPORT_KEYS = ("workflow", "with")
+_ROOTS = frozenset({"inputs", "workflow"})
+
+
+def import_place(
+    key: Scalar, import_fields: Mapping[str, Node], importing: str, fields: Fields
+) -> tuple[Scalar, str] | None:
+    """The node that names the file, and the file's key: its path relative to the root workflow's folder."""
+    what = f"import `{key.value}`"
+    node = import_fields.get("workflow")
+    if node is None:
+        fields.problems.add(
+            key.place, "MISSING_KEY", f"{what} has no `workflow`", "name the file: `workflow: ./intro.yaml`"
+        )
+        return None
+    path = fields.string(node, f"the file of {what}", "write a path: `./intro.yaml`")
+    if path is None:
+        return None
+    assert isinstance(node, Scalar)
+    if not path or path.startswith(("/", "~")) or "\\" in path or "\0" in path:
+        fields.wrong(node, f"the file of {what} is no relative path", "write a path: `./intro.yaml`", "PATH_OUTSIDE")
+        return None
+    return node, posixpath.normpath(posixpath.join(posixpath.dirname(importing), path))
+
+
+def check_import_inputs(
+    key: Scalar, import_fields: Mapping[str, Node], workflow: Workflow | None, names: Names, fields: Fields
+) -> ImportDecl | None:
+    """The import with its `with:`; None where the imported file is broken."""
+    what = f"import `{key.value}`"
+    node = import_fields.get("with")
+    entries = fields.as_map(node, f"`with` of {what}", "write `Topic: value`, one a line") if node is not None else None
+    scope = Scope(names, "in an import", _ROOTS, binding=True)
+    with_: dict[str, Template] = {}
+    places: dict[str, Place] = {}
+    given: set[str] = set()
+    for name, value in entries.entries if entries else ():
+        template = parse_template(value, scope, fields.problems)
+        if workflow is None:
+            continue
+        given.add(name.value)
+        decl = workflow.inputs.get(name.value)
+        if decl is None:
+            fields.problems.add(
+                name.place,
+                "INPUT_UNKNOWN",
+                f"`{workflow.source}` has no input `{name.value}`",
+                did_you_mean(name.value, list(workflow.inputs)),
+            )
+            continue
+        message = _misfit(decl.type, value, template, names)
+        if message is not None:
+            fields.problems.add(value.place, "INPUT_TYPE", f"input `{name.value}` of {what}: {message}")
+        with_[name.value] = template
+        places[f"with.{name.value}"] = value.place
+    if workflow is None:
+        return None
+    for decl in workflow.inputs.values():
+        if decl.required and decl.default is NO_DEFAULT and decl.name not in given:
+            fields.problems.add(
+                key.place,
+                "INPUT_MISSING",
+                f"{what} gives no value to the input `{decl.name}` ({decl.type})",
+                f"add it: `with: {{{decl.name}: …}}`",
+            )
+    return ImportDecl(key.value, workflow, with_, key.place, places)
+
+
+def _misfit(declared: Type, node: Node, template: Template, names: Names) -> str | None:
+    """Why the value cannot fit, as far as that is known without input values."""
+    if isinstance(template, Expression):
+        if not isinstance(template.whole, InputRef):
+            return f"an array is due (`{declared}`)" if declared.is_path and declared.depth else None
+        given = names.inputs.get(template.whole.name)
+        if given is None:
+            return None
+        picked = sum(not isinstance(selector, All) for selector in template.whole.selectors)
+        kind = Type(given.base, given.depth - picked)
+        return None if _fits(kind, declared) else f"`{declared}` is due, and `{template.text}` is `{kind}`"
+    if isinstance(template, Formatted):
+        fits = declared.depth == 0 and (declared.base in ("string", "json") or declared.is_path)
+        return None if fits else f"`{declared}` is due, not a string"
+    if _has_expression(node):
+        return None  # a list or map put together from inputs is checked when its values are known
+    return value_problem(declared, template)
+
+
+def _has_expression(node: Node) -> bool:
+    if isinstance(node, MapNode):
+        return any(_has_expression(value) for _, value in node.entries)
+    if isinstance(node, ListNode):
+        return any(_has_expression(item) for item in node.items)
+    return isinstance(node, Scalar) and isinstance(node.value, str) and "${{" in node.value
+
+
+def _fits(given: Type, due: Type) -> bool:
+    if due.base == "json" and due.depth == 0:
+        return not given.is_path
+    if given.depth != due.depth:
+        return False
+    same_kind_of_file = given.base in FILE_TYPES and due.base in FILE_TYPES
+    return given.base == due.base or same_kind_of_file or (given.base == "integer" and due.base == "number")

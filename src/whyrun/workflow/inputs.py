@@ -1,0 +1,160 @@
+"""The values of a workflow's inputs: defaults, `--inputs FILE.yaml`, `--set Name=value`; later wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from whyrun.errors import Diagnostic, InvalidError, did_you_mean, error
+from whyrun.workflow.model import NO_DEFAULT, InputDecl, Type, Workflow
+from whyrun.workflow.nodes import MapNode, Problems, kind_of, plain_value
+from whyrun.workflow.source import read_yaml, resolve_scalar
+from whyrun.workflow.values import IndexProblem, InputValue, element, lookup, value_problem
+
+__all__ = ["IndexProblem", "InputValue", "collect_inputs", "element", "lookup", "parse_set", "read_inputs"]
+
+
+def collect_inputs(workflow: Workflow, inputs_file: Path | None, sets: Sequence[str]) -> dict[str, Any]:
+    """A value for every declared input, in the order of their declaration; or all that is wrong at once.
+
+    Paths stay as they were given, and a pattern (`photos/*.png`) for an array of paths stays a string.
+    """
+    text = None
+    if inputs_file is not None:
+        try:
+            text = inputs_file.read_bytes().decode("utf-8")
+        except UnicodeDecodeError:
+            raise error("YAML_SYNTAX", "the inputs file is no UTF-8 text", file=str(inputs_file)) from None
+        except OSError as problem:
+            raise error(
+                "FILE_MISSING",
+                f"the inputs file cannot be read: {problem.strerror}",
+                file=str(inputs_file),
+                hint="check the path after `--inputs`",
+            ) from None
+    return combine_inputs(workflow, text, str(inputs_file), sets)
+
+
+def combine_inputs(workflow: Workflow, text: str | None, shown: str, sets: Sequence[str]) -> dict[str, Any]:
+    """`collect_inputs` without files."""
+    problems: list[Diagnostic] = []
+    given: dict[str, Any] = {}
+    failed: set[str] = set()  # given, but wrongly: not missing on top of it
+    if text is not None:
+        _from_file(workflow, text, shown, given, failed, problems)
+    for entry in sets:
+        _from_set(workflow, entry, given, failed, problems)
+    values: dict[str, Any] = {}
+    for name, decl in workflow.inputs.items():
+        if name in given:
+            values[name] = given[name]
+        elif decl.default is not NO_DEFAULT:
+            values[name] = decl.default
+        elif not decl.required:
+            values[name] = None
+        elif name not in failed:
+            problems.append(
+                decl.place.diagnostic(
+                    "INPUT_MISSING",
+                    f"the input `{name}` ({decl.type}) has no value",
+                    f"give it with `--set {name}=…` or in a file with `--inputs FILE.yaml`",
+                )
+            )
+    if problems:
+        raise InvalidError(problems)
+    return values
+
+
+def read_inputs(workflow: Workflow, text: str, shown: str) -> dict[str, Any]:
+    """The values of an inputs file, checked, without defaults."""
+    problems: list[Diagnostic] = []
+    given: dict[str, Any] = {}
+    _from_file(workflow, text, shown, given, set(), problems)
+    if problems:
+        raise InvalidError(problems)
+    return given
+
+
+def _from_file(
+    workflow: Workflow, text: str, shown: str, given: dict[str, Any], failed: set[str], told: list[Diagnostic]
+) -> None:
+    problems = Problems()
+    node = read_yaml(text, shown, problems)
+    if isinstance(node, MapNode):
+        for key, value_node in node.entries:
+            decl = workflow.inputs.get(key.value)
+            if decl is None:
+                problems.add(
+                    key.place,
+                    "INPUT_UNKNOWN",
+                    f"the workflow has no input `{key.value}`",
+                    did_you_mean(key.value, list(workflow.inputs)),
+                )
+                continue
+            value = plain_value(value_node)
+            message = _problem(decl, value)
+            if message is not None:
+                failed.add(key.value)
+                problems.add(value_node.place, "INPUT_TYPE", f"input `{key.value}`: {message}", _example(decl.type))
+                continue
+            given[key.value] = value
+    elif node is not None and plain_value(node) is not None:
+        problems.add(
+            node.place, "WRONG_TYPE", f"an inputs file is a map, not {kind_of(node)}", "write one `Name: value` a line"
+        )
+    told.extend(problems)
+
+
+def _from_set(workflow: Workflow, entry: str, given: dict[str, Any], failed: set[str], told: list[Diagnostic]) -> None:
+    name, equals, text = entry.partition("=")
+    if not equals:
+        told.append(Diagnostic("USAGE", f"`--set {entry}` has no value", hint="write `--set Name=value`"))
+        return
+    decl = workflow.inputs.get(name)
+    if decl is None:
+        hint = did_you_mean(name, list(workflow.inputs))
+        told.append(Diagnostic("INPUT_UNKNOWN", f"`--set {name}`: the workflow has no input `{name}`", hint=hint))
+        return
+    try:
+        value = parse_set(decl.type, text)
+        message = _problem(decl, value)
+    except ValueError as problem:
+        message = str(problem)
+    if message is not None:
+        failed.add(name)
+        told.append(Diagnostic("INPUT_TYPE", f"`--set {name}`: {message}", hint=_example(decl.type)))
+        return
+    given[name] = value
+
+
+def parse_set(declared: Type, text: str) -> Any:
+    """The text after `--set Name=`, by the declared type. `ValueError` where it cannot be read."""
+    if declared.depth == 0 and (declared.base == "string" or declared.is_path):
+        return text
+    if declared.depth == 0 and declared.base != "json":
+        return resolve_scalar(text.strip())
+    if declared.depth and declared.is_path and not text.lstrip().startswith("["):
+        return text  # one path, or a pattern that is expanded when the files are looked at
+    problems = Problems()
+    node = read_yaml(text, "--set", problems)
+    for problem in problems:
+        raise ValueError(problem.message)
+    return None if node is None else plain_value(node)
+
+
+def _problem(decl: InputDecl, value: Any) -> str | None:
+    if value is None and not decl.required and decl.default is NO_DEFAULT:
+        return None
+    return value_problem(decl.type, value)
+
+
+def _example(declared: Type) -> str:
+    """What a value of this type looks like, for hints."""
+    examples = {"string": "cinema", "integer": "3", "number": "0.5", "boolean": "true", "json": '{"a": 1}'}
+    if declared.depth:
+        member = "photos/a.png" if declared.is_path else examples[declared.base]
+        quoted = f'"{member}"' if declared.is_path or declared.base == "string" else member
+        text = "[" * declared.depth + quoted + "]" * declared.depth
+        return f"for example `{text}`" + (" or a pattern: `photos/*.png`" if declared.is_path else "")
+    return f"for example `{'photos/a.png' if declared.is_path else examples[declared.base]}`"

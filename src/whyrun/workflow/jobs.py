@@ -1,0 +1,229 @@
+"""Jobs: first their shape (loops and outputs), which references need, then everything that may refer."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from whyrun.errors import did_you_mean
+from whyrun.workflow.expression import parse_expression
+from whyrun.workflow.fields import NAME, PARAMETER_NAME
+from whyrun.workflow.job_keys import JobDraft, JobKeys
+from whyrun.workflow.model import Expression, JobDecl, Template
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of, plain_value
+from whyrun.workflow.scope import JobShape, Names, OutputShape, Scope
+from whyrun.workflow.template import is_whole_expression, parse_template, secrets_of, whole_expression
+
+JOB_KEYS = (
+    "uses",
+    "with",
+    "outputs",
+    "for",
+    "exclude",
+    "include",
+    "if",
+    "needs",
+    "env",
+    "secrets",
+    "code",
+    "timeout",
+    "retries",
+    "resources",
+    "deterministic",
+    "description",
+)
+_USES = re.compile(r"[^\s$]+")
+_PATH_ROOTS = frozenset({"inputs", "loops", "workflow"})
+_CONDITION_ROOTS = frozenset({"inputs", "jobs", "loops", "env", "workflow"})
+_ENV_ROOTS = frozenset({"inputs", "jobs", "loops", "secrets", "workflow"})
+_WITH_ROOTS = _ENV_ROOTS | {"env"}
+
+
+class Jobs(JobKeys):
+    """The jobs of one file, in two passes."""
+
+    # --- first pass -----------------------------------------------------------------------------------------------
+
+    def draft(self, key: Scalar, node: Node, names: Names) -> JobDraft:
+        """`names` has no jobs yet: output paths cannot refer to any."""
+        what = f"job `{key.value}`"
+        draft = JobDraft(key, {}, None, {}, JobShape(None, None))
+        entries = self.as_map(node, what, "write `uses:` and the other keys below it")
+        if entries is None:
+            return draft
+        draft.fields = self.known_keys(entries, JOB_KEYS, what)
+        if "uses" not in draft.fields:
+            self.problems.add(key.place, "MISSING_KEY", f"{what} has no `uses`", "name the action: `uses: shell`")
+        draft.loops = self._for(draft, what, names)
+        shapes = self._outputs(draft, what, names)
+        draft.shape = JobShape(draft.loops, shapes)
+        return draft
+
+    def _for(self, draft: JobDraft, what: str, names: Names) -> tuple[str, ...] | None:
+        node = draft.fields.get("for")
+        if node is None:
+            return ()
+        example = f"write `for: [{node.value}]`" if isinstance(node, Scalar) and node.value in names.loops else None
+        if not isinstance(node, ListNode):
+            self.as_list(node, f"`for` of {what}", example or "write `for: [loop]`")
+            return None
+        found = self.strings(node, f"`for` of {what}", "a loop")
+        complete = len(found) == len(node.items)
+        for index, (name, item) in enumerate(found):
+            draft.places[f"for[{index}]"] = item.place
+            if name not in names.loops:
+                complete = False
+                self.problems.add(
+                    item.place,
+                    "UNKNOWN_LOOP",
+                    f"there is no loop `{name}`",
+                    did_you_mean(name, sorted(names.loops)) or "declare it under `loops:`",
+                )
+        return tuple(name for name, _ in found) if complete else None
+
+    def _outputs(self, draft: JobDraft, what: str, names: Names) -> dict[str, OutputShape] | None:
+        node = draft.fields.get("outputs")
+        if node is None:
+            return {}
+        entries = self.as_map(node, f"`outputs` of {what}", "write `outputs: {Picture: {type: image}}`")
+        if entries is None:
+            return None
+        loops = names.loops if draft.loops is None else frozenset(draft.loops)
+        scope = Scope(names, "in a `path:`", _PATH_ROOTS, loops=loops)
+        shapes: dict[str, OutputShape] = {}
+        for key, value in entries.entries:
+            if not self.name(key, "an output"):
+                continue
+            decl, kind = self.output(key, value, names, scope)
+            complete = isinstance(value, MapNode) and _leaf_count(value) == len(decl.leaves if decl else ())
+            shapes[key.value] = OutputShape(kind, decl.leaves if decl and complete else None)
+            if decl is not None:
+                draft.outputs[key.value] = decl
+                draft.places[f"outputs.{key.value}"] = key.place
+        return shapes
+
+    # --- second pass ----------------------------------------------------------------------------------------------
+
+    def job(self, draft: JobDraft, names: Names) -> JobDecl:
+        fields, places = draft.fields, draft.places
+        what = f"job `{draft.key.value}`"
+        for name, node in fields.items():
+            places[name] = node.place
+        # Where `for:` is broken, any loop passes: one mistake, one message.
+        loops = names.loops if draft.loops is None else frozenset(draft.loops)
+        secrets = self.secrets(draft, what)
+        env_scope = Scope(names, "in `env:`", _ENV_ROOTS, loops=loops, secrets=secrets)
+        env = self._env(draft, what, env_scope)
+        env_names = {name: bool(secrets_of(value)) for name, value in env.items()}
+        with_scope = Scope(names, "in `with:`", _WITH_ROOTS, binding=True, loops=loops, env=env_names, secrets=secrets)
+        if_scope = Scope(names, "in `if:`", _CONDITION_ROOTS, loops=loops, env=env_names)
+        uses = self._uses(draft, what)
+        return JobDecl(
+            name=draft.key.value,
+            uses=uses,
+            with_=self._with(draft, what, with_scope, uses),
+            outputs=draft.outputs,
+            loops=draft.loops or (),
+            exclude=self.combinations(draft, what, "exclude"),
+            include=self.combinations(draft, what, "include"),
+            condition=self._condition(draft, what, if_scope),
+            needs=self.needs(draft, what, names),
+            env=env,
+            secrets=secrets,
+            code=self.code(draft, what),
+            timeout=self.duration(fields["timeout"], f"`timeout` of {what}") if "timeout" in fields else None,
+            retries=self.retries(draft, what),
+            resources=self.resources(draft, what),
+            deterministic=self.boolean(fields["deterministic"], f"`deterministic` of {what}")
+            if "deterministic" in fields
+            else None,
+            description=(self.string(fields["description"], "a description") or "") if "description" in fields else "",
+            place=draft.key.place,
+            places=places,
+        )
+
+    def _uses(self, draft: JobDraft, what: str) -> str:
+        node = draft.fields.get("uses")
+        if node is None:
+            return ""
+        uses = self.string(node, f"`uses` of {what}", "write the name of an action: `shell`, `python`, …")
+        if uses is not None and not _USES.fullmatch(uses):
+            self.wrong(node, f"`{uses}` cannot be the name of an action", "write `shell`, `python`, …", "INVALID_USES")
+            return ""
+        return uses or ""
+
+    def _with(self, draft: JobDraft, what: str, scope: Scope, uses: str) -> dict[str, Template]:
+        node = draft.fields.get("with")
+        entries = (
+            self.as_map(node, f"`with` of {what}", "write `name: value`, one a line") if node is not None else None
+        )
+        found: dict[str, Template] = {}
+        for key, value in entries.entries if entries else ():
+            if not PARAMETER_NAME.fullmatch(key.value):
+                self.problems.add(
+                    key.place,
+                    "NAME_INVALID",
+                    f"`{key.value}` cannot be the name of a parameter",
+                    "names are letters, digits, `_` and `-`, and do not begin with a digit",
+                )
+                continue
+            draft.places[f"with.{key.value}"] = value.place
+            if isinstance(value, ListNode):
+                for index, item in enumerate(value.items):
+                    draft.places[f"with.{key.value}[{index}]"] = item.place
+            if uses == "shell" and key.value == "run":
+                found[key.value] = self._script(value, what)
+            else:
+                found[key.value] = parse_template(value, scope, self.problems)
+        return found
+
+    def _script(self, node: Node, what: str) -> Any:
+        """A value must never become a command, so the script of `shell` is taken as it is written."""
+        if isinstance(node, Scalar) and isinstance(node.value, str):
+            at = node.value.find("${{")
+            if at >= 0:
+                end = node.value.find("}}", at)
+                self.problems.add(
+                    node.locate(at, (end + 2 if end > 0 else len(node.value)) - at),
+                    "EXPRESSION_FORBIDDEN",
+                    f"the script of {what} cannot hold an expression",
+                    'give it an entry of its own in `with:`; the script gets it as a shell variable, `"$name"`',
+                )
+        return plain_value(node)
+
+    def _env(self, draft: JobDraft, what: str, scope: Scope) -> dict[str, Template]:
+        node = draft.fields.get("env")
+        entries = self.as_map(node, f"`env` of {what}", "write `NAME: value`, one a line") if node is not None else None
+        found: dict[str, Template] = {}
+        for key, value in entries.entries if entries else ():
+            if not NAME.fullmatch(key.value):
+                self.problems.add(
+                    key.place, "NAME_INVALID", f"`{key.value}` is no name of a variable", "use letters, digits and `_`"
+                )
+                continue
+            if not isinstance(value, Scalar) or value.value is None:
+                self.wrong(
+                    value,
+                    f"`env.{key.value}` is {kind_of(value)}",
+                    "write a string, a number, a boolean or an expression",
+                )
+                continue
+            draft.places[f"env.{key.value}"] = value.place
+            found[key.value] = parse_template(value, scope, self.problems)
+        return found
+
+    def _condition(self, draft: JobDraft, what: str, scope: Scope) -> Expression | None:
+        node = draft.fields.get("if")
+        if node is None:
+            return None
+        if isinstance(node, Scalar) and isinstance(node.value, bool):
+            return parse_expression(str(node.value), lambda at, width: node.place, scope, self.problems)
+        if not is_whole_expression(node):
+            self.wrong(node, f"`if` of {what} is no expression", "write `if: ${{ … }}`")
+            return None
+        return whole_expression(node, scope, self.problems)
+
+
+def _leaf_count(node: MapNode) -> int:
+    leaves = node.get("leaves")
+    return len(leaves.entries) if isinstance(leaves, MapNode) else 0

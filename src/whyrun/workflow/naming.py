@@ -1,0 +1,206 @@
+"""The names in an expression: references, loop variables, secrets, `env` and `workflow`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whyrun.errors import did_you_mean
+from whyrun.workflow.model import First, Ref
+from whyrun.workflow.nodes import Problems
+from whyrun.workflow.references import ReferenceReader, Resolved
+from whyrun.workflow.scope import Scope, Text
+from whyrun.workflow.selectors import Refused, chain_of, check_loop
+
+ROOTS = ("inputs", "jobs", "secrets", "env", "workflow")
+Body = Callable[[Sequence[Any], Mapping[str, Any]], Any]
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = _Absent()  # the value of a reference to something out of range or inactive
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRef:
+    """Stands for the value of a secret, which only the step itself gets to see."""
+
+    name: str
+
+
+class NameCompiler:
+    """Compiles names, and keeps what the expression refers to."""
+
+    def __init__(self, text: Text, scope: Scope, problems: Problems) -> None:
+        self.text = text
+        self.scope = scope
+        self.problems = problems
+        self.reader = ReferenceReader(text, scope, problems)
+        self.refs: list[Ref | First] = []
+        self.optional: set[int] = set()
+        self.loops: set[str] = set()
+        self.secrets: set[str] = set()
+        self.env: set[str] = set()
+
+    def refuse(self, node: ast.AST, message: str, hint: str | None = None) -> Refused:
+        return self.reader.refuse(self.text.place(node), "EXPRESSION_FORBIDDEN", message, hint)
+
+    def named(self, node: ast.expr) -> Body:
+        root, parts = chain_of(node)
+        if not isinstance(root, ast.Name):
+            raise self.refuse(node, "only references have parts and indices", "compute it in a job")
+        if root.id in ("inputs", "jobs"):
+            resolved = self.reference(node)
+            self.need_value(resolved, node)
+            return self.slot(resolved.ref)
+        if root.id == "secrets":
+            raise self.refuse(
+                node, "a secret cannot be computed with", "use `${{ secrets.NAME }}` alone or inside a longer string"
+            )
+        if root.id in ("env", "workflow"):
+            self._need_root(root)
+            part = self.reader.name_at(parts, 0, root, f"`{root.id}.NAME`")
+            if len(parts) > 1:
+                raise self.refuse(node, f"`{root.id}.{part.attr}` has no parts")
+            return self._env(part) if root.id == "env" else self._workflow(part)
+        return self._loop_variable(root, parts, node)
+
+    def _loop_variable(self, root: ast.Name, parts: Sequence[ast.expr], node: ast.expr) -> Body:
+        name = root.id
+        if name not in self.scope.names.loops:
+            raise self.reader.refuse(
+                self.text.place(root), "UNKNOWN_REFERENCE", f"there is no `{name}` here", self._hint_for(name)
+            )
+        check_loop(name, self.text.place(root), self.scope, self.problems)
+        if parts:
+            raise self.refuse(node, f"the loop variable `{name}` has no parts")
+        self.loops.add(name)
+        return lambda values, names: names[name]
+
+    def _hint_for(self, name: str) -> str | None:
+        if name in ("true", "false", "null"):
+            return f"write `{ {'true': 'True', 'false': 'False', 'null': 'None'}[name] }`"
+        if name in self.scope.names.inputs:
+            return f"did you mean `inputs.{name}`?"
+        if name in self.scope.names.jobs:
+            return f"did you mean `jobs.{name}.outputs.…`?"
+        return did_you_mean(name, [*ROOTS, *sorted(self.scope.loops)])
+
+    def reference(self, node: ast.expr) -> Resolved:
+        root, _ = chain_of(node)
+        assert isinstance(root, ast.Name)
+        self._need_root(root)
+        return self.reader.read(node)
+
+    def slot(self, ref: Ref | First) -> Body:
+        index = len(self.refs)
+        self.refs.append(ref)
+        return lambda values, names: values[index]
+
+    def _need_root(self, root: ast.Name) -> None:
+        if root.id not in self.scope.roots:
+            allowed = ", ".join(f"`{name}`" for name in (*ROOTS, "loops") if name in self.scope.roots)
+            raise self.refuse(root, f"`{root.id}` cannot be used {self.scope.where}", f"here may stand: {allowed}")
+
+    def need_value(self, resolved: Resolved, node: ast.expr) -> None:
+        if resolved.is_value:
+            return
+        raise self.reader.refuse(
+            self.text.place(node),
+            "WRONG_TYPE",
+            f"`{self.source(node)}` is of type `{resolved.type}`, which cannot be computed with or put into a string",
+            "give it an entry of its own in `with:`, as one whole `${{ … }}`",
+        )
+
+    def source(self, node: ast.AST) -> str:
+        start, end = self.text.span(node)
+        return self.text.text[start:end]
+
+    def first(self, node: ast.Call, *, need_value: bool) -> tuple[First, list[Resolved]]:
+        if not node.args or node.keywords:
+            raise self.refuse(node, "`first` needs references", "write `first(a, b)`")
+        found: list[Resolved] = []
+        refused = False
+        for argument in node.args:
+            try:
+                found.append(self._candidate(argument, "first"))
+                if need_value:
+                    self.need_value(found[-1], argument)
+            except Refused:
+                refused = True
+        if refused:
+            raise Refused
+        return First(tuple(r.ref for r in found), self.text.place(node)), found
+
+    def _candidate(self, node: ast.expr, function: str) -> Resolved:
+        if root_name(node) not in ("inputs", "jobs"):
+            raise self.refuse(node, f"`{function}` takes references only", "write `inputs.…` or `jobs.…`")
+        resolved = self.reference(node)
+        if resolved.fan_in:
+            raise self.refuse(
+                node, f"`{function}` takes one element, and `[:]` is a list", "use `len(…) > 0` to ask for any"
+            )
+        return resolved
+
+    def exists(self, node: ast.Call) -> Body:
+        if len(node.args) != 1:
+            raise self.refuse(node, f"`exists` takes 1 argument, not {len(node.args)}")
+        resolved = self._candidate(node.args[0], "exists")
+        self.optional.add(len(self.refs))
+        slot = self.slot(resolved.ref)
+        return lambda values, names: slot(values, names) is not ABSENT
+
+    def secret(self, node: ast.expr) -> Body:
+        root, parts = chain_of(node)
+        assert isinstance(root, ast.Name)
+        if "secrets" not in self.scope.roots:
+            raise self.refuse(node, f"a secret cannot be used {self.scope.where}", "secrets go into `with:` and `env:`")
+        part = self.reader.name_at(parts, 0, root, "`secrets.NAME`")
+        if len(parts) > 1:
+            raise self.refuse(node, "a secret has no parts", "use it whole")
+        name = part.attr
+        if name not in self.scope.secrets:
+            raise self.reader.refuse(
+                self.text.attribute_place(part),
+                "UNKNOWN_REFERENCE",
+                f"the job does not declare the secret `{name}`",
+                did_you_mean(name, self.scope.secrets) or f"add it to the job: `secrets: [{name}]`",
+            )
+        self.secrets.add(name)
+        secret = SecretRef(name)
+        return lambda values, names: secret
+
+    def _env(self, part: ast.Attribute) -> Body:
+        name = part.attr
+        declared = self.scope.env or {}
+        if name not in declared:
+            raise self.reader.refuse(
+                self.text.attribute_place(part),
+                "UNKNOWN_REFERENCE",
+                f"the job declares no `env` variable `{name}`",
+                did_you_mean(name, list(declared)) or "declare it under the job's `env:`",
+            )
+        if declared[name]:
+            raise self.refuse(part, f"`env.{name}` holds a secret", "use `${{ secrets.NAME }}` itself")
+        self.env.add(name)
+        return lambda values, names: names["env"][name]
+
+    def _workflow(self, part: ast.Attribute) -> Body:
+        if part.attr != "name":
+            raise self.reader.refuse(
+                self.text.attribute_place(part),
+                "UNKNOWN_REFERENCE",
+                f"`workflow` has no `{part.attr}`",
+                "there is `workflow.name`",
+            )
+        return lambda values, names: names["workflow"]["name"]
+
+
+def root_name(node: ast.expr) -> str | None:
+    root, _ = chain_of(node)
+    return root.id if isinstance(root, ast.Name) else None

@@ -1,0 +1,162 @@
+"""Nodes of a YAML file that know where they stand, and the collection of what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from whyrun.errors import Diagnostic
+from whyrun.workflow.model import Place
+
+
+class Problems:
+    """Collects everything that is wrong, so that it can be shown at once."""
+
+    def __init__(self) -> None:
+        self._found: dict[Diagnostic, None] = {}  # a dict: the same problem, reached by two ways, is told once
+        self._files: dict[str, int] = {}
+
+    def add(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
+        self._found[place.diagnostic(code, message, hint)] = None
+
+    def begin_file(self, shown: str) -> None:
+        self._files.setdefault(shown, len(self._files))
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Diagnostic]:
+        """File by file as they were read, then in reading order."""
+        last = len(self._files)
+        return iter(
+            sorted(self._found, key=lambda d: (self._files.get(d.file or "", last), d.line or 0, d.column or 0))
+        )
+
+
+class Source:
+    """One file: its text and the name that the user knows it by."""
+
+    def __init__(self, shown: str, text: str) -> None:
+        self.shown = shown
+        self.text = text.removeprefix("\ufeff")
+        self._starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        self._lines: dict[int, str] = {}  # places of one line share one string
+
+    def place(self, start: int, end: int) -> Place:
+        """The characters from `start` to `end`, as far as they stand in the first line."""
+        start = min(max(start, 0), len(self.text))
+        line = bisect_right(self._starts, start) - 1
+        text = self._lines.get(line)
+        if text is None:
+            stop = self._starts[line + 1] if line + 1 < len(self._starts) else len(self.text)
+            text = self._lines[line] = self.text[self._starts[line] : stop].rstrip("\r\n")
+        column = start - self._starts[line]
+        width = len(text[column : column + max(end - start, 0)].rstrip())
+        return Place(self.shown, line + 1, column + 1, max(width, 1), text)
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    source: Source
+    start: int
+    end: int
+    size: int  # nodes below and including this one, aliases counted in full
+
+    @property
+    def place(self) -> Place:
+        return self.source.place(self.start, self.end)
+
+
+@dataclass(slots=True, eq=False)
+class Scalar(Node):
+    value: Any  # None, bool, int, float or str
+    text: str  # before resolution
+
+    def locate(self, offset: int, width: int) -> Place:
+        """The place of a part of `text`: exact in plain and one-line scalars, aligned by content in others."""
+        raw = self.source.text[self.start : self.end]
+        if raw == self.text:
+            begin = self.start + offset
+        elif raw[1:-1] == self.text:
+            begin = self.start + 1 + offset
+        else:
+            begin = self._align(raw, offset)
+        return self.source.place(begin, begin + width)
+
+    def _align(self, raw: str, offset: int) -> int:
+        """Find the offset in quoted, folded or block text: go to the same `${{`, then walk in step with it.
+
+        Where the two differ, the source has more (indentation, a backslash, a doubled quote), so it is skipped.
+        """
+        count = self.text.count("${{", 0, offset + 3)
+        anchor = -1
+        at = 0
+        for _ in range(count):
+            anchor = self.text.find("${{", anchor + 1)
+            at = raw.find("${{", at + 1)
+            if at < 0:
+                return self.start
+        if count == 0:
+            return self.start
+        position = at
+        for index in range(anchor, offset + 1):
+            if index >= len(self.text):
+                break
+            while position < len(raw) and raw[position] != self.text[index]:
+                if raw[position] not in " \t\r\n\\'" and not (self.text[index] in " \n" and raw[position].isspace()):
+                    return self.start + at
+                position += 1
+            if index < offset:
+                position += 1
+        return self.start + position
+
+
+@dataclass(slots=True, eq=False)
+class ListNode(Node):
+    items: list[Node]
+
+
+@dataclass(slots=True, eq=False)
+class MapNode(Node):
+    entries: list[tuple[Scalar, Node]]  # keys are strings, each once
+
+    def get(self, key: str) -> Node | None:
+        for name, value in self.entries:
+            if name.value == key:
+                return value
+        return None
+
+
+def kind_of(node: Node) -> str:
+    """What stands there, in the words of the user."""
+    if isinstance(node, MapNode):
+        return "a map"
+    if isinstance(node, ListNode):
+        return "a list"
+    assert isinstance(node, Scalar)
+    return kind_of_value(node.value)
+
+
+def kind_of_value(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"the boolean `{str(value).lower()}`"
+    if isinstance(value, int | float):
+        return f"the number `{value}`"
+    if isinstance(value, str):
+        return "a string"
+    return "a list" if isinstance(value, list) else "a map"
+
+
+def plain_value(node: Node) -> Any:
+    """The JSON-like value of a node."""
+    if isinstance(node, MapNode):
+        return {key.value: plain_value(value) for key, value in node.entries}
+    if isinstance(node, ListNode):
+        return [plain_value(item) for item in node.items]
+    assert isinstance(node, Scalar)
+    return node.value

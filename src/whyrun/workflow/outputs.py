@@ -1,0 +1,129 @@
+"""Outputs of jobs: their types, published paths and leaves."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from whyrun.errors import did_you_mean
+from whyrun.workflow.fields import Fields, path_problem
+from whyrun.workflow.model import VALUE_TYPES, At, Expression, Formatted, LeafDecl, Loop, OutputDecl, Selector, Template
+from whyrun.workflow.nodes import Node, Scalar, kind_of
+from whyrun.workflow.scope import Names, Scope
+from whyrun.workflow.template import parse_template
+
+OUTPUT_KEYS = ("type", "path", "leaves")
+LEAF_TYPES = (*sorted(VALUE_TYPES), "json")
+_LEAF_PART = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_]*)")
+_LEAF_INDEX = re.compile(r'\[\s*(?:([0-9]{1,9})|([A-Za-z_][A-Za-z0-9_]*)|"((?:[^"\\]|\\.)*)")\s*\]')
+
+
+class Outputs(Fields):
+    def output(self, key: Scalar, node: Node, names: Names, scope: Scope) -> tuple[OutputDecl | None, str | None]:
+        """The declaration, and the type even where something else in it is wrong."""
+        what = f"output `{key.value}`"
+        entries = self.as_map(node, what, f"write `{key.value}: {{type: file}}`")
+        if entries is None:
+            return None, None
+        fields = self.known_keys(entries, OUTPUT_KEYS, what)
+        if "type" not in fields:
+            self.problems.add(key.place, "MISSING_KEY", f"{what} has no `type`", "add one: `type: file`")
+            return None, None
+        declared = self.type(fields["type"], f"the type of {what}")
+        if declared is not None and declared.depth:
+            self.wrong(
+                fields["type"],
+                f"{what} is an array, and outputs are not",
+                "make the job run `for:` a loop, or use `json` or `directory`",
+            )
+            declared = None
+        path = self.path(fields["path"], what, scope) if "path" in fields else None
+        leaves: tuple[LeafDecl, ...] = ()
+        if "leaves" in fields:
+            leaves = self.leaves(fields["leaves"], what, names)
+            if declared is not None and declared.base != "json":
+                self.wrong(
+                    fields["leaves"], f"{what} has type `{declared}`; only `json` has leaves", "declare `type: json`"
+                )
+        if declared is None:
+            return None, None
+        return OutputDecl(key.value, declared.base, path, leaves, key.place), declared.base
+
+    def path(self, node: Node, what: str, scope: Scope) -> Template | None:
+        if not isinstance(node, Scalar) or not isinstance(node.value, str):
+            self.wrong(node, f"the path of {what} is {kind_of(node)}, not a string", "write `out/picture.png`")
+            return None
+        told = len(self.problems)
+        template = parse_template(node, scope, self.problems)
+        if isinstance(template, Expression) or len(self.problems) > told:
+            return template
+        # What an expression gives is checked again at expansion; here the written parts alone must be harmless.
+        parts = template.parts if isinstance(template, Formatted) else (template,)
+        written = "".join(part if isinstance(part, str) else "x" for part in parts)
+        problem = path_problem(written)
+        if problem is not None:
+            self.wrong(
+                node, f"the path of {what} is refused: {problem}", "write a path like `out/picture.png`", "PATH_OUTSIDE"
+            )
+            return None
+        return posixpath.normpath(template) if isinstance(template, str) else template
+
+    def leaves(self, node: Node, what: str, names: Names) -> tuple[LeafDecl, ...]:
+        entries = self.as_map(node, f"`leaves` of {what}", 'write `"Title": string`, one a line')
+        found: list[LeafDecl] = []
+        for key, value in entries.entries if entries else ():
+            path = self._leaf_path(key, names)
+            kind = self.string(value, f"the type of leaf `{key.value}`")
+            if kind is not None and kind not in LEAF_TYPES:
+                self.wrong(value, f"there is no leaf type `{kind}`", did_you_mean(kind, LEAF_TYPES))
+                kind = None
+            if path is not None and kind is not None:
+                found.append(LeafDecl(path, key.value, kind, key.place))
+        return tuple(found)
+
+    def _leaf_path(self, key: Scalar, names: Names) -> tuple[tuple[str, tuple[Selector, ...]], ...] | None:
+        text, position = key.value, 0
+        parts: list[tuple[str, tuple[Selector, ...]]] = []
+        while position < len(text):
+            match = _LEAF_PART.match(text, position)
+            if match is None or (text[position] == ".") != bool(parts):
+                self._bad_leaf(key)
+                return None
+            position = match.end()
+            selectors: list[Selector] = []
+            while position < len(text) and text[position] == "[":
+                index = _LEAF_INDEX.match(text, position)
+                if index is None:
+                    self._bad_leaf(key)
+                    return None
+                if index[2] and index[2] not in names.loops:
+                    self.problems.add(
+                        key.locate(index.start(2), len(index[2])),
+                        "UNKNOWN_LOOP",
+                        f"there is no loop `{index[2]}`",
+                        did_you_mean(index[2], sorted(names.loops)) or "declare it under `loops:`",
+                    )
+                    return None
+                selectors.append(_leaf_selector(index))
+                position = index.end()
+            parts.append((match[1], tuple(selectors)))
+        if not parts:
+            self._bad_leaf(key)
+            return None
+        return tuple(parts)
+
+    def _bad_leaf(self, key: Scalar) -> None:
+        self.problems.add(
+            key.place,
+            "NAME_INVALID",
+            f"`{key.value}` is no path of a leaf",
+            "write `Name`, `Name.Part`, `Name[0].Part` or `Name[loop].Part`",
+        )
+
+
+def _leaf_selector(match: re.Match[str]) -> Selector:
+    if match[1] is not None:
+        return At(int(match[1]))
+    if match[2] is not None:
+        return Loop(match[2])
+    return At(re.sub(r"\\(.)", r"\1", match[3]))

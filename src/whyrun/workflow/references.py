@@ -1,0 +1,249 @@
+"""References inside expressions: `inputs.Grid[row][0]`, `jobs.Intro.Script.outputs.Story[2].Segments[0].Title`.
+
+Turns the chain of names and selectors into a `Ref` and checks it against what the workflow declares. Everything that
+can be known without input values is refused here, at the word that is wrong.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from whyrun.errors import did_you_mean
+from whyrun.workflow.model import (
+    VALUE_TYPES,
+    All,
+    At,
+    InputRef,
+    OutputRef,
+    Place,
+    Ref,
+    Selector,
+    Type,
+)
+from whyrun.workflow.scope import JobShape, OutputShape
+from whyrun.workflow.selectors import Part, Refused, SelectorReader, chain_of
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A reference with what is known of its value. `type` is None where it is not known."""
+
+    ref: Ref
+    type: Type | None
+    fan_in: bool
+    leaf: bool = False
+
+    @property
+    def is_value(self) -> bool:
+        """Small enough to compute with: all but files, folders and whole JSON outputs."""
+        if self.type is None:
+            return True
+        if self.type.base in VALUE_TYPES:
+            return True
+        return self.type.base == "json" and (self.leaf or isinstance(self.ref, InputRef))
+
+    @property
+    def is_list(self) -> bool:
+        return self.fan_in or self.type is None or self.type.depth > 0
+
+
+class ReferenceReader(SelectorReader):
+    def read(self, node: ast.expr) -> Resolved:
+        """A chain that begins with `inputs` or `jobs`."""
+        root, parts = chain_of(node)
+        assert isinstance(root, ast.Name)
+        return self._input(root, parts, node) if root.id == "inputs" else self._output(root, parts, node)
+
+    def name_at(self, parts: list[Part], position: int, root: ast.Name, due: str) -> ast.Attribute:
+        """The attribute at this position of the chain, or a refusal that says what is due there."""
+        if position >= len(parts):
+            whole = parts[-1] if parts else root
+            raise self.refuse(
+                self.text.place(whole), "UNKNOWN_REFERENCE", f"`{self._source(whole)}` is not complete", f"write {due}"
+            )
+        part = parts[position]
+        if isinstance(part, ast.Subscript):
+            raise self.refuse(
+                self.text.place(part),
+                "UNKNOWN_REFERENCE",
+                f"`{self._source(part)}`: a name is due here",
+                f"write {due}",
+            )
+        return part
+
+    # --- inputs ---------------------------------------------------------------------------------------------------
+
+    def _input(self, root: ast.Name, parts: list[Part], node: ast.expr) -> Resolved:
+        name = self.name_at(parts, 0, root, "`inputs.NAME`")
+        known = self.scope.names.inputs
+        if name.attr not in known:
+            raise self.refuse(
+                self.text.attribute_place(name),
+                "UNKNOWN_REFERENCE",
+                f"the workflow has no input `{name.attr}`",
+                did_you_mean(name.attr, list(known)) or "declare it under `inputs:`",
+            )
+        selectors, end = self.selectors(parts, 1)
+        if end < len(parts):
+            part = self.name_at(parts, end, root, "selectors only")
+            raise self.refuse(
+                self.text.attribute_place(part),
+                "UNKNOWN_REFERENCE",
+                f"the input `{name.attr}` has no parts with names",
+                "declare an input of its own for this part",
+            )
+        declared = known[name.attr]
+        for index, (selector, place) in enumerate(selectors):
+            if declared is not None and index >= declared.depth:
+                raise self.refuse(
+                    place,
+                    "INDEX_PARENT_NOT_ARRAY",
+                    f"the input `{name.attr}` has type `{declared}`: there is no array to select from here",
+                    "remove the index, or declare an array type" if index == 0 else "remove this index",
+                )
+            if isinstance(selector, At) and (not isinstance(selector.index, int) or selector.index < 0):
+                raise self.refuse(
+                    place,
+                    "INDEX_FORMAT_INVALID",
+                    f"`{selector.index}` is no index of an input array",
+                    "elements are counted from 0",
+                )
+        ref = InputRef(name.attr, tuple(s for s, _ in selectors), self.text.place(node))
+        fan_in = any(isinstance(s, All) for s in ref.selectors)
+        return Resolved(ref, declared and Type(declared.base, declared.depth - len(ref.selectors)), fan_in)
+
+    # --- outputs --------------------------------------------------------------------------------------------------
+
+    def _output(self, root: ast.Name, parts: list[Part], node: ast.expr) -> Resolved:
+        names, path, position = self.scope.names, "", 0
+        while True:
+            name = self.name_at(parts, position, root, "`jobs.JOB.outputs.OUTPUT`")
+            position += 1
+            if name.attr in names.imports:
+                inner = names.imports[name.attr]
+                if inner is None:
+                    raise Refused  # the imported file is broken, and that has been told
+                names, path = inner, f"{path}{name.attr}/"
+                continue
+            break
+        job = names.jobs.get(name.attr)
+        if job is None:
+            where = f"the import `{path[:-1]}`" if path else "the workflow"
+            raise self.refuse(
+                self.text.attribute_place(name),
+                "UNKNOWN_REFERENCE",
+                f"{where} has no job `{name.attr}`",
+                did_you_mean(name.attr, [*names.jobs, *names.imports]),
+            )
+        job_name = path + name.attr
+        keyword = self.name_at(parts, position, root, f"`jobs.{job_name.replace('/', '.')}.outputs.OUTPUT`")
+        if keyword.attr != "outputs":
+            raise self.refuse(
+                self.text.attribute_place(keyword),
+                "UNKNOWN_REFERENCE",
+                f"`{keyword.attr}` is nothing that job `{job_name}` has",
+                f"write `jobs.{job_name.replace('/', '.')}.outputs.{keyword.attr}`"
+                if job.outputs and keyword.attr in job.outputs
+                else "only `.outputs.NAME` of a job can be referred to",
+            )
+        output = self.name_at(parts, position + 1, root, "the name of an output")
+        if job.outputs is None:
+            raise Refused
+        if output.attr not in job.outputs:
+            raise self.refuse(
+                self.text.attribute_place(output),
+                "UNKNOWN_REFERENCE",
+                f"job `{job_name}` has no output `{output.attr}`",
+                did_you_mean(output.attr, list(job.outputs)),
+            )
+        selectors, position = self.selectors(parts, position + 2)
+        self._check_loops(job, job_name, output, selectors)
+        leaf, leaf_places = self._leaf(parts, position, root)
+        ref = OutputRef(job_name, output.attr, tuple(s for s, _ in selectors), leaf, self.text.place(node))
+        shape = job.outputs[output.attr]
+        kind = shape.type
+        if leaf:
+            kind = self._leaf_type(shape, output.attr, leaf, leaf_places)
+        fan_in = any(isinstance(s, All) for part in (ref.selectors, *(s for _, s in leaf)) for s in part)
+        return Resolved(ref, None if kind is None else Type(kind), fan_in, bool(leaf))
+
+    def _check_loops(
+        self, job: JobShape, name: str, output: ast.Attribute, selectors: list[tuple[Selector, Place]]
+    ) -> None:
+        if job.loops is None or len(selectors) == len(job.loops):
+            return
+        loops = ", ".join(job.loops)
+        if not job.loops:
+            raise self.refuse(
+                selectors[0][1],
+                "LOOP_MISMATCH",
+                f"job `{name}` has no loop, so its output `{output.attr}` has no index",
+                "remove the index",
+            )
+        every = ", ".join(":" for _ in job.loops)
+        if not selectors:
+            message = f"job `{name}` runs for [{loops}]: its output `{output.attr}` needs an index"
+            place = self.text.attribute_place(output)
+        else:
+            message = f"job `{name}` runs for [{loops}]: {len(job.loops)} selectors are due, not {len(selectors)}"
+            place = selectors[-1][1]
+        raise self.refuse(
+            place, "LOOP_MISMATCH", message, f"write `{output.attr}[{loops}]` for one, `{output.attr}[{every}]` for all"
+        )
+
+    def _leaf(
+        self, parts: list[Part], position: int, root: ast.Name
+    ) -> tuple[tuple[tuple[str, tuple[Selector, ...]], ...], list[Place]]:
+        leaf: list[tuple[str, tuple[Selector, ...]]] = []
+        places: list[Place] = []
+        while position < len(parts):
+            name = self.name_at(parts, position, root, "a name")
+            selectors, position = self.selectors(parts, position + 1)
+            leaf.append((name.attr, tuple(s for s, _ in selectors)))
+            places.append(self.text.attribute_place(name))
+        return tuple(leaf), places
+
+    def _leaf_type(
+        self,
+        shape: OutputShape,
+        output: str,
+        leaf: tuple[tuple[str, tuple[Selector, ...]], ...],
+        places: list[Place],
+    ) -> str | None:
+        if shape.leaves is None:
+            return None
+        candidates = list(shape.leaves)
+        for depth, (name, selectors) in enumerate(leaf):
+            named = [c for c in candidates if len(c.path) > depth and c.path[depth][0] == name]
+            if not named:
+                known = sorted({c.path[depth][0] for c in candidates if len(c.path) > depth})
+                raise self.refuse(
+                    places[depth],
+                    "UNKNOWN_REFERENCE",
+                    f"output `{output}` has no declared leaf `{'.'.join(part for part, _ in leaf[: depth + 1])}`",
+                    did_you_mean(name, known) or "declare it under the output's `leaves:`",
+                )
+            candidates = [c for c in named if _selectors_fit(c.path[depth][1], selectors)]
+            if not candidates:
+                raise self.refuse(
+                    places[depth],
+                    "UNKNOWN_REFERENCE",
+                    f"output `{output}` has no declared leaf with these indices at `{name}`",
+                    "declared: " + ", ".join(f"`{c.text}`" for c in named[:5]),
+                )
+        for candidate in candidates:
+            if len(candidate.path) == len(leaf):
+                return candidate.type
+        raise self.refuse(
+            places[-1],
+            "UNKNOWN_REFERENCE",
+            f"`{leaf[-1][0]}` is no declared leaf of output `{output}`, only a part of one",
+            "declared: " + ", ".join(f"`{c.text}`" for c in candidates[:5]),
+        )
+
+
+def _selectors_fit(declared: tuple[Selector, ...], used: tuple[Selector, ...]) -> bool:
+    if len(declared) != len(used):
+        return False
+    return all(not (isinstance(d, At) and isinstance(u, At)) or d == u for d, u in zip(declared, used, strict=True))

@@ -1,0 +1,85 @@
+"""What expressions may refer to: the names of a workflow, the rules of a place, the text with its positions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from whyrun.workflow.model import LeafDecl, Place, Type, Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class OutputShape:
+    """What references need to know of an output. `type` is None where its declaration is broken."""
+
+    type: str | None
+    leaves: tuple[LeafDecl, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobShape:
+    loops: tuple[str, ...] | None  # None where `for:` is broken
+    outputs: Mapping[str, OutputShape] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a workflow declares. None stands for a broken declaration: it is known, and no second error is told."""
+
+    inputs: Mapping[str, Type | None]
+    loops: frozenset[str]
+    jobs: Mapping[str, JobShape]
+    imports: Mapping[str, Names | None]
+
+
+def names_of(workflow: Workflow, imported: Mapping[str, Names]) -> Names:
+    """`imported` has the names of each imported file, by its source."""
+    return Names(
+        {name: decl.type for name, decl in workflow.inputs.items()},
+        frozenset(workflow.loops),
+        {
+            name: JobShape(
+                job.loops, {output.name: OutputShape(output.type, output.leaves) for output in job.outputs.values()}
+            )
+            for name, job in workflow.jobs.items()
+        },
+        {name: imported[decl.workflow.source] for name, decl in workflow.imports.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the expressions of one place may use."""
+
+    names: Names
+    where: str  # "in `with:`": for messages
+    roots: frozenset[str]  # of "inputs jobs loops secrets env workflow"
+    binding: bool = False  # a whole reference to a file may stand here
+    loops: frozenset[str] = frozenset()  # the job's own
+    env: Mapping[str, bool] | None = None  # declared name → uses a secret
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The text of an expression and where its characters stand."""
+
+    text: str
+    locate: Callable[[int, int], Place]  # offset and width → place
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """Offsets of a node, in characters (`ast` counts bytes)."""
+        start, end = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]  # expressions have both
+        if self.text.isascii():
+            return start, end
+        raw = self.text.encode()
+        return len(raw[:start].decode()), len(raw[:end].decode())
+
+    def place(self, node: ast.AST) -> Place:
+        start, end = self.span(node)
+        return self.locate(start, end - start)
+
+    def attribute_place(self, node: ast.Attribute) -> Place:
+        _, end = self.span(node)
+        return self.locate(end - len(node.attr), len(node.attr))

@@ -1,0 +1,276 @@
+"""YAML text → a tree of nodes that know where they stand.
+
+Built on the events of PyYAML's C parser rather than on `compose`: the C composer recurses without a limit, so a
+deeply nested file could end the process. Scalars are resolved by the YAML 1.2 core schema (`yes` and `on` are
+strings), keys are unique strings, and aliases may not blow a small file up.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Source, kind_of
+
+if TYPE_CHECKING:
+    from yaml.events import AliasEvent, Event, ScalarEvent
+
+MAX_DEPTH = 64
+MAX_ALIASES = 1_000
+MAX_ALIASED_NODES = 100_000
+MAX_INTEGER = 2**63 - 1  # what every JSON reader agrees on
+
+_STRING_TAGS = frozenset({"!", "tag:yaml.org,2002:str"})
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_DECIMAL = re.compile(r"[-+]?[0-9]+")
+_OCTAL = re.compile(r"0o[0-7]+")
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+def read_yaml(text: str, shown: str, problems: Problems) -> Node | None:
+    """The root node; None where the text cannot be read at all. An empty text is a null scalar."""
+    import yaml
+
+    source = Source(shown, text)
+    problems.begin_file(shown)
+    try:
+        source.text.encode()
+    except UnicodeEncodeError as problem:
+        place = source.place(problem.start, problem.end)
+        problems.add(place, "YAML_SYNTAX", "a character is no valid Unicode", "save the file as UTF-8")
+        return None
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return _Builder(source, problems).build(yaml.parse(source.text, Loader=loader))
+    except _Stop:
+        return None
+    except yaml.MarkedYAMLError as problem:
+        _add_syntax_problem(source, problems, problem)
+    except yaml.YAMLError as problem:  # characters that YAML does not allow; without a mark
+        position = getattr(problem, "position", 0)
+        found = getattr(problem, "character", "")
+        shown_character = f"U+{found:04X} " if isinstance(found, int) else ""
+        at = _character_index(source.text, found, position)
+        problems.add(
+            source.place(at, at + 1),
+            "YAML_SYNTAX",
+            f"the character {shown_character}is not allowed in YAML",
+            "remove it, or write it as an escape inside double quotes",
+        )
+    return None
+
+
+def _character_index(text: str, character: Any, position: int) -> int:
+    # The C parser counts bytes here; the character itself, if told, is the better witness.
+    if isinstance(character, int) and 0 <= character <= 0x10FFFF:
+        found = text.find(chr(character))
+        if found >= 0:
+            return found
+    return position if isinstance(position, int) else 0
+
+
+def _add_syntax_problem(source: Source, problems: Problems, problem: Any) -> None:
+    mark = problem.problem_mark or problem.context_mark
+    at = mark.index if mark is not None else 0
+    message = problem.problem or problem.context or "this is not valid YAML"
+    context_mark = problem.context_mark
+    if problem.context and problem.problem:
+        message += f" {problem.context}"
+        if context_mark is not None and mark is not None and context_mark.line != mark.line:
+            message += f" that starts in line {source.place(context_mark.index, context_mark.index).line}"
+    hint = "indent with spaces; look at the line before, too"
+    if source.text[at : at + 1] == "\t":
+        hint = "YAML is indented with spaces, not tabs"
+    elif "alias" in message or "anchor" in message:
+        hint = "a value that begins with `*` or `&` needs quotes"
+    elif "mapping values" in message:
+        hint = "a value that contains `: ` needs quotes"
+    problems.add(source.place(at, at + 1), "YAML_SYNTAX", message, hint)
+
+
+def _span(event: Event) -> tuple[int, int]:
+    assert event.start_mark is not None and event.end_mark is not None  # only made-up events have none
+    return event.start_mark.index, event.end_mark.index
+
+
+class _Stop(Exception):
+    """The problem is told, and there is no tree."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection whose end has not come."""
+
+    node: MapNode | ListNode
+    anchor: str | None
+    keys: set[str]
+    key: Scalar | None = None
+
+
+class _Builder:
+    def __init__(self, source: Source, problems: Problems) -> None:
+        self.source = source
+        self.problems = problems
+        self.anchors: dict[str, Node | None] = {}  # None while the anchored value is still open
+        self.aliases = 0
+        self.aliased_nodes = 0
+        self.open: list[_Open] = []
+        self.root: Node | None = None
+
+    def build(self, events: Iterable[Event]) -> Node:
+        from yaml import events as kinds
+
+        documents = 0
+        for event in events:
+            if isinstance(event, kinds.ScalarEvent):
+                self._put(self._scalar(event), event.anchor)
+            elif isinstance(event, kinds.MappingStartEvent | kinds.SequenceStartEvent):
+                self._begin(event, isinstance(event, kinds.MappingStartEvent))
+            elif isinstance(event, kinds.CollectionEndEvent):
+                self._end(_span(event)[1])
+            elif isinstance(event, kinds.AliasEvent):
+                self._put(self._aliased(event), None)
+            elif isinstance(event, kinds.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    self._refuse(event, "a second document begins here", "a file holds one document: remove `---`")
+        return self.root or Scalar(self.source, 0, 0, 1, None, "")
+
+    def _refuse(self, event: Event, message: str, hint: str) -> NoReturn:
+        self.problems.add(self.source.place(*_span(event)), "YAML_SYNTAX", message, hint)
+        raise _Stop
+
+    def _begin(self, event: Any, is_map: bool) -> None:
+        if event.tag is not None and event.tag != "!":
+            self._refuse(event, f"the tag `{event.tag}` is not known", "remove it: workflow files have no tags")
+        if len(self.open) >= MAX_DEPTH:
+            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels", "make the structure flatter")
+        start, _ = _span(event)
+        node: MapNode | ListNode
+        if is_map:
+            node = MapNode(self.source, start, start, 1, [])
+        else:
+            node = ListNode(self.source, start, start, 1, [])
+        if event.anchor is not None:
+            self.anchors[event.anchor] = None
+        self.open.append(_Open(node, event.anchor, set()))
+
+    def _end(self, index: int) -> None:
+        done = self.open.pop()
+        done.node.end = index
+        self._put(done.node, done.anchor)
+
+    def _put(self, node: Node, anchor: str | None) -> None:
+        if anchor is not None:
+            self.anchors[anchor] = node
+        if not self.open:
+            self.root = node
+            return
+        top = self.open[-1]
+        top.node.size += node.size
+        if isinstance(top.node, ListNode):
+            top.node.items.append(node)
+        elif top.key is None:
+            top.key = self._key(node)
+        else:
+            self._entry(top, top.node, top.key, node)
+            top.key = None
+
+    def _key(self, node: Node) -> Scalar:
+        if not isinstance(node, Scalar):
+            self.problems.add(node.place, "YAML_SYNTAX", f"a key is {kind_of(node)}", "keys are plain strings")
+            raise _Stop
+        if isinstance(node.value, str):
+            return node
+        self.problems.add(
+            node.place, "WRONG_TYPE", f"the key `{node.text}` is {kind_of(node)}, not a string", "put it in quotes"
+        )
+        return Scalar(node.source, node.start, node.end, 1, node.text, node.text)
+
+    def _entry(self, top: _Open, node: MapNode, key: Scalar, value: Node) -> None:
+        if key.value in top.keys:
+            first = next(k for k, _ in node.entries if k.value == key.value)
+            self.problems.add(
+                key.place,
+                "DUPLICATE_KEY",
+                f"the key `{key.value}` stands here twice",
+                f"the first is in line {first.place.line}; remove one or rename it",
+            )
+            return
+        top.keys.add(key.value)
+        node.entries.append((key, value))
+
+    def _aliased(self, event: AliasEvent) -> Node:
+        name = event.anchor or ""
+        if name not in self.anchors:
+            self._refuse(
+                event, f"the alias `*{name}` has no anchor `&{name}`", "a value that begins with `*` needs quotes"
+            )
+        node = self.anchors[name]
+        if node is None:
+            self._refuse(event, f"the alias `*{name}` contains itself", "write the value out")
+        self.aliases += 1
+        self.aliased_nodes += node.size
+        if self.aliases > MAX_ALIASES or self.aliased_nodes > MAX_ALIASED_NODES:
+            self._refuse(event, "aliases repeat too much", "write the values out, or make the file smaller")
+        return node
+
+    def _scalar(self, event: ScalarEvent) -> Scalar:
+        start, end = _span(event)
+        text = event.value
+        if event.tag is not None and event.tag not in _STRING_TAGS:
+            self._refuse(event, f"the tag `{event.tag}` is not known", "remove it: workflow files have no tags")
+        value: Any = text
+        if event.tag is None and event.implicit[0]:
+            try:
+                value = resolve_scalar(text)
+            except ValueError as problem:
+                self.problems.add(
+                    self.source.place(start, end),
+                    "WRONG_TYPE",
+                    str(problem),
+                    "write a smaller number, or a string in quotes",
+                )
+        return Scalar(self.source, start, end, 1, value, text)
+
+
+def resolve_scalar(text: str) -> None | bool | int | float | str:
+    """A plain scalar by the YAML 1.2 core schema. `ValueError` where it is a number that JSON cannot hold."""
+    if text in _NULL:
+        return None
+    if text in _BOOLEAN:
+        return _BOOLEAN[text]
+    first = text[0]
+    if not (first.isdigit() or first in "+-."):
+        return text
+    if _DECIMAL.fullmatch(text):
+        return _integer(text, 10)
+    if _OCTAL.fullmatch(text):
+        return _integer(text[2:], 8)
+    if _HEXADECIMAL.fullmatch(text):
+        return _integer(text[2:], 16)
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        if not math.isfinite(number):
+            raise ValueError(f"the number `{_short(text)}` is too large")
+        return number
+    if _NOT_FINITE.fullmatch(text):
+        raise ValueError(f"`{text}` is no finite number")
+    return text
+
+
+def _integer(digits: str, base: int) -> int:
+    number = int(digits, base) if len(digits) <= 64 else MAX_INTEGER + 1
+    if abs(number) > MAX_INTEGER:
+        raise ValueError(f"the number `{_short(digits)}` is too large")
+    return number
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 24 else text[:20] + "…"

@@ -1,0 +1,149 @@
+"""YAML values with expressions in them → templates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whyrun.workflow.expression import parse_expression
+from whyrun.workflow.model import Expression, Formatted, Template
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar
+from whyrun.workflow.scope import Scope
+
+OPEN, CLOSE = "${{", "}}"
+
+
+def parse_template(node: Node, scope: Scope, problems: Problems) -> Template:
+    """The value of the node, with an `Expression` or `Formatted` in place of each string that has `${{ }}` in it."""
+    if isinstance(node, MapNode):
+        return {key.value: parse_template(value, scope, problems) for key, value in node.entries}
+    if isinstance(node, ListNode):
+        return [parse_template(item, scope, problems) for item in node.items]
+    assert isinstance(node, Scalar)
+    if isinstance(node.value, str) and OPEN in node.value:
+        return _parse_string(node, scope, problems)
+    return node.value
+
+
+def whole_expression(node: Node, scope: Scope, problems: Problems) -> Expression | None:
+    """The node as one `${{ }}` and nothing else; None (and nothing told) where it is not even a string with one."""
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        return None
+    pieces = _split(node, problems)
+    if pieces is None or len([p for p in pieces if p[2] or p[0].strip()]) != 1:
+        return None
+    return next((_expression(node, piece, scope, problems, whole=True) for piece in pieces if piece[2]), None)
+
+
+def is_whole_expression(node: Node) -> bool:
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        return False
+    text = node.value.strip()
+    return text.startswith(OPEN) and _end_of(text, len(OPEN)) == len(text) - len(CLOSE)
+
+
+def secrets_of(template: Template) -> frozenset[str]:
+    """The secrets that a template uses, at any depth."""
+    if isinstance(template, Expression):
+        return template.secrets
+    if isinstance(template, Formatted):
+        members: Any = template.parts
+    elif isinstance(template, dict):
+        members = template.values()
+    elif isinstance(template, list):
+        members = template
+    else:
+        return frozenset()
+    return frozenset().union(*map(secrets_of, members))
+
+
+_Piece = tuple[str, int, bool]  # text, its offset in the scalar, whether it is an expression
+
+
+def _parse_string(node: Scalar, scope: Scope, problems: Problems) -> Template:
+    pieces = _split(node, problems)
+    if pieces is None:
+        return node.value
+    if len([p for p in pieces if p[2] or p[0].strip()]) == 1:
+        piece = next(p for p in pieces if p[2])
+        return _expression(node, piece, scope, problems, whole=True) or node.value
+    parts = [
+        (_expression(node, piece, scope, problems, whole=False) or piece[0]) if piece[2] else piece[0]
+        for piece in pieces
+    ]
+    formatted = Formatted(tuple(parts), node.place)
+    _check_secrets(node, formatted, problems)
+    return formatted
+
+
+def _check_secrets(node: Scalar, formatted: Formatted, problems: Problems) -> None:
+    """A string with a secret is kept as a format with one hole, so it has one secret and no other hole."""
+    holders = [p for p in formatted.parts if isinstance(p, Expression) and p.secrets]
+    if len(holders) > 1:
+        problems.add(
+            holders[1].place,
+            "EXPRESSION_FORBIDDEN",
+            "a second secret in one string",
+            "give each secret an entry of its own, and join them in the action",
+        )
+    elif holders and any(isinstance(p, str) and "{}" in p for p in formatted.parts):
+        problems.add(
+            node.place,
+            "EXPRESSION_FORBIDDEN",
+            "a string with a secret cannot contain `{}`",
+            "give the secret an entry of its own",
+        )
+
+
+def _expression(node: Scalar, piece: _Piece, scope: Scope, problems: Problems, *, whole: bool) -> Expression | None:
+    text, offset, _ = piece
+    return parse_expression(text, lambda at, width: node.locate(offset + at, width), scope, problems, whole_value=whole)
+
+
+def _split(node: Scalar, problems: Problems) -> list[_Piece] | None:
+    text = node.value
+    pieces: list[_Piece] = []
+    position = 0
+    while True:
+        start = text.find(OPEN, position)
+        if start < 0:
+            if position < len(text):
+                pieces.append((text[position:], position, False))
+            return pieces
+        if start > position:
+            pieces.append((text[position:start], position, False))
+        inner = start + len(OPEN)
+        end = _end_of(text, inner)
+        if end < 0:
+            problems.add(
+                node.locate(start, len(text) - start),
+                "EXPRESSION_SYNTAX",
+                "`${{` without its `}}`",
+                "close the expression with `}}`",
+            )
+            return None
+        pieces.append((text[inner:end], inner, True))
+        position = end + len(CLOSE)
+
+
+def _end_of(text: str, position: int) -> int:
+    """Where the `}}` of an expression stands: not inside quotes, and not closing a map of the expression."""
+    begin = position
+    depth = 0
+    quote = ""
+    while position < len(text):
+        character = text[position]
+        if quote:
+            if character == "\\":
+                position += 1
+            elif character == quote:
+                quote = ""
+        elif character in "'\"":
+            quote = character
+        elif character == "{":
+            depth += 1
+        elif character == "}":
+            if depth == 0 and text.startswith(CLOSE, position):
+                return position
+            depth = max(0, depth - 1)
+        position += 1
+    return text.find(CLOSE, begin)  # quotes or braces do not match: let the expression's own parser say so

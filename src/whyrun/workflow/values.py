@@ -1,0 +1,157 @@
+"""Values of inputs: whether they fit their type, and the element at an index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whyrun.ids import CanonicalId, Index, Segment, format_indices, parse_id_of
+from whyrun.workflow.model import Type
+from whyrun.workflow.nodes import kind_of_value
+from whyrun.workflow.source import MAX_INTEGER
+
+MAX_VALUE_CHARACTERS = 16 << 20
+MAX_VALUE_ITEMS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class InputValue:
+    """An input as it was observed.
+
+    For path types `path` is relative to the project, with `/` (or absolute, as given, where it lies outside), and
+    `value` is the same string. An array has `elements`, and `value` is the list of their values.
+    """
+
+    type: Type
+    value: Any
+    sha256: str
+    size: int | None
+    elements: tuple[InputValue, ...] | None
+    path: str | None
+
+
+class IndexProblem(Exception):
+    """An element cannot be had: `code` is one of `INDEX_*`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def element(value: InputValue, indices: Sequence[Index]) -> InputValue:
+    """The element at these indices, from the outermost in. Never a default, never another element."""
+    for depth, index in enumerate(indices):
+        at = format_indices(indices[:depth])
+        if value.elements is None:
+            raise IndexProblem("INDEX_PARENT_NOT_ARRAY", f"{at or 'the value'} is no array (type `{value.type}`)")
+        if type(index) is not int or index < 0:
+            raise IndexProblem("INDEX_FORMAT_INVALID", f"{index!r} is no index: elements are counted from 0")
+        if index >= len(value.elements):
+            count = len(value.elements)
+            raise IndexProblem("INDEX_OUT_OF_RANGE", f"there is no element {index}: the array has {count}")
+        value = value.elements[index]
+    return value
+
+
+def lookup(inputs: Mapping[str, InputValue], id_text: str) -> InputValue:
+    """The input with this canonical ID; the keys of `inputs` are canonical IDs (`Input:ThenImages`) too.
+
+    The exact ID if it was given, else the element of its parent array, else a specific error.
+    """
+    exact = inputs.get(id_text)
+    if exact is not None:
+        return exact
+    identity = parse_id_of("Input", id_text)
+    last = identity.segments[-1]
+    # The nearest ancestor wins: `Input:Grid[0]`, if given itself, before `Input:Grid`.
+    for kept in range(len(last.indices) - 1, -1, -1):
+        segments = (*identity.segments[:-1], Segment(last.name, last.indices[:kept]))
+        parent = inputs.get(str(CanonicalId(identity.kind, identity.imports, segments)))
+        if parent is not None:
+            try:
+                return element(parent, last.indices[kept:])
+            except IndexProblem as problem:
+                raise IndexProblem(problem.code, f"`{id_text}`: {problem.message}") from None
+    raise IndexProblem("INDEX_PARENT_MISSING", f"`{id_text}`: there is no input of this name with a value")
+
+
+def value_problem(declared: Type, value: Any) -> str | None:
+    """Why the value does not fit the type; None where it does. A pattern stands for an array of paths."""
+    where, message = _misfit(declared, value, "")
+    if message is None:
+        return _size_problem(value)
+    return f"{where}: {message}" if where else message
+
+
+def _misfit(declared: Type, value: Any, where: str) -> tuple[str, str | None]:
+    if declared.depth:
+        if declared.depth == 1 and declared.is_path and isinstance(value, str) and value:
+            return where, None
+        if not isinstance(value, list):
+            return where, f"`{declared}` needs a list, not {kind_of_value(value)}"
+        for index, member in enumerate(value):
+            place, message = _misfit(declared.element, member, f"{where}[{index}]")
+            if message is not None:
+                return place, message
+        return where, None
+    base = declared.base
+    if base == "json":
+        return where, _json_problem(value)
+    if base == "boolean":
+        fits = isinstance(value, bool)
+    elif base == "integer":
+        fits = isinstance(value, int) and not isinstance(value, bool)
+    elif base == "number":
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+    elif base == "string":
+        fits = isinstance(value, str)
+    else:
+        fits = isinstance(value, str) and bool(value) and "\0" not in value
+    if fits:
+        return where, _json_problem(value)
+    due = f"`{declared}` is given as a path" if declared.is_path else f"`{declared}` is due"
+    return where, f"{due}, not {kind_of_value(value) if value != '' else 'an empty string'}"
+
+
+def _json_problem(value: Any) -> str | None:
+    waiting = [(value, 0)]
+    while waiting:
+        part, depth = waiting.pop()
+        if depth > 64:
+            return "it nests deeper than 64 levels"
+        if isinstance(part, dict):
+            if not all(isinstance(key, str) for key in part):
+                return "the keys of a map are strings"
+            waiting.extend((member, depth + 1) for member in part.values())
+        elif isinstance(part, list):
+            waiting.extend((member, depth + 1) for member in part)
+        elif isinstance(part, float):
+            if not math.isfinite(part):
+                return "a number is not finite"
+        elif isinstance(part, int):
+            if abs(part) > MAX_INTEGER:
+                return "a number is too large"
+        elif not (part is None or isinstance(part, str)):
+            return f"{type(part).__name__} is no JSON value"
+    return None
+
+
+def _size_problem(value: Any) -> str | None:
+    items, characters = 0, 0
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        items += 1
+        if isinstance(part, dict):
+            characters += sum(map(len, part))
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+        elif isinstance(part, str):
+            characters += len(part)
+    if items > MAX_VALUE_ITEMS or characters > MAX_VALUE_CHARACTERS:
+        return "the value is too large; give it as a file"
+    return None

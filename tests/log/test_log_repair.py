@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from whyrun.errors import StateError
+from whyrun.log.events import LogRepaired, RunComplete, StepFailed, StepStart
+from whyrun.log.journal import check_chain, parse_timestamp
+from whyrun.log.lock import RunLock, is_held
+from whyrun.log.repair import RepairReport, repair
+from whyrun.log.runs import create_run
+
+
+@pytest.fixture
+def killed(state, clock, run_start, step_events):
+    """A run with one finished step, two open ones, and no end."""
+    run, journal = create_run(state, run_start, clock)
+    for event in step_events("Script"):
+        journal.append(event)
+    for step in ("Job:Clip[0]", "Job:Clip[1]"):
+        journal.append(StepStart(step_id=step, driver="python", attempt=1, fingerprint="f", bindings={}))
+    journal.close()
+    return run
+
+
+@pytest.fixture
+def mend(state, clock):
+    completed = []
+
+    def complete_folder(run):
+        completed.append(run.name)
+        (run.path / "status.json").write_text("{}")
+
+    def mend():
+        with RunLock(state.lock_path, clock) as lock:
+            return repair(state, lock, clock, complete_folder)
+
+    mend.completed = completed
+    return mend
+
+
+def test_a_killed_run_is_brought_to_its_end(state, killed, mend):
+    before = killed.events_path.read_bytes()
+    torn = b'{"seq":8,"ts":"2026-0'
+    killed.events_path.write_bytes(before + torn)
+    report = mend()
+    assert report == RepairReport("r0001", len(torn), hashlib.sha256(torn).hexdigest(), ("Job:Clip[0]", "Job:Clip[1]"))
+    assert killed.events_path.read_bytes().startswith(before)
+    events = list(killed.events())
+    repaired, first, second, end = events[7:]
+    assert isinstance(repaired, LogRepaired)
+    assert (repaired.cut_bytes, repaired.cut_sha256) == (len(torn), hashlib.sha256(torn).hexdigest())
+    assert repaired.interrupted == ["Job:Clip[0]", "Job:Clip[1]"]
+    for failed, step in ((first, "Job:Clip[0]"), (second, "Job:Clip[1]")):
+        assert isinstance(failed, StepFailed)
+        assert (failed.step_id, failed.driver, failed.status) == (step, "python", "INTERRUPTED")
+        assert (failed.error_type, failed.error) == ("Interrupted", "the run ended before this step did")
+        assert (failed.traceback, failed.duration, failed.will_retry) == ("", 0.0, False)
+    assert isinstance(end, RunComplete)
+    assert end.state == "interrupted"
+    assert end.counts == {
+        "completed": 1, "failed": 0, "timed_out": 0, "interrupted": 2, "skipped": 0, "blocked": 0
+    }  # fmt: skip
+    passed = parse_timestamp(events[6].ts) - parse_timestamp(events[0].ts)
+    assert end.duration == passed.total_seconds() > 0
+    assert mend.completed == ["r0001"]
+    assert check_chain([killed.events_path]) == state.last_chain()
+
+
+def test_repairing_twice_is_repairing_once(killed, mend):
+    mend()
+    before = killed.events_path.read_bytes()
+    assert mend() is None
+    assert killed.events_path.read_bytes() == before
+    assert mend.completed == ["r0001"]
+
+
+def test_a_step_that_failed_and_was_to_be_tried_again_is_not_open(state, clock, run_start, mend):
+    run, journal = create_run(state, run_start, clock)
+    journal.append(StepStart(step_id="Job:A", driver="d", attempt=1, fingerprint="f", bindings={}))
+    journal.append(
+        StepFailed(
+            step_id="Job:A",
+            driver="d",
+            error="no",
+            error_type="OSError",
+            traceback="",
+            duration=1.0,
+            status="FAILED",
+            will_retry=True,
+        )
+    )
+    journal.close()
+    assert mend().interrupted == ()
+    assert list(run.events())[-1].counts["failed"] == 1
+
+
+def test_a_kill_at_any_byte_of_the_repair_is_repaired_again(killed, mend):
+    """Whatever prefix of what the repair writes has reached the file, over a torn tail that is longer or shorter."""
+    whole = killed.events_path.read_bytes()
+    for torn in (b'{"seq":8', b'{"seq":8,"ts":"' + b"x" * 3000):
+        killed.events_path.write_bytes(whole + torn)
+        mend()
+        repaired = killed.events_path.read_bytes()
+        for size in range(len(whole), len(repaired), 7):
+            # Written over the torn bytes from the front; what was not reached yet still stands.
+            left = (whole + torn)[size:]
+            killed.events_path.write_bytes(repaired[:size] + left)
+            (killed.path / "status.json").unlink(missing_ok=True)
+            mend()
+            events = list(killed.events())
+            assert isinstance(events[-1], RunComplete)
+            assert events[-1].counts["interrupted"] == 2
+            assert [e.step_id for e in events if isinstance(e, StepFailed)] == ["Job:Clip[0]", "Job:Clip[1]"]
+            assert killed.events_path.read_bytes().endswith(b"}\n")
+            assert (killed.path / "status.json").exists()
+            check_chain([killed.events_path])
+
+
+def test_a_folder_that_was_not_completed_after_run_complete_is_completed(killed, mend):
+    mend()
+    (killed.path / "status.json").unlink()
+    assert mend() is None
+    assert mend.completed == ["r0001", "r0001"]
+
+
+def test_a_damaged_log_is_not_repaired(killed, mend):
+    data = killed.events_path.read_bytes()
+    broken = data.replace(b'"seq":3', b'"seq":4', 1)
+    killed.events_path.write_bytes(broken)
+    with pytest.raises(StateError, match=r"LOG_DAMAGED\] .*events.jsonl:3"):
+        mend()
+    assert killed.events_path.read_bytes() == broken
+
+
+def test_a_run_without_run_start_is_log_incomplete(state, mend):
+    folder = state.runs_dir / "r0001"
+    folder.mkdir(parents=True)
+    with pytest.raises(StateError, match="LOG_INCOMPLETE"):
+        mend()
+    (folder / "events.jsonl").write_bytes(b'{"seq":1,"ts"')
+    with pytest.raises(StateError, match="LOG_INCOMPLETE"):
+        mend()
+
+
+def test_only_the_holder_of_the_lock_may_repair(state, killed, clock):
+    with pytest.raises(AssertionError):
+        repair(state, RunLock(state.lock_path, clock), clock, lambda run: None)
+
+
+def test_an_earlier_run_without_an_end_is_left_as_its_successor_found_it(state, killed, clock, run_start, mend):
+    before = killed.events_path.read_bytes()
+    _, journal = create_run(state, run_start, clock)
+    journal.close()
+    assert mend().run == "r0002"
+    assert killed.events_path.read_bytes() == before
+    assert mend.completed == ["r0001", "r0002"]
+    check_chain(run.events_path for run in state.runs())
+
+
+RUN = """
+import sys
+from pathlib import Path
+from whyrun.log.events import RunStart, StepComplete, StepStart
+from whyrun.log.journal import utc_now
+from whyrun.log.lock import RunLock
+from whyrun.log.repair import repair
+from whyrun.log.runs import WorkflowState, create_run
+state = WorkflowState(Path(sys.argv[1]), "wf")
+with RunLock(state.lock_path, utc_now) as lock:
+    repair(state, lock, utc_now, lambda run: (run.path / "status.json").write_text("{}"))
+    start = RunStart(workflow="wf", workflow_sha256="", mode="run", options={}, backend="local", engine_version="0",
+                     host="h", pid=1, previous_chain="")
+    print(flush=True)
+    run, journal = create_run(state, start, utc_now)
+    n = 0
+    while True:
+        n += 1
+        step = f"Job:A[{n}]"
+        journal.append(StepStart(step_id=step, driver="d", attempt=1, fingerprint="f", bindings={}))
+        journal.flush()
+        journal.append(StepComplete(step_id=step, driver="d", output_dir="x" * (n % 9000), duration=0.0, status="EXECUTES"))
+        if n % 3 == 0:
+            journal.flush()
+"""
+
+
+def test_runs_killed_at_random_moments_leave_a_log_that_goes_on(state, clock, tmp_path):
+    import random
+    import time
+
+    delays = random.Random(7)
+    for _ in range(8):
+        process = subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path / "s")], stdout=subprocess.PIPE)
+        process.stdout.readline()
+        time.sleep(delays.random() * 0.03)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    killed = type(state)(tmp_path / "s", "wf")
+    assert not is_held(killed.lock_path)
+    with RunLock(killed.lock_path, clock) as lock:
+        repair(killed, lock, clock, lambda run: None)
+    runs = killed.runs()
+    check_chain(run.events_path for run in runs)
+    for run in runs:
+        assert isinstance(list(run.events())[-1], RunComplete)

@@ -1,0 +1,69 @@
+"""The JSON Schema agrees with the parser about the form of workflow files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]  # it ships no types
+import pytest
+
+from whyrun.workflow.declarations import INPUT_KEYS, LOOP_KINDS
+from whyrun.workflow.imports import IMPORT_KEYS
+from whyrun.workflow.jobs import JOB_KEYS
+from whyrun.workflow.nodes import Problems, plain_value
+from whyrun.workflow.outputs import OUTPUT_KEYS
+from whyrun.workflow.parse import WORKFLOW_KEYS
+from whyrun.workflow.schema import workflow_schema
+from whyrun.workflow.source import read_yaml
+
+EXAMPLE = (Path(__file__).parent / "files" / "then-now.yaml").read_text()
+
+
+def problems_of(text: str) -> list[str]:
+    node = read_yaml(text, "w.yaml", Problems())
+    assert node is not None
+    validator = jsonschema.Draft202012Validator(workflow_schema())
+    return sorted("/".join(map(str, e.path)) for e in validator.iter_errors(plain_value(node)))
+
+
+def test_it_is_a_valid_schema_with_a_description_for_every_key() -> None:
+    schema = workflow_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert all("description" in entry for entry in schema["properties"].values())
+
+
+def test_the_example_fits() -> None:
+    assert problems_of(EXAMPLE) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        ("uses: shell", "use: shell", "jobs/Clip"),
+        ("timeout: 5m", "timeout: soon", "jobs/Clip/timeout"),
+        ("type: integer", "type: int", "inputs/Segments/type"),
+        ("{count: inputs.Segments}", "{count: inputs.Segments, range: 0-2}", "loops/segment"),
+        ("workflow: then-and-now", "workflow: Then", "workflow"),
+        ("{Image: {type: image}}", '{Image: {type: "image[]"}}', "jobs/ThenImage/outputs/Image/type"),
+        ("for: [character]", "for: character", "jobs/ThenImage/for"),
+    ],
+)
+def test_a_mistake_does_not_fit(old: str, new: str, path: str) -> None:
+    assert old in EXAMPLE
+    assert path in problems_of(EXAMPLE.replace(old, new))
+
+
+def test_schema_and_parser_know_the_same_keys() -> None:
+    schema = workflow_schema()
+
+    def keys(part: dict[str, Any]) -> set[str]:
+        return set(part["properties"])
+
+    definitions = schema["$defs"]
+    assert keys(schema) == set(WORKFLOW_KEYS)
+    assert keys(definitions["job"]) == set(JOB_KEYS)
+    assert keys(definitions["input"]) == set(INPUT_KEYS)
+    assert keys(definitions["loop"]) == set(LOOP_KINDS)
+    assert keys(definitions["output"]) == set(OUTPUT_KEYS)
+    assert keys(definitions["import"]) == set(IMPORT_KEYS)
