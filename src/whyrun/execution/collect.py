@@ -73,6 +73,17 @@ def collect_outputs(
     return [_stored(prepared, store) for prepared in ready]
 
 
+def collect_file(name: str, spec: OutputSpec, path: Path, store: Store) -> list[OutputResult]:
+    """One output from a user's own file, and its leaves: the same checks as for a step's outputs (`StepError`)."""
+    prepared = _from_file(name, spec, path, move=False)
+    missing: list[str] = []
+    leaves = _leaves(name, spec, prepared, missing) if spec.leaves else []
+    if missing:
+        names = ", ".join(f"`{leaf}`" for leaf in missing)
+        raise StepError("MissingOutput", f"it lacks the declared {names}")
+    return [_stored(ready, store) for ready in (prepared, *leaves)]
+
+
 def _returned_values(specs: Mapping[str, OutputSpec], also_known: Mapping[str, str], returned: Any) -> dict[str, Any]:
     if returned is None:
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from whyrun.execution.cfg import InputSpec, OutputSpec, StepCfg
@@ -57,7 +58,7 @@ def step_cfg(graph: Graph, table: JobTable, position: int, found: Consumption, a
 def _put(target: dict[str, Any], path: tuple[str | int, ...], value: Any) -> None:
     """Set a value deep inside; lists grow in order, because slots of one list are whole."""
     here: Any = target
-    for key, following in zip(path, path[1:], strict=False):
+    for key, following in pairwise(path):
         fresh: Any = [] if isinstance(following, int) else {}
         here = _child(here, key, fresh)
     if isinstance(here, list):

@@ -59,7 +59,7 @@ class Recorder:
         self._unsynced = True
 
     def command(self, command: Any) -> None:
-        self._commands.append(msgspec.json.encode(command) + b"\n")
+        self._commands.append(msgspec.json.encode(command))
 
     def metric(self, step_id: str, metric: str, value: float, unit: str, ts: str) -> None:
         self._metrics.append(Metric(ts, self.journal.session, metric, value, unit, step_id))

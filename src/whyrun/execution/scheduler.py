@@ -141,7 +141,6 @@ class Scheduler:
         for name, amount in self.graph.table_at(node)[0].decl.resources.items():
             self.used[name] = self.used.get(name, 0.0) - amount
 
-
     def again(self, node: int) -> None:
         """Look at it once more: a retry."""
         self._push(node)

@@ -11,26 +11,27 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from whyrun import __version__
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.artifacts.store import Store
-from whyrun.errors import Diagnostic, InvalidError, error
+from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.evidence.run_directory import RunDirectory, complete_run, source_files
 from whyrun.execution.backends.local import LocalBackend
 from whyrun.execution.commands import Backend, Session
 from whyrun.execution.prepare import manifest
+from whyrun.execution.publisher import Publisher
 from whyrun.execution.recorder import Recorder, Reporter
-from whyrun.execution.runner import Ours, RunCounts, Runner
+from whyrun.execution.runner import RunCounts, Runner
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
 from whyrun.log.outcomes import fold_outcome
-from whyrun.log.repair import RepairReport, interrupted, repair
-from whyrun.log.runs import RunRef, WorkflowState, create_run
+from whyrun.log.repair import RepairReport, interruption, repair
+from whyrun.log.runs import RunRef, create_run
 from whyrun.planning.consume import SMALL
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.replay import snapshot_blob
@@ -38,13 +39,14 @@ from whyrun.snapshot.snapshot import PlanningSnapshot, changed_inputs, leaf_inpu
 from whyrun.snapshot.world import World
 
 Clock = Callable[[], datetime]
+RunState = Literal["succeeded", "failed", "interrupted"]
+EXIT_CODES: dict[RunState, int] = {"succeeded": 0, "failed": 1, "interrupted": 130}
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     jobs: int = 0  # 0: as many as there are processors
     fail_fast: bool = False
-    backend: str = "local"
     limits: Mapping[str, float] | None = None
 
 
@@ -79,9 +81,14 @@ def run_workflow(
     reporter: Reporter,
     *,
     expected_digest: str | None = None,
+    backend: Backend | None = None,
+    on_plan: Callable[[Plan, PlanningSnapshot], None] | None = None,
     clock: Clock = utc_now,
 ) -> RunResult:
-    """Plan and execute. With `expected_digest` the plan must be that one, or it is `PLAN_STALE`."""
+    """Plan and execute. With `expected_digest` the plan must be that one, or it is `PLAN_STALE`.
+
+    `on_plan` is told the plan before anything of it is executed.
+    """
     world.graph, world.actions  # noqa: B018  # everything that is invalid is found before the lock is taken
     with RunLock(world.state.lock_path, clock) as lock:
         store = world.store
@@ -99,14 +106,14 @@ def run_workflow(
                 f"the saved plan is {expected_digest}, but what would be planned now is {plan.digest}",
                 hint="something changed since it was saved; look at `whyrun explain` and save it again",
             )
+        if on_plan is not None:
+            on_plan(plan, snapshot)
         if not plan.planned:
-            return RunResult(None, plan, "nothing", _exit_without_work(plan), RunCounts(), 0.0, report)
+            return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
         secrets = _secrets(snapshot, plan)
-        return _execute(world, snapshot, plan, options, secrets, reporter, clock, lock, report)
-
-
-def _exit_without_work(plan: Plan) -> int:
-    return 0
+        return _execute(
+            world, snapshot, plan, options, secrets, reporter, clock, lock, report, backend or LocalBackend()
+        )
 
 
 def _execute(
@@ -119,6 +126,7 @@ def _execute(
     clock: Clock,
     lock: RunLock,
     report: RepairReport | None,
+    backend: Backend,
 ) -> RunResult:
     started = time.monotonic()
     store = world.store
@@ -138,7 +146,7 @@ def _execute(
             workflow_sha256=bytes_sha256(canonical_json(dict(graph.workflow.sources))),
             mode="run",
             options={**plan.options.to_json(), "fail_fast": options.fail_fast},
-            backend=options.backend,
+            backend=backend.name,
             engine_version=__version__,
             host=platform.node(),
             pid=os.getpid(),
@@ -150,42 +158,44 @@ def _execute(
     lock.announce(run.name)
     directory = RunDirectory(run.path)
     recorder = Recorder(journal, directory, store, reporter, clock)
-    counts = RunCounts()
-    outcome = "failed"
-    runner: Runner | None = None
-    backend: Backend = LocalBackend()
+    publisher = Publisher(store, str(world.project), world.cache, recorder, state)
     try:
         _record_beginning(recorder, snapshot, plan, blob, manifest_data)
         recorder.sync()
         reporter.started(run.name, len(plan.planned))
-        backend.open(
-            Session(run.name, run.path, world.project, state.store, state.tmp, options.jobs or os.cpu_count() or 1)
-        )
         runner = Runner(
             snapshot=snapshot,
             plan=plan,
             backend=backend,
             recorder=recorder,
-            store=store,
-            cache=world.cache,
-            project=str(world.project),
+            publisher=publisher,
             limits={**(world.config.resources or {}), **(options.limits or {})},
             secrets=secrets,
             fail_fast=options.fail_fast,
-            ours=Ours(lambda: published_hashes(state)),
         )
-        with _interruptible(runner):
-            runner.run()
-        counts = runner.counts
-        bad = runner.failed_any or counts.failed or counts.timed_out or counts.blocked
-        outcome = "interrupted" if runner.interrupts else "failed" if bad else "succeeded"
-    finally:
-        backend.close()
-        _finish(run, recorder, directory, store, outcome, started, clock, runner)
-        world.cache.settle()
-        world.save_cache()
-    exit_code = {"succeeded": 0, "failed": 1, "interrupted": 130}[outcome]
-    return RunResult(run.name, plan, outcome, exit_code, counts, time.monotonic() - started, report)
+        backend.open(
+            Session(run.name, run.path, world.project, state.store, state.tmp, options.jobs or os.cpu_count() or 1)
+        )
+        try:
+            with _interruptible(runner):
+                runner.run()
+        finally:
+            backend.close()
+    except BaseException as original:
+        # An error of our own or of the machine (a full disk). The evidence is completed as far as it can be, and
+        # whatever goes wrong with that never hides what went wrong first.
+        try:
+            _finish(run, recorder, directory, store, "failed", started)
+        except (OSError, WhyrunError) as second:
+            original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
+        raise
+    counts = runner.counts
+    bad = counts.failed or counts.timed_out or counts.blocked
+    outcome: RunState = "interrupted" if runner.interrupts else "failed" if bad else "succeeded"
+    _finish(run, recorder, directory, store, outcome, started)
+    world.cache.settle()
+    world.save_cache()
+    return RunResult(run.name, plan, outcome, EXIT_CODES[outcome], counts, time.monotonic() - started, report)
 
 
 def _record_beginning(
@@ -216,25 +226,16 @@ def _record_beginning(
 
 
 def _finish(
-    run: RunRef,
-    recorder: Recorder,
-    directory: RunDirectory,
-    store: Store,
-    outcome: str,
-    started: float,
-    clock: Clock,
-    runner: Runner | None,
+    run: RunRef, recorder: Recorder, directory: RunDirectory, store: Store, outcome: RunState, started: float
 ) -> None:
     """The last events and the rest of the folder; also when the run itself broke."""
     recorder.flush()
     found = fold_outcome(run.events())
     for step in found.open_steps:  # only after an error of our own: the runner ends all it started
-        recorder.event(interrupted(step, found.drivers[step]))
+        recorder.event(interruption(step, found.drivers[step]))
         found.steps[step] = "interrupted"
-    state: Any = outcome
-    recorder.event(
-        ev.RunComplete(state=state, counts=found.counts(), duration=round(time.monotonic() - started, 6))
-    )
+    duration = round(time.monotonic() - started, 6)
+    recorder.event(ev.RunComplete(state=outcome, counts=found.counts(), duration=duration))
     recorder.close()
     directory.finish(store)
 
@@ -270,19 +271,11 @@ def _secrets(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, str]:
             if value is None:
                 place = table.decl.places.get("secrets", table.decl.place)
                 hint = f"`export {name}=…` before `whyrun run`; `whyrun plan` does not need it"
-                missing.append(place.diagnostic("SECRET_MISSING", f"the secret `{name}` is not in the environment", hint))
+                missing.append(
+                    place.diagnostic("SECRET_MISSING", f"the secret `{name}` is not in the environment", hint)
+                )
             else:
                 found[name] = value
     if missing:
         raise InvalidError(missing)
-    return found
-
-
-def published_hashes(state: WorkflowState) -> dict[str, set[str]]:
-    """Path → every content that the log holds for it, over all runs."""
-    found: dict[str, set[str]] = {}
-    for run in state.runs():
-        for event in run.events():
-            if isinstance(event, ev.ArtifactAvailable | ev.ArtifactAdopted) and event.path is not None:
-                found.setdefault(event.path, set()).add(event.sha256)
     return found

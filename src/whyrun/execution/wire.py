@@ -44,6 +44,7 @@ class WorkerStart(msgspec.Struct, frozen=True):
 class Assignment(msgspec.Struct, omit_defaults=True, frozen=True):
     """One command and, beside it, the secrets that its step refers to. Secrets are in no file."""
 
+    number: int  # which of the commands given to this worker it is
     command: ExecStep | None = None
     file: str | None = None
     secrets: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import PurePosixPath
@@ -34,7 +35,8 @@ from whyrun.graph.layers import check_cycles
 from whyrun.graph.resolve import OperandColumn, Resolver, Scope
 from whyrun.graph.template import compute, contains_binding, expressions_in, uses_loops
 from whyrun.ids import Index, format_index, format_indices
-from whyrun.workflow.expression import ExpressionError
+from whyrun.workflow.expression import ABSENT, ExpressionError
+from whyrun.workflow.fields import path_problem
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
     At,
@@ -52,6 +54,7 @@ from whyrun.workflow.model import (
 )
 
 MAX_INSTANCES = 5_000_000
+_UNUSUAL = re.compile(r"//|\./|[\0-\x1f\\:]")  # what makes a path worth a closer look
 SUFFIX_OF_TYPE = {"image": ".png", "text": ".txt", "json": ".json"}
 
 
@@ -151,7 +154,9 @@ def _rows(scope: Scope, decl: JobDecl) -> Sequence[tuple[Index, ...]]:
         total *= len(axis)
     if total > MAX_INSTANCES:
         scope.diagnostics.append(
-            decl.place.diagnostic("WRONG_TYPE", f"job `{decl.name}` has {total} instances; the limit is {MAX_INSTANCES}")
+            decl.place.diagnostic(
+                "WRONG_TYPE", f"job `{decl.name}` has {total} instances; the limit is {MAX_INSTANCES}"
+            )
         )
         return ()
     rows = list(product(*axes))
@@ -221,7 +226,9 @@ class _Names(Mapping[str, Any]):
 
     __slots__ = ("_env", "_loops", "_row", "_workflow")
 
-    def __init__(self, loops: Sequence[str], row: tuple[Index, ...], workflow: Mapping[str, Any], env: Mapping[str, Any]):
+    def __init__(
+        self, loops: Sequence[str], row: tuple[Index, ...], workflow: Mapping[str, Any], env: Mapping[str, Any]
+    ):
         self._loops, self._row, self._workflow, self._env = loops, row, workflow, env
 
     def __getitem__(self, key: str) -> Any:
@@ -341,7 +348,8 @@ class _Filler:
         place = self.place(f"outputs.{output.name}.path")
         paths = [self.scope.prefix + path for path in self.path_texts(output.path, place)]
         checked = [self.checked_path(path, place) for path in paths]
-        suffixes = {suffix_of_path(path) for path in checked}
+        tail = _constant_tail(output.path)
+        suffixes = {suffix_of_path(tail)} if tail else {suffix_of_path(path) for path in checked}
         if len(suffixes) > 1:
             self.report(place, "WRONG_TYPE", f"the paths of `{output.name}` end differently: {sorted(suffixes)}")
         return OutputColumn(output.name, output.type, next(iter(sorted(suffixes)), ""), checked)
@@ -365,12 +373,12 @@ class _Filler:
 
     def checked_path(self, path: str, place: Place) -> str:
         # The quick test first: nearly all paths are plain.
-        if "//" not in path and "./" not in path and path[:1] not in ("/", ".") and path[-1:] != "/" and "\0" not in path:
+        if path and path[0] not in "/.~ " and path[-1] not in "/. " and not _UNUSUAL.search(path):
             return path
-        pure = PurePosixPath(path)
-        if pure.is_absolute() or ".." in pure.parts or "\0" in path or not pure.parts or pure.parts[0] == ".whyrun":
-            self.report(place, "PATH_OUTSIDE", f"`{path}` is not a place inside the project folder")
-        return str(pure)
+        problem = path_problem(path)
+        if problem is not None:
+            self.report(place, "PATH_OUTSIDE", f"`{path}`: {problem}")
+        return str(PurePosixPath(path))
 
 
 def _fill(scope: Scope, workflow: Workflow, table: JobTable) -> None:
@@ -391,6 +399,12 @@ def _loop_parts(template: Template, loops: Sequence[str]) -> list[str | int] | N
     return found or None
 
 
+def _constant_tail(template: Template) -> str | None:
+    """The text after the last expression of a path, if the suffix surely stands in it."""
+    last = template.parts[-1] if isinstance(template, Formatted) else template
+    return f"x{last}" if isinstance(last, str) and "." in last else None
+
+
 def _reads_artifacts(column: OperandColumn) -> bool:
     if isinstance(column, AlignedArtifact):
         return True
@@ -400,8 +414,6 @@ def _reads_artifacts(column: OperandColumn) -> bool:
 
 def input_operand_value(term: Any) -> Any:
     """The value of an operand that depends on inputs only."""
-    from whyrun.workflow.expression import ABSENT
-
     if isinstance(term, InputAt):
         return term.value.value
     if isinstance(term, Absent):
@@ -482,45 +494,40 @@ def _may_be_inactive(graph: Graph) -> list[bool]:
 
 def _check_paths(graph: Graph, diagnostics: list[Diagnostic]) -> None:
     """No two outputs at one path, none inside another, none on top of an input."""
-    owner: dict[str, tuple[JobTable, int, OutputColumn]] = {}
-    folders: dict[str, str] = {}
-    for table in graph.tables:
-        for output in table.outputs:
-            for position, path in enumerate(output.paths or ()):
-                other = owner.setdefault(path, (table, position, output))
-                if other != (table, position, output):
-                    place = table.decl.places.get(f"outputs.{output.name}.path", table.decl.place)
-                    mine = f"Artifact:{table.name}.{output.name}{table.texts[position]}"
-                    theirs = f"Artifact:{other[0].name}.{other[2].name}{other[0].texts[other[1]]}"
-                    diagnostics.append(
-                        place.diagnostic(
-                            "DUPLICATE_OUTPUT_PATH",
-                            f"`{path}` would be written by both `{theirs}` and `{mine}`",
-                            "put a loop variable into the path, such as `${{ segment }}`",
-                        )
-                    )
-                    break
-                folder = path.rpartition("/")[0]
-                if folder and folder not in folders:
-                    while folder and folder not in folders:
-                        folders[folder] = path
-                        folder = folder.rpartition("/")[0]
-    for path in folders.keys() & owner.keys():
-        table, position, output = owner[path]
-        diagnostics.append(
-            table.decl.places.get(f"outputs.{output.name}.path", table.decl.place).diagnostic(
-                "DUPLICATE_OUTPUT_PATH", f"`{path}` is an output and also the folder of `{folders[path]}`"
-            )
-        )
-    for path in _input_paths(graph) & owner.keys():
-        table, position, output = owner[path]
-        diagnostics.append(
-            table.decl.places.get(f"outputs.{output.name}.path", table.decl.place).diagnostic(
-                "DUPLICATE_OUTPUT_PATH",
-                f"`{path}` is an input of this workflow; publishing there would change it",
-                "choose another path for the output",
-            )
-        )
+    columns = [(table, output) for table in graph.tables for output in table.outputs if output.paths is not None]
+    paths = [path for _, output in columns for path in output.paths or ()]
+    known = set(paths)
+    folders = {path.rpartition("/")[0] for path in known}
+    folders |= {parent for folder in folders for parent in _parents(folder)}
+    if len(known) == len(paths) and known.isdisjoint(folders) and known.isdisjoint(_input_paths(graph)):
+        return
+    taken: dict[str, str] = {}
+    inputs = _input_paths(graph)
+    for table, output in columns:
+        place = table.decl.places.get(f"outputs.{output.name}.path", table.decl.place)
+        for position, path in enumerate(output.paths or ()):
+            mine = f"Artifact:{table.name}.{output.name}{table.texts[position]}"
+            other = taken.setdefault(path, mine)
+            hint = None
+            if other != mine:
+                problem = f"`{path}` would be written by both `{other}` and `{mine}`"
+                hint = "put a loop variable into the path, such as `${{ segment }}`"
+            elif path in folders:
+                inside = next(p for p in paths if p.startswith(f"{path}/"))
+                problem = f"`{path}` is an output and also the folder of `{inside}`"
+            elif path in inputs:
+                problem = f"`{path}` is an input of this workflow; publishing there would change it"
+                hint = "choose another path for the output"
+            else:
+                continue
+            diagnostics.append(place.diagnostic("DUPLICATE_OUTPUT_PATH", problem, hint))
+            break  # one for each output is enough
+
+
+def _parents(folder: str) -> Iterator[str]:
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
 
 
 def _input_paths(graph: Graph) -> set[str]:

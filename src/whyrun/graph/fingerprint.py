@@ -12,6 +12,7 @@ So the preimage can be read back in only one way, and the letters keep a text va
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 from whyrun.artifacts.hashing import canonical_json
@@ -20,6 +21,7 @@ from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES
 
 TAG = "whyrun/step/v1"
+_SUFFIX = re.compile(r"[^/](\.[A-Za-z0-9_+-]{1,16})\Z")
 
 
 def form_of(type_: str, suffix: str) -> str:
@@ -36,9 +38,9 @@ def input_form(value: InputValue) -> str:
 
 
 def suffix_of_path(path: str) -> str:
-    stem, dot, tail = path.rpartition("/")[2].rpartition(".")
-    plain = stem and dot and 0 < len(tail) <= 16 and all(c.isascii() and (c.isalnum() or c in "_-+") for c in tail)
-    return f".{tail}" if plain else ""
+    """`.png`, if it is a plain one: a last part of the name with 1 to 16 letters, digits, `_`, `-` or `+`."""
+    found = _SUFFIX.search(path)
+    return found.group(1) if found is not None else ""
 
 
 def artifact_form(table: JobTable, artifact: int) -> str:

@@ -211,6 +211,10 @@ class JobTable:
         return [f"{head}{t}{leaf}" for t in self.texts]
 
     def job_ids(self) -> list[str]:
+        return self._job_ids
+
+    @cached_property
+    def _job_ids(self) -> list[str]:
         head = f"Job:{self.name}"
         return [head + t for t in self.texts]
 

@@ -214,7 +214,10 @@ class Resolver:
                     return self._hole(ref, holes, position)
                 wanted = "".join(f".{name}{_shown(here)}" for name, here in leaf)
                 self._report(
-                    ref, "INDEX_OUT_OF_RANGE", f"`{target.job_id(row)}` declares no leaf `{ref.output}{wanted}`", position
+                    ref,
+                    "INDEX_OUT_OF_RANGE",
+                    f"`{target.job_id(row)}` declares no leaf `{ref.output}{wanted}`",
+                    position,
                 )
                 return Absent()
             return ArtifactAt(target.number, number, row)

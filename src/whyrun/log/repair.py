@@ -67,7 +67,7 @@ def _end_log(run: RunRef, clock: Clock) -> RepairReport:
             LogRepaired(cut_bytes=report.cut_bytes, cut_sha256=report.cut_sha256, interrupted=list(interrupted))
         )
         for step in interrupted:
-            failed = interrupted(step, outcome.drivers[step])
+            failed = interruption(step, outcome.drivers[step])
             journal.append(failed)
             outcome.add(failed)
         journal.append(
@@ -80,7 +80,7 @@ def _end_log(run: RunRef, clock: Clock) -> RepairReport:
     return report
 
 
-def interrupted(step: str, driver: str) -> StepFailed:
+def interruption(step: str, driver: str) -> StepFailed:
     return StepFailed(
         step_id=step,
         driver=driver,

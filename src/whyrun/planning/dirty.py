@@ -169,7 +169,11 @@ class Judge:
         changes: list[Reason] = []
         if "if" in found.problems:
             changes.append(InputChanged("if", problem=found.problems["if"]))
-        before = self.snapshot.consumed[(success.run, success.seq)]
+        before = self.snapshot.consumed.get((success.run, success.seq))
+        if before is None:
+            # Out of the suspects' reach, and looked at only because it or something upstream is forced: what it would
+            # consume is, as far as it is known, what it consumed.
+            return changes
         now: dict[str, Entry | list[Entry]] = dict(found.entries)
         job = table.path(position)
         now[".action"] = Entry(f"Input:{job}.action", self.snapshot.actions[table.name].sha256, "v")
@@ -204,9 +208,7 @@ class Judge:
             self._prefixes[table.number] = prefix(table, action)
         return self._prefixes[table.number]
 
-    def reusable(
-        self, table: JobTable, position: int, record: StepRecord | None, found: Consumption
-    ) -> Reuse | None:
+    def reusable(self, table: JobTable, position: int, record: StepRecord | None, found: Consumption) -> Reuse | None:
         print_ = found.fingerprint(self.prefix(table, position), table.slots)
         others = self.any_success() if self.snapshot.actions[table.name].deterministic else {}
         return reusable(table, position, record, print_, others, self.snapshot.lost)

@@ -192,18 +192,18 @@ def _totals(graph: Graph, jobs: Sequence[PlannedJob]) -> dict[str, int]:
 
 
 def _summary(snapshot: PlanningSnapshot) -> dict[str, Any]:
-    statuses = {"succeeded": 0, "failed": 0, "never_run": 0, "running": 0}
+    graph = snapshot.dependency_graph
+    statuses = {"succeeded": graph.size, "failed": 0, "never_run": 0, "running": 0}
     failed: list[str] = []
-    for table in snapshot.dependency_graph.tables:
-        for p, job in enumerate(table.job_ids()):
-            record = snapshot.records.steps.get(job)
-            if record is None:
-                statuses["never_run"] += 1
-            elif record.latest.ok:
-                statuses["succeeded"] += 1
-            else:
-                statuses["failed"] += 1
-                failed.extend(table.artifact_id(a, p) for a in range(len(table.artifacts)))
+    for node in snapshot.suspects:  # whoever is not a suspect has succeeded
+        record = snapshot.record(node)
+        if record is not None and record.latest.ok:
+            continue
+        statuses["succeeded"] -= 1
+        statuses["never_run" if record is None else "failed"] += 1
+        if record is not None:
+            table, p = graph.table_at(node)
+            failed.extend(table.artifact_id(a, p) for a in range(len(table.artifacts)))
     available = sum(len(column) - column.count(None) for columns in snapshot.shas for column in columns)
     return {"available": available, "failed": failed, "inputs_changed": snapshot.inputs_changed, "jobs": statuses}
 
@@ -231,7 +231,9 @@ def match_nodes(graph: Graph, text: str) -> list[int]:
 def unknown_id(text: str, known: Sequence[str]) -> Exception:
     near = [k for k in known if k.startswith(text + "[")]
     hint = f"it has instances: name one, such as `{near[0]}`, or all with `{text}[*]`" if near else None
-    return error("UNKNOWN_REFERENCE", f"`{text}` names nothing in this workflow", hint=hint or did_you_mean(text, known))
+    return error(
+        "UNKNOWN_REFERENCE", f"`{text}` names nothing in this workflow", hint=hint or did_you_mean(text, known)
+    )
 
 
 def _forced(graph: Graph, layers: Sequence[int], force: Sequence[str]) -> dict[int, str]:

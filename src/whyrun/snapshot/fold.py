@@ -14,6 +14,7 @@ import msgspec
 from whyrun.errors import WhyrunError, error
 from whyrun.log import scan
 from whyrun.log.events import INTERRUPTED_ERROR, INTERRUPTED_TYPE
+from whyrun.log.scan import ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
 
 # Ends that say nothing about the fingerprint itself: they do not stand in the way of reusing an earlier success.
 UNSETTLED = frozenset({"INTERRUPTED", "InputChangedDuringRun"})
@@ -142,34 +143,33 @@ class RunFold:
                     line=seq,
                     hint="lines were lost or moved; restore the file from a copy, or move the run folder away",
                 )
-            kind = type(event)
-            if kind is scan.ArtifactAvailable:
+            if type(event) is ArtifactAvailable:
                 if mode == "compare":
                     continue
-                entry = open_.get(event.step_id) or self.reused.get(event.step_id)  # type: ignore[union-attr]
+                entry = open_.get(event.step_id) or self.reused.get(event.step_id)
                 if entry is None:
-                    raise self.incomplete(seq, f"`{event.artifact}` has no `step_start` of its step before it")  # type: ignore[union-attr]
-                output = Output(event.artifact, event.sha256, event.size, event.type, event.path, _held(event.value))  # type: ignore[union-attr]
+                    raise self.incomplete(seq, f"`{event.artifact}` has no `step_start` of its step before it")
+                output = Output(event.artifact, event.sha256, event.size, event.type, event.path, _held(event.value))
                 entry[1].append(output)
                 if entry[0].ok:  # reuse: a success from the start, with the outputs that were recorded
                     entry[0].outputs = tuple(entry[1])
-            elif kind is scan.StepStart:
+            elif type(event) is StepStart:
                 if mode != "compare":
-                    if _is_nothing(event.bindings):  # type: ignore[union-attr]
-                        raise self.incomplete(seq, f"the `step_start` of `{event.step_id}` has no bindings")  # type: ignore[union-attr]
-                    attempt = Attempt(self.run, seq, event.attempt, event.fingerprint)  # type: ignore[union-attr]
-                    open_[event.step_id] = (attempt, [])  # type: ignore[union-attr]
-            elif kind is scan.StepComplete:
+                    if _is_nothing(event.bindings):
+                        raise self.incomplete(seq, f"the `step_start` of `{event.step_id}` has no bindings")
+                    attempt = Attempt(self.run, seq, event.attempt, event.fingerprint)
+                    open_[event.step_id] = (attempt, [])
+            elif type(event) is StepComplete:
                 if mode != "compare":
-                    entry = open_.pop(event.step_id, None)  # type: ignore[union-attr]
+                    entry = open_.pop(event.step_id, None)
                     if entry is None:
-                        raise self.incomplete(seq, f"`{event.step_id}` completed without a `step_start`")  # type: ignore[union-attr]
+                        raise self.incomplete(seq, f"`{event.step_id}` completed without a `step_start`")
                     attempt = entry[0]
                     attempt.ok = True
                     attempt.outputs = tuple(entry[1])
-                    attempt.duration = event.duration  # type: ignore[union-attr]
-                    self.settle(event.step_id, attempt)  # type: ignore[union-attr]
-            elif kind is not scan.CfgMaterialized:
+                    attempt.duration = event.duration
+                    self.settle(event.step_id, attempt)
+            elif type(event) is not CfgMaterialized:
                 self.seq = seq
                 self.rare(event, seq)
                 mode = self.mode

@@ -49,9 +49,7 @@ class _Bindings(msgspec.Struct):
 class History:
     """Implements `LogReader`. `through` folds the runs up to that number only: the log as it was then."""
 
-    def __init__(
-        self, state: WorkflowState, get_blob: Callable[[str], bytes], *, through: int | None = None
-    ) -> None:
+    def __init__(self, state: WorkflowState, get_blob: Callable[[str], bytes], *, through: int | None = None) -> None:
         self.state = state
         self.runs = [run for run in state.runs() if through is None or run.number <= through]
         self._get_blob = get_blob

@@ -14,7 +14,7 @@ from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.template import compute, expressions_in
-from whyrun.snapshot.snapshot import BlobCheck, FileCheck
+from whyrun.snapshot.snapshot import BlobCheck
 from whyrun.workflow.expression import ExpressionError
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
@@ -31,6 +31,7 @@ from whyrun.workflow.model import (
 from whyrun.workflow.values import value_problem
 
 _GLOB = frozenset("*?[")
+_LOOKED_IN = "looked in the project folder: that of `whyrun.toml`, else of the workflow file"
 
 
 class InputObserver:
@@ -42,17 +43,18 @@ class InputObserver:
         self.cache = cache
         self.diagnostics: list[Diagnostic] = []
 
-    def observe(self, workflow: Workflow, given: Mapping[str, Any]) -> dict[str, InputValue]:
-        """All inputs by canonical ID, those of imports too; or everything that is wrong with them at once."""
+    def observe(self, workflow: Workflow, given: Mapping[str, Any], prefix: str = "") -> dict[str, InputValue]:
+        """All inputs by canonical ID, those of imports too; or everything that is wrong with them at once.
+
+        `prefix` names the imports that lead to the workflow: `Intro/`. Values that were observed already are taken.
+        """
         found: dict[str, InputValue] = {}
-        self._workflow(workflow, "", dict(given), found)
+        self._workflow(workflow, prefix, dict(given), found)
         if self.diagnostics:
             raise InvalidError(self.diagnostics)
         return found
 
-    def _workflow(
-        self, workflow: Workflow, prefix: str, given: dict[str, Any], found: dict[str, InputValue]
-    ) -> None:
+    def _workflow(self, workflow: Workflow, prefix: str, given: dict[str, Any], found: dict[str, InputValue]) -> None:
         for name, decl in workflow.inputs.items():
             if name not in given:
                 continue  # reported by whoever collected the values
@@ -94,9 +96,11 @@ class InputObserver:
 
     def _misfit(self, decl: InputDecl, value: Any) -> str | None:
         if isinstance(value, InputValue):
-            same = value.type == decl.type or (value.type.depth == decl.type.depth and value.type.is_path == decl.type.is_path
-                                               and (value.type.is_path or decl.type.base == "json"))  # fmt: skip
-            if same or (not value.type.is_path and value_problem(decl.type, value.value) is None):
+            if value.type.is_path or decl.type.is_path:
+                fits = value.type.is_path == decl.type.is_path and value.type.depth == decl.type.depth
+            else:
+                fits = value_problem(decl.type, value.value) is None
+            if fits:
                 return None
             return f"a {value.type} where a {decl.type} is due"
         if decl.type.is_path and decl.type.depth == 1 and isinstance(value, str):
@@ -130,6 +134,13 @@ class InputObserver:
 
     # -- values --
 
+    def value(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue:
+        """One value alone (`--assume`); `place` is where its input is declared."""
+        observed = self._value(id_, type_, value, place)
+        if observed is None:
+            raise InvalidError(self.diagnostics)
+        return observed
+
     def _value(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue | None:
         if value is None:
             return InputValue(type_, None, value_sha256(None), None, None, None)
@@ -144,7 +155,7 @@ class InputObserver:
             paths = self._glob(value)
             if not paths:
                 self.diagnostics.append(
-                    place.diagnostic("INPUT_MISSING", f"`{id_}`: no file matches `{value}`", f"looked in {self._shown()}")
+                    place.diagnostic("INPUT_MISSING", f"`{id_}`: no file matches `{value}`", _LOOKED_IN)
                 )
                 return None
             value = paths
@@ -173,7 +184,7 @@ class InputObserver:
         for i, (path, full, sha) in enumerate(zip(relative, absolute, hashes, strict=True)):
             problem = None
             if sha is None:
-                problem = ("INPUT_MISSING", f"there is no {type_.base} `{path}`", f"looked in {self._shown()}")
+                problem = ("INPUT_MISSING", f"there is no {type_.base} `{path}`", _LOOKED_IN)
             elif len(paths) == 1 and os.path.isdir(full) != (type_.base == "directory"):
                 is_ = "a folder" if os.path.isdir(full) else "a file"
                 problem = ("INPUT_TYPE", f"`{path}` is {is_}, not a {type_.base}", "")
@@ -195,9 +206,6 @@ class InputObserver:
             return normal if inside.startswith("..") else inside.replace(os.sep, "/")
         return normal.replace(os.sep, "/")
 
-    def _shown(self) -> str:
-        return "the project folder (that of `whyrun.toml`, else of the workflow file)"
-
 
 def _plain_value(type_: Type, value: Any) -> InputValue:
     elements = None
@@ -214,14 +222,16 @@ class DiskObserver:
         self.store = store
         self.cache = cache
 
-    def changed_files(self, checks: Sequence[FileCheck]) -> Mapping[str, str]:
+    def changed_files(self, paths: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
         root = self.root
-        found: dict[str, str] = {}
-        hashes = self.cache.sha256_of_many([f"{root}/{check.path}" for check in checks])
-        for check, sha in zip(checks, hashes, strict=True):
-            if sha != check.sha256:
-                found[check.path] = "deleted" if sha is None else "changed"
-        return found
+        hashes = self.cache.sha256_of_many([f"{root}/{path}" for path in paths])
+        if hashes == sha256s:
+            return {}
+        return {
+            path: "deleted" if sha is None else "changed"
+            for path, sha, expected in zip(paths, hashes, sha256s, strict=True)
+            if sha != expected
+        }
 
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
         lost = []

@@ -1,6 +1,6 @@
 """The snapshot written down: all that the planner used beyond the log, so that a recorded plan can be computed again.
 
-    log prefix + this blob → the same snapshot → the same plan, to the byte
+log prefix + this blob → the same snapshot → the same plan, to the byte
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from whyrun.graph.expand import expand
 from whyrun.snapshot.snapshot import (
     ActionFacts,
     BlobCheck,
-    FileCheck,
     LogReader,
     PlanningSnapshot,
     build_planning_snapshot,
@@ -58,16 +57,14 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
     return build_planning_snapshot(graph, log, _Recorded(data["files"], frozenset(data["lost"])), actions)
 
 
-
-
 class _Recorded:
     """Implements `Observer` with what was seen then."""
 
     def __init__(self, files: Mapping[str, str], lost: frozenset[str]) -> None:
         self.files, self.lost = files, lost
 
-    def changed_files(self, checks: Sequence[FileCheck]) -> Mapping[str, str]:
-        return {check.path: self.files[check.path] for check in checks if check.path in self.files}
+    def changed_files(self, paths: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
+        return {path: self.files[path] for path in paths if path in self.files}
 
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
         return [check.sha256 for check in checks if check.sha256 in self.lost]

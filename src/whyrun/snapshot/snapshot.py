@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -99,16 +100,6 @@ class ActionFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class FileCheck:
-    """A published output to look at: is the file at `path` still the content that the log says?"""
-
-    path: str
-    sha256: str
-    size: int
-    type: str
-
-
-@dataclass(frozen=True, slots=True)
 class BlobCheck:
     """Stored bytes to look for; a published file with the same content does as well."""
 
@@ -121,8 +112,8 @@ class BlobCheck:
 class Observer(Protocol):
     """The world's answers. Only deviations are reported: what is as recorded is not worth a word."""
 
-    def changed_files(self, checks: Sequence[FileCheck]) -> Mapping[str, str]:
-        """path → "deleted" or "changed", for published files that are not what the log says."""
+    def changed_files(self, paths: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
+        """path → "deleted" or "changed", for published files whose content is not what the log says."""
 
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
         """The hashes whose bytes are no longer to be had."""
@@ -222,7 +213,7 @@ class PlanningSnapshot:
 
     @cached_property
     def inputs_changed(self) -> list[str]:
-        """Inputs and elements whose content differs from what the last run recorded, and recorded ones that are gone."""
+        """Inputs and elements whose content is not what the last run recorded; recorded ones that are gone, too."""
         if not self.records.run:
             return []
         return sorted(changed_inputs(self.dependency_graph.inputs, self.records.inputs))
@@ -263,8 +254,8 @@ def build_planning_snapshot(
     _check_foreign_ids(graph, records)
     snapshot = PlanningSnapshot(graph, records, actions, {}, frozenset())
     snapshot.shas = [_recorded(table, records) for table in graph.tables]
-    snapshot.files = observe.changed_files(_file_checks(graph, snapshot.shas, records))
-    lost = set(observe.lost_blobs(_blob_checks(graph, snapshot.shas, records)))
+    snapshot.files = observe.changed_files(*_published(graph, snapshot.shas))
+    lost = set(observe.lost_blobs(_blob_checks(graph, snapshot.shas)))
     _apply_deviations(snapshot, lost)
     snapshot.suspects = _suspects(snapshot)
     reach = _reach(graph, snapshot.suspects)
@@ -337,21 +328,28 @@ def _recorded(table: JobTable, records: Records) -> list[list[str | None]]:
     return columns
 
 
-def _file_checks(graph: Graph, shas: list[list[list[str | None]]], records: Records) -> list[FileCheck]:
-    checks = []
+def _published(graph: Graph, shas: list[list[list[str | None]]]) -> tuple[list[str], list[str]]:
+    """The published files to look at, and the content that each should have."""
+    paths: list[str] = []
+    expected: list[str] = []
     for table in graph.tables:
         for a, spec in enumerate(table.artifacts):
             output = table.output_of(a)
             if spec.is_leaf or output.paths is None:
                 continue
-            type_ = spec.type
-            for path, sha in zip(output.paths, shas[table.number][a], strict=True):
-                if sha is not None:
-                    checks.append(FileCheck(path, sha, 0, type_))
-    return checks
+            column = shas[table.number][a]
+            if None not in column:
+                paths.extend(output.paths)
+                expected.extend(column)  # type: ignore[arg-type]  # no None in it
+            else:
+                for path, sha in zip(output.paths, column, strict=True):
+                    if sha is not None:
+                        paths.append(path)
+                        expected.append(sha)
+    return paths, expected
 
 
-def _blob_checks(graph: Graph, shas: list[list[list[str | None]]], records: Records) -> list[BlobCheck]:
+def _blob_checks(graph: Graph, shas: list[list[list[str | None]]]) -> list[BlobCheck]:
     """Outputs that are published nowhere live in the store only. Small values are in the log itself."""
     checks = []
     for table in graph.tables:
@@ -391,29 +389,23 @@ def _suspects(snapshot: PlanningSnapshot) -> list[int]:
     graph, steps = snapshot.dependency_graph, snapshot.records.steps
     found: list[int] = []
     for table in graph.tables:
-        rows = range(len(table))
         if table.condition is not None:
-            found.extend(table.base + p for p in rows)
+            found.extend(range(table.base, table.base + len(table)))
             continue
         tokens = [_token_column(snapshot, slot.column, len(table)) for slot in table.slots]
+        consumed: Iterable[tuple[str | None, ...]] = zip(*tokens, strict=True) if tokens else repeat((), len(table))
         heads = prefixes(table, snapshot.actions[table.name].sha256)
-        columns = snapshot.shas[table.number]
-        for p, job in enumerate(table.job_ids()):
+        incomplete = [column for column in snapshot.shas[table.number] if None in column]
+        for p, (job, head, row) in enumerate(zip(table.job_ids(), heads, consumed, strict=True)):
             record = steps.get(job)
-            if record is None or not record.latest.ok:
+            if (
+                record is None
+                or not record.latest.ok
+                or None in row
+                or record.latest.fingerprint != fingerprint(head, row)  # type: ignore[arg-type]  # no None in it
+                or any(column[p] is None for column in incomplete)
+            ):
                 found.append(table.base + p)
-                continue
-            try:
-                same = record.latest.fingerprint == fingerprint(heads[p], [column[p] for column in tokens])  # type: ignore[misc]
-            except TypeError:  # a source that is not available: its token is None
-                same = False
-            if not same:
-                found.append(table.base + p)
-                continue
-            for column in columns:
-                if column[p] is None:
-                    found.append(table.base + p)
-                    break
     return found
 
 

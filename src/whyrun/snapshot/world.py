@@ -6,7 +6,7 @@ Everything that can be wrong before a plan exists is found here, and reported to
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -39,6 +39,7 @@ class World:
     inputs_file: Path | None = None
     sets: tuple[str, ...] = ()
     state_override: str | None = None
+    given: Mapping[str, Any] | None = None  # values from Python
 
     @classmethod
     def open(
@@ -47,13 +48,15 @@ class World:
         *,
         inputs: str | os.PathLike[str] | None = None,
         sets: Sequence[str] = (),
-        state: str | None = None,
+        state: str | os.PathLike[str] | None = None,
+        given: Mapping[str, Any] | None = None,
     ) -> World:
         path = Path(file if file is not None else DEFAULT_FILE)
         if not path.is_file():
             what = f"`{path}` is a folder" if path.is_dir() else f"there is no workflow file `{path}`"
             raise error("FILE_MISSING", what, hint="name the file, or make one with `whyrun init`")
-        return cls(path, Path(inputs) if inputs is not None else None, tuple(sets), state)
+        state_override = os.fspath(state) if state is not None else None
+        return cls(path, Path(inputs) if inputs is not None else None, tuple(sets), state_override, given)
 
     @cached_property
     def project(self) -> Path:
@@ -65,7 +68,7 @@ class World:
 
     @cached_property
     def workflow(self) -> Workflow:
-        return load_workflow(self.file)
+        return load_workflow(self.file, shown=str(self.file))
 
     @cached_property
     def state(self) -> WorkflowState:
@@ -81,7 +84,7 @@ class World:
 
     @cached_property
     def inputs(self) -> dict[str, InputValue]:
-        given = collect_inputs(self.workflow, self.inputs_file, self.sets)
+        given = collect_inputs(self.workflow, self.inputs_file, self.sets, self.given)
         return InputObserver(self.project, self.cache).observe(self.workflow, given)
 
     @cached_property
@@ -93,9 +96,9 @@ class World:
         """By job: what is known of its action; or everything that is wrong with `uses:` and `with:` at once."""
         found: dict[str, ActionFacts] = {}
         problems: list[Diagnostic] = []
-        for table in self.graph.tables:
+        for name, decl in sorted(_declared_jobs(self.workflow, ""), key=lambda job: job[0]):
             try:
-                found[table.name] = self._action(table.decl)
+                found[name] = self._action(decl)
             except WhyrunError as wrong:
                 problems.extend(wrong.diagnostics)
         if problems:
@@ -145,6 +148,14 @@ class World:
             return
 
 
+def _declared_jobs(workflow: Workflow, prefix: str) -> Iterator[tuple[str, JobDecl]]:
+    """Every job by its name in the graph (`Intro/Script`), without expanding: `validate` works without inputs."""
+    for name, decl in workflow.jobs.items():
+        yield prefix + name, decl
+    for name, imported in workflow.imports.items():
+        yield from _declared_jobs(imported.workflow, f"{prefix}{name}/")
+
+
 def _literal(template: Any) -> Any:
     return NOT_LITERAL if any(True for _ in expressions_in(template)) else template
 
@@ -153,5 +164,3 @@ def _place_key(entry: str | None) -> str:
     if entry is None:
         return "uses"
     return entry if entry.startswith("outputs.") else f"with.{entry}"
-
-

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ from whyrun.workflow.values import IndexProblem, InputValue, element, lookup, va
 __all__ = ["IndexProblem", "InputValue", "collect_inputs", "element", "lookup", "parse_set", "read_inputs"]
 
 
-def collect_inputs(workflow: Workflow, inputs_file: Path | None, sets: Sequence[str]) -> dict[str, Any]:
+def collect_inputs(
+    workflow: Workflow, inputs_file: Path | None, sets: Sequence[str], given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """A value for every declared input, in the order of their declaration; or all that is wrong at once.
 
+    `given` are values from Python; they win over a file, as `sets` win over them.
     Paths stay as they were given, and a pattern (`photos/*.png`) for an array of paths stays a string.
     """
     text = None
@@ -33,16 +37,20 @@ def collect_inputs(workflow: Workflow, inputs_file: Path | None, sets: Sequence[
                 file=str(inputs_file),
                 hint="check the path after `--inputs`",
             ) from None
-    return combine_inputs(workflow, text, str(inputs_file), sets)
+    return combine_inputs(workflow, text, str(inputs_file), sets, given)
 
 
-def combine_inputs(workflow: Workflow, text: str | None, shown: str, sets: Sequence[str]) -> dict[str, Any]:
+def combine_inputs(
+    workflow: Workflow, text: str | None, shown: str, sets: Sequence[str], values_given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """`collect_inputs` without files."""
     problems: list[Diagnostic] = []
     given: dict[str, Any] = {}
     failed: set[str] = set()  # given, but wrongly: not missing on top of it
     if text is not None:
         _from_file(workflow, text, shown, given, failed, problems)
+    for name, value in (values_given or {}).items():
+        _from_python(workflow, name, value, given, failed, problems)
     for entry in sets:
         _from_set(workflow, entry, given, failed, problems)
     values: dict[str, Any] = {}
@@ -104,6 +112,34 @@ def _from_file(
             node.place, "WRONG_TYPE", f"an inputs file is a map, not {kind_of(node)}", "write one `Name: value` a line"
         )
     told.extend(problems)
+
+
+def _from_python(
+    workflow: Workflow, name: str, value: Any, given: dict[str, Any], failed: set[str], told: list[Diagnostic]
+) -> None:
+    decl = workflow.inputs.get(name)
+    if decl is None:
+        hint = did_you_mean(name, list(workflow.inputs))
+        told.append(Diagnostic("INPUT_UNKNOWN", f"the workflow has no input `{name}`", hint=hint))
+        return
+    value = _as_data(value)
+    message = _problem(decl, value)
+    if message is not None:
+        failed.add(name)
+        told.append(Diagnostic("INPUT_TYPE", f"input `{name}`: {message}", hint=_example(decl.type)))
+        return
+    given[name] = value
+
+
+def _as_data(value: Any) -> Any:
+    """Python's paths and tuples as the text and lists that a file would hold."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, list | tuple):
+        return [_as_data(member) for member in value]
+    if isinstance(value, dict):
+        return {key: _as_data(member) for key, member in value.items()}
+    return value
 
 
 def _from_set(workflow: Workflow, entry: str, given: dict[str, Any], failed: set[str], told: list[Diagnostic]) -> None:

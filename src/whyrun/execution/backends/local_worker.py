@@ -25,6 +25,7 @@ from whyrun.execution.wire import (
     Acknowledged,
     Assignment,
     WorkerStart,
+    decode_assignment,
     decode_messages,
     encode,
     timestamp,
@@ -50,7 +51,8 @@ class LocalWorker:
         self._began = 0.0
         self._rest = b""
         self._complaint = ""
-        self._files = 0
+        self._given = 0
+        self._numbers: deque[int] = deque()  # of `jobs`
         self._scratch = Scratch(scratch)
         self._scratch.make()
         # The host keeps the worker's end as well: what it reads from there, the worker can no longer take.
@@ -80,12 +82,12 @@ class LocalWorker:
 
     def give(self, job: Job) -> bool:
         """Send one command. False: the channel is full for now."""
-        data = encode(Assignment(command=job.command, secrets=job.secrets))
+        number = self._given + 1
+        data = encode(Assignment(number, job.command, secrets=job.secrets))
         if len(data) > INLINE_LIMIT:
-            self._files += 1
-            path = self._scratch.root / f"command-{self._files}.json"
+            path = self._scratch.root / f"command-{number}.json"
             path.write_bytes(encode(job.command))
-            data = encode(Assignment(file=str(path), secrets=job.secrets))
+            data = encode(Assignment(number, file=str(path), secrets=job.secrets))
         try:
             self._commands.send(data)
         except BlockingIOError:
@@ -94,12 +96,14 @@ class LocalWorker:
             return False  # it just died; its end is noticed in a moment, and the command stays in the queue
         if not self.jobs:
             self.last_word = time.monotonic()
+        self._given = number
+        self._numbers.append(number)
         self.jobs.append(job)
         return True
 
     def take_back(self) -> list[Job]:
         """Everything that the worker has not taken, in order. A command is taken by exactly one side."""
-        taken_back = 0
+        taken_back: set[int] = set()
         while True:
             try:
                 data = self._commands_end.recv(_CHUNK, socket.MSG_DONTWAIT)
@@ -107,8 +111,14 @@ class LocalWorker:
                 break
             if not data:
                 break
-            taken_back += 1
-        return [self.jobs.pop() for _ in range(taken_back)][::-1]
+            # By number: while we read, the worker may take one in between.
+            taken_back.add(decode_assignment(data).number)
+        if not taken_back:
+            return []
+        numbered = list(zip(self._numbers, self.jobs, strict=True))
+        self._numbers = deque(number for number, _ in numbered if number not in taken_back)
+        self.jobs = deque(job for number, job in numbered if number not in taken_back)
+        return [job for number, job in numbered if number in taken_back]
 
     def waiting(self) -> bool:
         return len(self.jobs) > 1
@@ -159,6 +169,7 @@ class LocalWorker:
         elif self.current is not None and self.current.command.step_id == message.step_id:
             if isinstance(message, StepFinished):
                 self.jobs.popleft()
+                self._numbers.popleft()
                 self.current = None
             return not isinstance(message, StepLost)
         self._distrust(f"it spoke for `{message.step_id}`, which it does not run")

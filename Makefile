@@ -1,0 +1,65 @@
+# Two commands to know: `make demo` and `make test`. Both make what they need in .venv and touch nothing else.
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first Python that is new enough. `make PYTHON=/path/to/python test` chooses another.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v $$p; break; }; done)
+
+# Crash and property tests take minutes; they come after everything that fails fast.
+SLOW := $(wildcard tests/crash tests/property)
+CHECKED := src tests examples $(wildcard bench)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast test-slow lint bench clean tools
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
+		printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+demo: $(VENV)/.images ## the example, run for real and explained step by step
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/then-and-now/demo.sh "$(CURDIR)/.demo"
+
+test: lint test-fast test-slow ## everything: style, types, layers, tests
+
+test-fast: $(VENV)/.dev
+	$(BIN)/pytest -q -n auto $(addprefix --ignore=,$(SLOW))
+
+test-slow: $(VENV)/.dev
+	$(if $(SLOW),$(BIN)/pytest -q -n auto $(SLOW))
+
+lint: $(VENV)/.dev ## ruff, mypy (strict) and the import layers
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev ## speed, beside ninja, snakemake and doit; see bench/README.md
+	$(BIN)/python -m bench
+
+clean: ## remove what make and the tests made; .venv stays
+	rm -rf .demo .bench .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment ------------------------------------------------------------------------------------------------
+
+# What Python cannot install: bash runs the `shell` action, and some systems ship Python without `venv`.
+tools:
+	@if [ -z "$(PYTHON)" ]; then echo "error: Python 3.11 or newer is needed" >&2; exit 1; fi
+	@missing=; command -v bash >/dev/null || missing="$$missing bash"; \
+	"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
+	if [ -n "$$missing" ]; then \
+		if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+			apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; \
+		else echo "error: please install:$$missing" >&2; exit 1; fi; fi
+
+$(BIN)/pip: | tools
+	"$(PYTHON)" -m venv $(VENV)
+
+# Stamps: nothing is installed again until pyproject.toml changes. The developers' set contains that of the demo.
+$(VENV)/.dev: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install -q -e '.[dev]'
+	@touch $(VENV)/.images $@
+
+$(VENV)/.images: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install -q -e '.[images]'
+	@touch $@

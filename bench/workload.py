@@ -1,0 +1,113 @@
+"""The workload of the planning benchmarks: N/10 chains of depth 10, one small file an output; for every tool the same.
+
+    src/00042.txt → out/s0-42.txt → out/s1-42.txt → … → out/s9-42.txt
+
+Every step copies its file and adds a line, so that no two outputs have the same content.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DEPTH = 10
+
+WORK = '''\
+def step(source, stage, context):
+    with open(source, "rb") as file:
+        data = file.read()
+    with open(context.output("Out"), "wb") as file:
+        file.write(data + b"stage %d\\n" % stage)
+'''
+
+
+def make_sources(folder: Path, chains: int) -> None:
+    (folder / "src").mkdir(parents=True)
+    for i in range(chains):
+        (folder / f"src/{i:06d}.txt").write_text(f"source {i}\n")
+
+
+def workflow_text() -> str:
+    lines = [
+        "workflow: chains",
+        "inputs:",
+        '  Sources: {type: "file[]", default: "src/*.txt"}',
+        "loops:",
+        "  chain: {each: inputs.Sources}",
+        "jobs:",
+    ]
+    for stage in range(DEPTH):
+        source = "inputs.Sources[chain]" if stage == 0 else f"jobs.S{stage - 1}.outputs.Out[chain]"
+        lines += [
+            f"  S{stage}:",
+            "    for: [chain]",
+            "    uses: python",
+            f'    with: {{call: "work:step", stage: {stage}, source: "${{{{ {source} }}}}"}}',
+            f'    outputs: {{Out: {{type: file, path: "out/s{stage}-${{{{ chain }}}}.txt"}}}}',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def whyrun_project(folder: Path, chains: int) -> None:
+    make_sources(folder, chains)
+    (folder / "workflow.yaml").write_text(workflow_text())
+    (folder / "work.py").write_text(WORK)
+
+
+def ninja_project(folder: Path, chains: int) -> None:
+    make_sources(folder, chains)
+    lines = ["rule step", "  command = cp $in $out"]
+    for i in range(chains):
+        before = f"src/{i:06d}.txt"
+        for stage in range(DEPTH):
+            lines.append(f"build out/s{stage}-{i}.txt: step {before}")
+            before = f"out/s{stage}-{i}.txt"
+    (folder / "build.ninja").write_text("\n".join(lines) + "\n")
+
+
+def snakemake_project(folder: Path, chains: int) -> None:
+    """The Snakefile alone; the files come from `copy_files`, since snakemake itself would take an hour to make them."""
+    lines = [f'rule all:\n    input: expand("out/s{DEPTH - 1}-{{chain}}.txt", chain=range({chains}))\n']
+    for stage in range(DEPTH):
+        source = 'lambda w: f"src/{int(w.chain):06d}.txt"' if stage == 0 else f'"out/s{stage - 1}-{{chain}}.txt"'
+        lines.append(
+            f'rule S{stage}:\n    input: {source}\n    output: "out/s{stage}-{{chain}}.txt"\n'
+            '    shell: "cp {input} {output}"\n'
+        )
+    make_sources(folder, chains)
+    (folder / "Snakefile").write_text("\n".join(lines))
+    copy_files(folder, chains)
+
+
+def copy_files(folder: Path, chains: int) -> None:
+    (folder / "out").mkdir()
+    for stage in range(DEPTH):
+        for i in range(chains):
+            (folder / f"out/s{stage}-{i}.txt").write_text(f"source {i}\n")
+
+
+def doit_project(folder: Path, chains: int) -> None:
+    make_sources(folder, chains)
+    (folder / "out").mkdir()
+    (folder / "dodo.py").write_text(
+        f"""\
+import shutil
+
+DOIT_CONFIG = {{"verbosity": 0}}
+
+
+def copy(source, target):
+    shutil.copyfile(source, target)
+
+
+def task_step():
+    for i in range({chains}):
+        before = f"src/{{i:06d}}.txt"
+        for stage in range({DEPTH}):
+            target = f"out/s{{stage}}-{{i}}.txt"
+            yield {{
+                "name": f"{{stage}}-{{i}}", "actions": [(copy, [before, target])], "file_dep": [before],
+                "targets": [target],
+            }}
+            before = target
+"""
+    )

@@ -1,0 +1,271 @@
+"""Whyrun from Python: `load`, `plan`, `explain`, `run`, `validate`. Everything that the command line does goes this way.
+
+    import whyrun
+
+    flow = whyrun.load("then-now.yaml", inputs={"Topic": "theatre"})
+    flow.plan(up=1).headlines()     # {"Job:ThenImage[0]": "MISSING_OUTPUT", …}
+    print(flow.explain())
+    result = flow.run()             # result.exit_code, result.counts, result.run
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from whyrun.errors import Diagnostic, WhyrunError, error
+from whyrun.planning.explain import estimate_seconds, expected_durations, render_explain
+from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
+from whyrun.snapshot.snapshot import PlanningSnapshot, build_planning_snapshot
+from whyrun.snapshot.world import World
+
+if TYPE_CHECKING:
+    from whyrun.execution.session import RunResult
+    from whyrun.planning.whatif import Assumption
+
+PathLike = str | os.PathLike[str]
+Inputs = Mapping[str, Any] | str | os.PathLike[str] | None
+Ids = str | Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedWorkflow:
+    """A workflow file with the inputs given to it. It holds no state: each call looks at the world as it is then."""
+
+    file: PathLike
+    inputs: Inputs = None
+    state: PathLike | None = None
+
+    def world(self) -> World:
+        """The file parsed and its inputs looked at, afresh."""
+        if self.inputs is None or isinstance(self.inputs, Mapping):
+            return World.open(self.file, given=self.inputs, state=self.state)
+        return World.open(self.file, inputs=self.inputs, state=self.state)
+
+    @property
+    def name(self) -> str:
+        return self.world().workflow.name
+
+    def snapshot(self) -> PlanningSnapshot:
+        return self.world().snapshot()
+
+    def plan(
+        self, *, up: int | None = None, targets: Ids = (), force: Ids = (), assume: Ids = (), at: str | None = None
+    ) -> Plan:
+        """What would run, with every reason. `assume=["Input:X=changed"]`: what if; `at="r0002"`: that run's plan."""
+        return planned(self.world(), plan_options(up, targets, force), assume=_several(assume), at=at).plan
+
+    def explain(
+        self, *, up: int | None = None, targets: Ids = (), force: Ids = (), assume: Ids = (), at: str | None = None
+    ) -> str:
+        """What would run, and every reason why, as text."""
+        found = planned(self.world(), plan_options(up, targets, force), assume=_several(assume), at=at)
+        return render_explain(found.plan, estimate=found.estimate())
+
+    def run(
+        self,
+        *,
+        up: int | None = None,
+        targets: Ids = (),
+        force: Ids = (),
+        jobs: int = 0,
+        fail_fast: bool = False,
+        limits: Mapping[str, float] | None = None,
+        quiet: bool = True,
+    ) -> RunResult:
+        """Run what the plan says. A failed job is a result with `exit_code` 1, not an exception.
+
+        `jobs`: how many at a time, 0 for as many as there are processors. With `quiet=False` lines go to stderr.
+        """
+        from whyrun.console.progress import LineReporter, SilentReporter
+        from whyrun.execution.session import RunOptions, run_workflow
+
+        options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits)
+        reporter = SilentReporter() if quiet else LineReporter()
+        return run_workflow(self.world(), plan_options(up, targets, force), options, reporter)
+
+    def __repr__(self) -> str:
+        return f"<whyrun workflow {os.fspath(self.file)!r}>"
+
+
+def load(file: PathLike | None = None, *, inputs: Inputs = None, state: PathLike | None = None) -> LoadedWorkflow:
+    """A workflow file (`workflow.yaml` without a name), checked. `inputs`: values by name, or a YAML file of them.
+
+    Relative paths of inputs are relative to the project folder. `state` is where runs are kept instead of `.whyrun`.
+    """
+    from whyrun.snapshot.world import DEFAULT_FILE
+
+    # Made absolute, so that it stays the same file when a notebook changes its working folder.
+    path = os.path.abspath(DEFAULT_FILE if file is None else file)
+    if not (inputs is None or isinstance(inputs, Mapping)):
+        inputs = os.path.abspath(inputs)
+    loaded = LoadedWorkflow(path, inputs, None if state is None else os.path.abspath(state))
+    loaded.world().workflow  # noqa: B018  # a file that is wrong is refused here, not at the first use
+    return loaded
+
+
+def plan(
+    file: PathLike | None = None,
+    *,
+    inputs: Inputs = None,
+    state: PathLike | None = None,
+    up: int | None = None,
+    targets: Ids = (),
+    force: Ids = (),
+    assume: Ids = (),
+    at: str | None = None,
+) -> Plan:
+    return load(file, inputs=inputs, state=state).plan(up=up, targets=targets, force=force, assume=assume, at=at)
+
+
+def explain(
+    file: PathLike | None = None,
+    *,
+    inputs: Inputs = None,
+    state: PathLike | None = None,
+    up: int | None = None,
+    targets: Ids = (),
+    force: Ids = (),
+    assume: Ids = (),
+    at: str | None = None,
+) -> str:
+    return load(file, inputs=inputs, state=state).explain(up=up, targets=targets, force=force, assume=assume, at=at)
+
+
+def run(
+    file: PathLike | None = None,
+    *,
+    inputs: Inputs = None,
+    state: PathLike | None = None,
+    up: int | None = None,
+    targets: Ids = (),
+    force: Ids = (),
+    jobs: int = 0,
+    fail_fast: bool = False,
+    limits: Mapping[str, float] | None = None,
+    quiet: bool = True,
+) -> RunResult:
+    return load(file, inputs=inputs, state=state).run(
+        up=up, targets=targets, force=force, jobs=jobs, fail_fast=fail_fast, limits=limits, quiet=quiet
+    )
+
+
+def validate(
+    file: PathLike | None = None, *, inputs: Inputs = None, state: PathLike | None = None
+) -> tuple[Diagnostic, ...]:
+    """Everything that is wrong with a workflow, its inputs and its actions; nothing if all is well."""
+    from whyrun.snapshot.world import DEFAULT_FILE
+
+    try:
+        return problems(LoadedWorkflow(DEFAULT_FILE if file is None else file, inputs, state).world())
+    except WhyrunError as wrong:  # there is no such file
+        return wrong.diagnostics
+
+
+# --- what the commands are made of -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan with the snapshot that it was made from."""
+
+    plan: Plan
+    snapshot: PlanningSnapshot
+    assumptions: Sequence[Assumption] = ()
+
+    def estimate(self, workers: int = 0) -> float | None:
+        """Seconds that it may take, from logged durations; None where they do not say."""
+        durations = expected_durations(self.plan, self.snapshot)
+        return estimate_seconds(self.plan, durations, workers or os.cpu_count() or 1)
+
+
+def plan_options(up: int | None = None, targets: Ids = (), force: Ids = ()) -> PlanOptions:
+    return PlanOptions(up, _several(targets), _several(force))
+
+
+def _several(texts: Ids) -> tuple[str, ...]:
+    """One ID or many: a string is not a list of letters."""
+    return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
+def planned(world: World, options: PlanOptions, *, assume: Sequence[str] = (), at: str | None = None) -> Planned:
+    """The plan for now, for assumed inputs, or of an earlier run."""
+    if at is not None:
+        if assume or options != PlanOptions():
+            raise error(
+                "USAGE",
+                f"the plan of {at} has the options of that run; no others can be given with it",
+                hint="leave `--up`, `--target`, `--force` and `--assume` away",
+            )
+        return plan_of_run(world, at)
+    if assume:
+        return assumed_plan(world, options, assume)
+    snapshot = world.snapshot()
+    return Planned(compute_execution_plan(snapshot, options), snapshot)
+
+
+def assumed_plan(world: World, options: PlanOptions, assume: Sequence[str]) -> Planned:
+    from whyrun.graph.expand import expand
+    from whyrun.planning import whatif
+    from whyrun.snapshot.observe import InputObserver
+
+    inputs, assumptions = whatif.assume(
+        world.workflow, world.inputs, assume, InputObserver(world.project, world.cache)
+    )
+    graph = expand(world.workflow, inputs)
+    snapshot = build_planning_snapshot(graph, world.history(), world.observer(), world.actions)
+    return Planned(compute_execution_plan(snapshot, options), snapshot, assumptions)
+
+
+def plan_of_run(world: World, name: str) -> Planned:
+    """The plan of a run, computed again from the log as it was and the recorded snapshot; it must be the same."""
+    from whyrun.log import events as ev
+    from whyrun.snapshot.replay import replay_snapshot
+
+    run = world.state.run(name)
+    start: ev.RunStart | None = None
+    computed: ev.PlanComputed | None = None
+    for event in run.events():
+        if isinstance(event, ev.RunStart):
+            start = event
+        elif isinstance(event, ev.PlanComputed):
+            computed = event
+            break
+    if start is not None and start.mode != "run":
+        raise error("USAGE", f"{name} is a run of mode `{start.mode}`: it has no plan", hint="see `whyrun runs`")
+    if start is None or computed is None:
+        raise error(
+            "LOG_INCOMPLETE",
+            f"{name} has no `plan_computed`",
+            file=str(run.events_path),
+            hint="the run was killed before its plan was recorded" if start else "restore the file from a copy",
+        )
+    snapshot = replay_snapshot(world.store.read(computed.snapshot_sha256), world.history(through=run.number - 1))
+    given = start.options
+    options = PlanOptions(given.get("up"), tuple(given.get("targets", ())), tuple(given.get("force", ())))
+    plan = compute_execution_plan(snapshot, options)
+    if plan.digest != f"sha256:{computed.plan_sha256}":
+        raise error(
+            "LOG_DAMAGED",
+            f"the plan of {name} is not reproduced: recorded is sha256:{computed.plan_sha256}, computed {plan.digest}",
+            file=str(run.events_path),
+            hint=f"the log before {name} is not what it was; restore the runs from a copy",
+        )
+    return Planned(plan, snapshot)
+
+
+def problems(world: World) -> tuple[Diagnostic, ...]:
+    """Everything that is wrong before a plan can be made: the file first, then inputs and graph, then actions."""
+    found: list[Diagnostic] = []
+    try:
+        world.workflow  # noqa: B018
+    except WhyrunError as wrong:
+        return wrong.diagnostics  # what follows from a file with mistakes would only be noise
+    for stage in ("config", "graph", "actions"):
+        try:
+            getattr(world, stage)
+        except WhyrunError as wrong:
+            found.extend(wrong.diagnostics)
+    return tuple(dict.fromkeys(found))  # an import used twice would say everything twice

@@ -1,0 +1,65 @@
+"""`whyrun adopt ARTIFACT PATH [FILE]`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from whyrun.cli.main import print_json, world_options
+from whyrun.cli.text import bytes_text, short, value_text
+
+if TYPE_CHECKING:
+    from whyrun.execution.adopt import Adoption
+    from whyrun.snapshot.world import World
+
+
+class Notes:
+    """Implements `Reporter` for a run without steps: only what the user must know."""
+
+    def started(self, run: str, total: int) -> None: ...
+
+    def line(self, text: str, status: str) -> None: ...
+
+    def progress(self, ended: int, running: list[str]) -> None: ...
+
+    def note(self, text: str) -> None:
+        click.echo(f"note: {text}", err=True)
+
+
+def tell(adoption: Adoption, word: str) -> None:
+    what = f"{adoption.artifact}  {short(adoption.sha256)}  {bytes_text(adoption.size)}"
+    if adoption.run is None:
+        click.echo(f"nothing to do: {what} is in place already")
+        return
+    click.echo(f"{adoption.run} {word} {what}" + (f" → {adoption.path}" if adoption.path else ""))
+    for leaf, value in adoption.leaves.items():
+        click.echo(f"  {leaf} = {value_text(value)}")
+    if adoption.dependents:
+        shown = ", ".join(adoption.dependents[:3])
+        more = f" and {len(adoption.dependents) - 3} more" if len(adoption.dependents) > 3 else ""
+        click.echo(f"  read by {shown}{more}; `whyrun explain` shows what runs again")
+
+
+@click.command(short_help="Put your own version of an artifact in place.")
+@click.argument("artifact", metavar="ARTIFACT")
+@click.argument("path", metavar="PATH", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@world_options
+def command(world: World, artifact: str, path: str, as_json: bool) -> None:
+    """Put the content of PATH in place as ARTIFACT.
+
+    It is recorded for what the job consumes now, and stays until that changes. Consumers run again. PATH is often the
+    published file itself, after an edit.
+
+    \b
+    Example:
+      whyrun adopt Artifact:Clip.Frame[2] out/frame-2.png
+    """
+    from whyrun.execution.adopt import adopt_file
+
+    adoption = adopt_file(world, artifact, path, Notes())
+    if as_json:
+        print_json(adoption.to_json())
+    else:
+        tell(adoption, "adopted")

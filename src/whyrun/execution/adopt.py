@@ -1,0 +1,302 @@
+"""Putting a user's own version of an artifact in place: `adopt` and `restore`.
+
+A small run of mode `adopt`, recorded with the fingerprint and bindings of now: so the version stays, through reuse
+too, until what the job consumes changes. It has no plan; its evidence is otherwise that of any run.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from whyrun import __version__
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+from whyrun.errors import error
+from whyrun.evidence.run_directory import RunDirectory, complete_run, source_files
+from whyrun.execution.adoptable import (
+    AdoptionTarget,
+    find_target,
+    locate,
+    not_adoptable,
+    standing_outputs,
+    stored_version,
+)
+from whyrun.execution.cfg import OutputSpec
+from whyrun.execution.collect import collect_file
+from whyrun.execution.commands import OutputResult
+from whyrun.execution.failure import StepError
+from whyrun.execution.prepare import manifest, recorded_bindings
+from whyrun.execution.recorder import Recorder, Reporter
+from whyrun.execution.publisher import Publisher
+from whyrun.execution.session import Clock
+from whyrun.log import events as ev
+from whyrun.log.journal import Clock, utc_now
+from whyrun.log.lock import RunLock
+from whyrun.log.outcomes import fold_outcome
+from whyrun.log.repair import repair
+from whyrun.log.runs import RunRef, create_run
+from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.snapshot.world import World
+
+Take = Callable[[AdoptionTarget, OutputSpec], list[OutputResult]]  # the version: the whole output, then its leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What was put in place. `run` is None where that version stood there already."""
+
+    artifact: str
+    run: str | None
+    sha256: str
+    size: int
+    type: str
+    path: str | None
+    leaves: dict[str, Any]
+    displaced: tuple[str, ...]
+    dependents: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "artifact": self.artifact,
+            "run": self.run,
+            "sha256": self.sha256,
+            "size": self.size,
+            "type": self.type,
+            "path": self.path,
+            "leaves": dict(self.leaves),
+            "displaced": list(self.displaced),
+            "dependents": list(self.dependents),
+        }
+
+
+def adopt_file(
+    world: World, artifact: str, file: str | os.PathLike[str], reporter: Reporter, clock: Clock = utc_now
+) -> Adoption:
+    """Take the content of a file (or folder) as the artifact."""
+    path = Path(file)
+    if not path.exists():
+        raise error("FILE_MISSING", f"there is no file `{path}`", hint="name the file whose content is to be adopted")
+
+    def take(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
+        try:
+            return collect_file(target.output, spec, path, world.store)
+        except StepError as problem:
+            raise not_adoptable(artifact, f"`{path}` does not fit: {problem}", "change the file") from None
+
+    return _adopt(world, artifact, take, {"artifact": artifact, "file": _shown(world, path)}, _user(), reporter, clock)
+
+
+def restore_version(
+    world: World, artifact: str, run: str, reporter: Reporter, clock: Clock = utc_now
+) -> Adoption:
+    """Take the version that was current after an earlier run."""
+    number = world.state.run(run).number
+
+    def take(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
+        record = world.history(through=number).records.steps.get(target.step)
+        outputs = record.latest.outputs if record is not None and record.latest.ok else ()
+        found = next((output for output in outputs if output.id == artifact), None)
+        if found is None:
+            raise not_adoptable(
+                artifact, f"it was not available after {run}", f"`whyrun history {artifact}` lists its versions"
+            )
+        if found.type != spec.type:
+            why = f"in {run} it was of type {found.type}, and is declared as {spec.type} now"
+            raise not_adoptable(artifact, why, "restore a version of the same type")
+        try:
+            return stored_version(target.output, spec, found, world.store)
+        except StepError as problem:
+            hint = f"`whyrun history {artifact}` lists its versions"
+            raise not_adoptable(artifact, f"the version of {run} does not fit: {problem}", hint) from None
+
+    by = f"{_user()}, restored from {run}"
+    return _adopt(world, artifact, take, {"artifact": artifact, "from": run}, by, reporter, clock)
+
+
+# --- the run -----------------------------------------------------------------------------------------------------
+
+
+def _adopt(
+    world: World,
+    artifact: str,
+    take: Take,
+    options: dict[str, Any],
+    by: str,
+    reporter: Reporter,
+    clock: Clock,
+) -> Adoption:
+    at = locate(world.graph, artifact)
+    world.actions  # noqa: B018  # everything that is invalid is found before the lock is taken
+    with RunLock(world.state.lock_path, clock) as lock:
+        report = repair(world.state, lock, clock, lambda run: complete_run(run, world.store))
+        if report is not None:
+            reporter.note(f"{report.run} ended without a word; its log was repaired")
+        snapshot = world.snapshot()
+        target = find_target(snapshot, artifact, at)
+        results: list[OutputResult] = take(target, target.spec())
+        if _is_in_place(snapshot, target, results[0].sha256):
+            return _adoption(snapshot, target, artifact, None, results, ())
+        return _Recording(world, snapshot, target, artifact, results, options, by, reporter, clock, lock).run()
+
+
+def _is_in_place(snapshot: PlanningSnapshot, target: AdoptionTarget, sha256: str) -> bool:
+    record = snapshot.record(target.node)
+    shas = snapshot.shas[target.at.table]
+    own = [a for a, spec in enumerate(target.table.artifacts) if spec.output == target.output]
+    return (
+        record is not None
+        and record.latest.ok
+        and record.latest.fingerprint == target.fingerprint
+        and shas[target.at.artifact][target.position] == sha256
+        and all(shas[a][target.position] is not None for a in own)
+    )
+
+
+def _adoption(
+    snapshot: PlanningSnapshot,
+    target: AdoptionTarget,
+    artifact: str,
+    run: str | None,
+    results: list[OutputResult],
+    displaced: tuple[str, ...],
+) -> Adoption:
+    graph = snapshot.dependency_graph
+    whole = results[0]
+    leaves = {target.table.artifact_id(target.number_of(r.key), target.position): r.value for r in results[1:]}
+    dependents = tuple(graph.job_id(node) for node in sorted(set(graph.dependents(target.node))))
+    path = target.path_of(target.at.artifact)
+    return Adoption(artifact, run, whole.sha256, whole.size, whole.type, path, leaves, displaced, dependents)
+
+
+@dataclass(eq=False)
+class _Recording:
+    """The run of one adoption: its events, the published file, and the evidence complete whatever happens."""
+
+    world: World
+    snapshot: PlanningSnapshot
+    target: AdoptionTarget
+    artifact: str
+    results: list[OutputResult]
+    options: dict[str, Any]
+    by: str
+    reporter: Reporter
+    clock: Clock
+    lock: RunLock
+
+    def run(self) -> Adoption:
+        started = time.monotonic()
+        graph, store = self.snapshot.dependency_graph, self.world.store
+        shown = {self.target.node: self.target.found.shown}
+        manifest_data = canonical_json(manifest(graph, shown, self.snapshot.actions))
+        run, journal = create_run(
+            self.world.state,
+            ev.RunStart(
+                workflow=graph.workflow.name,
+                workflow_sha256=bytes_sha256(canonical_json(dict(graph.workflow.sources))),
+                mode="adopt",
+                options=self.options,
+                backend="local",
+                engine_version=__version__,
+                host=platform.node(),
+                pid=os.getpid(),
+                previous_chain="",
+            ),
+            self.clock,
+            {"manifest.yaml": manifest_data, **source_files(dict(graph.workflow.sources))},
+        )
+        self.lock.announce(run.name)
+        directory = RunDirectory(run.path)
+        recorder = Recorder(journal, directory, store, self.reporter, self.clock)
+        state: Literal["succeeded", "failed"] = "failed"
+        try:
+            recorder.event(
+                ev.ManifestMaterialized(
+                    path="manifest.yaml", size=len(manifest_data), sha256=bytes_sha256(manifest_data)
+                )
+            )
+            self._record(recorder)
+            recorder.sync()  # one write for the whole and its leaves; published only once that lasts
+            self._publish(Publisher(store, str(self.world.project), self.world.cache, recorder, self.world.state))
+            origin = self.options.get("from") or self.options["file"]
+            action = self.snapshot.actions[self.target.table.name].name
+            recorder.status(action, "EXECUTES", f"{self.target.step} → adopted {self.artifact} from {origin}")
+            state = "succeeded"
+        finally:
+            self._finish(run, recorder, directory, state, started)
+            self.world.cache.settle()
+            self.world.save_cache()
+        displaced = tuple(event.path for event in run.events() if isinstance(event, ev.FileDisplaced))
+        return _adoption(self.snapshot, self.target, self.artifact, run.name, self.results, displaced)
+
+    def _record(self, recorder: Recorder) -> None:
+        target = self.target
+        action = self.snapshot.actions[target.table.name]
+        bindings = recorded_bindings(
+            target.table, target.position, target.found, action, self.world.store.put_bytes
+        )
+        for result in self.results:
+            number = target.number_of(result.key)
+            recorder.event(
+                ev.ArtifactAdopted(
+                    artifact=target.table.artifact_id(number, target.position),
+                    step_id=target.step,
+                    sha256=result.sha256,
+                    size=result.size,
+                    type=result.type,
+                    fingerprint=target.fingerprint,
+                    bindings=bindings,
+                    by=self.by,
+                    value=result.value,
+                    path=target.path_of(number),
+                )
+            )
+
+    def _publish(self, publisher: Publisher) -> None:
+        target, whole = self.target, self.results[0]
+        path = target.path_of(target.at.artifact)
+        if path is not None:
+            publisher.publish(path, whole.sha256, whole.type)
+        # The job's other outputs may stand there as other inputs made them. Files that are the user's own stay: nobody
+        # asked for them to be replaced, and the next plan tells of them.
+        standing = standing_outputs(self.snapshot, target)
+        recorded: dict[str, set[str]] | None = None
+        for a, spec in enumerate(target.table.artifacts):
+            path = target.path_of(a)
+            if path is None or spec.output == target.output:
+                continue
+            output = standing[target.table.artifact_id(a, target.position)]
+            found = self.world.cache.sha256_of(f"{self.world.project}/{path}")
+            if found == output.sha256:
+                continue
+            if found is not None:
+                recorded = published_hashes(self.world.state) if recorded is None else recorded
+            if found is None or found in (recorded or {}).get(path, ()):
+                publisher.publish(path, output.sha256, output.type)
+
+    def _finish(self, run: RunRef, recorder: Recorder, directory: RunDirectory, state: Any, started: float) -> None:
+        recorder.flush()
+        outcome = fold_outcome(run.events())
+        duration = round(time.monotonic() - started, 6)
+        recorder.event(ev.RunComplete(state=state, counts=outcome.counts(), duration=duration))
+        recorder.close()
+        directory.finish(self.world.store)
+
+
+def _shown(world: World, path: Path) -> str:
+    """Relative to the project where it lies inside; else its name alone: no machine's paths in the log."""
+    inside = os.path.relpath(os.path.abspath(path), os.path.abspath(world.project))
+    return path.name if inside.startswith("..") else inside.replace(os.sep, "/")
+
+
+def _user() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in many containers
+        return str(os.getuid())

@@ -1,0 +1,306 @@
+"""PLAN → words: `render_explain(plan)` and `explain_json(plan)`. Pure.
+
+Explain decides nothing and looks nothing up: it writes down the reasons that the plan holds. So what is explained is
+what is planned is what is executed. An estimate is no part of a plan; `estimate_seconds` makes one from the log.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
+
+from whyrun.artifacts.hashing import value_sha256
+from whyrun.ids import parse_id_of
+from whyrun.planning.plan import Plan, PlannedJob
+from whyrun.planning.reasons import (
+    Forced,
+    InputChanged,
+    MissingOutput,
+    More,
+    Reason,
+    RetryPreviousFailure,
+    UpstreamDirty,
+    UpstreamFailed,
+    reason_json,
+)
+from whyrun.snapshot.fold import StepRecord
+from whyrun.snapshot.snapshot import PlanningSnapshot
+
+SHOWN = 200  # jobs of one block; `--all` shows every one
+LONGEST = 80  # characters of a small value
+_NULL = value_sha256(None)
+_CHANGES = {
+    "deleted": "deleted",
+    "changed": "changed",
+    "lost": "its stored bytes are gone",
+    "retyped": "it was made with another type",
+}
+
+Line = tuple[str, str]  # (reason code or lower-case mark, particulars)
+
+
+# --- text --------------------------------------------------------------------------------------------------------
+
+
+def render_explain(plan: Plan, *, estimate: float | None = None, show_all: bool = False) -> str:
+    """The plan and every reason, for people. `estimate`: seconds that the run may take."""
+    blocks = [(title, [(job.id, job_lines(job)) for job in jobs[: None if show_all else SHOWN]], len(jobs))
+              for title, jobs in plan_blocks(plan)]  # fmt: skip
+    ids = max((len(id_) for _, shown, _ in blocks for id_, _ in shown), default=0)
+    codes = max((len(code) for _, shown, _ in blocks for _, lines in shown for code, _ in lines if code), default=0)
+    text = [headline(plan, estimate)]
+    for title, shown, total in blocks:
+        text.append(title)
+        for id_, lines in shown:
+            for i, (code, particulars) in enumerate(lines):
+                row = f"  {id_ if i == 0 else '':<{ids}}   {code:<{codes}}  {particulars}"
+                text.append(row.rstrip())
+        if total > len(shown):
+            text.append(f"  … and {total - len(shown)} more (`--all` lists them)")
+    return "\n".join(text)
+
+
+def headline(plan: Plan, estimate: float | None = None) -> str:
+    """One line that accounts for every job: the numbers add up to all of them."""
+    totals = plan.totals
+    after = f"after {plan.log_position['run']}" if plan.log_position else "before its first run"
+    parts: list[str] = []
+    clean = f"{totals['clean']} up to date"
+    if totals["planned"]:
+        parts.append(f"{totals['planned']} of {_jobs(totals['jobs'])} to run")
+    elif totals["reused"] or totals["deferred"]:
+        # Not "nothing to do": there is something, it only needs no execution or is put off.
+        parts.append(f"none of {_jobs(totals['jobs'])} to run")
+    else:
+        parts.append("nothing to do")
+        clean = f"{totals['clean']} of {_jobs(totals['jobs'])} up to date"
+    if totals["reused"]:
+        parts.append(f"{totals['reused']} reused from earlier runs")
+    if totals["deferred"]:
+        parts.append(f"{totals['deferred']} deferred by {_controls(plan)}")
+    if totals["inactive"]:
+        parts.append(f"{totals['inactive']} inactive")
+    parts.append(clean)
+    text = f"{plan.workflow} {after}: {', '.join(parts)}"
+    return text if estimate is None or not totals["planned"] else f"{text}  (~{about(estimate)})"
+
+
+def plan_blocks(plan: Plan) -> list[tuple[str, list[PlannedJob]]]:
+    """The jobs under their titles: a block for each layer that has something to do, then deferred, then inactive."""
+    layers: dict[int, list[PlannedJob]] = {}
+    others: dict[str, list[PlannedJob]] = {"deferred": [], "inactive": []}
+    for job in plan.jobs:
+        if job.state == "planned":
+            layers.setdefault(job.layer, []).append(job)
+        else:
+            others[job.state].append(job)
+    found = [(f"layer {number}", layers[number]) for number in sorted(layers)]
+    return found + [(title, jobs) for title, jobs in others.items() if jobs]
+
+
+def job_lines(job: PlannedJob) -> list[Line]:
+    """All that the plan says of one job: its reasons in their order, then what else is known about its turn."""
+    if job.state == "inactive":
+        return [_inactive(job.because)]
+    lines: list[Line] = []
+    for reason in job.reasons:
+        lines.append((reason.code, particulars(reason, job.id)))
+        if isinstance(reason, MissingOutput) and reason.change == "changed" and reason.path and reason.artifact:
+            adopt = f"whyrun adopt {shlex.quote(reason.artifact)} {shlex.quote(reason.path)}"
+            lines.append(("", f"keep your version: {_clean(adopt)}"))
+    if job.reuse is not None:
+        source = "" if job.reuse.step == job.id else f" ({job.reuse.step})"
+        lines.append(("reuse", f"{job.reuse.run}{source}"))
+    if job.conditional:
+        lines.append(("conditional", "whether it runs is decided during the run"))
+    return lines
+
+
+def particulars(reason: Reason, job: str) -> str:
+    """What one reason says beyond its code."""
+    match reason:
+        case RetryPreviousFailure():
+            return _clean(f"{reason.run} attempt {reason.attempt}: {reason.error_type}: {reason.error}")
+        case MissingOutput():
+            return _missing(reason)
+        case InputChanged():
+            return _changed(reason, job)
+        case UpstreamFailed():
+            return reason.artifact
+        case UpstreamDirty():
+            return reason.job
+        case Forced():
+            return f"--force {reason.by}"
+        case More():
+            return f"… and {reason.more} more"
+        case _:
+            assert_never(reason)
+
+
+def _missing(reason: MissingOutput) -> str:
+    if reason.artifact is None:
+        return "it has not succeeded yet"
+    if reason.change is None:
+        return reason.artifact
+    where = f"  {reason.path}" if reason.path else ""
+    return _clean(f"{reason.artifact}{where} ({_CHANGES.get(reason.change, reason.change)})")
+
+
+def _changed(reason: InputChanged, job: str) -> str:
+    if reason.problem is not None:
+        return _clean(f"{reason.binding} cannot be computed: {reason.problem}")
+    own = f"Input:{parse_id_of('Job', job).path}."  # parameters and the action have IDs that name the slot already
+
+    def named(source: str) -> str:
+        return source if source.startswith(own) else f"{reason.binding} ← {source}"
+
+    old, new = _shown(reason.old, reason.old_value), _shown(reason.new, reason.new_value)
+    if reason.source is None and reason.old_source is None:
+        if reason.old is None:
+            return f"{reason.binding}  an empty list came or went"
+        return f"{reason.binding}  {old} → another list"
+    if reason.source is None:
+        assert reason.old_source is not None
+        return f"{named(reason.old_source)}  {old} (removed)"
+    if reason.old is None:
+        return f"{named(reason.source)}  {new} (added)"
+    text = named(reason.source)
+    if reason.old_source is not None and reason.old_source != reason.source:
+        text += f" (was {reason.old_source})"
+    if reason.old == reason.new:
+        return f"{text}  the same content in another place or form"
+    return f"{text}  {old} → {new}"
+
+
+def _shown(sha256: str | None, value: Any) -> str:
+    """A small value itself, else its hash in short."""
+    if value is not None or sha256 == _NULL:
+        return _small(value)
+    return f"{sha256[:4]}…" if sha256 else ""
+
+
+def _small(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return _clean(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
+
+
+def _inactive(because: Mapping[str, Any]) -> Line:
+    if "source" in because:
+        return "source_inactive", f"{because['source']} is absent"
+    values = ", ".join(f"{id_} = {_small(value)}" for id_, value in because["inputs"].items())
+    return "condition_false", _clean(f"{because['condition']}" + (f"  {values}" if values else ""))
+
+
+def _clean(text: str) -> str:
+    """What others wrote (messages, paths, values) must not steer the reader's terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+
+
+def _jobs(number: int) -> str:
+    return f"{number} job" if number == 1 else f"{number} jobs"
+
+
+def _controls(plan: Plan) -> str:
+    options = plan.options
+    controls = []
+    if options.targets:
+        controls.append("--target " + (options.targets[0] if len(options.targets) == 1 else "…"))
+    if options.up is not None:
+        controls.append(f"--up {options.up}")
+    return " and ".join(controls)
+
+
+def about(seconds: float) -> str:
+    """A duration as one says it: 0.3 s, 4 s, 12 min, 1 h 20 min."""
+    if seconds < 0.95:
+        return f"{max(seconds, 0.1):.1f} s"
+    if seconds < 89.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+# --- JSON --------------------------------------------------------------------------------------------------------
+
+
+def explain_json(plan: Plan) -> dict[str, Any]:
+    """The same for programs: each job under its block, each reason with its particulars and its text."""
+    body: dict[str, Any] = {
+        "workflow": plan.workflow,
+        "digest": plan.digest,
+        "log_position": dict(plan.log_position) if plan.log_position is not None else None,
+        "headline": headline(plan),
+        "options": plan.options.to_json(),
+        "totals": dict(plan.totals),
+        "layers": [],
+        "deferred": [],
+        "inactive": [],
+    }
+    for title, jobs in plan_blocks(plan):
+        written = [_job_json(job) for job in jobs]
+        if title in ("deferred", "inactive"):
+            body[title] = written
+        else:
+            body["layers"].append({"layer": jobs[0].layer, "jobs": written})
+    return body
+
+
+def _job_json(job: PlannedJob) -> dict[str, Any]:
+    found: dict[str, Any] = {"id": job.id, "action": job.action, "layer": job.layer}
+    if job.state == "inactive":
+        found["because"] = dict(job.because)
+        return found
+    if job.reuse is not None:
+        found["reuse"] = job.reuse.run
+    if job.conditional:
+        found["conditional"] = True
+    found["reasons"] = [{**reason_json(reason), "text": particulars(reason, job.id)} for reason in job.reasons]
+    return found
+
+
+# --- estimates ---------------------------------------------------------------------------------------------------
+
+
+def logged_duration(record: StepRecord | None) -> float | None:
+    """How long the job took when it last succeeded by executing; None if it never did."""
+    if record is None:
+        return None
+    for attempt in (record.latest, record.success, *reversed(list(record.attempts()))):
+        if attempt is not None and attempt.ok and not attempt.origin:
+            return attempt.duration
+    return None
+
+
+def expected_durations(plan: Plan, snapshot: PlanningSnapshot) -> dict[str, float | None]:
+    """By planned job, in seconds: its own logged duration, else the mean of its sisters', else None. Reuse is free."""
+    graph = snapshot.dependency_graph
+    sisters: dict[int, float | None] = {}
+
+    def mean_of(number: int) -> float | None:
+        if number not in sisters:
+            jobs = graph.tables[number].job_ids()
+            known = [d for job in jobs if (d := logged_duration(snapshot.records.steps.get(job))) is not None]
+            sisters[number] = sum(known) / len(known) if known else None
+        return sisters[number]
+
+    found: dict[str, float | None] = {}
+    for job in plan.planned:
+        if job.reuse is not None:
+            found[job.id] = 0.0
+            continue
+        own = logged_duration(snapshot.records.steps.get(job.id))
+        found[job.id] = own if own is not None else mean_of(graph.table_at(job.node)[0].number)
+    return found
+
+
+def estimate_seconds(plan: Plan, durations: Mapping[str, float | None], workers: int) -> float | None:
+    """The time the plan may take, as if layers waited for each other; None unless every job has been timed."""
+    total = 0.0
+    for layer in plan.layers:
+        known: Sequence[float] = [d for job in layer if (d := durations.get(job)) is not None]
+        if len(known) < len(layer):
+            return None
+        total += max(max(known), sum(known) / max(1, workers))
+    return total

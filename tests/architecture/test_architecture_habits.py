@@ -1,0 +1,161 @@
+"""Habits, checked: module size, no swallowed exceptions, error codes, help with examples, no paths of a machine."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from source_tree import PACKAGE, PROJECT, modules, shown, tree_of
+
+from whyrun.cli.main import COMMANDS, cli
+from whyrun.errors import CODES
+
+MODULE_LIMIT = 450
+# Larger than they should be. These may shrink and go from the list; they may not grow.
+LARGER = {"execution/runner.py": 700, "graph/expand.py": 545, "snapshot/snapshot.py": 490}
+
+
+def test_no_module_is_larger_than_can_be_read_at_once() -> None:
+    sizes = {shown(file): len(file.read_text(encoding="utf-8").splitlines()) for file in modules()}
+    assert {name: size for name, size in sizes.items() if size > LARGER.get(name, MODULE_LIMIT)} == {}
+    assert [name for name in LARGER if sizes[name] <= MODULE_LIMIT] == [], "shrunk: take it from LARGER"
+
+
+def swallowed(tree: ast.Module) -> list[str]:
+    """Bare `except:`, and broad handlers that neither raise nor use what they caught."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        if node.type is None:
+            found.append(f"line {node.lineno}: bare except")
+            continue
+        named = {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)}
+        if not named & {"Exception", "BaseException"}:
+            continue
+        inside = [child for statement in node.body for child in ast.walk(statement)]
+        raises = any(isinstance(child, ast.Raise) for child in inside)
+        uses = any(isinstance(child, ast.Name) and child.id == node.name for child in inside)
+        if not raises and not uses:
+            found.append(f"line {node.lineno}: swallows every exception")
+    return found
+
+
+@pytest.mark.parametrize("file", modules(), ids=shown)
+def test_no_exception_is_swallowed(file: Path) -> None:
+    assert swallowed(tree_of(file)) == []
+
+
+def test_the_check_for_swallowed_exceptions_would_notice() -> None:
+    bare = ast.parse("try:\n    f()\nexcept:\n    pass")
+    broad = ast.parse("try:\n    f()\nexcept (ValueError, Exception) as e:\n    g()")
+    fine = ast.parse("try:\n    f()\nexcept Exception as e:\n    g(e)")
+    assert (swallowed(bare), swallowed(broad), swallowed(fine)) == (
+        ["line 3: bare except"],
+        ["line 3: swallows every exception"],
+        [],
+    )
+
+
+def test_no_stubs_and_no_notes_to_self() -> None:
+    found = [
+        f"{shown(file)}:{number}"
+        for file in modules()
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line)
+    ]
+    assert found == []
+
+
+# --- codes -------------------------------------------------------------------------------------------------------
+
+
+def test_every_error_code_is_used() -> None:
+    """A code in the table that nothing raises is a promise that nobody keeps."""
+    used: set[str] = set()
+    for file in modules():
+        if shown(file) == "errors.py":
+            continue
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                used.add(node.value)
+    assert sorted(set(CODES) - used) == []
+
+
+# --- the command line --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_shows_an_example_of_its_use(name: str) -> None:
+    context = click.Context(cli, info_name="whyrun")
+    command = cli.get_command(context, name)
+    assert command is not None
+    text = command.get_help(click.Context(command, info_name=name, parent=context))
+    assert re.search(rf"Examples?:\n(.*\n)*\s+whyrun {name}\b", text), text
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_json(name: str) -> None:
+    command = cli.get_command(click.Context(cli, info_name="whyrun"), name)
+    assert command is not None
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert "--json" in options
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], []], ids=str)
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    program = (
+        "import json, sys\n"
+        "from whyrun.cli.main import main\n"
+        "try:\n"
+        f"    main({arguments!r})\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "print(json.dumps(sorted(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    heavy = ("rich", "yaml", "msgspec", "asyncio", "multiprocessing", "subprocess", "PIL", "numpy")
+    assert sorted(name for name in loaded if name.split(".")[0] in heavy) == []
+    own = sorted(name for name in loaded if name.split(".")[0] == "whyrun")
+    assert own == ["whyrun", "whyrun.cli", "whyrun.cli.main", "whyrun.errors"]
+
+
+def test_importing_the_package_is_light() -> None:
+    program = "import json, sys, whyrun; print(json.dumps(sorted(m for m in sys.modules if m.startswith('whyrun'))))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == ["whyrun"]
+
+
+# --- the repository ----------------------------------------------------------------------------------------------
+
+# Spelled in parts, so that this file does not find itself.
+MACHINE_PATHS = re.compile(
+    "|".join(["/wo" + "rk/", "/ho" + "me/[a-z]", "/Us" + "ers/[A-Za-z]", "/ro" + "ot/", "/op" + "t/[a-z]"])
+)
+TEXT = {".py", ".md", ".yaml", ".yml", ".toml", ".json", ".jsonl", ".sh", ".txt", ".svg", ".cfg", ""}
+FOLDERS = ("src", "tests", "docs", "examples", "bench", ".ci")
+
+
+def test_no_path_of_any_one_machine_stands_in_the_project() -> None:
+    files = [file for file in PROJECT.iterdir() if file.is_file()]
+    for folder in FOLDERS:
+        files += [file for file in (PROJECT / folder).rglob("*") if file.is_file()]
+    found = []
+    for file in files:
+        if file.suffix not in TEXT or {"__pycache__", ".whyrun"} & set(file.parts):
+            continue
+        for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if MACHINE_PATHS.search(line):
+                found.append(f"{file.relative_to(PROJECT)}:{number}: {line.strip()[:100]}")
+    assert found == []
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (PACKAGE / "py.typed").is_file()

@@ -1,0 +1,97 @@
+"""The core is pure: it takes the world as data, and reads no file, clock, environment or random source.
+
+Checked in the syntax tree: which modules are imported (a list of what is allowed, so that a new way to the outside has
+to be argued for here), which built-in functions are called, and which attributes are touched.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from source_tree import imports_of, modules, shown, tree_of
+
+PURE = (
+    "graph/**/*.py",
+    "planning/**/*.py",
+    "snapshot/fold.py",
+    "snapshot/snapshot.py",
+    "execution/scheduler.py",
+    "log/events.py",
+    "log/outcomes.py",
+    "evidence/status.py",
+    "console/lines.py",
+)
+STANDARD = {
+    "__future__", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum", "functools",
+    "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "string", "types", "typing",
+}  # fmt: skip
+THIRD_PARTY = {"msgspec"}
+# Ours: the pure modules themselves, and the pure part of others.
+OURS = {
+    "whyrun.errors", "whyrun.ids", "whyrun.log.scan", "whyrun.workflow.expression", "whyrun.workflow.fields",
+    "whyrun.workflow.inputs", "whyrun.workflow.model",
+}  # fmt: skip
+ONLY = {
+    "whyrun.artifacts.hashing": {"bytes_sha256", "canonical_json", "digest", "value_sha256"},
+    "whyrun.log": {"events", "outcomes", "scan"},
+    "pathlib": {"PurePosixPath"},
+}
+# Built-in functions that reach outside, or make results depend on where and when.
+FORBIDDEN_CALLS = {"open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint", "hash"}
+FORBIDDEN_ATTRIBUTES = {
+    "now", "today", "utcnow", "fromtimestamp", "environ", "getenv", "cwd", "home", "read_text", "read_bytes",
+    "write_text", "write_bytes", "is_file", "is_dir", "iterdir", "rglob", "unlink", "mkdir", "resolve_path", "urandom",
+}  # fmt: skip
+
+
+def _dotted(file: Path) -> str:
+    return "whyrun." + shown(file).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+PURE_FILES = modules(*PURE)
+PURE_MODULES = {_dotted(file) for file in PURE_FILES}
+
+
+def impurities(tree: ast.Module) -> list[str]:
+    found = []
+    for module, name, line in imports_of(tree):
+        if module in STANDARD | THIRD_PARTY | OURS | PURE_MODULES:
+            continue
+        if module in ONLY and name in ONLY[module]:
+            continue
+        found.append(f"line {line}: imports {module}" + (f".{name}" if name else ""))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
+            found.append(f"line {node.lineno}: calls {node.func.id}()")
+        elif isinstance(node, ast.Attribute) and node.attr in FORBIDDEN_ATTRIBUTES:
+            found.append(f"line {node.lineno}: uses .{node.attr}")
+        elif isinstance(node, ast.Global):
+            found.append(f"line {node.lineno}: changes a global")
+    return found
+
+
+@pytest.mark.parametrize("file", PURE_FILES, ids=shown)
+def test_a_pure_module_reaches_nothing_outside(file: Path) -> None:
+    assert impurities(tree_of(file)) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "finding"),
+    [
+        ("import os", "line 1: imports os"),
+        ("import time", "line 1: imports time"),
+        ("def f():\n    import random", "line 2: imports random"),
+        ("from pathlib import Path", "line 1: imports pathlib.Path"),
+        ("from subprocess import run", "line 1: imports subprocess.run"),
+        ("from whyrun.artifacts.store import Store", "line 1: imports whyrun.artifacts.store.Store"),
+        ("from whyrun.artifacts.hashing import file_sha256", "line 1: imports whyrun.artifacts.hashing.file_sha256"),
+        ("from datetime import datetime\nx = datetime.now()", "line 2: uses .now"),
+        ("x = open('f')", "line 1: calls open()"),
+        ("def f(p):\n    return p.read_text()", "line 2: uses .read_text"),
+        ("def f():\n    global x\n    x = 1", "line 2: changes a global"),
+    ],
+)
+def test_the_check_would_notice(source: str, finding: str) -> None:
+    assert impurities(ast.parse(source)) == [finding]

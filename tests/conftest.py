@@ -1,0 +1,45 @@
+"""Shared fixtures: real projects in temporary folders, run by the real engine.
+
+    def test_something(project):
+        lab = project(workflow, {"photos/a.png": "a"})
+        lab.succeed()
+        assert lab.plan().headlines() == {}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from project_lab import Files, Lab
+from scenarios.harness import Scenario
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-scenarios",
+        action="store_true",
+        help="write what tests/scenarios/* now give as their expected files, to be read before it is kept",
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[..., Lab]:
+    """`project(workflow, files)`: a project folder with `workflow.yaml` and these files."""
+    made = 0
+
+    def make(workflow: str, files: Files | None = None) -> Lab:
+        nonlocal made
+        made += 1
+        root = tmp_path / f"project{made}"
+        root.mkdir()
+        return Lab(root).write({"workflow.yaml": workflow, **(files or {})})
+
+    return make
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Callable[[str], Scenario]:
+    """`scenario("then-and-now").after_success().with_changed("Input:ThenImages[2]").plan()`, see scenarios/harness.py."""
+    return lambda name: Scenario.load(name, tmp_path / "scenario")

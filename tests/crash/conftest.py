@@ -1,0 +1,35 @@
+"""Projects for crash tests. The reference is run once and never disturbed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from crash_lab import TOPICS, Lab, Reference
+
+
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    lab = Lab(tmp_path_factory.mktemp("reference") / "project")
+    artifacts = {}
+    seconds = 0.0
+    operations = 0
+    for topic in TOPICS:
+        lab.sets = (f"Topic={topic}",)
+        host = lab.start(crash_at=0)
+        host.wait_ready()
+        began = time.monotonic()
+        ended = host.ended()
+        assert ended.code == 0, ended.err
+        seconds = seconds or time.monotonic() - began
+        operations = operations or ended.result["operations"]
+        artifacts[topic] = lab.artifacts()
+    lab.check_evidence()
+    lab.check_replay()
+    return Reference(artifacts, seconds, operations)
+
+
+@pytest.fixture()
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path / "project")

@@ -1,0 +1,69 @@
+"""`python crash_driver.py FILE [NAME=VALUE …]`: one run as the command would do it, for tests that kill it.
+
+It says `ready` on stdout when the run is about to begin, and the result as JSON at its end. With `CRASH_AT=N` it kills
+itself by SIGKILL just before the Nth file operation from there on (those that Python audits: open, rename, mkdir, link,
+remove, truncate), which reaches moments that a clock hardly ever hits. With `CRASH_AT=0` it only counts them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+from whyrun.errors import WhyrunError
+from whyrun.execution.session import RunOptions, run_workflow
+from whyrun.planning.plan import PlanOptions
+from whyrun.snapshot.world import World
+
+FILE_OPERATIONS = {"open", "os.rename", "os.mkdir", "os.symlink", "os.link", "os.remove", "os.rmdir", "os.truncate"}
+operations = 0
+
+
+class Teller:
+    """Implements `Reporter`: everything to stderr."""
+
+    def started(self, run: str, total: int) -> None:
+        print(f"started {run} {total}", file=sys.stderr, flush=True)
+
+    def line(self, text: str, status: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def progress(self, ended: int, running: list[str]) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        print(f"note: {text}", file=sys.stderr, flush=True)
+
+
+def count_operations(limit: int) -> None:
+    host = os.getpid()
+
+    def hook(event: str, args: object) -> None:
+        global operations
+        if event in FILE_OPERATIONS and os.getpid() == host:
+            operations += 1
+            if operations == limit:
+                os.kill(host, signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+def main() -> int:
+    file, *sets = sys.argv[1:]
+    try:
+        world = World.open(file, sets=sets)
+        print("ready", flush=True)
+        if "CRASH_AT" in os.environ:
+            count_operations(int(os.environ["CRASH_AT"]))
+        result = run_workflow(world, PlanOptions(), RunOptions(jobs=2), Teller())
+    except WhyrunError as problem:
+        print(problem, file=sys.stderr)
+        return int(problem.exit)
+    print(json.dumps({**result.to_json(), "operations": operations}), flush=True)
+    return result.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,448 @@
+"""Steps, executed by a real worker process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from worker_lab import Lab
+
+from whyrun.artifacts.hashing import value_sha256
+from whyrun.execution.cfg import InputSpec, OutputSpec
+from whyrun.execution.commands import MetricReported, OutputResult, StepFinished, StepLost, TaskReported
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    made = Lab(tmp_path)
+    yield made
+    made.backend.close()
+
+
+# --- inputs ------------------------------------------------------------------------------------------------------
+
+
+def test_every_input_arrives_under_its_own_name_and_in_its_place(lab: Lab) -> None:
+    """Lesson 23: only the first of several inputs was handed to a step, under the wrong name."""
+    lab.file(
+        "m.py",
+        "def f(refs, frames, n, doc, note: str, table):\n"
+        "    return {'seen': [[r.read_text() for r in refs], [f.read_text() for f in frames], n, doc, note,\n"
+        "                     [p.name for p in (*refs, *frames)], [t.read_text() for t in table]]}\n",
+    )
+    array = [lab.project_input("t0.csv", "t0"), lab.project_input("t1.csv", "t1")]
+    inputs = {
+        "refs[0]": lab.artifact(b"zero", "image", ".png"),
+        "refs[1]": lab.project_input("one.jpg", "one", "image"),
+        "frames": [lab.artifact(b"a", "file", ".txt"), lab.artifact(b"b", "file", ".txt")],
+        "n": InputSpec(id="Input:N", sha256=value_sha256(3), type="integer", value=3),
+        "doc": lab.artifact(b'{"k":[1]}', "json"),
+        "note": lab.artifact(b"words", "text", ".txt"),
+        "table": InputSpec(id="Input:T", sha256="0" * 64, type="file[]", members=array),
+    }
+    with_ = {
+        "refs": [{"$input": "refs[0]"}, {"$input": "refs[1]"}],
+        **{name: {"$input": name} for name in ("frames", "n", "doc", "note", "table")},
+    }
+    word = lab.one(lab.call("m:f", {"seen": "json"}, with_=with_, inputs=inputs))
+    assert json.loads(lab.bytes_of(word, "seen")) == [
+        ["zero", "one"],
+        ["a", "b"],
+        3,
+        {"k": [1]},
+        "words",
+        ["refs.0.png", "one.jpg", "frames.0.txt", "frames.1.txt"],
+        ["t0", "t1"],
+    ]
+
+
+def test_a_folder_arrives_as_a_folder_and_goes_as_one(lab: Lab, tmp_path: Path) -> None:
+    lab.file(
+        "m.py",
+        "def f(src, context):\n    (src / 'b.txt').write_text('more')\n    out = context.output('copy')\n"
+        "    src.rename(out)\n",
+    )
+    folder = tmp_path / "folder"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "a.txt").write_text("a")
+    sha, _ = lab.store.put_tree(folder)
+    spec = InputSpec(id="Artifact:A.D", sha256=sha, type="directory")
+    word = lab.one(
+        lab.call("m:f", {"copy": "directory"}, with_={"src": {"$input": "src"}}, inputs={"src": spec})
+    )
+    lab.store.export(word.outputs[0].sha256, tmp_path / "back", "directory")
+    found = {p.relative_to(tmp_path / "back").as_posix(): p.read_text() for p in (tmp_path / "back").rglob("*.txt")}
+    assert found == {"deep/a.txt": "a", "b.txt": "more"}
+
+
+def test_a_missing_binding_stops_the_step_before_its_action_is_called(lab: Lab) -> None:
+    lab.file("m.py", "def f(x):\n    open('/proc/self/fd/1', 'w').write('called')\n")
+    spec = lab.artifact(b"x", "file")
+    bound = {"with_": {"x": {"$input": "x"}}}
+    unnamed = lab.call("m:f", **bound)
+    assert lab.failure(unnamed) == ("MissingBinding", "no source for `x`")
+    without_source = msgspec.structs.replace(lab.call("m:f", inputs={"x": spec}, **bound), inputs={})
+    assert lab.failure(without_source) == ("MissingBinding", "no source for `x`")
+    gone = InputSpec(id="Artifact:A.X", sha256="ab" * 32, type="file")
+    assert lab.failure(lab.call("m:f", inputs={"x": gone}, **bound)) == (
+        "MissingBinding",
+        f"the content of `Artifact:A.X` ({'ab' * 32}) is not in the store",
+    )
+    no_file = InputSpec(id="Input:X", sha256="ab" * 32, type="file", path="nowhere.csv")
+    assert lab.failure(lab.call("m:f", inputs={"x": no_file}, **bound)) == (
+        "MissingBinding",
+        "`Input:X`: `nowhere.csv` does not exist",
+    )
+    assert lab.evidence() == {}
+
+
+def test_a_cfg_with_other_bytes_is_refused(lab: Lab) -> None:
+    lab.file("m.py", "def f():\n    pass\n")
+    command = lab.call("m:f")
+    (lab.run_dir / command.cfg_path).write_bytes(b"{}")
+    kind, message = lab.failure(command)
+    assert kind == "CfgMismatch"
+    assert message == f"`cfg/S.json` does not have the bytes that the command speaks of ({command.cfg_sha256})"
+
+
+@pytest.mark.parametrize("new", ["other", "same-size", ""])
+def test_an_input_edited_while_the_step_runs_fails_it_and_stores_nothing(lab: Lab, new: str) -> None:
+    """Lesson 16: an input edited while the step ran was recorded as what it had read."""
+    lab.file("m.py", "def f(x, new):\n    x.write_text(new) if new else x.unlink()\n    return {'o': 'result-of-f'}\n")
+    spec = lab.project_input("x.txt", "0123456789" if new != "same-size" else "123456789")
+    with_ = {"x": {"$input": "x"}, "new": new}
+    error = lab.failure(lab.call("m:f", {"o": "text"}, with_=with_, inputs={"x": spec}))
+    assert error == (
+        "InputChangedDuringRun",
+        "`x.txt` (Input:X) does not have the content that was planned with: it was edited meanwhile",
+    )
+    assert not lab.store.has(hashlib.sha256(b"result-of-f").hexdigest())
+
+
+def test_a_step_that_writes_into_a_stored_input_fails_and_the_blob_does_not_stay_wrong(lab: Lab) -> None:
+    lab.file("m.py", "import os\ndef f(x):\n    os.chmod(x, 0o666)\n    x.write_text('spoilt')\n")
+    spec = lab.artifact(b"precious", "file")
+    kind, _ = lab.failure(lab.call("m:f", with_={"x": {"$input": "x"}}, inputs={"x": spec}))
+    assert kind == "InputChangedDuringRun"
+    assert not lab.store.has(spec.sha256)
+
+
+# --- outputs -----------------------------------------------------------------------------------------------------
+
+
+def test_outputs_of_every_type_are_stored_with_their_bytes(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "from pathlib import Path\n"
+        "def f(context):\n"
+        "    Path('made.bin').write_bytes(b'made')\n"
+        "    context.output('written').write_bytes(b'written')\n"
+        "    context.output('doc').write_text(' {\"a\": 1.50} ')\n"
+        "    return {'s': 'é', 'i': 2, 'n': 1.5, 'b': True, 'j': {'z': 1, 'a': [None]}, 't': 'text\\n',\n"
+        "            'file': Path('made.bin'), 'image': b'\\x89PNG'}\n",
+    )
+    outputs = {
+        **{"s": "string", "i": "integer", "n": "number", "b": "boolean", "j": "json", "t": "text"},
+        **{"file": "file", "image": "image", "written": OutputSpec("dataset", ".parquet"), "doc": "json"},
+    }
+    word = lab.one(lab.call("m:f", outputs))
+    assert {o.key: lab.bytes_of(word, o.key) for o in word.outputs} == {
+        "s": '"é"'.encode(),
+        "i": b"2",
+        "n": b"1.5",
+        "b": b"true",
+        "j": b'{"a":[null],"z":1}',
+        "t": b"text\n",
+        "file": b"made",
+        "image": b"\x89PNG",
+        "written": b"written",
+        "doc": b' {"a": 1.50} ',
+    }
+    assert {o.key: o.value for o in word.outputs if o.value is not msgspec.UNSET} == {
+        **{"s": "é", "i": 2, "n": 1.5, "b": True}
+    }
+
+
+def test_leaves_are_outputs_of_their_own(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "def f():\n    return {'Story': {'Segments': [{'HasTransition': True}, {'HasTransition': False}],\n"
+        "                      'by': {'asia': {'n': 4}}}}\n",
+    )
+    leaves = {"Segments[1].HasTransition": "boolean", "by[asia].n": "integer"}
+    word = lab.one(lab.call("m:f", {"Story": OutputSpec("json", leaves=leaves)}))
+    assert word.outputs[1:] == [
+        OutputResult("Story.Segments[1].HasTransition", value_sha256(False), 5, "boolean", False),
+        OutputResult("Story.by[asia].n", value_sha256(4), 1, "integer", 4),
+    ]
+    assert lab.bytes_of(word, "Story.by[asia].n") == b"4"
+
+
+def test_lesson_22_declared_outputs_that_did_not_come_are_a_failure_that_names_them_all(lab: Lab) -> None:
+    lab.file("m.py", "def f():\n    return {'Story': {'Segments': []}}\ndef g():\n    pass\n")
+    spec = OutputSpec("json", leaves={"Segments[0].HasTransition": "boolean"})
+    assert lab.failure(lab.call("m:f", {"Story": spec, "Image": "image", "n": "integer"})) == (
+        "MissingOutput",
+        "the step ended without its declared `Image`, `Story.Segments[0].HasTransition`, `n`",
+    )
+    assert lab.failure(lab.call("m:g", {"Story": spec})) == (
+        "MissingOutput",
+        "the step ended without its declared `Story`, `Story.Segments[0].HasTransition`",
+    )
+
+
+@pytest.mark.parametrize(
+    ("type_", "expression", "kind", "message"),
+    [
+        ("integer", "True", "WrongOutputType", "`o` is declared as integer, but is bool: True"),
+        ("integer", "1.0", "WrongOutputType", "`o` is declared as integer, but is float: 1.0"),
+        ("number", "float('nan')", "WrongOutputType", "`o` cannot be written as JSON: "),
+        ("boolean", "1", "WrongOutputType", "`o` is declared as boolean, but is int: 1"),
+        ("string", "None", "WrongOutputType", "`o` is declared as string, but is null: None"),
+        ("string", "'x' * 4095", "ValueTooLarge", "`o` has 4097 bytes; a value or leaf has at most 4096"),
+        ("json", "{1: 2}", "WrongOutputType", "`o` cannot be written as JSON: "),
+        ("file", "3", "WrongOutputType", "`o` is declared as file: return a Path or bytes, not int"),
+        ("file", "'no/such'", "MissingOutput", "`o` was returned as `no/such`, which does not exist"),
+        ("file", "__import__('pathlib').Path('.')", "WrongOutputType", "`o` is declared as file, but a folder was wri"),
+    ],
+)
+def test_an_output_of_another_type_fails_the_step(lab: Lab, type_: str, expression: str, kind: str, message: str) -> None:
+    lab.file("m.py", f"def f():\n    return {{'o': {expression}}}\n")
+    error_type, error = lab.failure(lab.call("m:f", {"o": type_}))
+    assert (error_type, error[: len(message)]) == (kind, message)
+
+
+def test_unknown_outputs_fail_the_step(lab: Lab) -> None:
+    lab.file("m.py", "def f():\n    return {'a': 1, 'b': 2}\ndef g(context):\n    context.output('c')\n")
+    assert lab.failure(lab.call("m:f", {"a": "integer"})) == (
+        "UnknownOutput",
+        "returned 'b', but the job declares `a`",
+    )
+    assert lab.failure(lab.call("m:g", {"a": "integer"})) == (
+        "UnknownOutput",
+        "the job declares no output `c` (declared: `a`)",
+    )
+
+
+# --- failures ----------------------------------------------------------------------------------------------------
+
+
+def test_a_traceback_shows_the_users_code_and_only_that(lab: Lab) -> None:
+    lab.file("m.py", "def f():\n    try:\n        1 / 0\n    except ZeroDivisionError as e:\n        raise ValueError('no') from e\n")
+    word = lab.one(lab.call("m:f"))
+    assert (word.error_type, word.error) == ("ValueError", "no")
+    assert "ZeroDivisionError: division by zero" in word.traceback
+    assert word.traceback.startswith('Traceback (most recent call last):\n  File "m.py", line 3, in f\n')
+    assert "whyrun" not in word.traceback and str(lab.project) not in word.traceback
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        ("raise SystemExit(0)", "SystemExit", "the step called exit(0)"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt", ""),
+        ("raise GeneratorExit('x')", "GeneratorExit", "x"),
+        ("import nowhere_at_all", "ModuleNotFoundError", "No module named 'nowhere_at_all'"),
+    ],
+)
+def test_whatever_a_step_raises_is_its_own_failure_and_the_worker_goes_on(
+    lab: Lab, body: str, kind: str, message: str
+) -> None:
+    lab.file("m.py", f"def f():\n    {body}\ndef pid():\n    import os\n    return {{'n': os.getpid()}}\n")
+    before = lab.one(lab.call("m:pid", {"n": "integer"}))
+    assert lab.failure(lab.call("m:f")) == (kind, message)
+    assert lab.one(lab.call("m:pid", {"n": "integer"})).outputs == before.outputs
+
+
+def test_lesson_28_the_real_error_is_never_hidden_by_an_error_in_the_error_path(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "class Mute(Exception):\n    def __str__(self):\n        raise RuntimeError('second')\n"
+        "def f():\n    raise Mute()\n"
+        "def g():\n    print('log')\n    raise ValueError('the real one')\n",
+    )
+    word = lab.one(lab.call("m:f"))
+    assert word.error_type == "Mute"
+    assert word.error == "<the message of this Mute cannot be shown: its str() raised RuntimeError>"
+    # A file stands where the folder of the step's logs should be made.
+    (lab.run_dir / "steps").mkdir()
+    (lab.run_dir / "steps" / "Blocked").write_text("in the way")
+    word = lab.one(lab.call("m:g", step_id="Job:Blocked"))
+    assert (word.error_type, word.error) == ("ValueError", "the real one")
+    assert "ValueError: the real one\n\nWhile keeping its output, also: " in word.traceback
+
+
+def test_logs_are_kept_when_not_empty_also_those_of_subprocesses_and_c_code(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "import ctypes, os, subprocess, sys\n"
+        "def f():\n    print('py')\n    subprocess.run(['echo', 'sub'])\n    ctypes.CDLL(None).puts(b'c')\n"
+        "    os.write(2, b'raw\\n')\n"
+        "def quiet():\n    sys.stdout.close()\n    os.close(2)\n",
+    )
+    lab.run(lab.call("m:f", step_id="Job:A[0]"), lab.call("m:quiet", step_id="Job:Q"), lab.call("m:f", step_id="Job:B"))
+    loud = {"stderr.log": "raw\n", "stdout.log": "py\nsub\nc\n"}
+    assert lab.evidence() == {f"{step}/{name}": text for step in ("A%5B0%5D", "B") for name, text in loud.items()}
+
+
+def test_after_a_failure_the_scratch_files_are_evidence_and_after_success_not(lab: Lab) -> None:
+    lab.file("m.py", "def f(ok):\n    open('half.txt', 'w').write('half')\n    assert ok\n")
+    lab.run(lab.call("m:f", with_={"ok": True}, step_id="Job:A"), lab.call("m:f", with_={"ok": False}, step_id="Job:B"))
+    assert lab.evidence() == {"B/scratch/work/half.txt": "half"}
+    assert not (lab.run_dir / "steps" / "A").exists()
+
+
+def test_a_crash_is_a_lost_step_with_the_last_words_of_stderr(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "import os, sys\ndef f(code):\n    print('last words', file=sys.stderr)\n    open('half', 'w').write('x')\n"
+        "    os._exit(code)\ndef g():\n    return {'n': 1}\n",
+    )
+    (word,) = lab.run(lab.call("m:f", with_={"code": 3}))
+    assert isinstance(word, StepLost)
+    assert (word.reason, word.last_stderr) == ("the worker exited with status 3 while the step ran", "last words\n")
+    assert lab.evidence() == {"S/scratch/work/half": "x", "S/stderr.log": "last words\n"}
+    assert lab.one(lab.call("m:g", {"n": "integer"})).outputs[0].value == 1
+
+
+def test_a_crash_in_a_process_of_its_own_is_a_lost_step_too(lab: Lab) -> None:
+    lab.file("m.py", "import os, signal\ndef f():\n    os.kill(os.getpid(), signal.SIGSEGV)\n")
+    (word,) = lab.run(lab.call("m:f", env={"A": "1"}))
+    assert isinstance(word, StepLost)
+    assert word.reason == "the worker was killed by SIGSEGV"
+
+
+# --- isolation ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_of_one_step_is_seen_by_the_next(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "import os, random, signal, sys, tempfile\n"
+        "def look():\n"
+        "    return {'o': [os.getcwd(), dict(os.environ), sys.argv, sys.path, os.umask(0o022), random.random(),\n"
+        "                  str(signal.getsignal(signal.SIGTERM))[:50], str(signal.getsignal(signal.SIGUSR1)),\n"
+        "                  signal.getitimer(signal.ITIMER_REAL), os.listdir('.'), os.listdir(tempfile.gettempdir()),\n"
+        "                  os.listdir(os.environ['HOME']), sys.getrecursionlimit(), os.getpid()]}\n"
+        "def change():\n"
+        "    open('left', 'w').close(); open(os.environ['HOME'] + '/rc', 'w').close(); tempfile.mkstemp()\n"
+        "    os.chdir('/'); os.environ['LEAK'] = '1'; del os.environ['LANG']; sys.argv.append('x')\n"
+        "    sys.path.insert(0, '/nowhere'); os.umask(0o077); random.seed(1); signal.alarm(100)\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGUSR1, lambda *_: None)\n"
+        "    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); sys.setrecursionlimit(5000)\n"
+        "    sys.stdout = None; os.environ = {}\n",
+    )
+    words = lab.run(
+        lab.call("m:look", {"o": "json"}, step_id="Job:A"),
+        lab.call("m:change", step_id="Job:C"),
+        lab.call("m:look", {"o": "json"}, step_id="Job:B"),
+    )
+    before, changed, after = words
+    assert isinstance(before, StepFinished) and isinstance(changed, StepFinished) and isinstance(after, StepFinished)
+    assert changed.error_type is None, changed.traceback
+    first, second = (json.loads(lab.bytes_of(word, "o")) for word in (before, after))
+    assert first.pop(5) != second.pop(5)  # random
+    assert first == second
+    environment = first[1]
+    assert set(environment) == {"PATH", "HOME", "TMPDIR", "LANG"}
+    assert environment["LANG"] == "C.UTF-8" and environment["HOME"] != environment["TMPDIR"]
+    assert lab.evidence() == {}
+
+
+def test_random_numbers_do_not_repeat_because_a_step_before_seeded_them(lab: Lab) -> None:
+    lab.file("m.py", "import random\ndef f():\n    x = random.random()\n    random.seed(7)\n    return {'x': x}\n")
+    words = lab.run(*(lab.call("m:f", {"x": "number"}, step_id=f"Job:A[{i}]") for i in range(3)))
+    assert len({word.outputs[0].value for word in words if isinstance(word, StepFinished)}) == 3
+
+
+def test_steps_with_env_get_a_process_of_their_own(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "import os\nseen = []\n"
+        "def f():\n    seen.append(1)\n    return {'o': [os.environ.get('A'), os.environ.get('F'), len(seen), os.getpid()]}\n",
+    )
+    plain = lab.one(lab.call("m:f", {"o": "json"}))
+    own = lab.one(lab.call("m:f", {"o": "json"}, env={"A": "x", "F": True}))
+    again = lab.one(lab.call("m:f", {"o": "json"}))
+    a, b, c = (json.loads(lab.bytes_of(word, "o")) for word in (plain, own, again))
+    assert (a[:3], b[:3], c[:3]) == ([None, None, 1], ["x", "true", 2], [None, None, 2])
+    assert a[3] == c[3] != b[3]
+
+
+def test_secrets_reach_the_step_and_no_file(lab: Lab) -> None:
+    secret = 'pa"ss$(x)wörd'
+    lab.file(
+        "m.py",
+        "import os, sys\ndef f(token, context):\n    print(token); print('bearer', os.environ['AUTH'], file=sys.stderr)\n"
+        "    open('kept', 'w').write('harmless'); open('leak', 'w').write(token)\n"
+        "    context.task('EXECUTES', 'with ' + token, {'t': [token]})\n"
+        "    raise ValueError('bad token ' + token)\n"
+        "def ok(token):\n    return {'n': len(token)}\n"
+        "def out(token):\n    return {'o': {'t': token}}\n",
+    )
+    more = {"secrets": ["TOKEN"], "env": {"AUTH": {"$secret": "TOKEN", "format": "Bearer {}"}}}
+    with_ = {"token": {"$secret": "TOKEN"}}
+    values = {"TOKEN": secret}
+    word = lab.one(lab.call("m:f", with_=with_, **more), values)
+    assert (word.error_type, word.error) == ("ValueError", "bad token ***")
+    (task,) = [m for m in lab.heard if isinstance(m, TaskReported)]
+    assert (task.message, task.details) == ("with ***", {"t": ["***"]})
+    evidence = {"S/stdout.log": "***\n", "S/stderr.log": "bearer Bearer ***\n", "S/scratch/work/kept": "harmless"}
+    assert lab.evidence() == evidence
+    assert lab.one(lab.call("m:ok", {"n": "integer"}, with_=with_, **more), values).outputs[0].value == len(secret)
+    assert lab.failure(lab.call("m:out", {"o": "json"}, with_=with_, **more), values) == (
+        "SecretInOutput",
+        "`o` contains a secret that the step was given; it is not kept",
+    )
+    lab.one(lab.command("shell", {"run": 'echo "$token"', **with_}, **more), values)
+    files = [p for p in lab.project.rglob("*") if p.is_file()]
+    assert len(files) > 4
+    assert [p for p in files if secret.encode() in p.read_bytes()] == []
+
+
+# --- context -----------------------------------------------------------------------------------------------------
+
+
+def test_tasks_metrics_and_progress_are_numbered_messages_of_the_step(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "def f(context, logger):\n    context.task('EXECUTES', 'half', {'a': 1})\n    context.metric('rows_read', 7, 'rows')\n"
+        "    for i in range(100):\n        context.progress(i + 1, 100)\n"
+        "    logger.log_task('me', 'EXECUTES', 'done', runtime=1.5)\n",
+    )
+    word = lab.one(lab.call("m:f"))
+    tasks = [(m.n, m.status, m.message, m.details) for m in lab.heard if isinstance(m, TaskReported)]
+    assert tasks == [
+        (1, "EXECUTES", "half", {"a": 1}),
+        (3, "PROGRESS", "1 of 100", {"done": 1, "total": 100}),
+        (4, "PROGRESS", "100 of 100", {"done": 100, "total": 100}),
+        (5, "EXECUTES", "done", {"action": "me", "runtime": 1.5}),
+    ]
+    assert [(m.n, m.metric, m.value, m.unit) for m in lab.heard if isinstance(m, MetricReported)] == [
+        (2, "rows_read", 7.0, "rows")
+    ]
+    assert word.n == 6
+    assert set(word.metrics) == {"step_duration_ms", "cpu_seconds", "max_rss_bytes"}
+    assert word.metrics["max_rss_bytes"] > 1_000_000
+
+
+@pytest.mark.parametrize("more", [{}, {"env": {"OWN": "process"}}])
+def test_a_remembered_request_is_acknowledged_before_the_step_goes_on(lab: Lab, more: dict[str, object]) -> None:
+    lab.file(
+        "m.py",
+        "def f(context):\n    before = context.recall('id')\n    context.remember('id', {'n': 2})\n"
+        "    return {'o': [before, context.recall('id'), context.recall('other')]}\n",
+    )
+    lab.backend.submit(lab.call("m:f", {"o": "json"}, recalled={"id": "old"}, **more))
+    word = lab.remembered()
+    assert (word.key, word.value, word.n) == ("id", {"n": 2}, 1)
+    lab.heard += lab.backend.messages(0.2)
+    assert not any(isinstance(m, StepFinished) for m in lab.heard)
+    lab.backend.acknowledge("Job:S", "id")
+    finished = lab.end_of("Job:S")
+    assert isinstance(finished, StepFinished)
+    assert json.loads(lab.bytes_of(finished, "o")) == ["old", {"n": 2}, None]

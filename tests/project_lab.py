@@ -1,0 +1,254 @@
+"""A real project in a temporary folder, run by the real engine: `Lab`, made by the fixture `project` of conftest.
+
+Nothing of ours is replaced. Every run that goes through `Lab.run` is also checked against its plan: what was planned is
+what was executed, reused, skipped by condition, blocked or not started, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from whyrun.execution.session import RunOptions, RunResult, run_workflow
+from whyrun.log import events as ev
+from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
+from whyrun.planning.reasons import reason_json
+from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.snapshot.world import World
+
+Files = Mapping[str, str | bytes | None]
+
+
+class Heard:
+    """A reporter that keeps what the user would have been told."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.notes: list[str] = []
+
+    def started(self, run: str, total: int) -> None:
+        pass
+
+    def line(self, text: str, status: str) -> None:
+        self.lines.append((status, text))
+
+    def progress(self, ended: int, running: list[str]) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@dataclass
+class Ran:
+    """A run that has ended, with its evidence."""
+
+    result: RunResult
+    heard: Heard
+    folder: Path | None
+    events: list[ev.AnyEvent] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        return self.result.exit_code
+
+    @property
+    def plan(self) -> Plan:
+        return self.result.plan
+
+    @property
+    def executed(self) -> list[str]:
+        """Steps that completed, in the order of their IDs."""
+        return sorted(e.step_id for e in self.events if isinstance(e, ev.StepComplete))
+
+    @property
+    def reused(self) -> dict[str, str | None]:
+        """Step → the run it was reused from."""
+        return {e.step_id: e.from_run for e in self.events if isinstance(e, ev.StepSkipped) and e.why == "reused"}
+
+    @property
+    def inactive(self) -> dict[str, str]:
+        return {e.step_id: e.why for e in self.events if isinstance(e, ev.StepSkipped) and e.why != "reused"}
+
+    @property
+    def failed(self) -> dict[str, tuple[str, str]]:
+        """Step → status and error type of its last failure that was not retried."""
+        return {
+            e.step_id: (e.status, e.error_type)
+            for e in self.events
+            if isinstance(e, ev.StepFailed) and not e.will_retry
+        }
+
+    @property
+    def blocked(self) -> dict[str, list[str]]:
+        return {e.step_id: e.because for e in self.events if isinstance(e, ev.StepBlocked)}
+
+    @property
+    def starts(self) -> list[tuple[str, int]]:
+        return [(e.step_id, e.attempt) for e in self.events if isinstance(e, ev.StepStart)]
+
+    def of(self, kind: type[ev.Event]) -> list[Any]:
+        return [e for e in self.events if isinstance(e, kind)]
+
+    def cfg(self, step: str) -> dict[str, Any]:
+        assert self.folder is not None
+        return json.loads((self.folder / "cfg" / f"{step.replace('[', '%5B').replace(']', '%5D')}.json").read_bytes())
+
+    def status(self) -> dict[str, Any]:
+        assert self.folder is not None
+        return json.loads((self.folder / "status.json").read_bytes())
+
+
+class Lab:
+    """One project folder: write files, plan, run, look at what happened."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.file = root / "workflow.yaml"
+
+    # -- files --
+
+    def write(self, files: Files) -> Lab:
+        """Each path with its content; None deletes it."""
+        for name, content in files.items():
+            path = self.root / name
+            if content is None:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            data = content if isinstance(content, bytes) else textwrap.dedent(content).encode()
+            path.write_bytes(data)
+        return self
+
+    def edit(self, name: str, old: str, new: str) -> Lab:
+        """Replace one text that must occur exactly once."""
+        path = self.root / name
+        text = path.read_text()
+        assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times in {name}"
+        path.write_text(text.replace(old, new))
+        return self
+
+    def read(self, name: str) -> str:
+        return (self.root / name).read_text()
+
+    # -- planning --
+
+    def world(self, sets: Sequence[str] = ()) -> World:
+        return World.open(self.file, sets=sets)
+
+    def snapshot(self, sets: Sequence[str] = ()) -> PlanningSnapshot:
+        return self.world(sets).snapshot()
+
+    def plan(
+        self,
+        *,
+        up: int | None = None,
+        targets: Sequence[str] = (),
+        force: Sequence[str] = (),
+        sets: Sequence[str] = (),
+    ) -> Plan:
+        return compute_execution_plan(self.snapshot(sets), PlanOptions(up, tuple(targets), tuple(force)))
+
+    # -- running --
+
+    def run(
+        self,
+        *,
+        up: int | None = None,
+        targets: Sequence[str] = (),
+        force: Sequence[str] = (),
+        sets: Sequence[str] = (),
+        jobs: int = 2,
+        fail_fast: bool = False,
+        limits: Mapping[str, float] | None = None,
+    ) -> Ran:
+        heard = Heard()
+        world = self.world(sets)
+        result = run_workflow(
+            world,
+            PlanOptions(up, tuple(targets), tuple(force)),
+            RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits),
+            heard,
+        )
+        ran = Ran(result, heard, None)
+        if result.run is not None:
+            ran.folder = self.run_folder(result.run)
+            ran.events = self.events(result.run)
+            check_run_is_its_plan(ran)
+        return ran
+
+    def succeed(self, **options: Any) -> Ran:
+        ran = self.run(**options)
+        assert ran.exit_code == 0, [line for line in ran.heard.lines if line[0] == "FAILED"]
+        return ran
+
+    def runs(self) -> list[str]:
+        return [run.name for run in self.world().state.runs()]
+
+    def run_folder(self, run: str) -> Path:
+        return self.world().state.runs_dir / run
+
+    def events(self, run: str) -> list[ev.AnyEvent]:
+        return list(self.world().state.run(run).events())
+
+    @property
+    def store(self) -> Path:
+        return self.root / ".whyrun" / "store"
+
+    def blob(self, sha256: str) -> Path:
+        return self.store / sha256[:2] / sha256[2:]
+
+
+def check_run_is_its_plan(ran: Ran) -> None:
+    """planned = executed ∪ reused ∪ condition-skipped ∪ failed ∪ blocked ∪ not started, exactly; and counts agree."""
+    assert ran.folder is not None
+    plan = ran.plan
+    written = json.loads((ran.folder / "plan.json").read_bytes())
+    assert written == plan.to_json()
+    planned = {job["id"] for job in written["jobs"] if job["state"] == "planned"}
+    assert planned == {id_ for layer in written["layers"] for id_ in layer}
+    assert len(planned) == written["totals"]["planned"] + written["totals"]["reused"]
+    ends = [*ran.executed, *ran.reused, *ran.inactive, *ran.failed, *ran.blocked]
+    assert len(ends) == len(set(ends)), "a step ended twice"
+    not_started = planned - set(ends)
+    assert set(ends) <= planned
+    assert {step for step, _ in ran.starts} <= set(ends)
+    counts = ran.result.counts
+    assert len(not_started) == counts.not_started
+    statuses = [status for status, _ in ran.failed.values()]
+    assert (counts.completed, counts.reused, counts.inactive, counts.blocked) == (
+        len(ran.executed), len(ran.reused), len(ran.inactive), len(ran.blocked),
+    )  # fmt: skip
+    assert (counts.failed, counts.timed_out, counts.interrupted) == tuple(
+        statuses.count(s) for s in ("FAILED", "TIMED_OUT", "INTERRUPTED")
+    )
+    certain = {job["id"] for job in written["jobs"] if job["state"] == "planned" and "reuse" in job}
+    assert certain - not_started - set(ran.blocked) <= set(ran.reused), "certain reuse was executed"
+    (computed,) = ran.of(ev.PlanComputed)
+    assert "sha256:" + computed.plan_sha256 == written["digest"] == plan.digest
+    assert (computed.planned, computed.layers) == (len(planned), len(written["layers"]))
+    conditional = {job["id"] for job in written["jobs"] if job["state"] == "planned" and job.get("conditional")}
+    assert {e.step_id for e in ran.of(ev.ConditionEvaluated)} <= conditional
+
+
+# --- what a plan says, in short ----------------------------------------------------------------------------------
+
+
+def codes(plan: Plan) -> dict[str, list[str]]:
+    """Planned job → all its reason codes, in order."""
+    return {job.id: [reason.code for reason in job.reasons] for job in plan.planned}
+
+
+def reasons(plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    """Planned and deferred job → its reasons in full."""
+    return {job.id: [reason_json(reason) for reason in job.reasons] for job in plan.jobs if job.state != "inactive"}
+
+
+def states(plan: Plan) -> dict[str, str]:
+    """Job that is not clean → its state."""
+    return {job.id: job.state for job in plan.jobs}
