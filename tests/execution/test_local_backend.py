@@ -267,7 +267,7 @@ def test_when_the_host_is_killed_no_worker_and_no_child_of_it_stays(tmp_path: Pa
             try:
                 if str(tmp_path).encode() in (folder / "environ").read_bytes() and is_running(int(folder.name)):
                     found.append(int(folder.name))
-            except (FileNotFoundError, ProcessLookupError):
+            except OSError:  # ended meanwhile, or not ours to look at
                 continue
         return found
 

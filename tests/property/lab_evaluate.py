@@ -414,13 +414,39 @@ def slot_kinds(job: Job) -> dict[str, bool]:
     return found
 
 
-def all_sources(flow: Flow, job: Job, row: Indices) -> set[Artifact]:
-    """Every artifact that an instance could read: its edges, conditions and all candidates included."""
+def may_be_inactive(flow: Flow) -> dict[str, bool]:
+    """By job: has it a condition, or does an instance of it require something of a job that may be inactive?"""
+    maybe = {name: job.condition is not None for name, job in flow.jobs.items()}
+
+    def doubtful(evaluator: Evaluator, term: Any, here: dict[str, Index]) -> bool:
+        if isinstance(term, First):
+            sources = [s for c in term.candidates for s in evaluator._sources(c, here) if s is not None]
+            return all(isinstance(s, Artifact) and maybe[s.job] for s in sources)
+        return isinstance(term, Out) and not is_fan_in(term) and maybe[term.job]
+
+    def references(term: Term) -> list[Any]:
+        return [reference for reference, _ in _references(term)]
+
+    evaluator = Evaluator(flow, lambda artifact: Waiting(True))
+    changed = True
+    while changed:
+        changed = False
+        for name, job in flow.jobs.items():
+            terms = [r for _, term in (*job.with_, *job.env) for r in references(term)]
+            for row in rows(flow, job):
+                here = dict(zip(job.loops, row, strict=True))
+                if not maybe[name] and any(doubtful(evaluator, term, here) for term in terms):
+                    maybe[name] = changed = True
+    return maybe
+
+
+def all_sources(flow: Flow, maybe: dict[str, bool], job: Job, row: Indices) -> set[Artifact]:
+    """Every artifact that an instance may come to read: its edges, conditions and candidates included."""
     seen: set[Artifact] = set()
 
     def look(artifact: Artifact) -> Look:
         seen.add(artifact)
-        return Waiting(True)
+        return Waiting(maybe[artifact.job])
 
     Evaluator(flow, look).consume(job, row)
     return seen
@@ -452,6 +478,7 @@ __all__ = [
     "Waiting",
     "all_sources",
     "given_to_step",
+    "may_be_inactive",
     "plain_sha",
     "slot_kinds",
     "text_sha",

@@ -31,9 +31,8 @@ from whyrun.execution.collect import collect_file
 from whyrun.execution.commands import OutputResult
 from whyrun.execution.failure import StepError
 from whyrun.execution.prepare import manifest, recorded_bindings
+from whyrun.execution.publisher import Publisher, published_hashes
 from whyrun.execution.recorder import Recorder, Reporter
-from whyrun.execution.publisher import Publisher
-from whyrun.execution.session import Clock
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
 from whyrun.log.lock import RunLock

@@ -91,8 +91,8 @@ def find_target(snapshot: PlanningSnapshot, artifact: str, at: ArtifactAt) -> Ad
     if found.problems:
         name, problem = next(iter(found.problems.items()))
         raise not_adoptable(artifact, f"`{name}` of `{job}` cannot be computed: {problem}", "correct the workflow")
-    if found.pending or not found.known:
-        waiting = graph.job_id(graph.node(next(iter(found.pending))))
+    if found.waits or not found.known:
+        waiting = graph.job_id(graph.node(next(found.pending)))
         raise not_adoptable(
             artifact,
             f"what `{job}` consumes is not known yet, because `{waiting}` is still to run",

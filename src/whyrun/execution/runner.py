@@ -81,7 +81,7 @@ class Runner:
         self.secrets, self.fail_fast = secrets, fail_fast
         self.endings = Endings(snapshot, recorder, publisher)
         self.scheduler = Scheduler(self.graph, plan, limits)
-        self.consumer = Consumer(self.graph, self.look)
+        self.consumer = Consumer(self.graph, self.look, lambda at: self.graph.node(at) in self.ended)
         self.judge = Judge(snapshot, {})
         self.jobs: dict[int, PlannedJob] = {job.node: job for job in plan.planned}
         self.inactive = {job.node for job in plan.jobs if job.state == "inactive"}

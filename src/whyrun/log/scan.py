@@ -167,8 +167,10 @@ def scan(path: Path) -> Iterator[list[LeanEvent]]:
             rest = chunk[end:]
             try:
                 events = _decoder.decode_lines(lines)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, UnicodeDecodeError):
                 raise _damaged(path, lines, first_line) from None
+            if len(events) != lines.count(b"\n"):
+                raise _damaged(path, lines, first_line)  # an empty line: `decode_lines` passes over it
             first_line += len(events)
             yield events
 
@@ -196,12 +198,12 @@ def read_lines(path: Path, numbers: set[int]) -> dict[int, bytes]:
 
 
 def _damaged(path: Path, lines: bytes, first_line: int) -> WhyrunError:
-    for offset, line in enumerate(lines.splitlines()):
+    for offset, line in enumerate(lines[:-1].split(b"\n")):
         try:
             _decoder.decode(line)
-        except msgspec.MsgspecError as problem:
-            return damaged(path, first_line + offset, str(problem))
-    return damaged(path, first_line, "an empty line")
+        except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+            return damaged(path, first_line + offset, str(problem) if line else "it is empty")
+    return damaged(path, first_line, "one of the lines from here on is broken")
 
 
 def damaged(path: Path, line: int, why: str) -> WhyrunError:

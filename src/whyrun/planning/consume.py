@@ -6,7 +6,7 @@ the rules of absence, `first`, fan-in and conditions exist once, and what is exp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -79,6 +79,15 @@ class Entry(NamedTuple):
         return found
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupState:
+    """What is known of a fan-in. Many consumers may share one."""
+
+    entries: list[Entry]
+    pending: tuple[ArtifactAt, ...]
+    ids: list[str]
+
+
 class Decision(NamedTuple):
     """A condition whose inputs are known."""
 
@@ -92,13 +101,25 @@ class Consumption:
 
     entries: dict[str, Entry | list[Entry]] = field(default_factory=dict)
     shown: dict[str, Any] = field(default_factory=dict)  # bindings as the plan writes them
-    pending: dict[ArtifactAt, None] = field(default_factory=dict)  # in order, each once
+    singles: dict[ArtifactAt, None] = field(default_factory=dict)  # pending, in order, each once
+    groups: list[GroupState] = field(default_factory=list)  # fan-ins with pending members: shared, never copied
     unknown: list[str] = field(default_factory=list)
     inactive_by: str | None = None  # the source that is absent, or None
     decision: Decision | None = None
     undecided: bool = False  # the condition waits for a source
     maybe: bool = False  # may yet turn out to be inactive
     problems: dict[str, str] = field(default_factory=dict)  # slot ("if" for the condition) → why it has no value
+
+    @property
+    def pending(self) -> Iterator[ArtifactAt]:
+        """Every artifact that is still to be made; one may come more than once."""
+        yield from self.singles
+        for group in self.groups:
+            yield from group.pending
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.singles or self.groups)
 
     @property
     def inactive(self) -> bool:
@@ -119,10 +140,14 @@ def entry_token(entry: Entry | list[Entry]) -> str:
 class Consumer:
     """Answers for the instances of a graph. Fan-ins that many share are looked at once."""
 
-    def __init__(self, graph: Graph, look: Callable[[ArtifactAt], Look]) -> None:
+    def __init__(
+        self, graph: Graph, look: Callable[[ArtifactAt], Look], is_final: Callable[[ArtifactAt], bool] | None = None
+    ) -> None:
+        """`is_final`: will what `look` says of this pending artifact stay so? Without it, it always will."""
         self.graph = graph
         self.look = look
-        self._groups: dict[int, tuple[list[Entry], dict[ArtifactAt, None], list[str]]] = {}
+        self.is_final = is_final
+        self._groups: dict[int, GroupState] = {}
 
     def consume(self, table: JobTable, position: int) -> Consumption:
         found = Consumption()
@@ -150,13 +175,13 @@ class Consumer:
                 return
             found.entries[name] = Entry(slot.input_id(table.path(position)), value_sha256(value), "v", value)
         elif isinstance(term, Group):
-            entries, pending, ids = self._group(term)
-            found.shown[name] = ids
-            if pending:
-                found.pending.update(pending)
+            group = self._group(term)
+            found.shown[name] = group.ids
+            if group.pending:
+                found.groups.append(group)
                 found.unknown.append(name)
             else:
-                found.entries[name] = entries
+                found.entries[name] = group.entries
         elif isinstance(term, FirstOf):
             self._first_slot(found, name, term)
         elif isinstance(term, Absent):
@@ -179,19 +204,19 @@ class Consumer:
         if look is None:
             found.inactive_by = found.inactive_by or self.graph.artifact_id(source)
         else:
-            found.pending[source] = None
+            found.singles[source] = None
             found.maybe = found.maybe or look.maybe
         return None
 
     def _artifact_entry(self, at: ArtifactAt, look: Seen) -> Entry:
         return Entry(self.graph.artifact_id(at), look.sha256, source_form(self.graph, at), look.value, at)
 
-    def _group(self, group: Group) -> tuple[list[Entry], dict[ArtifactAt, None], list[str]]:
+    def _group(self, group: Group) -> GroupState:
         cached = self._groups.get(id(group))
         if cached is not None:
             return cached
         entries: list[Entry] = []
-        pending: dict[ArtifactAt, None] = {}
+        pending: list[ArtifactAt] = []
         ids: list[str] = []
         for member in group.members:
             if isinstance(member, InputAt):
@@ -201,15 +226,15 @@ class Consumer:
             look = self.look(member)
             if look is None:
                 continue  # an inactive member is simply not in a fan-in
-            id_ = self.graph.artifact_id(member)
-            ids.append(id_)
+            ids.append(self.graph.artifact_id(member))
             if isinstance(look, Pending):
-                pending[member] = None
+                pending.append(member)
             else:
                 entries.append(self._artifact_entry(member, look))
-        if not pending:
-            self._groups[id(group)] = (entries, pending, ids)
-        return entries, pending, ids
+        state = GroupState(entries, tuple(pending), ids)
+        if self.is_final is None or all(map(self.is_final, pending)):
+            self._groups[id(group)] = state
+        return state
 
     def _first(self, found: Consumption, term: FirstOf) -> tuple[Entry | None, list[str], bool]:
         """(the chosen one, the candidates that are left, is it certain that there is none)."""
@@ -224,7 +249,7 @@ class Consumer:
             left.append(self.graph.artifact_id(candidate))
             if isinstance(look, Seen):
                 return (self._artifact_entry(candidate, look) if len(left) == 1 else None), left, False
-            found.pending[candidate] = None
+            found.singles[candidate] = None
             if not look.maybe:
                 return None, left, False
         if left:  # every candidate that is left may turn out to be inactive
@@ -259,9 +284,10 @@ class Consumer:
         if isinstance(operand, Absent):
             return True, ABSENT
         if isinstance(operand, Group):
-            entries, pending, _ = self._group(operand)
-            found.pending.update(pending)
-            return not pending, [_entry_value(e) for e in entries]
+            group = self._group(operand)
+            if group.pending:
+                found.groups.append(group)
+            return not group.pending, [_entry_value(e) for e in group.entries]
         if isinstance(operand, FirstOf):
             entry, left, none = self._first(found, operand)
             if none and not optional:
@@ -276,11 +302,10 @@ class Consumer:
         assert table.condition is not None
         term = table.condition.at(position)
         optional = optional_operands(term.template)
-        pending_before = len(found.pending)
         values = self._operands(found, term, optional)
         if found.inactive_by is not None:
             return
-        if values is None or len(found.pending) > pending_before:
+        if values is None or found.waits:  # the condition comes first: nothing else waits yet
             found.undecided = found.maybe = True
             return
         try:

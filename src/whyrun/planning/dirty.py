@@ -91,6 +91,7 @@ class Judge:
         self.verdicts: dict[int, Verdict] = {}
         self.consumer = Consumer(self.graph, self.look)
         self._prefixes: dict[int, str] = {}
+        self._of_group: dict[int, tuple[list[Reason], list[Reason]]] = {}  # by id of a fan-in's (kept) state
         self._any_success: dict[str, tuple[str, Attempt]] | None = None
 
     def look(self, at: ArtifactAt) -> Look:
@@ -122,8 +123,8 @@ class Judge:
             *self.retry(record),
             *bounded(self.missing_outputs(table, position, record)),
             *bounded(self.changed_inputs(table, position, record, found)),
-            *bounded(self.failed_upstream(found)),
-            *bounded(self.dirty_upstream(found)),
+            *self.failed_upstream(found),
+            *self.dirty_upstream(found),
         ]
         if node in self.forced:
             reasons.append(Forced(self.forced[node]))
@@ -187,16 +188,29 @@ class Judge:
         return changes
 
     def failed_upstream(self, found: Consumption) -> list[Reason]:
-        failed = []
+        return self._upstream(found)[0]
+
+    def dirty_upstream(self, found: Consumption) -> list[Reason]:
+        return self._upstream(found)[1]
+
+    def _upstream(self, found: Consumption) -> tuple[list[Reason], list[Reason]]:
+        """The failed artifacts and the jobs still to run among its sources. Consumers of one fan-in share the answer."""
+        shared = id(found.groups[0]) if len(found.groups) == 1 and not found.singles else None
+        if shared is not None and shared in self._of_group:
+            return self._of_group[shared]
+        nodes = sorted({self.graph.node(at) for at in found.pending})
+        failed = set()
         for at in found.pending:
             record = self.snapshot.record(self.graph.node(at))
             if record is not None and not record.latest.ok:
-                failed.append(self.graph.artifact_id(at))
-        return [UpstreamFailed(id_) for id_ in sorted(failed)]
-
-    def dirty_upstream(self, found: Consumption) -> list[Reason]:
-        nodes = sorted({self.graph.node(at) for at in found.pending})
-        return [UpstreamDirty(self.graph.job_id(node)) for node in nodes]
+                failed.add(self.graph.artifact_id(at))
+        answer: tuple[list[Reason], list[Reason]] = (
+            bounded([UpstreamFailed(id_) for id_ in sorted(failed)]),
+            bounded([UpstreamDirty(self.graph.job_id(node)) for node in nodes]),
+        )
+        if shared is not None:
+            self._of_group[shared] = answer
+        return answer
 
     # -- reuse --
 

@@ -8,6 +8,7 @@ a run without `run_complete` is folded anew each time, because a repair may stil
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from whyrun.snapshot.fold import Attempt, Records, RunFold
 from whyrun.snapshot.snapshot import Consumed
 
 VERSION = 1
+TICK = 50_000_000  # nanoseconds
 WORTH_INDEXING = 2000  # events folded anew: below, folding is quicker than writing the index
 
 
@@ -100,7 +102,7 @@ class History:
             closed = closed and ended
             if closed:
                 covered.append(_cover(run))
-        if closed and fresh >= WORTH_INDEXING and not self._partial:
+        if closed and fresh >= WORTH_INDEXING and not self._partial and all(map(_is_old, self.runs[done:])):
             self._save(_Index(VERSION, covered, records))
         return records
 
@@ -148,6 +150,11 @@ def fold_runs(runs: Sequence[RunRef]) -> Records:
     for run in runs:
         fold_run(records, run)
     return records
+
+
+def _is_old(run: RunRef) -> bool:
+    """Was its log last written long enough ago, that another write would show in its time stamps?"""
+    return os.stat(run.events_path).st_mtime_ns + TICK < time.time_ns()
 
 
 def _cover(run: RunRef) -> _Covered:

@@ -1,0 +1,114 @@
+"""`whyrun plan`: what would run, in short or as JSON. Also of an earlier run, or if something were different."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from whyrun.cli.main import plan_options, world_options
+
+if TYPE_CHECKING:
+    from whyrun.api import Planned
+    from whyrun.planning.plan import PlanOptions
+    from whyrun.snapshot.world import World
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def question_options(function: Function) -> Function:
+    """--at and --assume, for `plan` and `explain` alike."""
+    decorated: Any = function
+    for option in reversed(
+        [
+            click.option("--at", metavar="RUN", help="The plan of that run, computed again from the log."),
+            click.option(
+                "--assume", multiple=True, metavar="Input:X=changed|VALUE", help="As if an input were another. Repeatable."
+            ),
+            click.option("--all", "show_all", is_flag=True, help="List every job, however many."),
+        ]
+    ):
+        decorated = option(decorated)
+    result: Function = decorated
+    return result
+
+
+def answer(world: World, options: PlanOptions, at: str | None, assume: tuple[str, ...]) -> Planned:
+    """The plan that the options ask for."""
+    from whyrun.api import planned
+    from whyrun.errors import error
+
+    if at is not None and (world.sets or world.inputs_file is not None):
+        raise error(
+            "USAGE",
+            f"the plan of {at} has the inputs of that run; `--set` and `--inputs` would change nothing",
+            hint="leave them away, or leave `--at` away",
+        )
+    return planned(world, options, assume=assume, at=at)
+
+
+def show(found: Planned, text: str) -> None:
+    """Text on stdout, in colour on a terminal; assumptions first, so that no one takes it for the real plan."""
+    from whyrun.console.render import Paint
+
+    for assumption in found.assumptions:
+        click.echo(f"assuming {assumption}")
+    click.echo(Paint.for_stream(sys.stdout, os.environ).explained(text), color=True)
+
+
+@click.command("plan")
+@world_options
+@plan_options
+@question_options
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, with every reason and its digest.")
+@click.option("--save", metavar="FILE", type=click.Path(dir_okay=False), help="Save the plan for `whyrun run --plan FILE`.")
+def command(
+    world: World,
+    options: PlanOptions,
+    at: str | None,
+    assume: tuple[str, ...],
+    show_all: bool,
+    as_json: bool,
+    save: str | None,
+) -> None:
+    """Show what would run, layer by layer, each job with its first reason. Nothing is executed.
+
+    \b
+    Example:
+      whyrun plan
+      whyrun plan --up 1 --json
+      whyrun plan --target Job:Montage --save montage.json
+      whyrun plan --at r0002
+      whyrun plan --assume 'Input:ThenImages[2]=changed'
+    """
+    from whyrun.console.render import render_plan
+    from whyrun.errors import error
+
+    if save is not None and (at is not None or assume):
+        raise error(
+            "USAGE",
+            "a plan of the past or of an assumption cannot be run, so it is not saved",
+            hint="leave `--save` away, or redirect the output of `--json`",
+        )
+    found = answer(world, options, at, assume)
+    if save is not None:
+        save_plan(save, found)
+    if as_json:
+        sys.stdout.buffer.write(found.plan.to_bytes())
+        sys.stdout.buffer.flush()
+    else:
+        show(found, render_plan(found.plan, estimate=None if at else found.estimate(), show_all=show_all))
+
+
+def save_plan(path: str, found: Planned) -> None:
+    from whyrun.artifacts.durable import atomic_write
+    from whyrun.errors import error
+
+    try:
+        atomic_write(path, found.plan.to_bytes())
+    except OSError as problem:
+        raise error("FILE_MISSING", f"`{path}` cannot be written: {problem.strerror}", hint="check the path") from None
+    click.echo(f"saved; run exactly this with `whyrun run --plan {path}`", err=True)

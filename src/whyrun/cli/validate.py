@@ -1,0 +1,44 @@
+"""`whyrun validate`: everything that is wrong, at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from whyrun.cli.main import print_json, world_options
+from whyrun.errors import Exit
+
+if TYPE_CHECKING:
+    from whyrun.snapshot.world import World
+
+
+@click.command("validate")
+@world_options
+@click.option("--json", "as_json", is_flag=True, help="Print {ok, diagnostics} as JSON.")
+@click.pass_context
+def command(context: click.Context, world: World, as_json: bool) -> None:
+    """Check a workflow file, its inputs and its actions; show everything that is wrong, at once.
+
+    Exit status 2 if something is. Nothing is executed and nothing written.
+
+    \b
+    Example:
+      whyrun validate then-now.yaml
+      whyrun validate then-now.yaml --set Topic=theatre --json
+    """
+    from whyrun.api import problems
+    from whyrun.console.lines import count
+
+    found = problems(world)
+    if as_json:
+        print_json({"ok": not found, "diagnostics": [diagnostic.to_json() for diagnostic in found]})
+    elif found:
+        for diagnostic in found:
+            click.echo(diagnostic.render(), err=True)
+        click.echo(f"{world.file}: {count(len(found), 'problem')}", err=True)
+    else:
+        graph = world.graph
+        jobs = f"{count(len(graph.tables), 'job')}, {count(graph.size, 'instance')}"
+        click.echo(f"{world.file}: `{world.workflow.name}` is valid: {jobs}, {count(len(graph.inputs), 'input')}")
+    context.exit(int(Exit.INVALID) if found else int(Exit.OK))

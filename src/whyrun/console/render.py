@@ -1,0 +1,197 @@
+"""What commands show: the short form of a plan, a dry run, the summary of a run; and colour where it is welcome."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO
+
+from whyrun.console.lines import seconds, status_line
+from whyrun.planning.explain import SHOWN, about, headline, job_lines, logged_duration, particulars, plan_blocks
+from whyrun.planning.plan import Plan, PlannedJob
+from whyrun.planning.reasons import CODES
+from whyrun.snapshot.snapshot import PlanningSnapshot
+
+# ANSI: enough for a few words, so that no library is loaded for it.
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_STATUS_STYLES = {
+    "EXECUTES": "green",
+    "SKIPS": "dim",
+    "WOULD_EXECUTE": "yellow",
+    "WOULD_SKIP": "dim",
+    "FAILED": "red",
+    "TIMED_OUT": "red",
+}
+_CODE_STYLES = {code: "red" if "FAIL" in code else "yellow" for code in CODES}
+_CODE = re.compile(r"(?<= )(" + "|".join(CODES) + r")(?= |$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """Colour, if `on`. Only for a terminal, and not where NO_COLOR or TERM=dumb ask for none."""
+
+    on: bool
+
+    @classmethod
+    def for_stream(cls, stream: IO[str], environment: Mapping[str, str]) -> Paint:
+        plain = environment.get("NO_COLOR") or environment.get("TERM") == "dumb"
+        return cls(stream.isatty() and not plain)
+
+    def styled(self, text: str, style: str) -> str:
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.on else text
+
+    def status_line(self, text: str, status: str) -> str:
+        style = _STATUS_STYLES.get(status)
+        if not self.on or style is None:
+            return text
+        return text.replace(f"] {status} ", f"] {self.styled(status, style)} ", 1)
+
+    def explained(self, text: str) -> str:
+        """The text of `explain` or `plan`: headline, titles and the first code of each line stand out."""
+        if not self.on:
+            return text
+        lines = text.split("\n")
+        out = [self.styled(lines[0], "bold")]
+        for line in lines[1:]:
+            if line and not line.startswith(" "):
+                out.append(self.styled(line, "cyan"))
+            else:
+                out.append(_CODE.sub(lambda m: self.styled(m.group(), _CODE_STYLES[m.group()]), line, count=1))
+        return "\n".join(out)
+
+
+# --- plans -------------------------------------------------------------------------------------------------------
+
+
+def render_plan(plan: Plan, *, estimate: float | None = None, show_all: bool = False) -> str:
+    """The short form: each job under its layer with its first reason. `explain` has them all."""
+    text = [headline(plan, estimate)]
+    blocks = plan_blocks(plan)
+    shown = {title: jobs[: None if show_all else SHOWN] for title, jobs in blocks}
+    width = max((len(job.id) for jobs in shown.values() for job in jobs), default=0)
+    for title, jobs in blocks:
+        text.append(title)
+        for job in shown[title]:
+            text.append(f"  {job.id:<{width}}   {_short(job)}".rstrip())
+        if len(jobs) > len(shown[title]):
+            text.append(f"  … and {len(jobs) - len(shown[title])} more (`--all` lists them)")
+    return "\n".join(text)
+
+
+def _short(job: PlannedJob) -> str:
+    if job.state == "inactive":
+        return job_lines(job)[0][0]
+    marks = []
+    if len(job.reasons) > 1:
+        marks.append(f"+{len(job.reasons) - 1}")
+    if job.reuse is not None:
+        marks.append(f"reuse {job.reuse.run}")
+    if job.conditional:
+        marks.append("conditional")
+    return f"{job.headline}" + (f" ({', '.join(marks)})" if marks else "")
+
+
+def dry_run_lines(plan: Plan, durations: Mapping[str, float | None], when: datetime) -> list[tuple[str, str]]:
+    """(line, status) of each job that a run would touch. An upper bound: what would execute may yet be skipped."""
+    lines = []
+    for job in plan.jobs:
+        if job.state == "planned" and job.reuse is None:
+            expected = durations.get(job.id)
+            time = f" in ~{seconds(expected)}" if expected is not None else ""
+            reason = job.reasons[0]
+            why = f"{reason.code} {particulars(reason, job.id)}".rstrip()
+            condition = " (if its condition holds)" if job.conditional else ""
+            lines.append((job.action, "WOULD_EXECUTE", f"{job.id}{time}{condition} → {why}"))
+        elif job.state == "planned":
+            assert job.reuse is not None
+            source = "" if job.reuse.step == job.id else f" ({job.reuse.step})"
+            lines.append((job.action, "WOULD_SKIP", f"{job.id} → reused from {job.reuse.run}{source}"))
+        elif job.state == "inactive":
+            source = job.because.get("source")
+            why = f"source is inactive: {source}" if source else "condition is false"
+            lines.append((job.action, "WOULD_SKIP", f"{job.id} → {why}"))
+    return [(status_line(when, action, status, text), status) for action, status, text in lines]
+
+
+# --- runs --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A job that failed for good, for the summary."""
+
+    step_id: str
+    status: str
+    error_type: str
+    error: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"id": self.step_id, "status": self.status, "error_type": self.error_type, "error": self.error}
+
+
+_COUNTED = (
+    ("completed", "executed"),
+    ("reused", "reused"),
+    ("inactive", "inactive"),
+    ("failed", "failed"),
+    ("timed_out", "timed out"),
+    ("interrupted", "interrupted"),
+    ("blocked", "blocked"),
+    ("not_started", "not started"),
+)
+
+
+def saved_seconds(plan: Plan, snapshot: PlanningSnapshot, reused: Sequence[str] = ()) -> float:
+    """The logged durations of what did not have to be executed: up-to-date jobs, and these."""
+    busy = {job.id for job in plan.jobs}
+    steps = snapshot.records.steps
+    total = sum(logged_duration(steps.get(id_)) or 0.0 for id_ in reused)
+    for table in snapshot.dependency_graph.tables:
+        total += sum(logged_duration(steps.get(id_)) or 0.0 for id_ in table.job_ids() if id_ not in busy)
+    return total
+
+
+def run_summary(
+    run: str,
+    state: str,
+    counts: Mapping[str, int],
+    up_to_date: int,
+    duration: float,
+    saved: float,
+    failures: Sequence[Failure],
+    evidence: str,
+    file: str | None,
+) -> str:
+    """What happened, what it cost and spared, what failed and where to look."""
+    parts = [f"{counts[key]} {word}" for key, word in _COUNTED if counts[key]]
+    if up_to_date:
+        parts.append(f"{up_to_date} up to date")
+    spared = f"; saved ~{about(saved)} by not running the rest again" if saved >= 0.05 else ""
+    lines = [f"{run} {state} in {seconds(duration)}: {', '.join(parts)}{spared}"]
+    for failure in failures[:SHOWN]:
+        lines.append(f"  {failure.step_id}  {failure.error_type}: {_first_line(failure.error)}")
+    if len(failures) > SHOWN:
+        lines.append(f"  … and {len(failures) - SHOWN} more")
+    if failures:
+        where = f" {shlex.quote(file)}" if file is not None else ""
+        step = shlex.quote(failures[0].step_id)
+        lines.append(f"  look closer: whyrun log{where} {run} --job {step}")
+        lines.append(f"               whyrun why{where} {step}")
+    lines.append(f"evidence: {evidence}")
+    return "\n".join(lines)
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().split("\n", 1)[0]
+    return "".join(c if c.isprintable() else "�" for c in line)
+
+
+def relative(path: str | os.PathLike[str]) -> str:
+    """As seen from the working folder, where it lies below it."""
+    full = os.path.abspath(path)
+    near = os.path.relpath(full)
+    return full if near.startswith("..") else near
