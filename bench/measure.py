@@ -31,12 +31,14 @@ def timed(
     cwd: Path,
     *,
     output: Path,
-    env: Mapping[str, str] | None = None,
     limit: float = 900.0,
     allow_failure: bool = False,
 ) -> Cost | None:
     """Run a command, its output into a file; None if it took longer than `limit` seconds (it is then ended)."""
     words = [str(word) for word in command]
+    # Installed programs have their bytecode on disk and buffer what they print; some shells switch either off.
+    switched = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+    env = {name: value for name, value in os.environ.items() if name not in switched}
     with output.open("wb") as sink:
         began = time.perf_counter()
         process = subprocess.Popen(
@@ -83,6 +85,11 @@ class Series:
         return min(cost.seconds for cost in self.costs)
 
     @property
+    def cpu(self) -> float:
+        """Processor time, which hardly changes with what else the machine does: to tell noise from cost."""
+        return min(cost.cpu_seconds for cost in self.costs)
+
+    @property
     def median(self) -> float:
         return statistics.median(cost.seconds for cost in self.costs)
 
@@ -95,6 +102,7 @@ class Series:
             "name": self.name,
             "best_s": round(self.best, 4),
             "median_s": round(self.median, 4),
+            "cpu_s": round(self.cpu, 4),
             "peak_mb": round(self.peak_mb, 1),
             "all_s": [round(cost.seconds, 4) for cost in self.costs],
         }

@@ -292,7 +292,8 @@ def say(text: str) -> None:
 
 def _show(series: Series, n: int | None = None, more: str = "") -> None:
     name = series.name if n is None else f"{series.name} (N={n})"
-    say(f"  {name:<40} best {series.best:8.3f} s  median {series.median:8.3f} s  {series.peak_mb:7.1f} MB  {more}")
+    times = f"best {series.best:8.3f} s  median {series.median:8.3f} s  cpu {series.cpu:7.3f} s"
+    say(f"  {name:<40} {times}  {series.peak_mb:7.1f} MB  {more}")
 
 
 def _cost(cost: Cost) -> dict[str, float]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from whyrun.execution.session import RunOptions, RunResult, run_workflow
 from whyrun.log import events as ev
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
@@ -196,6 +198,16 @@ class Lab:
     def events(self, run: str) -> list[ev.AnyEvent]:
         return list(self.world().state.run(run).events())
 
+    def content(self, artifact: str) -> Any:
+        """What an available artifact holds: a value, parsed JSON, or the text of a file."""
+        snapshot = self.snapshot()
+        found = snapshot.available_artifacts[artifact]
+        output = snapshot.output(snapshot.dependency_graph.artifact_of[artifact])
+        if output.value is not msgspec.UNSET:
+            return output.value
+        data = self.world().store.read(found.sha256)
+        return json.loads(data) if found.type == "json" else data.decode()
+
     @property
     def store(self) -> Path:
         return self.root / ".whyrun" / "store"
@@ -252,3 +264,26 @@ def reasons(plan: Plan) -> dict[str, list[dict[str, Any]]]:
 def states(plan: Plan) -> dict[str, str]:
     """Job that is not clean → its state."""
     return {job.id: job.state for job in plan.jobs}
+
+
+# --- an action that tells what it received -----------------------------------------------------------------------
+
+ECHO = """
+from pathlib import Path
+
+
+def show(value):
+    if isinstance(value, Path):
+        return "file:" + value.read_text() if value.is_file() else "folder:" + " ".join(
+            sorted(str(p.relative_to(value)) + "=" + p.read_text() for p in value.rglob("*") if p.is_file())
+        )
+    if isinstance(value, list):
+        return [show(member) for member in value]
+    if isinstance(value, dict):
+        return {key: show(member) for key, member in value.items()}
+    return value
+
+
+def received(**given):
+    return {"Got": {name: show(value) for name, value in given.items()}}
+"""

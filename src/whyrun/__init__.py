@@ -11,7 +11,7 @@ The names below are imported when they are first used: `import whyrun` itself co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # the name that type checkers know, without the import of `typing`
 
 __version__ = "0.1.0"
 
@@ -43,9 +43,37 @@ _PUBLIC = {
     "WhyrunError": "whyrun.errors",
 }
 
-__all__ = ["__version__", *_PUBLIC]
+__all__ = [
+    "Action",
+    "CanonicalId",
+    "Context",
+    "Diagnostic",
+    "InvalidError",
+    "LoadedWorkflow",
+    "Plan",
+    "PlanOptions",
+    "PlannedJob",
+    "PlanningSnapshot",
+    "RunResult",
+    "StateError",
+    "WhyrunError",
+    "__version__",
+    "action",
+    "build_planning_snapshot",
+    "compute_execution_plan",
+    "explain",
+    "explain_json",
+    "load",
+    "parse_id",
+    "plan",
+    "render_explain",
+    "run",
+    "validate",
+]
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from whyrun.actions.base import Action, Context, action
     from whyrun.api import LoadedWorkflow, explain, load, plan, run, validate
     from whyrun.errors import Diagnostic, InvalidError, StateError, WhyrunError

@@ -1,11 +1,11 @@
-"""Whyrun from Python: `load`, `plan`, `explain`, `run`, `validate`. Everything that the command line does goes this way.
+"""Whyrun from Python: `load`, `plan`, `explain`, `run`, `validate`. The commands go the same way.
 
-    import whyrun
+import whyrun
 
-    flow = whyrun.load("then-now.yaml", inputs={"Topic": "theatre"})
-    flow.plan(up=1).headlines()     # {"Job:ThenImage[0]": "MISSING_OUTPUT", …}
-    print(flow.explain())
-    result = flow.run()             # result.exit_code, result.counts, result.run
+flow = whyrun.load("then-now.yaml", inputs={"Topic": "theatre"})
+flow.plan(up=1).headlines()     # {"Job:ThenImage[0]": "MISSING_OUTPUT", …}
+print(flow.explain())
+result = flow.run()             # result.exit_code, result.counts, result.run
 """
 
 from __future__ import annotations
@@ -211,9 +211,7 @@ def assumed_plan(world: World, options: PlanOptions, assume: Sequence[str]) -> P
     from whyrun.planning import whatif
     from whyrun.snapshot.observe import InputObserver
 
-    inputs, assumptions = whatif.assume(
-        world.workflow, world.inputs, assume, InputObserver(world.project, world.cache)
-    )
+    inputs, assumptions = whatif.assume(world.workflow, world.inputs, assume, InputObserver(world.project, world.cache))
     graph = expand(world.workflow, inputs)
     snapshot = build_planning_snapshot(graph, world.history(), world.observer(), world.actions)
     return Planned(compute_execution_plan(snapshot, options), snapshot, assumptions)

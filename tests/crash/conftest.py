@@ -30,6 +30,6 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     return Reference(artifacts, seconds, operations)
 
 
-@pytest.fixture()
+@pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path / "project")

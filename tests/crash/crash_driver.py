@@ -61,6 +61,8 @@ def main() -> int:
     except WhyrunError as problem:
         print(problem, file=sys.stderr)
         return int(problem.exit)
+    except KeyboardInterrupt:
+        return 130
     print(json.dumps({**result.to_json(), "operations": operations}), flush=True)
     return result.exit_code
 

@@ -13,7 +13,6 @@ from whyrun.errors import StateError
 from whyrun.log import events as ev
 from whyrun.log.journal import check_chain
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.snapshot.world import World
 
 LAST = 4096
 PARTS = 4
@@ -41,7 +40,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     return lab
 
 
-@pytest.fixture()
+@pytest.fixture
 def copy(recorded: Lab, tmp_path: Path) -> Lab:
     return copy_of(recorded, tmp_path / "project")
 
@@ -107,7 +106,8 @@ def test_after_a_cut_the_next_run_repairs_and_completes(
         whole = path.read_bytes()
         cut = len(whole) - 1 - chance.randrange(LAST)
         path.write_bytes(whole[:cut])
-        (path.parent / "status.json").unlink()  # it could not have been written yet
+        (path.parent / "status.json").unlink()  # these could not have been made yet
+        shutil.rmtree(path.parent / "artifacts")
         before = lab.plan()
         done = lab.completed()
         ended = lab.succeed()
@@ -138,6 +138,7 @@ def test_a_changed_byte_in_the_middle_is_found(copy: Lab) -> None:
     paths = [run.events_path for run in copy.runs()]
     planner = Planner(copy)
     refusals = 0
+    codes: set[str] = set()
     for _ in range(400):
         at = chance.randrange(len(whole) - 1)
         byte = chance.randrange(256)
@@ -148,11 +149,12 @@ def test_a_changed_byte_in_the_middle_is_found(copy: Lab) -> None:
             planner.plan()
         except StateError as refused:
             refusals += 1
-            assert {d.code for d in refused.diagnostics} <= {"LOG_DAMAGED", "LOG_INCOMPLETE"}
+            codes.update(d.code for d in refused.diagnostics)
         with pytest.raises(StateError) as shown:
             check_chain(paths)
         assert [d.code for d in shown.value.diagnostics] == ["LOG_DAMAGED"]
     assert refusals > 50
+    assert codes <= {"LOG_DAMAGED", "LOG_INCOMPLETE"}
 
 
 def test_a_lost_doubled_or_swapped_line_is_damage(copy: Lab) -> None:
@@ -162,8 +164,8 @@ def test_a_lost_doubled_or_swapped_line_is_damage(copy: Lab) -> None:
     for at in range(1, len(lines) - 1, 7):
         for changed in (
             lines[:at] + lines[at + 1 :],
-            lines[:at] + [lines[at]] + lines[at:],
-            lines[:at] + [lines[at + 1], lines[at]] + lines[at + 2 :],
+            [*lines[:at], lines[at], *lines[at:]],
+            [*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]],
             [*lines[:at], b"\n", *lines[at:]],
         ):
             path.write_bytes(b"".join(changed))
@@ -183,4 +185,3 @@ def test_a_lost_run_is_shown_by_the_chain(copy: Lab) -> None:
     check_chain(paths)
     with pytest.raises(StateError):
         check_chain([paths[0], paths[2]])
-    assert World.open(copy.file) is not None

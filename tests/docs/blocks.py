@@ -7,6 +7,7 @@ What a block is comes from its language; a comment right above it may say more:
     <!-- exit: 1 -->                 the last command of a console block ends so
     <!-- refused: CYCLE -->          the workflow is refused with this code
     <!-- fragment -->                a part of a workflow that cannot stand alone: only read as YAML
+    <!-- checked: tests/… -->        that test checks it
     <!-- skip: why -->               not checked, and why not
 """
 
@@ -92,6 +93,9 @@ def exchanges(text: str) -> list[Exchange]:
 
 
 _NORMAL = [
+    # Estimates come and go with how long a step took.
+    (re.compile(r"; saved ~.* by not running the rest again"), ""),
+    (re.compile(r"  \(~[^)]*\)$"), ""),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"), "DATE"),
     (re.compile(r"\bsha256:[0-9a-f]{64}\b"), "HASH"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "HASH"),

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -71,9 +72,7 @@ def test_a_folder_arrives_as_a_folder_and_goes_as_one(lab: Lab, tmp_path: Path) 
     (folder / "deep" / "a.txt").write_text("a")
     sha, _ = lab.store.put_tree(folder)
     spec = InputSpec(id="Artifact:A.D", sha256=sha, type="directory")
-    word = lab.one(
-        lab.call("m:f", {"copy": "directory"}, with_={"src": {"$input": "src"}}, inputs={"src": spec})
-    )
+    word = lab.one(lab.call("m:f", {"copy": "directory"}, with_={"src": {"$input": "src"}}, inputs={"src": spec}))
     lab.store.export(word.outputs[0].sha256, tmp_path / "back", "directory")
     found = {p.relative_to(tmp_path / "back").as_posix(): p.read_text() for p in (tmp_path / "back").rglob("*.txt")}
     assert found == {"deep/a.txt": "a", "b.txt": "more"}
@@ -210,7 +209,9 @@ def test_lesson_22_declared_outputs_that_did_not_come_are_a_failure_that_names_t
         ("file", "__import__('pathlib').Path('.')", "WrongOutputType", "`o` is declared as file, but a folder was wri"),
     ],
 )
-def test_an_output_of_another_type_fails_the_step(lab: Lab, type_: str, expression: str, kind: str, message: str) -> None:
+def test_an_output_of_another_type_fails_the_step(
+    lab: Lab, type_: str, expression: str, kind: str, message: str
+) -> None:
     lab.file("m.py", f"def f():\n    return {{'o': {expression}}}\n")
     error_type, error = lab.failure(lab.call("m:f", {"o": type_}))
     assert (error_type, error[: len(message)]) == (kind, message)
@@ -232,12 +233,17 @@ def test_unknown_outputs_fail_the_step(lab: Lab) -> None:
 
 
 def test_a_traceback_shows_the_users_code_and_only_that(lab: Lab) -> None:
-    lab.file("m.py", "def f():\n    try:\n        1 / 0\n    except ZeroDivisionError as e:\n        raise ValueError('no') from e\n")
+    lab.file(
+        "m.py",
+        "def f():\n    try:\n        1 / 0\n    except ZeroDivisionError as e:\n"
+        "        raise ValueError('no') from e\n",
+    )
     word = lab.one(lab.call("m:f"))
     assert (word.error_type, word.error) == ("ValueError", "no")
     assert "ZeroDivisionError: division by zero" in word.traceback
     assert word.traceback.startswith('Traceback (most recent call last):\n  File "m.py", line 3, in f\n')
-    assert "whyrun" not in word.traceback and str(lab.project) not in word.traceback
+    assert "whyrun" not in word.traceback
+    assert str(lab.project) not in word.traceback
 
 
 @pytest.mark.parametrize(
@@ -342,14 +348,17 @@ def test_nothing_of_one_step_is_seen_by_the_next(lab: Lab) -> None:
         lab.call("m:look", {"o": "json"}, step_id="Job:B"),
     )
     before, changed, after = words
-    assert isinstance(before, StepFinished) and isinstance(changed, StepFinished) and isinstance(after, StepFinished)
+    assert isinstance(before, StepFinished)
+    assert isinstance(changed, StepFinished)
+    assert isinstance(after, StepFinished)
     assert changed.error_type is None, changed.traceback
     first, second = (json.loads(lab.bytes_of(word, "o")) for word in (before, after))
     assert first.pop(5) != second.pop(5)  # random
     assert first == second
     environment = first[1]
     assert set(environment) == {"PATH", "HOME", "TMPDIR", "LANG"}
-    assert environment["LANG"] == "C.UTF-8" and environment["HOME"] != environment["TMPDIR"]
+    assert environment["LANG"] == "C.UTF-8"
+    assert environment["HOME"] != environment["TMPDIR"]
     assert lab.evidence() == {}
 
 
@@ -363,7 +372,8 @@ def test_steps_with_env_get_a_process_of_their_own(lab: Lab) -> None:
     lab.file(
         "m.py",
         "import os\nseen = []\n"
-        "def f():\n    seen.append(1)\n    return {'o': [os.environ.get('A'), os.environ.get('F'), len(seen), os.getpid()]}\n",
+        "def f():\n    seen.append(1)\n"
+        "    return {'o': [os.environ.get('A'), os.environ.get('F'), len(seen), os.getpid()]}\n",
     )
     plain = lab.one(lab.call("m:f", {"o": "json"}))
     own = lab.one(lab.call("m:f", {"o": "json"}, env={"A": "x", "F": True}))
@@ -377,14 +387,15 @@ def test_secrets_reach_the_step_and_no_file(lab: Lab) -> None:
     secret = 'pa"ss$(x)wörd'
     lab.file(
         "m.py",
-        "import os, sys\ndef f(token, context):\n    print(token); print('bearer', os.environ['AUTH'], file=sys.stderr)\n"
+        "import os, sys\ndef f(token, context):\n"
+        "    print(token); print('bearer', os.environ['AUTH'], file=sys.stderr)\n"
         "    open('kept', 'w').write('harmless'); open('leak', 'w').write(token)\n"
         "    context.task('EXECUTES', 'with ' + token, {'t': [token]})\n"
         "    raise ValueError('bad token ' + token)\n"
         "def ok(token):\n    return {'n': len(token)}\n"
         "def out(token):\n    return {'o': {'t': token}}\n",
     )
-    more = {"secrets": ["TOKEN"], "env": {"AUTH": {"$secret": "TOKEN", "format": "Bearer {}"}}}
+    more: dict[str, Any] = {"secrets": ["TOKEN"], "env": {"AUTH": {"$secret": "TOKEN", "format": "Bearer {}"}}}
     with_ = {"token": {"$secret": "TOKEN"}}
     values = {"TOKEN": secret}
     word = lab.one(lab.call("m:f", with_=with_, **more), values)
@@ -410,7 +421,8 @@ def test_secrets_reach_the_step_and_no_file(lab: Lab) -> None:
 def test_tasks_metrics_and_progress_are_numbered_messages_of_the_step(lab: Lab) -> None:
     lab.file(
         "m.py",
-        "def f(context, logger):\n    context.task('EXECUTES', 'half', {'a': 1})\n    context.metric('rows_read', 7, 'rows')\n"
+        "def f(context, logger):\n    context.task('EXECUTES', 'half', {'a': 1})\n"
+        "    context.metric('rows_read', 7, 'rows')\n"
         "    for i in range(100):\n        context.progress(i + 1, 100)\n"
         "    logger.log_task('me', 'EXECUTES', 'done', runtime=1.5)\n",
     )
@@ -431,7 +443,7 @@ def test_tasks_metrics_and_progress_are_numbered_messages_of_the_step(lab: Lab) 
 
 
 @pytest.mark.parametrize("more", [{}, {"env": {"OWN": "process"}}])
-def test_a_remembered_request_is_acknowledged_before_the_step_goes_on(lab: Lab, more: dict[str, object]) -> None:
+def test_a_remembered_request_is_acknowledged_before_the_step_goes_on(lab: Lab, more: dict[str, Any]) -> None:
     lab.file(
         "m.py",
         "def f(context):\n    before = context.recall('id')\n    context.remember('id', {'n': 2})\n"

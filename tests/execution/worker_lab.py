@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class Lab:
         uses: str,
         with_: dict[str, Any],
         outputs: dict[str, Any] | None = None,
-        inputs: dict[str, Spec] | None = None,
+        inputs: Mapping[str, Spec] | None = None,
         step_id: str = "Job:S",
         attempt: int = 1,
         recalled: dict[str, Any] | None = None,
@@ -68,7 +69,13 @@ class Lab:
             for name, spec in (outputs or {}).items()
         }
         cfg = StepCfg(
-            step_id=step_id, action=uses, action_sha256="0" * 64, with_=with_, inputs=inputs or {}, outputs=specs, **more
+            step_id=step_id,
+            action=uses,
+            action_sha256="0" * 64,
+            with_=with_,
+            inputs=dict(inputs or {}),
+            outputs=specs,
+            **more,
         )
         data = canonical_json(msgspec.to_builtins(cfg))
         path = f"cfg/{file_name(step_id.partition(':')[2])}.json"

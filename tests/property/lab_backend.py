@@ -144,10 +144,10 @@ class LabBackend:
             return [self._given(member) for member in members]
         if "value" in spec:
             return spec["value"]
-        if "path" in spec:
-            data = (self.session.project / spec["path"]).read_bytes()
-        else:
-            data = Path(self.store.path(spec["sha256"])).read_bytes()
+        if "path" in spec:  # a file of the project is handed over where it lies
+            file = self.session.project / spec["path"]
+            return {"file": file.read_text(encoding="utf-8"), "suffix": file.suffix}
+        data = Path(self.store.path(spec["sha256"])).read_bytes()
         if spec["type"] == "json":
             return json.loads(data)
         return {"file": data.decode(), "suffix": spec.get("suffix", "")}

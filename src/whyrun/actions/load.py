@@ -39,7 +39,8 @@ def load_action(uses: str, project: Path) -> LoadedAction:
 
     info = resolve_action(uses, project)
     if info.origin == "project":
-        assert info.path is not None and info.attribute is not None
+        assert info.path is not None
+        assert info.attribute is not None
         target = getattr(_project_module(project, Path(info.path).stem), info.attribute)
     else:
         assert info.path is not None

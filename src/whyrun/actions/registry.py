@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from whyrun.actions.builtin import BUILTIN
-from whyrun.actions.discovery import ACTIONS_FOLDER, ProjectActions, action_files, discover_project_actions
+from whyrun.actions.discovery import ProjectActions, action_files, discover_project_actions
 from whyrun.actions.problem import NOT_LITERAL, Problem, check_signature
 from whyrun.actions.source import Signature
-from whyrun.errors import InvalidError, WhyrunError, error
+from whyrun.errors import WhyrunError, error
 
 __all__ = ["NOT_LITERAL", "ActionInfo", "Problem", "available_actions", "check_parameters", "resolve_action"]
 
@@ -125,14 +125,3 @@ def check_parameters(
                 message = f"the action `{info.name}` has no output `{name}`"
                 problems.append(Problem(f"outputs.{name}", message, f"its outputs: {known}"))
     return tuple(problems)
-
-
-def require_parameters(info: ActionInfo, with_: Mapping[str, Any], outputs: Mapping[str, str], project: Path) -> None:
-    """`check_parameters`, raising all problems at once; for callers that have no places to point at."""
-    problems = check_parameters(info, with_, outputs, project)
-    if problems:
-        raise InvalidError([problem.diagnostic() for problem in problems])
-
-
-def action_folder(project: Path) -> Path:
-    return project / ACTIONS_FOLDER

@@ -7,6 +7,7 @@ an fsync per file would cost more than most steps.
 from __future__ import annotations
 
 import os
+import zlib
 from functools import cache
 from itertools import count
 from typing import Any
@@ -88,3 +89,16 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, sync: bool = False) 
         raise
     if sync:
         fsync_dir(folder or ".")
+
+
+def with_checksum(data: bytes) -> bytes:
+    """Derived data as it is kept in a file, so that a changed byte is noticed: see `checked`."""
+    return zlib.crc32(data).to_bytes(4, "big") + data
+
+
+def checked(data: bytes) -> memoryview:
+    """What `with_checksum` was given; ValueError if it is not that any more. Against accidents, not against malice."""
+    body = memoryview(data)[4:]
+    if data[:4] != zlib.crc32(body).to_bytes(4, "big"):
+        raise ValueError("the checksum does not fit")
+    return body

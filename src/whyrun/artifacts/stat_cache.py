@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from whyrun.artifacts.durable import atomic_write
+from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
 from whyrun.errors import WhyrunError, error
 
@@ -78,11 +78,11 @@ class StatCache:
         """
         try:
             with open(path, "rb") as file:
-                columns = msgspec.msgpack.decode(file.read(), type=_Columns)
+                columns = msgspec.msgpack.decode(checked(file.read()), type=_Columns)
             lengths = {len(column) for column in msgspec.structs.astuple(columns)[1:]}
             if columns.version == _VERSION and len(lengths) == 1:
                 return cls(path, columns, now)
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (OSError, ValueError):  # msgspec's errors are ValueErrors
             pass
         return cls(path, _empty(), now)
 
@@ -175,7 +175,7 @@ class StatCache:
             columns.mtime_ns.append(mtime_ns)
             columns.ctime_ns.append(ctime_ns)
         os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
-        atomic_write(self._path, msgspec.msgpack.encode(columns))
+        atomic_write(self._path, with_checksum(msgspec.msgpack.encode(columns)))
         self._columns = columns
         self._position_of = None
         self._fresh, self._gone = {}, set()

@@ -63,7 +63,11 @@ def cli() -> None:
       whyrun init            make workflow.yaml
       whyrun explain         what would run, and why
       whyrun run             run it; run it again: nothing to do
-      whyrun why Job:Hello   the reasons, back to the root cause
+      whyrun why Job:Report  the reasons, back to the root cause
+
+    \b
+    Exit status: 0 all well; 1 a job failed, timed out or differs; 2 workflow, inputs or usage invalid;
+    3 the state does not allow it, or an error inside whyrun itself; 130 interrupted.
 
     A command without a file takes workflow.yaml of the current folder.
     """
@@ -91,6 +95,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         # The reader of our output has gone (`whyrun log | head`): that is its right, and no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception:
+        # A mistake of ours. Python would end with 1, and 1 says that a job failed.
+        import traceback
+
+        traceback.print_exc()
+        click.echo(
+            "this is an error inside whyrun, not in your workflow; please report it with the lines above", err=True
+        )
+        sys.exit(int(Exit.STATE))
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -107,25 +120,26 @@ def world_options(function: Function) -> Function:
     from functools import wraps
 
     @wraps(function)
-    def opened(
-        file: str | None, inputs: str | None, sets: tuple[str, ...], state: str | None, **rest: Any
-    ) -> Any:
+    def opened(file: str | None, inputs: str | None, sets: tuple[str, ...], state: str | None, **rest: Any) -> Any:
         from whyrun.snapshot.world import World
 
         return function(world=World.open(file, inputs=inputs, sets=sets, state=state), **rest)
 
-    decorated: Any = opened
+    return world_arguments(opened)  # type: ignore[return-value]  # click's decorators keep the function
+
+
+def world_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The words of `world_options` as they are, for who opens the world itself."""
     for option in reversed(
         [
             click.argument("file", required=False, type=click.Path()),
             click.option("--inputs", metavar="FILE.yaml", help="Values of inputs, from a file."),
-            click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="The value of one input. Repeatable."),
+            click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="An input's value. Repeatable."),
             click.option("--state", metavar="DIR", help="Where state lives, instead of .whyrun."),
         ]
     ):
-        decorated = option(decorated)
-    result: Function = decorated
-    return result
+        function = option(function)
+    return function
 
 
 def plan_options(function: Function) -> Function:
@@ -142,8 +156,10 @@ def plan_options(function: Function) -> Function:
     for option in reversed(
         [
             click.option("--up", type=int, metavar="N", help="Only the first N layers that have something to run."),
-            click.option("--target", "targets", multiple=True, metavar="ID", help="Only this and what it needs. Repeatable."),
-            click.option("--force", multiple=True, metavar="ID|layer:N", help="Run this even if it is up to date. Repeatable."),
+            click.option(
+                "--target", "targets", multiple=True, metavar="ID", help="This and what it needs. Repeatable."
+            ),
+            click.option("--force", multiple=True, metavar="ID|layer:N", help="Run it in any case. Repeatable."),
         ]
     ):
         decorated = option(decorated)

@@ -26,7 +26,7 @@ def question_options(function: Function) -> Function:
         [
             click.option("--at", metavar="RUN", help="The plan of that run, computed again from the log."),
             click.option(
-                "--assume", multiple=True, metavar="Input:X=changed|VALUE", help="As if an input were another. Repeatable."
+                "--assume", multiple=True, metavar="Input:X=changed|VALUE", help="As if an input were so. Repeatable."
             ),
             click.option("--all", "show_all", is_flag=True, help="List every job, however many."),
         ]
@@ -64,7 +64,7 @@ def show(found: Planned, text: str) -> None:
 @plan_options
 @question_options
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, with every reason and its digest.")
-@click.option("--save", metavar="FILE", type=click.Path(dir_okay=False), help="Save the plan for `whyrun run --plan FILE`.")
+@click.option("--save", metavar="FILE", type=click.Path(dir_okay=False), help="Save it for `whyrun run --plan FILE`.")
 def command(
     world: World,
     options: PlanOptions,

@@ -14,11 +14,12 @@ LISTED = 50  # rows of a wide list that are shown without --all
 def columns(rows: Iterable[Sequence[str]], indent: int = 2) -> list[str]:
     """Rows with their columns aligned; the last column is not padded, and empty columns at the end leave no blanks."""
     table = [list(row) for row in rows]
-    widths = [max((len(row[i]) for row in table if i < len(row)), default=0) for i in range(max(map(len, table), default=0))]
+    widths = [0] * max(map(len, table), default=0)
+    for row in table:
+        for i, cell in enumerate(row):
+            widths[i] = max(widths[i], len(cell))
     lead = " " * indent
-    return [
-        (lead + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))).rstrip() for row in table
-    ]
+    return [(lead + "  ".join(map(str.ljust, row, widths))).rstrip() for row in table]
 
 
 def page(rows: Sequence[Any], show_all: bool, most: int = LISTED) -> tuple[Sequence[Any], str | None]:

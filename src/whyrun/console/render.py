@@ -111,8 +111,8 @@ def dry_run_lines(plan: Plan, durations: Mapping[str, float | None], when: datet
             source = "" if job.reuse.step == job.id else f" ({job.reuse.step})"
             lines.append((job.action, "WOULD_SKIP", f"{job.id} → reused from {job.reuse.run}{source}"))
         elif job.state == "inactive":
-            source = job.because.get("source")
-            why = f"source is inactive: {source}" if source else "condition is false"
+            absent = job.because.get("source")
+            why = f"source is inactive: {absent}" if absent else "condition is false"
             lines.append((job.action, "WOULD_SKIP", f"{job.id} → {why}"))
     return [(status_line(when, action, status, text), status) for action, status, text in lines]
 
@@ -142,6 +142,8 @@ _COUNTED = (
     ("interrupted", "interrupted"),
     ("blocked", "blocked"),
     ("not_started", "not started"),
+    ("deferred", "deferred"),
+    ("clean", "up to date"),
 )
 
 
@@ -159,17 +161,20 @@ def run_summary(
     run: str,
     state: str,
     counts: Mapping[str, int],
-    up_to_date: int,
+    totals: Mapping[str, int],
     duration: float,
     saved: float,
     failures: Sequence[Failure],
     evidence: str,
-    file: str | None,
+    place: str,
 ) -> str:
-    """What happened, what it cost and spared, what failed and where to look."""
-    parts = [f"{counts[key]} {word}" for key, word in _COUNTED if counts[key]]
-    if up_to_date:
-        parts.append(f"{up_to_date} up to date")
+    """What happened, what it cost and spared, what failed and where to look.
+
+    `place` is what further commands need to find the same workflow: ` then-now.yaml --state DIR`, or nothing.
+    """
+    everyone = {**counts, "inactive": counts["inactive"] + totals["inactive"]}  # found during the run, or before
+    everyone.update(deferred=totals["deferred"], clean=totals["clean"])
+    parts = [f"{everyone[key]} {word}" for key, word in _COUNTED if everyone[key]]
     spared = f"; saved ~{about(saved)} by not running the rest again" if saved >= 0.05 else ""
     lines = [f"{run} {state} in {seconds(duration)}: {', '.join(parts)}{spared}"]
     for failure in failures[:SHOWN]:
@@ -177,10 +182,9 @@ def run_summary(
     if len(failures) > SHOWN:
         lines.append(f"  … and {len(failures) - SHOWN} more")
     if failures:
-        where = f" {shlex.quote(file)}" if file is not None else ""
         step = shlex.quote(failures[0].step_id)
-        lines.append(f"  look closer: whyrun log{where} {run} --job {step}")
-        lines.append(f"               whyrun why{where} {step}")
+        lines.append(f"  look closer: whyrun log {run}{place} --job {step}")
+        lines.append(f"               whyrun why {step}{place}")
     lines.append(f"evidence: {evidence}")
     return "\n".join(lines)
 

@@ -152,6 +152,6 @@ class Backend(Protocol):
         """What workers said, in order per step; waits up to `timeout` seconds for the first."""
 
     def wakeup_fd(self) -> int | None:
-        """A descriptor that becomes readable when a signal handler wants `messages` to return early, if any."""
+        """A descriptor to write a byte to, from a signal handler, so that `messages` returns early; if any."""
 
     def close(self) -> None: ...

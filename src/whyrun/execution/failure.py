@@ -44,7 +44,7 @@ def failure_of(problem: BaseException) -> Failure:
     message = _message(problem)
     try:
         text = "".join(_formatted(problem))
-    except Exception as second:  # noqa: BLE001 - a broken __str__, __cause__ or source file: the error itself still counts
+    except Exception as second:  # a broken __str__, __cause__ or source file: the error itself still counts
         text = f"{kind}: {message}\n(the traceback could not be written: {type(second).__name__})\n"
     return Failure(kind, message, text)
 
@@ -54,8 +54,9 @@ def _message(problem: BaseException) -> str:
         return f"the step called exit({problem.code!r})"
     try:
         return str(problem)
-    except Exception as second:  # noqa: BLE001 - a user's exception class may be broken in any way
-        return f"<the message of this {type(problem).__name__} cannot be shown: its str() raised {type(second).__name__}>"
+    except Exception as second:  # a user's exception class may be broken in any way
+        kind = type(problem).__name__
+        return f"<the message of this {kind} cannot be shown: its str() raised {type(second).__name__}>"
 
 
 def _formatted(problem: BaseException) -> Sequence[str]:

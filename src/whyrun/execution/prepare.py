@@ -10,7 +10,7 @@ from whyrun.execution.cfg import InputSpec, OutputSpec, StepCfg
 from whyrun.execution.commands import InputSource
 from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.log.wide import wide
-from whyrun.planning.consume import Consumption, Entry
+from whyrun.planning.consume import Consumption, Entry, listed
 from whyrun.snapshot.snapshot import ActionFacts
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES
@@ -139,7 +139,7 @@ def recorded_bindings(
         if entry is None:
             continue  # only in the record of a step that fails because this slot has no value
         if isinstance(entry, list):
-            bindings[slot.name] = wide([e.to_json() for e in entry], put_blob)
+            bindings[slot.name] = wide(listed(entry), put_blob)
         else:
             bindings[slot.name] = [entry.to_json()]
     return bindings

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from msgspec import UNSET, to_builtins
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+from whyrun.execution.code_guard import CodeGuard
 from whyrun.execution.commands import (
     Backend,
     ExecStep,
@@ -71,13 +72,14 @@ class Runner:
         backend: Backend,
         recorder: Recorder,
         publisher: Publisher,
+        code: CodeGuard,
         limits: Mapping[str, float],
         secrets: Mapping[str, str],
         fail_fast: bool,
     ) -> None:
         self.snapshot, self.backend, self.recorder = snapshot, backend, recorder
         self.graph = snapshot.dependency_graph
-        self.publisher, self.store = publisher, publisher.store
+        self.publisher, self.store, self.code = publisher, publisher.store, code
         self.secrets, self.fail_fast = secrets, fail_fast
         self.endings = Endings(snapshot, recorder, publisher)
         self.scheduler = Scheduler(self.graph, plan, limits)
@@ -337,7 +339,10 @@ class Runner:
             case StepFinished():
                 self.leave(active, step)
                 self.recorder.metrics(step, message.metrics, message.ts)
-                if message.error_type is None:
+                if message.error_type is None and self.code.changed(self.graph.table_at(active.node)[0].name):
+                    what = f"the code of `{active.action}` was edited since the plan was made"
+                    self.failure(active, Problem("FAILED", "InputChangedDuringRun", what, "", message.duration))
+                elif message.error_type is None:
                     self.made[active.node] = self.endings.outputs(active, message)
                     finished.append((active, message))
                 elif active.killed_for is not None:

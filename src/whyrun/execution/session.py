@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -21,7 +18,9 @@ from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.evidence.run_directory import RunDirectory, complete_run, source_files
 from whyrun.execution.backends.local import LocalBackend
+from whyrun.execution.code_guard import CodeGuard
 from whyrun.execution.commands import Backend, Session
+from whyrun.execution.interrupts import Interrupts
 from whyrun.execution.prepare import manifest
 from whyrun.execution.publisher import Publisher
 from whyrun.execution.recorder import Recorder, Reporter
@@ -100,19 +99,26 @@ def run_workflow(
             )
         snapshot = world.snapshot()
         plan = compute_execution_plan(snapshot, plan_options)
-        if expected_digest is not None and plan.digest != expected_digest:
-            raise error(
-                "PLAN_STALE",
-                f"the saved plan is {expected_digest}, but what would be planned now is {plan.digest}",
-                hint="something changed since it was saved; look at `whyrun explain` and save it again",
-            )
+        check_expected(plan, expected_digest)
         if on_plan is not None:
             on_plan(plan, snapshot)
         if not plan.planned:
             return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
         secrets = _secrets(snapshot, plan)
-        return _execute(
-            world, snapshot, plan, options, secrets, reporter, clock, lock, report, backend or LocalBackend()
+        with Interrupts() as interrupts:
+            place = backend or LocalBackend()
+            return _execute(
+                world, snapshot, plan, options, secrets, reporter, clock, lock, report, place, interrupts
+            )
+
+
+def check_expected(plan: Plan, expected_digest: str | None) -> None:
+    """A saved plan is run as it was saved, or not at all."""
+    if expected_digest is not None and plan.digest != expected_digest:
+        raise error(
+            "PLAN_STALE",
+            f"the saved plan is {expected_digest}, but what would be planned now is {plan.digest}",
+            hint="something changed since it was saved; look at `whyrun explain` and save it again",
         )
 
 
@@ -127,6 +133,7 @@ def _execute(
     lock: RunLock,
     report: RepairReport | None,
     backend: Backend,
+    interrupts: Interrupts,
 ) -> RunResult:
     started = time.monotonic()
     store = world.store
@@ -169,6 +176,9 @@ def _execute(
             backend=backend,
             recorder=recorder,
             publisher=publisher,
+            code=CodeGuard(
+                str(world.project), {job: a.files for job, a in snapshot.actions.items()}, world.is_current
+            ),
             limits={**(world.config.resources or {}), **(options.limits or {})},
             secrets=secrets,
             fail_fast=options.fail_fast,
@@ -177,7 +187,7 @@ def _execute(
             Session(run.name, run.path, world.project, state.store, state.tmp, options.jobs or os.cpu_count() or 1)
         )
         try:
-            with _interruptible(runner):
+            with interrupts.reaching(runner):
                 runner.run()
         finally:
             backend.close()
@@ -238,22 +248,6 @@ def _finish(
     recorder.event(ev.RunComplete(state=outcome, counts=found.counts(), duration=duration))
     recorder.close()
     directory.finish(store)
-
-
-@contextmanager
-def _interruptible(runner: Runner) -> Iterator[None]:
-    """Ctrl-C and SIGTERM reach the runner, and only it. Elsewhere than in the main thread nothing can be set."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, lambda *_: runner.interrupt())
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _secrets(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, str]:

@@ -80,7 +80,6 @@ class StepRunner:
 
     def execute(self, command: ExecStep, secrets: dict[str, str]) -> StepFinished:
         began = time.perf_counter()
-        self._cancellation.begin()
         redactor = Redactor(secrets) if secrets else NOTHING_SECRET
         action = ""
         try:
@@ -88,7 +87,7 @@ class StepRunner:
             action = cfg.action
             fresh = bool(cfg.env or cfg.secrets or secrets)
             done = (self._in_fresh_process if fresh else self._perform)(command, cfg, secrets, redactor)
-        except BaseException as problem:  # noqa: BLE001 - whatever a step raises is its own failure, never the worker's
+        except BaseException as problem:  # whatever a step raises is its own failure, never the worker's
             done = _Done([], failure_of(problem), 0.0, 0, self._outbox.numbered)
         self._cancellation.end()
         duration = time.perf_counter() - began
@@ -100,7 +99,9 @@ class StepRunner:
         }
         number = done.numbered + 1
         if failure is None:
-            return StepFinished(command.step_id, command.attempt, timestamp(), duration, done.outputs, metrics, n=number)
+            return StepFinished(
+                command.step_id, command.attempt, timestamp(), duration, done.outputs, metrics, n=number
+            )
         failure = self._presentable(failure, redactor)
         return StepFinished(
             command.step_id,
@@ -136,7 +137,7 @@ class StepRunner:
         failure: Failure | None = None
         try:
             outputs = self._outputs_of(command, cfg, secrets, redactor)
-        except BaseException as problem:  # noqa: BLE001 - see `execute`
+        except BaseException as problem:  # see `execute`
             failure = failure_of(problem)
         cpu, max_rss = usage()
         return _Done(outputs, failure, cpu - cpu_before, max_rss, self._outbox.numbered)
@@ -227,7 +228,7 @@ class StepRunner:
         for doing in tidying:
             try:
                 self._tidy_one(doing, command, failed or action == "shell", redactor)
-            except Exception as second:  # noqa: BLE001 - told beside the step's own error, never instead of it
+            except Exception as second:  # told beside the step's own error, never instead of it
                 failure = failure_of(second) if failure is None else failure.also(doing, second)
         return failure
 

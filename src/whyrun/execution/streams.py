@@ -58,6 +58,4 @@ class Streams:
 def _text_stream(descriptor: int) -> TextIO:
     # Written through, so that the last words of a step that gets killed are there.
     binary = io.FileIO(descriptor, "w", closefd=False)
-    return io.TextIOWrapper(
-        io.BufferedWriter(binary), encoding="utf-8", errors="backslashreplace", line_buffering=True
-    )
+    return io.TextIOWrapper(io.BufferedWriter(binary), encoding="utf-8", errors="backslashreplace", line_buffering=True)

@@ -13,6 +13,7 @@ import msgspec
 
 from whyrun.execution.commands import ExecStep
 from whyrun.execution.context import Cancellation, Outbox
+from whyrun.execution.from_source import import_project_from_source
 from whyrun.execution.isolation import become_worker, descendants, end_descendants, end_group, has_children
 from whyrun.execution.scratch import Scratch
 from whyrun.execution.step_process import Acknowledgements, StepRunner
@@ -31,6 +32,7 @@ def main(facts: str) -> None:
     # Needed to get here, but nothing that a step should see.
     os.environ.pop("PYTHONPATH", None)
     sys.argv = ["whyrun-worker"]
+    import_project_from_source(start.project)
     sys.path.insert(0, start.project)
 
     cancellation = Cancellation()
@@ -40,12 +42,12 @@ def main(facts: str) -> None:
     threading.Thread(target=_listen, args=(start.control_fd, acknowledgements), daemon=True).start()
     outbox = Outbox(start.messages_fd)
     runner = StepRunner(start, outbox, cancellation, acknowledgements, streams)
-    _work(socket.socket(fileno=start.commands_fd), outbox, runner)
+    _work(socket.socket(fileno=start.commands_fd), outbox, cancellation, runner)
     if has_children():
         end_descendants()
 
 
-def _work(commands: socket.socket, outbox: Outbox, runner: StepRunner) -> None:
+def _work(commands: socket.socket, outbox: Outbox, cancellation: Cancellation, runner: StepRunner) -> None:
     buffer = bytearray(_DATAGRAM)
     view = memoryview(buffer)
     last_word = b""
@@ -61,6 +63,7 @@ def _work(commands: socket.socket, outbox: Outbox, runner: StepRunner) -> None:
         assignment = decode_assignment(view[:size])
         command = assignment.command if assignment.file is None else _read_command(assignment.file)
         assert command is not None
+        cancellation.begin()  # before the host hears of it: a signal that follows at once must not be missed
         outbox.began(command, last_word)
         last_word = encode(runner.execute(command, assignment.secrets)) + b"\n"
     outbox.write(last_word)

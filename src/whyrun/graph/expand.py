@@ -52,6 +52,7 @@ from whyrun.workflow.model import (
     Template,
     Workflow,
 )
+from whyrun.workflow.values import not_an_array
 
 MAX_INSTANCES = 5_000_000
 _UNUSUAL = re.compile(r"//|\./|[\0-\x1f\\:]")  # what makes a path worth a closer look
@@ -122,7 +123,8 @@ def _loop_values(
             return wrong(problem.code, f"loop `{loop.name}`: {problem}")
         if loop.kind == "each":
             if given.elements is None:
-                return wrong("INDEX_PARENT_NOT_ARRAY", f"loop `{loop.name}` needs an array, not a {given.type}")
+                why = not_an_array(given, "what it ranges over")
+                return wrong(why.code, f"loop `{loop.name}`: {why}")
             return range(len(given.elements))
         source = tuple(given.value) if loop.kind == "values" and isinstance(given.value, list) else given.value
     if loop.kind == "count":
@@ -310,6 +312,8 @@ class _Filler:
         try:
             return compute(template, values, self.names(position))
         except ExpressionError as problem:
+            if self.scope.diagnostics and any(isinstance(column.at(position), Absent) for column in operands):
+                return None  # the reference itself was reported; that nothing cannot be formatted is no second mistake
             where = f" (in `{self.table.job_id(position)}`)" if len(self.table) > 1 else ""
             self.report(place, "WRONG_TYPE", f"{problem}{where}")
             return None

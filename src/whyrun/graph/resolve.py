@@ -37,6 +37,7 @@ from whyrun.workflow.model import (
     Ref,
     Selector,
 )
+from whyrun.workflow.values import not_an_array
 
 Leaf = tuple[tuple[str, tuple[Any, ...]], ...]  # a leaf's path: names, each with its indices
 OperandColumn = SameTerm | EachTerm | AlignedArtifact
@@ -170,7 +171,7 @@ class Resolver:
         head, *tail = rest
         if head is _EVERY:
             if value.elements is None:
-                raise IndexProblem("INDEX_PARENT_NOT_ARRAY", f"`{name}` is no array, it is a {value.type}")
+                raise not_an_array(value, f"`{name}`")
             chosen: Sequence[Any] = range(len(value.elements))
         else:
             chosen = (head,)

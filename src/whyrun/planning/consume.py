@@ -133,6 +133,15 @@ class Consumption:
         return fingerprint(prefix, [entry_token(self.entries[slot.name]) for slot in slots])
 
 
+def listed(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """A fan-in as its record says it. The only member of one says that it stood in a list: to be given `[a]` and to be
+    given `a` are two things, and nothing else in the record would tell them apart."""
+    members = [entry.to_json() for entry in entries]
+    if len(members) == 1:
+        members[0]["listed"] = True
+    return members
+
+
 def entry_token(entry: Entry | list[Entry]) -> str:
     return group_token([e.token for e in entry]) if isinstance(entry, list) else entry.token
 

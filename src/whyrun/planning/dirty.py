@@ -25,6 +25,7 @@ from whyrun.planning.consume import (
     Look,
     Pending,
     Seen,
+    listed,
 )
 from whyrun.planning.reasons import (
     Forced,
@@ -293,11 +294,14 @@ def _earlier_result(
 def compare_entries(name: str, before: Any, now: Entry | list[Entry] | None) -> list[Reason]:
     """The differences of one slot, by content: old entries as recorded, new ones as they would be consumed."""
     if isinstance(before, dict):  # a wide list whose members cannot be read any more: only its digest is known
-        members = [e.to_json() for e in now] if isinstance(now, list) else []
+        members = listed(now) if isinstance(now, list) else []
         return [] if before["digest"] == wide_digest(members) else [InputChanged(name, old=before["digest"])]
     new = [] if now is None else now if isinstance(now, list) else [now]
     old = [] if before is None else before
     if [_token(e) for e in old] == [e.token for e in new]:
+        if len(new) == 1:
+            was_listed = old[0].get("listed", False)
+            return [] if was_listed == isinstance(now, list) else [_change(name, old[0], new[0])]
         if (before is None) == (now is None):
             return []
         # An empty fan-in that was added or taken away: nothing was consumed, and still the binding is another.

@@ -67,22 +67,22 @@ def headline(plan: Plan, estimate: float | None = None) -> str:
     totals = plan.totals
     after = f"after {plan.log_position['run']}" if plan.log_position else "before its first run"
     parts: list[str] = []
-    clean = f"{totals['clean']} up to date"
+    idle = not (totals["planned"] or totals["reused"] or totals["deferred"])
     if totals["planned"]:
         parts.append(f"{totals['planned']} of {_jobs(totals['jobs'])} to run")
-    elif totals["reused"] or totals["deferred"]:
+    elif idle:
+        parts += ["nothing to do", f"{totals['clean']} of {_jobs(totals['jobs'])} up to date"]
+    else:
         # Not "nothing to do": there is something, it only needs no execution or is put off.
         parts.append(f"none of {_jobs(totals['jobs'])} to run")
-    else:
-        parts.append("nothing to do")
-        clean = f"{totals['clean']} of {_jobs(totals['jobs'])} up to date"
     if totals["reused"]:
         parts.append(f"{totals['reused']} reused from earlier runs")
     if totals["deferred"]:
         parts.append(f"{totals['deferred']} deferred by {_controls(plan)}")
     if totals["inactive"]:
         parts.append(f"{totals['inactive']} inactive")
-    parts.append(clean)
+    if totals["clean"] and not idle:
+        parts.append(f"{totals['clean']} up to date")
     text = f"{plan.workflow} {after}: {', '.join(parts)}"
     return text if estimate is None or not totals["planned"] else f"{text}  (~{about(estimate)})"
 

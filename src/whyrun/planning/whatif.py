@@ -82,6 +82,8 @@ def _parse(text: str, inputs: Mapping[str, InputValue]) -> tuple[CanonicalId, st
     whole = str(CanonicalId("Input", identity.imports, (replace(identity.segments[0], indices=()),)))
     if len(identity.segments) > 1 or whole not in inputs:
         hint = did_you_mean(whole, list(inputs)) or "assume inputs of the workflow, or elements of them"
+        if len(identity.segments) > 1:
+            hint = "parameters and actions follow from the workflow; assume one of its inputs, or an element of one"
         raise error("UNKNOWN_REFERENCE", f"`--assume {id_}`: the workflow has no such input", hint=hint)
     return identity, value
 
@@ -114,7 +116,7 @@ def _changed(id_: str, value: InputValue) -> InputValue:
     """Another content, made up: a hash that no file has, or a value of the same type that is not the present one."""
     if value.elements is not None:
         if not value.elements:
-            raise error("USAGE", f"`--assume {id_}=changed`: the array has no elements", hint=f"give a value: `{id_}=[…]`")
+            raise error("USAGE", f"`--assume {id_}=changed`: the array is empty", hint=f"give a value: `{id_}=[…]`")
         return _array(value.type, [_changed(f"{id_}[{i}]", item) for i, item in enumerate(value.elements)])
     if value.type.is_path:
         if value.path is None:
@@ -144,7 +146,8 @@ def _put(whole: InputValue, indices: Sequence[Index], value: InputValue) -> Inpu
     if not indices:
         return value
     index = indices[0]
-    assert whole.elements is not None and isinstance(index, int), "`lookup` has found the element"
+    assert whole.elements is not None, "`lookup` has found the element"
+    assert isinstance(index, int)
     elements = list(whole.elements)
     elements[index] = _put(elements[index], indices[1:], value)
     return _array(whole.type, elements)

@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 
-from whyrun.artifacts.durable import atomic_write
+from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.errors import StateError
+from whyrun.log.event_ids import check_ids
 from whyrun.log.journal import last_chain
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.log.scan import read_lines, scan
@@ -78,6 +79,11 @@ class History:
                 found[(number, seq)] = {name: self._members(value) for name, value in bindings.items()}
         return found
 
+    def check_ids(self) -> None:
+        for run in self.runs:
+            for event in run.events():
+                check_ids(event, run.events_path)
+
     def _members(self, value: Any) -> Any:
         """A wide list with its members, as long as its blob can be read; else what stands for it."""
         if isinstance(value, list):
@@ -97,9 +103,10 @@ class History:
         closed = True
         fresh = 0
         for run in self.runs[done:]:
+            before = _times(run)
             ended, events = fold_run(records, run)
             fresh += events
-            closed = closed and ended
+            closed = closed and ended and before == _times(run)  # else somebody wrote to it while it was read
             if closed:
                 covered.append(_cover(run))
         if closed and fresh >= WORTH_INDEXING and not self._partial and all(map(_is_old, self.runs[done:])):
@@ -113,9 +120,9 @@ class History:
     def _load(self) -> _Index | None:
         try:
             data = self._path.read_bytes()
-            index = msgspec.msgpack.decode(data, type=_Index)
-        except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
-            return None  # not there, or not ours: it is derived, and made anew
+            index = msgspec.msgpack.decode(checked(data), type=_Index)
+        except (OSError, ValueError):  # msgspec's errors are ValueErrors
+            return None  # not there, damaged, or not ours: it is derived, and made anew
         if index.version != VERSION or len(index.runs) > len(self.runs):
             return None
         for covered, run in zip(index.runs, self.runs, strict=False):
@@ -126,9 +133,9 @@ class History:
     def _save(self, index: _Index) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            atomic_write(self._path, msgspec.msgpack.encode(index))
-        except PermissionError:
-            return  # a reader without the right to write plans all the same, only slower
+            atomic_write(self._path, with_checksum(msgspec.msgpack.encode(index)))
+        except OSError:
+            return  # no right to write, a read-only or full disk: planning works all the same, only slower
 
 
 def fold_run(records: Records, run: RunRef) -> tuple[bool, int]:
@@ -155,6 +162,14 @@ def fold_runs(runs: Sequence[RunRef]) -> Records:
 def _is_old(run: RunRef) -> bool:
     """Was its log last written long enough ago, that another write would show in its time stamps?"""
     return os.stat(run.events_path).st_mtime_ns + TICK < time.time_ns()
+
+
+def _times(run: RunRef) -> tuple[int, int] | None:
+    try:
+        status = os.stat(run.events_path)
+    except FileNotFoundError:
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns
 
 
 def _cover(run: RunRef) -> _Covered:

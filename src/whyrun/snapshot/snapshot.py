@@ -44,7 +44,7 @@ from whyrun.graph.graph import (
     Term,
 )
 from whyrun.graph.template import compute
-from whyrun.ids import parse_id_of
+from whyrun.ids import Kind, parse_id_of
 from whyrun.snapshot.fold import (
     Attempt,
     InputRecord,
@@ -97,6 +97,7 @@ class ActionFacts:
     name: str
     sha256: str
     deterministic: bool = False
+    files: tuple[str, ...] = ()  # its code in the project; known to the live world only, not part of a snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,9 @@ class LogReader(Protocol):
 
     def consumed(self, attempts: Iterable[Attempt]) -> Mapping[tuple[int, int], Consumed]:
         """(run, seq) → the bindings recorded there."""
+
+    def check_ids(self) -> None:
+        """Read every ID of the log; LOG_DAMAGED with file and line at the first that is not canonical."""
 
 
 @dataclass(eq=False)
@@ -251,9 +255,9 @@ def build_planning_snapshot(
 ) -> PlanningSnapshot:
     """Fold of the log and look at the world, joined over the graph. Reads through its arguments only."""
     records = log.records
-    _check_foreign_ids(graph, records)
     snapshot = PlanningSnapshot(graph, records, actions, {}, frozenset())
     snapshot.shas = [_recorded(table, records) for table in graph.tables]
+    _check_foreign_ids(graph, log, snapshot.shas)
     snapshot.files = observe.changed_files(*_published(graph, snapshot.shas))
     lost = set(observe.lost_blobs(_blob_checks(graph, snapshot.shas)))
     _apply_deviations(snapshot, lost)
@@ -276,29 +280,27 @@ def build_planning_snapshot(
     return snapshot
 
 
-def _check_foreign_ids(graph: Graph, records: Records) -> None:
+def _check_foreign_ids(graph: Graph, log: LogReader, shas: Sequence[Sequence[Sequence[str | None]]]) -> None:
     """IDs of the graph are right by construction; any other in the log must at least parse."""
+    records = log.records
     steps = records.steps
+    foreign: list[tuple[Kind, str]] = []
     if sum(job in steps for table in graph.tables for job in table.job_ids()) < len(steps):
-        for step in steps.keys() - graph.node_of.keys():
-            try:
-                parse_id_of("Job", step)
-            except WhyrunError as problem:
-                raise _bad_id(step, steps[step].latest, problem) from None
-    for id_ in records.inputs.keys() - dict(leaf_inputs(graph.inputs)).keys():
+        foreign.extend(("Job", step) for step in steps.keys() - graph.node_of.keys())
+    foreign.extend(("Input", id_) for id_ in records.inputs.keys() - dict(leaf_inputs(graph.inputs)).keys())
+    for table in graph.tables:
+        if all(None not in column for column in shas[table.number]):
+            continue
+        for p, job in enumerate(table.job_ids()):
+            record = steps.get(job)
+            if record is not None and any(column[p] is None for column in shas[table.number]):
+                foreign.extend(("Artifact", output.id) for output in record.latest.outputs)
+    for kind, id_ in foreign:
         try:
-            parse_id_of("Input", id_)
+            parse_id_of(kind, id_)
         except WhyrunError as problem:
-            raise _bad_id(id_, None, problem) from None
-
-
-def _bad_id(id_: str, attempt: Attempt | None, problem: WhyrunError) -> WhyrunError:
-    where = f" in {run_name(attempt.run)}, line {attempt.seq}" if attempt is not None else ""
-    return error(
-        "LOG_DAMAGED",
-        f"the log names `{id_}`{where}, which is no canonical ID: {problem.diagnostics[0].message}",
-        hint="nothing is planned from a damaged log; restore the run folder from a copy, or move it away",
-    )
+            log.check_ids()  # knows the file and the line
+            raise error("LOG_DAMAGED", f"the log names `{id_}`: {problem.diagnostics[0].message}") from None
 
 
 def _recorded(table: JobTable, records: Records) -> list[list[str | None]]:
@@ -411,6 +413,8 @@ def _suspects(snapshot: PlanningSnapshot) -> list[int]:
 
 def _token_column(snapshot: PlanningSnapshot, column: Column, rows: int) -> Sequence[str | None]:
     """By row: the token of what a slot would consume, None where that is not known from the log alone."""
+    if not rows:
+        return []  # a loop without values: what its slots would name was never resolved
     graph = snapshot.dependency_graph
     if isinstance(column, AlignedArtifact):
         form = artifact_form(graph.tables[column.table], column.artifact)

@@ -119,11 +119,19 @@ class World:
                 decl.places.get(_place_key(p.entry), place).diagnostic(p.code, p.message, p.hint) for p in problems
             )
         try:
-            sha256, _ = action_fingerprint(decl.uses, literals, self.project, decl.code)
+            sha256, facts = action_fingerprint(decl.uses, literals, self.project, decl.code)
         except WhyrunError as wrong:
             raise InvalidError(place.diagnostic(d.code, d.message, d.hint) for d in wrong.diagnostics) from None
         deterministic = info.deterministic if decl.deterministic is None else decl.deterministic
-        return ActionFacts(decl.uses, sha256, deterministic)
+        return ActionFacts(decl.uses, sha256, deterministic, (*facts.get("source", ()), *facts.get("code", ())))
+
+    def is_current(self, job: str) -> bool:
+        """Does the code of a job's action still have the content that was planned with? Reads it again."""
+        decl = dict(_declared_jobs(self.workflow, ""))[job]
+        try:
+            return self._action(decl).sha256 == self.actions[job].sha256
+        except WhyrunError:
+            return False  # it cannot even be read any more
 
     def history(self, through: int | None = None) -> History:
         return History(self.state, self.store.read, through=through)
@@ -144,8 +152,8 @@ class World:
             return  # planning alone leaves nothing behind in a project that never ran
         try:
             self.cache.save()
-        except PermissionError:
-            return
+        except OSError:
+            return  # no right to write, a read-only or a full disk
 
 
 def _declared_jobs(workflow: Workflow, prefix: str) -> Iterator[tuple[str, JobDecl]]:

@@ -41,12 +41,19 @@ class IndexProblem(Exception):
         self.message = message
 
 
+def not_an_array(value: InputValue, what: str) -> IndexProblem:
+    """Why no element can be taken: an array that was not given (it is optional), or something else than an array."""
+    if value.type.depth and value.value is None:
+        return IndexProblem("INDEX_PARENT_MISSING", f"{what} was not given, so it has no elements")
+    return IndexProblem("INDEX_PARENT_NOT_ARRAY", f"{what} is no array (type `{value.type}`)")
+
+
 def element(value: InputValue, indices: Sequence[Index]) -> InputValue:
     """The element at these indices, from the outermost in. Never a default, never another element."""
     for depth, index in enumerate(indices):
         at = format_indices(indices[:depth])
         if value.elements is None:
-            raise IndexProblem("INDEX_PARENT_NOT_ARRAY", f"{at or 'the value'} is no array (type `{value.type}`)")
+            raise not_an_array(value, at or "the value")
         if type(index) is not int or index < 0:
             raise IndexProblem("INDEX_FORMAT_INVALID", f"{index!r} is no index: elements are counted from 0")
         if index >= len(value.elements):

@@ -37,7 +37,7 @@ def check_with(with_: Mapping[str, Any], project: Path) -> tuple[Problem, ...]:
     try:
         tree = parse_file(path, path.relative_to(project).as_posix())
     except SourceError as problem:
-        return (Problem(function and "call" or "script", str(problem), "correct that file"),)
+        return (Problem("script" if function is None else "call", str(problem), "correct that file"),)
     if function is None:
         return ()
     parameters = {name: value for name, value in with_.items() if name not in _OWN_KEYS}
@@ -94,7 +94,11 @@ def run(parameters: dict[str, Any], context: Any, logger: Any) -> Any:
     script = context.project / parameters["script"]
     inputs = {name: plain(value) for name, value in parameters.items() if name not in _OWN_KEYS}
     sys.argv = [str(script)]
-    runpy.run_path(str(script), init_globals={"inputs": inputs, "context": context}, run_name="__main__")
+    try:
+        runpy.run_path(str(script), init_globals={"inputs": inputs, "context": context}, run_name="__main__")
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            raise
     return None
 
 

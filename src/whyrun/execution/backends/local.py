@@ -201,4 +201,3 @@ class LocalBackend:
     def _unregister(self, worker: LocalWorker) -> None:
         self._selector.unregister(worker.messages_fd)
         self._selector.unregister(worker.pidfd)
-

@@ -1,0 +1,76 @@
+"""Writes the generated parts of the docs: the tables of errors.md and the help in cli.md.
+
+    python docs/generate.py          write them
+    python docs/generate.py --check  say which are not current, and fail
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from whyrun.cli.main import COMMANDS, cli
+from whyrun.errors import CODES, Exit
+
+DOCS = Path(__file__).resolve().parent
+PART = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+EXITS = {
+    Exit.OK: "all well; also: there was nothing to do",
+    Exit.FAILED: "a job failed or timed out",
+    Exit.INVALID: "the workflow, its inputs or the command line are invalid; nothing ran",
+    Exit.STATE: "the state does not allow it: locked, damaged, incomplete, stale",
+    Exit.INTERRUPTED: "interrupted",
+}
+
+
+def exits() -> str:
+    return "| exit status | means |\n|---|---|\n" + "".join(f"| {int(e)} | {text} |\n" for e, text in EXITS.items())
+
+
+def codes() -> str:
+    rows = "".join(f"| `{name}` | {code.meaning} | {int(code.exit)} |\n" for name, code in CODES.items())
+    return f"| code | meaning | exit status |\n|---|---|---|\n{rows}"
+
+
+def help_pages() -> str:
+    """The help of every command, as it prints itself."""
+    parts = []
+    for name, (_, summary) in COMMANDS.items():
+        parent = click.Context(cli, info_name="whyrun", max_content_width=100, terminal_width=100)
+        command = cli.get_command(parent, name)
+        assert command is not None
+        text = command.get_help(click.Context(command, info_name=name, parent=parent))
+        mark = "<!-- checked: tests/docs/test_docs_generated.py -->"
+        parts.append(f"## whyrun {name}\n\n{summary}\n\n{mark}\n```\n{text}\n```\n")
+    return "\n" + "\n".join(parts) + "\n"
+
+
+PARTS: dict[str, Callable[[], str]] = {"codes": codes, "exits": exits, "help": help_pages}
+
+
+def generated(text: str) -> str:
+    return PART.sub(lambda found: found[1] + PARTS[found[2]]() + found[3], text)
+
+
+def main() -> None:
+    stale = []
+    for page in sorted(DOCS.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        current = generated(text)
+        if current != text:
+            stale.append(page.name)
+            if "--check" not in sys.argv:
+                page.write_text(current, encoding="utf-8")
+    if stale:
+        print(("not current: " if "--check" in sys.argv else "written: ") + ", ".join(stale))
+    sys.exit(bool(stale) and "--check" in sys.argv)
+
+
+if __name__ == "__main__":
+    main()

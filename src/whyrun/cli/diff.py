@@ -1,0 +1,87 @@
+"""`whyrun diff RUN RUN [FILE]`: what differs between two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whyrun.cli.main import print_json, world_options
+from whyrun.cli.text import columns, page, print_lines, short, value_text
+
+if TYPE_CHECKING:
+    from whyrun.evidence.diff import RunDiff, RunSide
+    from whyrun.snapshot.world import World
+
+_TITLES = {
+    "jobs": "jobs in the plan",
+    "reasons": "first reasons",
+    "inputs": "inputs",
+    "artifacts": "artifacts",
+    "actions": "actions",
+}
+
+
+@click.command(short_help="Show what differs between two runs.")
+@click.argument("old", metavar="RUN")
+@click.argument("new", metavar="RUN")
+@click.option("--all", "show_all", is_flag=True, help="List every difference, however many.")
+@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+@world_options
+def command(world: World, old: str, new: str, show_all: bool, as_json: bool) -> None:
+    """Show what differs between two runs: planned jobs, reasons, inputs, artifacts, actions.
+
+    Inputs and artifacts are compared as they were at the end of each run.
+
+    \b
+    Example:
+      whyrun diff r0001 r0002
+    """
+    from whyrun.evidence.diff import diff_runs
+
+    found = diff_runs(_side(world, old), _side(world, new))
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print_lines(_lines(found, show_all))
+
+
+def _side(world: World, name: str) -> RunSide:
+    from whyrun.api import plan_of_run
+    from whyrun.evidence.diff import RunSide
+    from whyrun.log import events as ev
+
+    run = world.state.run(name)
+    records = world.history(through=run.number).records
+    first = next(iter(run.events()), None)
+    if isinstance(first, ev.RunStart) and first.mode != "run":
+        return RunSide(name, None, {}, records)
+    planned = plan_of_run(world, name)
+    return RunSide(name, planned.plan, planned.snapshot.actions, records)
+
+
+def _lines(found: RunDiff, show_all: bool) -> Iterator[str]:
+    if found.same:
+        yield f"{found.old} and {found.new}: no differences"
+        return
+    yield f"{found.old} → {found.new}"
+    for name, title in _TITLES.items():
+        differences = getattr(found, name)
+        if not differences:
+            continue
+        yield title
+        shown, rest = page(differences, show_all)
+        yield from columns((d.id, f"{_text(name, d.old)} → {_text(name, d.new)}") for d in shown)
+        if rest is not None:
+            yield rest
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None:
+        return "not planned" if name == "jobs" else "none"
+    if name == "inputs":
+        return value_text(value["value"]) if "value" in value else short(value["sha256"])
+    if name == "actions":
+        return f"{value['name']} {short(value['sha256'])}"
+    return short(value) if name == "artifacts" else str(value)

@@ -1,0 +1,116 @@
+"""`whyrun init`: a small workflow that runs as it is, with one of each thing worth knowing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+WORKFLOW = """\
+# yaml-language-server: $schema=workflow.schema.json
+# (the schema for your editor: whyrun schema > workflow.schema.json)
+workflow: word-count
+description: Count the words of some texts and report on them
+
+inputs:
+  Texts:    {type: "file[]", default: "texts/*.txt"}   # each file counts by its content
+  Greeting: {type: string, default: Hello}
+  Enough:   {type: integer, default: 10}
+
+loops:
+  text: {each: inputs.Texts}                           # one instance a file: Job:Count[0], Job:Count[1], …
+
+jobs:
+  Count:
+    for: [text]
+    uses: python
+    with:
+      call: "words:count"                              # the function `count` of words.py
+      text: ${{ inputs.Texts[text] }}
+    outputs:
+      Words: {type: json, leaves: {Total: integer}}    # a leaf: conditions can read it
+
+  Report:
+    uses: python
+    with:
+      call: "words:report"
+      greeting: ${{ inputs.Greeting }}
+      counts: ${{ jobs.Count.outputs.Words[:] }}       # fan-in: all instances, in order
+    outputs:
+      Text: {type: text, path: out/report.txt}         # published at this path
+
+  Praise:
+    for: [text]
+    if: ${{ jobs.Count.outputs.Words[text].Total >= inputs.Enough }}
+    uses: shell
+    with:
+      total: ${{ jobs.Count.outputs.Words[text].Total }}
+      run: echo "a text of $total words" > "$out_Line"
+    outputs:
+      Line: {type: text, path: "out/praise-${{ text }}.txt"}
+"""
+
+MODULE = '''\
+"""The functions that workflow.yaml calls. Change one, and exactly the jobs that use it run again."""
+
+from pathlib import Path
+
+
+def count(text: Path) -> dict:
+    words = text.read_text(encoding="utf-8").split()
+    return {"Words": {"Total": len(words), "Longest": max(words, key=len, default="")}}
+
+
+def report(greeting: str, counts: list) -> dict:
+    total = sum(words["Total"] for words in counts)
+    return {"Text": f"{greeting}: {total} words in {len(counts)} texts\\n"}
+'''
+
+FILES = {
+    "workflow.yaml": WORKFLOW,
+    "words.py": MODULE,
+    "texts/rain.txt": "The rain stays mainly on the plain, or so they say.\n",
+    "texts/sun.txt": "The sun was out.\n",
+}
+
+
+@click.command("init")
+@click.argument("folder", metavar="[DIR]", required=False, default=".", type=click.Path(file_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print the names of the files that were made as JSON.")
+def command(folder: str, as_json: bool) -> None:
+    """Make a small workflow to start from: workflow.yaml, words.py and two texts.
+
+    It runs as it is. Nothing that is there is written over.
+
+    \b
+    Example:
+      whyrun init
+      whyrun init my-project
+    """
+    from whyrun.cli.main import print_json
+    from whyrun.errors import Diagnostic, InvalidError, error
+
+    root = Path(folder)
+    taken = [name for name in FILES if (root / name).exists() or (root / name).is_symlink()]
+    if taken:
+        hint = "name another folder, such as `whyrun init my-project`"
+        raise InvalidError(Diagnostic("NAME_TAKEN", f"`{root / name}` is there already", hint=hint) for name in taken)
+    try:
+        for name, text in FILES.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as problem:
+        hint = "choose a folder that you may write to"
+        raise error("FILE_MISSING", f"`{problem.filename}` cannot be made: {problem.strerror}", hint=hint) from None
+    if as_json:
+        print_json({"folder": str(root), "files": list(FILES)})
+        return
+    click.echo(f"made {', '.join(str(root / name) for name in FILES)}")
+    click.echo("next:")
+    if folder != ".":
+        click.echo(f"  cd {folder}")
+    click.echo("  whyrun explain        what would run, and why")
+    click.echo("  whyrun run            run it; run it again: nothing to do")
+    click.echo("  echo more words >> texts/sun.txt && whyrun explain")

@@ -1,0 +1,311 @@
+"""`whyrun show ID|RUN [FILE]`: all that is known of one job, artifact, input or run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import UNSET
+
+from whyrun.cli.main import print_json, world_options
+from whyrun.cli.text import bytes_text, columns, duration_text, local_time, page, print_lines, short, value_text
+
+if TYPE_CHECKING:
+    from whyrun.cli.subjects import Subject
+    from whyrun.planning.known import KnownState
+    from whyrun.snapshot.world import World
+
+Facts = dict[str, Any]
+
+
+@click.command(short_help="Show one job, artifact, input or run.")
+@click.argument("id_", metavar="ID|RUN")
+@click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
+@world_options
+def command(world: World, id_: str, as_json: bool) -> None:
+    """Show all that is known of one job, artifact, input or run.
+
+    \b
+    Example:
+      whyrun show Job:Montage
+      whyrun show 'Artifact:ThenImage.Image[0]'
+      whyrun show 'Input:ThenImage[0].with.caption'
+      whyrun show r0002
+    """
+    from whyrun.cli.subjects import is_run_name
+
+    facts = run_facts(world, id_) if is_run_name(id_) else id_facts(world, id_)
+    if as_json:
+        print_json(facts)
+    else:
+        print_lines(facts_lines(facts))
+
+
+def id_facts(world: World, id_: str) -> Facts:
+    from whyrun.cli.subjects import find_subject
+    from whyrun.planning.known import KnownState
+    from whyrun.planning.plan import compute_execution_plan
+
+    subject = find_subject(world.graph, id_)
+    snapshot = world.snapshot()
+    known = KnownState(snapshot, compute_execution_plan(snapshot))
+    if subject.kind == "job":
+        return job_facts(known, subject)
+    if subject.kind == "artifact":
+        return artifact_facts(world, known, subject)
+    if subject.kind == "parameter":
+        return parameter_facts(known, subject)
+    return input_facts(world, known, subject)
+
+
+# --- jobs --------------------------------------------------------------------------------------------------------
+
+
+def job_facts(known: KnownState, subject: Subject) -> Facts:
+    from whyrun.evidence.current import current_artifacts
+    from whyrun.graph.layers import compute_layers
+    from whyrun.planning.why import why_job
+
+    graph = known.graph
+    table, position = graph.table_at(subject.node)
+    action = known.snapshot.actions[table.name]
+    facts: Facts = {
+        "kind": "job",
+        "id": subject.id,
+        "action": action.name,
+        "action_sha256": action.sha256,
+        "layer": compute_layers(graph)[subject.node],
+    }
+    if table.condition is not None:
+        facts["if"] = table.condition.expression.text
+    if table.needs:
+        facts["needs"] = [f"Job:{graph.tables[number].name}" for number in table.needs]
+    why = why_job(known, subject.node).jobs[0].to_json()
+    facts["state"] = why["state"]
+    for key in ("reasons", "because", "reuse"):
+        if key in why:
+            facts[key] = why[key]
+    if known.jobs.get(subject.node) is None or known.jobs[subject.node].state != "inactive":
+        facts["bindings"], facts["parameters"] = _consumed(known, subject.node)
+    facts["latest_attempt"] = _latest(known, subject.node)
+    facts["outputs"] = [
+        artifact.to_json()
+        for artifact in current_artifacts(known.snapshot, known.plan, [subject.node])
+    ]
+    return facts
+
+
+def _consumed(known: KnownState, node: int) -> tuple[Facts, Facts]:
+    """What it would consume now: bindings by their sources, parameters by their values (None: not known yet)."""
+    table, _ = known.graph.table_at(node)
+    found = known.consumption(node)
+    parameters: Facts = {}
+    for slot in table.slots:
+        if not slot.binding:
+            entry = found.entries.get(slot.name)
+            parameters[slot.name.removeprefix(".")] = None if entry is None or isinstance(entry, list) else entry.value
+    return dict(found.shown), parameters
+
+
+def _latest(known: KnownState, node: int) -> Facts | None:
+    from whyrun.snapshot.fold import run_name
+
+    record = known.snapshot.record(node)
+    if record is None:
+        return None
+    latest = record.latest
+    facts: Facts = {
+        "run": run_name(latest.run),
+        "attempt": latest.number,
+        "status": latest.origin or ("succeeded" if latest.ok else latest.status),
+        "duration": latest.duration,
+        "fingerprint": latest.fingerprint,
+    }
+    if not latest.ok:
+        facts["error"] = f"{latest.error_type}: {latest.error}"
+    return facts
+
+
+# --- artifacts ---------------------------------------------------------------------------------------------------
+
+
+def artifact_facts(world: World, known: KnownState, subject: Subject) -> Facts:
+    from whyrun.cli.history import find_history
+    from whyrun.evidence.current import current_artifacts
+    from whyrun.planning.why import direct_readers
+
+    graph = known.graph
+    at = graph.artifact_of[subject.id]
+    current = current_artifacts(known.snapshot, known.plan, [subject.node])
+    artifact = next(one for one in current if one.id == subject.id)
+    facts: Facts = {"kind": "artifact", **artifact.to_json()}
+    if known.snapshot.shas[at.table][at.artifact][at.position] is not None:
+        output = known.snapshot.output(at)
+        if output.value is not UNSET:
+            facts["value"] = output.value
+    facts["versions"] = len({v.sha256 for entry in find_history(world, subject.id) for v in entry.outputs})
+    facts["read_by"] = direct_readers(graph, at)
+    return facts
+
+
+# --- inputs ------------------------------------------------------------------------------------------------------
+
+
+def input_facts(world: World, known: KnownState, subject: Subject) -> Facts:
+    from whyrun.cli.why import readers_of_input
+
+    value = subject.value
+    assert value is not None
+    facts: Facts = {"kind": "input", "id": subject.id, "type": str(value.type), "sha256": value.sha256}
+    if value.elements is not None:
+        facts["elements"] = len(value.elements)
+    if value.path is not None:
+        facts["path"] = value.path
+        facts["size"] = _size(world, value.path)
+    elif value.elements is None or not value.type.is_path:
+        facts["value"] = value.value
+    changed = known.snapshot.inputs_changed
+    facts["changed"] = [c for c in changed if c == subject.id or c.startswith(f"{subject.id}[")]
+    recorded = known.snapshot.records.inputs.get(subject.id)
+    if recorded is not None and recorded.sha256 and recorded.sha256 != value.sha256:
+        facts["recorded_sha256"] = recorded.sha256
+    facts["read_by"] = readers_of_input(world, known.graph, subject.id)
+    return facts
+
+
+def _size(world: World, path: str) -> int | None:
+    """Of a file; the size of a folder says little."""
+    import os
+
+    full = os.path.join(world.project, path)
+    return os.path.getsize(full) if os.path.isfile(full) else None
+
+
+def parameter_facts(known: KnownState, subject: Subject) -> Facts:
+    table, position = known.graph.table_at(subject.node)
+    facts: Facts = {"kind": "parameter", "id": subject.id, "job": table.job_id(position)}
+    if subject.slot is None:
+        action = known.snapshot.actions[table.name]
+        return {**facts, "value": action.name, "sha256": action.sha256}
+    entry = known.consumption(subject.node).entries.get(subject.slot.name)
+    if entry is None or isinstance(entry, list):
+        return {**facts, "known": False}
+    return {**facts, "value": entry.value, "sha256": entry.sha256}
+
+
+# --- runs --------------------------------------------------------------------------------------------------------
+
+
+def run_facts(world: World, name: str) -> Facts:
+    from whyrun.evidence.run_list import running_run, summarize_run
+    from whyrun.log import events as ev
+
+    run = world.state.run(name)
+    summary = summarize_run(run, running_run(world.state) == name)
+    start = next((event for event in run.events() if isinstance(event, ev.RunStart)), None)
+    facts: Facts = {"kind": "run", **summary.to_json()}
+    if start is not None:
+        facts |= {"options": start.options, "backend": start.backend, "host": start.host}
+    facts["reasons"] = _headline_counts(run.path / "plan.json")
+    files = sorted(entry for entry in run.path.iterdir())
+    facts["files"] = {f.name + ("/" if f.is_dir() else ""): None if f.is_dir() else f.stat().st_size for f in files}
+    return facts
+
+
+def _headline_counts(path: Any) -> Facts:
+    """First reason → how many planned jobs, from the plan as the run stored it."""
+    import json
+
+    counts: Facts = {}
+    if path.exists():
+        for job in json.loads(path.read_bytes()).get("jobs", []):
+            if job["state"] == "planned" and job["reasons"]:
+                code = job["reasons"][0]["code"]
+                counts[code] = counts.get(code, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+# --- text --------------------------------------------------------------------------------------------------------
+
+
+def facts_lines(facts: Facts) -> Iterator[str]:
+    """The same facts for all kinds: a name and a value a line, longer ones in a block of their own."""
+    yield f"{facts.get('id', facts.get('run'))}  ({facts['kind']})"
+    yield from columns(_plain_rows(facts))
+    for name, value in facts.items():
+        if name in _BLOCKS and value:
+            yield f"  {name.replace('_', ' ')}"
+            shown, rest = page(list(_BLOCKS[name](value)), False)
+            yield from columns(shown, 4)
+            if rest is not None:
+                yield rest
+
+
+def _plain_rows(facts: Facts) -> Iterator[tuple[str, str]]:
+    for name, value in facts.items():
+        if name in ("kind", "id", *_BLOCKS) or value is None or (name == "run" and facts["kind"] == "run"):
+            continue
+        yield name.replace("_", " "), _plain(name, value)
+
+
+def _plain(name: str, value: Any) -> str:
+    match name:
+        case "sha256" | "action_sha256" | "recorded_sha256":
+            return str(value)
+        case "size":
+            return bytes_text(value)
+        case "duration":
+            return duration_text(value)
+        case "started" | "ended":
+            return local_time(value)
+        case "value":
+            return value_text(value, 1000)
+    return value if isinstance(value, str) else value_text(value)
+
+
+def _items(value: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for name, one in value.items():
+        yield name, one if isinstance(one, str) else value_text(one)
+
+
+def _files(value: Mapping[str, int | None]) -> Iterator[tuple[str, ...]]:
+    for name, size in value.items():
+        yield name, bytes_text(size)
+
+
+def _attempt(value: Facts) -> Iterator[tuple[str, ...]]:
+    for name, one in value.items():
+        if name == "attempt" and one == 0:
+            continue  # reuse and adoption are no attempts of their own
+        yield name, short(one) if name == "fingerprint" else _plain(name, one)
+
+
+def _reasons(value: Any) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict):
+        yield from ((code, str(number)) for code, number in value.items())
+    else:
+        yield from ((reason["code"], reason.get("text", "")) for reason in value)
+
+
+def _outputs(value: list[Facts]) -> Iterator[tuple[str, ...]]:
+    for one in value:
+        yield one["id"], one["state"], one.get("run", ""), bytes_text(one.get("size")), one.get("path", "")
+
+
+def _each(value: list[str]) -> Iterator[tuple[str, ...]]:
+    yield from ((one,) for one in value)
+
+
+_BLOCKS: Mapping[str, Any] = {
+    "reasons": _reasons,
+    "because": _items,
+    "bindings": _items,
+    "parameters": _items,
+    "latest_attempt": _attempt,
+    "outputs": _outputs,
+    "changed": _each,
+    "read_by": _each,
+    "options": _items,
+    "files": _files,
+}

@@ -1,0 +1,196 @@
+"""`whyrun why ID [FILE]`: the reasons, back to the root cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import UNSET
+
+from whyrun.cli.main import print_json, world_options
+from whyrun.cli.text import columns, page, print_lines, short, value_text
+
+if TYPE_CHECKING:
+    from whyrun.api import Planned
+    from whyrun.cli.subjects import Subject
+    from whyrun.graph.graph import Graph
+    from whyrun.planning.known import KnownState
+    from whyrun.planning.why import Why, WhyJob
+    from whyrun.snapshot.world import World
+
+DEEPEST = 12  # levels of indentation; deeper chains go on at that level
+_STATES = {
+    "planned": "is planned",
+    "reused": "is planned, and its result is reused",
+    "deferred": "is to run, but deferred",
+    "inactive": "is inactive",
+    "clean": "is up to date",
+}
+_PAST = {
+    "planned": "was planned",
+    "reused": "was planned, and its result was to be reused",
+    "deferred": "was to run, but deferred",
+    "inactive": "was inactive",
+    "clean": "was up to date",
+}
+
+
+@click.command(short_help="Say why something is, was, or is not in the plan.")
+@click.argument("id_", metavar="ID")
+@click.option("--at", metavar="RUN", help="In the plan of that run, computed again from the log.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@world_options
+def command(world: World, id_: str, at: str | None, as_json: bool) -> None:
+    """Say why a job is, was, or is not in the plan: reason by reason, back to the root cause.
+
+    An artifact's answer is that of its job. For an input: which jobs read it, and which would run if it changed.
+
+    \b
+    Example:
+      whyrun why Job:Montage
+      whyrun why 'Artifact:Clip.Frame[1]' --at r0002
+      whyrun why Input:Topic
+    """
+    from whyrun.api import planned
+    from whyrun.cli.subjects import find_subject
+    from whyrun.planning.known import KnownState
+    from whyrun.planning.plan import PlanOptions
+
+    found = planned(world, PlanOptions(), at=at)
+    subject = find_subject(found.snapshot.dependency_graph, id_)
+    known = KnownState(found.snapshot, found.plan)
+    head: dict[str, Any] = {"id": id_, "at": at, "log_position": found.snapshot.log_position}
+    if subject.kind == "input":
+        answer = _input_answer(world, found, known, subject, at)
+        if as_json:
+            print_json({**head, **answer})
+        else:
+            print_lines(_input_lines(id_, answer, at))
+        return
+    from whyrun.planning.why import why_job
+
+    why = why_job(known, subject.node)
+    if as_json:
+        print_json({**head, "job": why.jobs[0].id, **why.to_json()})
+    else:
+        print_lines(why_lines(why, subject, at, known))
+
+
+# --- jobs and artifacts ------------------------------------------------------------------------------------------
+
+
+def why_lines(why: Why, subject: Subject, at: str | None, known: KnownState) -> Iterator[str]:
+    if subject.kind != "job":
+        relation = "is made by" if subject.kind == "artifact" else "belongs to"
+        yield f"{subject.id} {relation} {why.jobs[0].id}"
+    position = known.snapshot.log_position
+    when = f"in the plan of {at}" if at else f"after {position['run']}" if position else "before the first run"
+    for job in why.jobs:
+        indent = min(job.depth, DEEPEST) * 2
+        lead = " " * indent + ("" if job.depth == 0 else "because ")
+        state = (_PAST if at else _STATES)[job.state]
+        layer = f" (layer {job.layer})" if job.layer is not None and job.state != "inactive" else ""
+        yield f"{lead}{job.id} {state}{layer}{', ' + when if job.depth == 0 else ''}"
+        yield from columns(_job_rows(job, known), indent + 2)
+    if why.more:
+        yield f"… {why.more} more jobs upstream"
+    roots = [root for root in why.roots if root.depth > 0]
+    if roots:
+        yield "root cause" if len(why.roots) == 1 else "root causes"
+        yield from columns(_root_rows(roots, known))
+
+
+def _root_rows(roots: Sequence[WhyJob], known: KnownState) -> Iterator[tuple[str, ...]]:
+    for root in roots:
+        for i, row in enumerate(_job_rows(root, known)):
+            yield (root.id if i == 0 else "", *row)
+
+
+def _job_rows(job: WhyJob, known: KnownState) -> Iterator[tuple[str, ...]]:
+    from whyrun.planning.explain import job_lines
+
+    if job.state == "clean":
+        yield from _clean_rows(job)
+        return
+    yield from job_lines(known.jobs[job.node])
+    for artifact, success in job.made:
+        words = {"executed": "was made in", "reused": "was reused in", "adopted": "was adopted in"}
+        yield "", f"{artifact} {words[success.how]} {success.run}"
+
+
+def _clean_rows(job: WhyJob) -> Iterator[tuple[str, ...]]:
+    assert job.last_success is not None
+    how = {"executed": "it succeeded in", "reused": "its result was reused in", "adopted": "its result was adopted in"}
+    since = f"{how[job.last_success.how]} {job.last_success.run}"
+    yield "last success", f"{since}, and nothing that it consumes has changed"
+    own = f"Input:{job.id.removeprefix('Job:')}."  # parameters and the action have IDs that name the slot already
+    for one in job.compared:
+        what = value_text(one.value) if one.value is not UNSET else short(one.sha256)
+        yield "same", f"{one.id}  {what}" if one.id.startswith(own) else f"{one.name} ← {one.id}  {what}"
+    if job.compared_more:
+        yield "", f"… and {job.compared_more} more"
+
+
+# --- inputs ------------------------------------------------------------------------------------------------------
+
+
+def _input_answer(world: World, found: Planned, known: KnownState, subject: Subject, at: str | None) -> dict[str, Any]:
+    from whyrun.api import assumed_plan
+    from whyrun.planning.explain import particulars
+    from whyrun.planning.plan import PlanOptions
+
+    graph, id_ = found.snapshot.dependency_graph, subject.id
+    changed = [c for c in found.snapshot.inputs_changed if c == id_ or c.startswith(f"{id_}[")]
+    rows = []
+    for job in readers_of_input(world, graph, id_):
+        planned_job = known.jobs.get(graph.node_of[job])
+        row: dict[str, Any] = {"job": job, "state": planned_job.state if planned_job is not None else "clean"}
+        if planned_job is not None and planned_job.reasons:
+            first = planned_job.reasons[0]
+            row |= {"reason": first.code, "text": particulars(first, job)}
+        rows.append(row)
+    answer: dict[str, Any] = {"changed": changed, "readers": rows}
+    if at is None:
+        now = set(found.plan.headlines())
+        then = assumed_plan(world, PlanOptions(), [f"{id_}=changed"]).plan
+        answer["would_run"] = [
+            {"job": job.id, "reason": job.headline} for job in then.planned if job.id not in now and job.reuse is None
+        ]
+    return answer
+
+
+def readers_of_input(world: World, graph: Graph, id_: str) -> list[str]:
+    """The jobs that read an input or an element of it, in `with`, `env`, `if` or through their loops."""
+    from whyrun.graph.expand import expand
+    from whyrun.planning.whatif import assume
+    from whyrun.planning.why import readers
+    from whyrun.snapshot.observe import InputObserver
+
+    other, _ = assume(graph.workflow, graph.inputs, [f"{id_}=changed"], InputObserver(world.project, world.cache))
+    found = readers(graph, expand(graph.workflow, other))
+    return [job for job in found if job in graph.node_of]  # without instances that there would be only then
+
+
+def _input_lines(id_: str, answer: dict[str, Any], at: str | None) -> Iterator[str]:
+    verb = "had changed" if at else "has changed"
+    if answer["changed"]:
+        yield f"{id_} {verb} since the run before" if at else f"{id_} {verb} since the last run"
+        if answer["changed"] != [id_]:
+            shown, rest = page(answer["changed"], False)
+            yield from (f"  {element}" for element in shown)
+            if rest is not None:
+                yield rest
+    else:
+        yield f"{id_} {'had' if at else 'has'} not changed"
+    yield "read by" if answer["readers"] else "no job reads it"
+    shown, rest = page(answer["readers"], False)
+    yield from columns((r["job"], r["state"], r.get("reason", ""), r.get("text", "")) for r in shown)
+    if rest is not None:
+        yield rest
+    if answer.get("would_run"):
+        yield "if it changed, these would run too" if answer["changed"] else "if it changed, these would run"
+        shown, rest = page(answer["would_run"], False)
+        yield from columns((r["job"], r["reason"]) for r in shown)
+        if rest is not None:
+            yield rest

@@ -1,0 +1,140 @@
+"""The list of current artifacts, made from the snapshot's records; and published files that no job stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from msgspec import UNSET
+
+from whyrun.graph.graph import Graph
+from whyrun.log.runs import RunRef
+from whyrun.log.scan import ArtifactAdopted, ArtifactAvailable, scan
+from whyrun.planning.plan import Plan
+from whyrun.snapshot.fold import Output, StepRecord, run_name
+from whyrun.snapshot.snapshot import PlanningSnapshot
+
+ArtifactState = Literal["available", "missing", "failed", "inactive"]
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentArtifact:
+    """`change` says what happened to a missing one that was made: deleted changed lost. `job_state` is the plan's."""
+
+    id: str
+    state: ArtifactState
+    type: str
+    job: str
+    job_state: str  # clean planned inactive, or reused
+    run: str | None = None
+    sha256: str | None = None
+    size: int | None = None
+    path: str | None = None
+    change: str | None = None
+    origin: str | None = None  # reused, adopted
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class StaleFile:
+    """A file that was published once, by a job that is inactive or removed now."""
+
+    path: str
+    artifact: str
+    run: str
+    why: Literal["inactive", "removed"]
+    edited: bool  # not as any run of this workflow left it
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def job_states(plan: Plan) -> dict[int, str]:
+    """Node → planned, reused, deferred or inactive; whoever is not in it is clean."""
+    return {j.node: "reused" if j.state == "planned" and j.reuse is not None else j.state for j in plan.jobs}
+
+
+def current_artifacts(
+    snapshot: PlanningSnapshot, plan: Plan, nodes: Iterable[int] | None = None
+) -> Iterator[CurrentArtifact]:
+    """Every declared artifact (of these nodes), in the order of the graph."""
+    states = job_states(plan)
+    graph = snapshot.dependency_graph
+    for node in range(graph.size) if nodes is None else nodes:
+        table, p = graph.table_at(node)
+        job = table.job_id(p)
+        record = snapshot.records.steps.get(job)
+        for a, spec in enumerate(table.artifacts):
+            paths = None if spec.is_leaf else table.output_of(a).paths
+            path = None if paths is None else paths[p]
+            available = snapshot.shas[table.number][a][p] is not None
+            state = states.get(node, "clean")
+            yield _artifact(snapshot, table.artifact_id(a, p), spec.type, job, state, record, available, path)
+
+
+def _artifact(
+    snapshot: PlanningSnapshot,
+    id_: str,
+    type_: str,
+    job: str,
+    job_state: str,
+    record: StepRecord | None,
+    available: bool,
+    path: str | None,
+) -> CurrentArtifact:
+    if job_state == "inactive":
+        return CurrentArtifact(id_, "inactive", type_, job, job_state)
+    if record is None:
+        return CurrentArtifact(id_, "missing", type_, job, job_state, path=path)
+    latest = record.latest
+    run = run_name(latest.run)
+    if not latest.ok:
+        return CurrentArtifact(id_, "failed", type_, job, job_state, run, path=path)
+    output: Output | None = next((o for o in latest.outputs if o.id == id_), None)
+    if output is None:
+        return CurrentArtifact(id_, "missing", type_, job, job_state, path=path)
+    origin = latest.origin or None
+    if available:
+        return CurrentArtifact(
+            id_, "available", type_, job, job_state, run, output.sha256, output.size, path, None, origin
+        )
+    change = "lost" if path is None else snapshot.files.get(path, "retyped")
+    if path is None and output.value is not UNSET:
+        change = "retyped"
+    return CurrentArtifact(
+        id_, "missing", type_, job, job_state, run, output.sha256, output.size, path, change, origin
+    )
+
+
+def stale_files(
+    graph: Graph, plan: Plan, runs: list[RunRef], sha256_of: Callable[[str], str | None]
+) -> list[StaleFile]:
+    """Files of inactive or removed jobs (or outputs, or paths) that still stand. `sha256_of(path)`: None if gone."""
+    inactive = {job.node for job in plan.jobs if job.state == "inactive"}
+    wanted: set[str] = set()
+    unwanted: set[str] = set()
+    for table in graph.tables:
+        for output in table.outputs:
+            for p, path in enumerate(output.paths or ()):
+                (unwanted if table.base + p in inactive else wanted).add(path)
+    published: dict[str, tuple[str, str, set[str]]] = {}
+    for run in runs:
+        for events in scan(run.events_path):
+            for event in events:
+                if isinstance(event, ArtifactAvailable | ArtifactAdopted) and event.path is not None:
+                    if event.path in wanted:
+                        continue
+                    hashes = published[event.path][2] if event.path in published else set()
+                    published[event.path] = (event.artifact, run.name, hashes | {event.sha256})
+    found = []
+    for path in sorted(published):
+        artifact, last_run, hashes = published[path]
+        sha = sha256_of(path)
+        if sha is not None:
+            found.append(
+                StaleFile(path, artifact, last_run, "inactive" if path in unwanted else "removed", sha not in hashes)
+            )
+    return found

@@ -1,0 +1,114 @@
+"""The runs of a workflow, each in one record: what it was to do, how it ended, or that it is still going on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from whyrun.log import events as ev
+from whyrun.log.lock import Holder, holder_and_state
+from whyrun.log.outcomes import RunOutcome
+from whyrun.log.runs import RunRef, WorkflowState
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    run: str
+    state: str  # succeeded failed interrupted running
+    mode: str  # run compare adopt
+    started: str
+    ended: str | None
+    duration: float | None
+    planned: int
+    completed: int
+    reused: int
+    skipped: int  # inactive
+    failed: int  # timed out as well
+    blocked: int
+    interrupted: int
+    error: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The last run, where its log has no end: running (the lock is held) or interrupted."""
+
+    run: str
+    state: str
+    open_steps: tuple[str, ...]
+    holder: Holder | None
+
+    def to_json(self) -> dict[str, Any]:
+        by = None
+        if self.holder is not None:
+            by = {"pid": self.holder.pid, "host": self.holder.host, "since": self.holder.started}
+        return {"run": self.run, "state": self.state, "open_steps": list(self.open_steps), "by": by}
+
+
+def list_runs(state: WorkflowState) -> list[RunSummary]:
+    running = running_run(state)
+    return [summarize_run(run, running == run.name) for run in state.runs()]
+
+
+def running_run(state: WorkflowState) -> str | None:
+    """The run that the lock is held for now. The holder says so, unless it has not come to that yet."""
+    held, holder = holder_and_state(state.lock_path)
+    if not held:
+        return None
+    if holder is not None and holder.run is not None:
+        return holder.run
+    runs = state.runs()
+    return runs[-1].name if runs else None
+
+
+def summarize_run(run: RunRef, is_running: bool) -> RunSummary:
+    outcome, reused = _fold(run)
+    counts = outcome.counts()
+    state = "running" if is_running else "interrupted"
+    if outcome.end is not None:
+        state = outcome.end.state
+    failures = sorted(outcome.failures.values(), key=lambda failure: (failure.status == "INTERRUPTED", failure.seq))
+    first = failures[0] if failures else None
+    return RunSummary(
+        run=run.name,
+        state=state,
+        mode=outcome.start.mode if outcome.start is not None else "",
+        started=outcome.start.ts if outcome.start is not None else "",
+        ended=outcome.end.ts if outcome.end is not None else None,
+        duration=outcome.end.duration if outcome.end is not None else None,
+        planned=outcome.planned if outcome.planned is not None else len(outcome.steps),
+        completed=counts["completed"],
+        reused=reused,
+        skipped=counts["skipped"] - reused,
+        failed=counts["failed"] + counts["timed_out"],
+        blocked=counts["blocked"],
+        interrupted=counts["interrupted"] + (0 if is_running else len(outcome.open_steps)),
+        error=f"{first.step_id}: {first.error_type}: {first.error}" if first is not None else None,
+    )
+
+
+def unfinished_run(state: WorkflowState) -> Unfinished | None:
+    """The last run, if it has not ended."""
+    runs = state.runs()
+    if not runs:
+        return None
+    outcome, _ = _fold(runs[-1])
+    if outcome.end is not None:
+        return None
+    name = runs[-1].name
+    is_running = running_run(state) == name
+    holder = holder_and_state(state.lock_path)[1] if is_running else None
+    return Unfinished(name, "running" if is_running else "interrupted", tuple(outcome.open_steps), holder)
+
+
+def _fold(run: RunRef) -> tuple[RunOutcome, int]:
+    outcome = RunOutcome()
+    reused: set[str] = set()
+    for event in run.events():
+        outcome.add(event)
+        if isinstance(event, ev.StepSkipped) and event.why == "reused":
+            reused.add(event.step_id)
+    return outcome, len(reused)

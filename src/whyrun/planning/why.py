@@ -1,0 +1,271 @@
+"""Why a job instance is, was, or is not in a plan: its reasons, back to the root causes. Pure.
+
+The plan holds every reason; this only follows them upstream. Nothing is judged again, so what `why` says is what was
+planned. A clean instance is answered with what was compared, an inactive one with its condition or the absent source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET
+
+from whyrun.artifacts.hashing import canonical_json
+from whyrun.graph.graph import ArtifactAt, Graph, Group, InputAt, Known, Term, sources_of
+from whyrun.planning.consume import SMALL, Entry
+from whyrun.planning.explain import particulars
+from whyrun.planning.known import KnownState
+from whyrun.planning.plan import PlannedJob
+from whyrun.planning.reasons import InputChanged, More, Reason, UpstreamDirty, UpstreamFailed, reason_json
+from whyrun.snapshot.fold import Attempt, run_name
+
+EXPLAINED = 40  # jobs of one answer that are told in full; root causes are found beyond them
+COMPARED = 64  # members of one answer
+
+
+@dataclass(frozen=True, slots=True)
+class LastSuccess:
+    run: str
+    attempt: int
+    how: str  # executed reused adopted
+
+    def to_json(self) -> dict[str, Any]:
+        return {"run": self.run, "attempt": self.attempt, "how": self.how}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One thing that a clean instance would consume, and that is what its last success consumed."""
+
+    name: str
+    id: str
+    sha256: str
+    value: Any = UNSET
+
+    def to_json(self) -> dict[str, Any]:
+        found = {"name": self.name, "id": self.id, "sha256": self.sha256}
+        return found if self.value is UNSET else {**found, "value": self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class WhyJob:
+    """One job of the answer. `causes`: the jobs that its reasons lead to; `depth` counts from the one asked about."""
+
+    id: str
+    node: int
+    depth: int
+    state: str  # planned reused deferred inactive clean
+    layer: int | None = None
+    reasons: tuple[Reason, ...] = ()
+    reuse: str | None = None
+    conditional: bool = False
+    because: Mapping[str, Any] | None = None
+    causes: tuple[str, ...] = ()
+    made: tuple[tuple[str, LastSuccess], ...] = ()  # changed sources that are clean: which run made them
+    last_success: LastSuccess | None = None
+    compared: tuple[Compared, ...] = ()
+    compared_more: int = 0
+
+    @property
+    def is_root(self) -> bool:
+        return not self.causes
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"id": self.id, "depth": self.depth, "state": self.state}
+        if self.layer is not None:
+            found["layer"] = self.layer
+        if self.reuse is not None:
+            found["reuse"] = self.reuse
+        if self.conditional:
+            found["conditional"] = True
+        if self.because is not None:
+            found["because"] = dict(self.because)
+        if self.reasons:
+            found["reasons"] = [{**reason_json(r), "text": particulars(r, self.id)} for r in self.reasons]
+        if self.made:
+            found["made"] = {artifact: success.to_json() for artifact, success in self.made}
+        if self.last_success is not None:
+            found["last_success"] = self.last_success.to_json()
+        if self.state == "clean":
+            found["compared"] = [entry.to_json() for entry in self.compared]
+            if self.compared_more:
+                found["compared_more"] = self.compared_more
+        found["causes"] = list(self.causes)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer: the job asked about first, then those that its reasons lead to, each once, depth first."""
+
+    jobs: tuple[WhyJob, ...]
+    roots: tuple[WhyJob, ...]
+    more: int  # jobs upstream that are not told in full
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "jobs": [job.to_json() for job in self.jobs],
+            "roots": [root.id for root in self.roots],
+            "more": self.more,
+        }
+
+
+def why_job(known: KnownState, node: int) -> Why:
+    """Depth first along the reasons, each job once. Deep chains are walked, not recursed into."""
+    told: list[WhyJob] = []
+    roots: list[WhyJob] = []
+    seen: set[int] = set()
+    stack = [(node, 0)]
+    more = 0
+    while stack:
+        at, depth = stack.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        causes = list(_causes(known, at))
+        if len(told) < EXPLAINED or not causes:
+            answer = _describe(known, at, depth, causes)
+            if not causes and len(roots) < EXPLAINED:
+                roots.append(answer)
+        if len(told) < EXPLAINED:
+            told.append(answer)
+        else:
+            more += 1
+        stack.extend((cause, depth + 1) for cause in reversed(causes) if cause not in seen)
+    return Why(tuple(told), tuple(roots), more)
+
+
+def _causes(known: KnownState, node: int) -> Iterator[int]:
+    """The nodes that a job's reasons lead to, in the order of the reasons, each once."""
+    job = known.jobs.get(node)
+    if job is None:
+        return
+    found: dict[int, None] = {}
+    graph = known.graph
+    for reason in job.reasons:
+        match reason:
+            case UpstreamDirty():
+                found[graph.node_of[reason.job]] = None
+            case UpstreamFailed():
+                found[graph.node(graph.artifact_of[reason.artifact])] = None
+            case InputChanged(source=str(source)) if source in graph.artifact_of:
+                producer = graph.node(graph.artifact_of[source])
+                if producer in known.jobs:  # it will be reused: why it is another is told there
+                    found[producer] = None
+            case More(code="UPSTREAM_DIRTY" | "UPSTREAM_FAILED"):
+                for upstream in graph.upstream(node):
+                    other = known.jobs.get(upstream)
+                    if other is not None and other.state != "inactive" and other.reuse is None:
+                        found[upstream] = None
+    absent = job.because.get("source")
+    if absent in graph.artifact_of:
+        found[graph.node(graph.artifact_of[absent])] = None
+    yield from found
+
+
+def _describe(known: KnownState, node: int, depth: int, causes: Iterable[int]) -> WhyJob:
+    graph = known.graph
+    job = known.jobs.get(node)
+    id_ = graph.job_id(node)
+    if job is None:
+        return _clean(known, node, id_, depth)
+    return WhyJob(
+        id_,
+        node,
+        depth,
+        "reused" if job.state == "planned" and job.reuse is not None else job.state,
+        job.layer,
+        job.reasons,
+        job.reuse.run if job.reuse is not None else None,
+        job.conditional,
+        job.because if job.state == "inactive" else None,
+        tuple(graph.job_id(cause) for cause in causes),
+        tuple(_made(known, job)),
+    )
+
+
+def _made(known: KnownState, job: PlannedJob) -> Iterator[tuple[str, LastSuccess]]:
+    for reason in job.reasons:
+        if isinstance(reason, InputChanged) and reason.source in known.graph.artifact_of:
+            producer = known.graph.node(known.graph.artifact_of[reason.source])
+            record = known.snapshot.record(producer)
+            if producer not in known.jobs and record is not None:
+                yield reason.source, last_success(record.latest)
+
+
+def _clean(known: KnownState, node: int, id_: str, depth: int) -> WhyJob:
+    table, position = known.graph.table_at(node)
+    record = known.snapshot.record(node)
+    assert record is not None, "a clean instance has succeeded"
+    found = known.consumption(node)
+    action = known.snapshot.actions[table.name]
+    compared = [Compared("action", f"Input:{table.path(position)}.action", action.sha256, action.name)]
+    for name, entry in sorted(found.entries.items()):
+        for one in entry if isinstance(entry, list) else [entry]:
+            compared.append(_compared(name.removeprefix("."), one))
+    return WhyJob(
+        id_,
+        node,
+        depth,
+        "clean",
+        last_success=last_success(record.latest),
+        compared=tuple(compared[:COMPARED]),
+        compared_more=max(0, len(compared) - COMPARED),
+    )
+
+
+def _compared(name: str, entry: Entry) -> Compared:
+    small = entry.value is not UNSET and len(canonical_json(entry.value)) <= SMALL
+    return Compared(name, entry.id, entry.sha256, entry.value if small else UNSET)
+
+
+def last_success(attempt: Attempt) -> LastSuccess:
+    return LastSuccess(run_name(attempt.run), attempt.number, attempt.origin or "executed")
+
+
+def direct_readers(graph: Graph, at: ArtifactAt) -> list[str]:
+    """The jobs that read this artifact, now or perhaps (a candidate of `first`), in the order of the graph."""
+    found = []
+    for node in sorted(set(graph.dependents(graph.node(at)))):
+        table, position = graph.table_at(node)
+        if any(at in sources_of(column.at(position)) for _, column in table.operand_columns()):
+            found.append(graph.job_id(node))
+    return found
+
+
+# --- inputs ------------------------------------------------------------------------------------------------------
+
+
+def readers(graph: Graph, other: Graph) -> list[str]:
+    """The jobs that read something other in the second graph, which is the first with one input assumed to be another:
+    those whose own slots or condition differ, and those that are in one of them only."""
+    before, after = _by_job(graph), _by_job(other)
+    found = [job for job, reads in before.items() if after.get(job) != reads]
+    return found + [job for job in after if job not in before]
+
+
+def _by_job(graph: Graph) -> dict[str, tuple[Any, ...]]:
+    """Job → what its slots and condition read of inputs, by content."""
+    same: dict[int, Any] = {}
+
+    def content(term: Term) -> Any:
+        if not isinstance(term, Group):
+            return _content(term)
+        if id(term) not in same:  # a fan-in is one object for all who read it
+            same[id(term)] = _content(term)
+        return same[id(term)]
+
+    return {
+        id_: tuple(content(column.at(p)) for _, column in table.operand_columns())
+        for table in graph.tables
+        for p, id_ in enumerate(table.job_ids())
+    }
+
+
+def _content(term: Term) -> Any:
+    if isinstance(term, Known):
+        return term.sha256
+    sources = list(sources_of(term))
+    return len(sources), [(source.id, source.value.sha256) for source in sources if isinstance(source, InputAt)]

@@ -1,0 +1,125 @@
+"""`whyrun plan`: in short, as bytes that are the same everywhere, of the past, and under assumptions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from cli_lab import dedent, pairs, timeless, tree, whyrun
+
+
+def test_the_short_form_has_each_job_with_its_first_reason(tmp_path: Path) -> None:
+    answer = whyrun(pairs(tmp_path), "plan")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == dedent("""
+        pairs before its first run: 3 of 3 jobs to run
+        layer 0
+          Job:Shout[0]   MISSING_OUTPUT
+          Job:Shout[1]   MISSING_OUTPUT
+        layer 1
+          Job:Join       MISSING_OUTPUT (+2)
+        """)
+
+
+def test_planning_leaves_nothing_behind(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    before = tree(folder)
+    for words in (["plan"], ["plan", "--json"], ["explain"], ["plan", "--assume", "Input:Mark=?"]):
+        assert whyrun(folder, *words).code == 0
+    assert tree(folder) == before
+
+
+def test_two_plans_of_the_same_state_are_the_same_bytes_in_another_folder_too(tmp_path: Path) -> None:
+    folder = pairs(tmp_path / "one")
+    assert whyrun(folder, "run", "-q").code == 0
+    (folder / "words/a.txt").write_text("uno\n")
+    first = whyrun(folder, "plan", "--json").out
+    shutil.copytree(folder, tmp_path / "two", symlinks=True)
+    assert whyrun(tmp_path / "two", "plan", "--json").out == first
+    assert whyrun(tmp_path, "plan", "two/workflow.yaml", "--json").out == first
+
+
+def test_the_plan_of_a_run_is_reproduced_to_the_byte_after_everything_changed(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    assert whyrun(folder, "run", "-q", "--up", "1").code == 0
+    (folder / "words/a.txt").write_text("uno\n")
+    assert whyrun(folder, "run", "-q", "--force", "Job:Shout[1]").code == 0
+    (folder / "words/c.txt").write_text("three\n")
+    (folder / "words/a.txt").unlink()
+    text = (folder / "workflow.yaml").read_text()
+    (folder / "workflow.yaml").write_text(text.replace("tr a-z A-Z", "rev"))
+    assert whyrun(folder, "run", "-q").code == 0
+    for run in ("r0001", "r0002", "r0003"):
+        recorded = (folder / f".whyrun/pairs/runs/{run}/plan.json").read_text()
+        again = whyrun(folder, "plan", "--at", run, "--json")
+        assert (again.code, again.out, again.err) == (0, recorded, "")
+    short = whyrun(folder, "plan", "--at", "r0002")
+    assert timeless(short.out) == dedent("""
+        pairs after r0001: 3 of 3 jobs to run
+        layer 0
+          Job:Shout[0]   INPUT_CHANGED
+          Job:Shout[1]   FORCED
+        layer 1
+          Job:Join       MISSING_OUTPUT (+2)
+        """)
+
+
+def test_a_past_plan_that_is_not_reproduced_is_damage(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    assert whyrun(folder, "run", "-q").code == 0
+    (folder / "words/a.txt").write_text("uno\n")
+    assert whyrun(folder, "run", "-q").code == 0
+    shutil.move(folder / ".whyrun/pairs/runs/r0001", tmp_path / "moved")
+    answer = whyrun(folder, "plan", "--at", "r0002")
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.startswith("error[LOG_DAMAGED] ")
+    assert "the plan of r0002 is not reproduced: recorded is sha256:" in answer.err
+    shutil.move(tmp_path / "moved", folder / ".whyrun/pairs/runs/r0001")
+    events = (folder / ".whyrun/pairs/runs/r0002/events.jsonl").read_text().splitlines()
+    blob = next(e["snapshot_sha256"] for e in map(json.loads, events) if e["event"] == "plan_computed")
+    (folder / ".whyrun/store" / blob[:2] / blob[2:]).unlink()
+    lost = whyrun(folder, "plan", "--at", "r0002")
+    assert (lost.code, lost.out) == (3, "")
+    assert lost.err.startswith("error[STORE_DAMAGED]")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--at", "r0009"], 3, "error[RUN_UNKNOWN]: there is no run `r0009` of `pairs`"),
+        (
+            ["--at", "r0001", "--up", "1"],
+            2,
+            "error[USAGE]: the plan of r0001 has the options of that run; no others can be given with it",
+        ),
+        (
+            ["--at", "r0001", "--set", "Mark=?"],
+            2,
+            "error[USAGE]: the plan of r0001 has the inputs of that run; `--set` and `--inputs` would change nothing",
+        ),
+        (
+            ["--at", "r0001", "--save", "x.json"],
+            2,
+            "error[USAGE]: a plan of the past or of an assumption cannot be run, so it is not saved",
+        ),
+        (
+            ["--assume", "Input:Mark=?", "--save", "x.json"],
+            2,
+            "error[USAGE]: a plan of the past or of an assumption cannot be run, so it is not saved",
+        ),
+        (["--save", "no/such/folder.json"], 2, "error[FILE_MISSING]: `no/such/folder.json` cannot be written: "),
+        (["--force", "Shout[0]"], 2, "error[NAME_INVALID]: `Shout[0]` is no canonical ID: it has no kind"),
+        (["--force", "Job:Shout"], 2, "error[UNKNOWN_REFERENCE]: `Job:Shout` names nothing in this workflow"),
+    ],
+)
+def test_options_that_contradict_each_other_or_name_nothing_are_refused(
+    tmp_path: Path, words: list[str], code: int, message: str
+) -> None:
+    folder = pairs(tmp_path)
+    assert whyrun(folder, "run", "-q").code == 0
+    answer = whyrun(folder, "plan", *words)
+    assert (answer.code, answer.out) == (code, "")
+    assert answer.err.startswith(message)
+    assert not (folder / "x.json").exists()

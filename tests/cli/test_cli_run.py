@@ -1,0 +1,245 @@
+"""`whyrun run`: exactly the plan, told line by line; exit statuses; dry runs; saved plans."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, other_lines, pairs, step_lines, tree, whyrun
+
+
+def test_a_first_run_tells_the_headline_each_step_and_where_the_evidence_is(tmp_path: Path) -> None:
+    answer = whyrun(pairs(tmp_path), "run")
+    assert (answer.code, answer.out) == (0, "")
+    assert other_lines(answer.err) == [
+        "pairs before its first run: 3 of 3 jobs to run",
+        "r0001 succeeded in T: 3 executed",
+        "evidence: .whyrun/pairs/runs/r0001",
+    ]
+    assert step_lines(answer.err) == [
+        "TIME [shell] EXECUTES Job:Join in T → outputs: out/all.txt (12B)",
+        "TIME [shell] EXECUTES Job:Shout[0] in T",
+        "TIME [shell] EXECUTES Job:Shout[1] in T",
+    ]
+    assert (tmp_path / "out/all.txt").read_text() == "ONE\n!\nTWO\n!\n"
+
+
+def test_nothing_to_do_is_said_and_leaves_no_run(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    whyrun(folder, "run", "-q")
+    answer = whyrun(folder, "run")
+    assert (answer.code, answer.out) == (0, "")
+    assert answer.err == "pairs after r0001: nothing to do, 3 of 3 jobs up to date\n"
+    assert os.listdir(folder / ".whyrun/pairs/runs") == ["r0001"]
+    quiet = whyrun(folder, "run", "--quiet", "--json")
+    assert (quiet.code, quiet.err) == (0, "")
+    result = quiet.json
+    assert result.pop("plan_digest").startswith("sha256:")
+    assert result == {
+        "run": None,
+        "state": "nothing",
+        "exit_code": 0,
+        "counts": dict.fromkeys(
+            ("completed", "reused", "inactive", "failed", "timed_out", "interrupted", "blocked", "not_started"), 0
+        ),
+        "totals": {"jobs": 3, "planned": 0, "reused": 0, "clean": 3, "deferred": 0, "inactive": 0},
+        "duration": 0.0,
+        "failed": [],
+    }
+
+
+def test_a_failed_job_exits_1_and_names_itself_the_error_and_where_to_look(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    (folder / "words/b.txt").write_text("broken\n")
+    answer = whyrun(folder, "run")
+    assert (answer.code, answer.out) == (1, "")
+    assert other_lines(answer.err) == [
+        "pairs before its first run: 3 of 3 jobs to run",
+        "r0001 failed in T: 1 executed, 1 failed, 1 blocked",
+        "  Job:Shout[1]  ShellError: exit status 3: it is broken",
+        "  look closer: whyrun log r0001 --job 'Job:Shout[1]'",
+        "               whyrun why 'Job:Shout[1]'",
+        "evidence: .whyrun/pairs/runs/r0001",
+    ]
+    again = whyrun(folder, "run", "--quiet", "--json")
+    assert again.code == 1
+    assert again.json["exit_code"] == 1
+    assert again.json["failed"] == [
+        {"id": "Job:Shout[1]", "status": "FAILED", "error_type": "ShellError", "error": "exit status 3: it is broken"}
+    ]
+    # Quiet is not silent about failures.
+    assert [line.split(" → ")[0] for line in step_lines(again.err)] == ["TIME [shell] FAILED Job:Shout[1] after T"]
+    explained = whyrun(folder, "explain")
+    assert explained.out == dedent("""
+        pairs after r0002: 2 of 3 jobs to run, 1 up to date
+        layer 0
+          Job:Shout[1]   RETRY_PREVIOUS_FAILURE  r0002 attempt 1: ShellError: exit status 3: it is broken
+                         MISSING_OUTPUT          Artifact:Shout.Loud[1]
+        layer 1
+          Job:Join       MISSING_OUTPUT          Artifact:Join.All
+                         UPSTREAM_FAILED         Artifact:Shout.Loud[1]
+                         UPSTREAM_DIRTY          Job:Shout[1]
+        """)
+
+
+def test_hints_of_a_named_file_and_state_name_them_again(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    (folder / "workflow.yaml").rename(folder / "other.yaml")
+    (folder / "words/a.txt").write_text("broken\n")
+    answer = whyrun(folder, "run", "other.yaml", "--state", "elsewhere")
+    assert answer.code == 1
+    assert other_lines(answer.err)[3:] == [
+        "  look closer: whyrun log r0001 other.yaml --state elsewhere --job 'Job:Shout[0]'",
+        "               whyrun why 'Job:Shout[0]' other.yaml --state elsewhere",
+        "evidence: elsewhere/pairs/runs/r0001",
+    ]
+
+
+def test_lesson_29_a_dry_run_executes_and_records_nothing(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    before = tree(folder)
+    first = whyrun(folder, "run", "--dry-run")
+    assert first.code == 0
+    assert first.err == "dry run: nothing was executed or recorded\n"
+    assert other_lines(first.out) == ["pairs before its first run: 3 of 3 jobs to run"]
+    assert step_lines(first.out) == [
+        "TIME [shell] WOULD_EXECUTE Job:Join → MISSING_OUTPUT Artifact:Join.All",
+        "TIME [shell] WOULD_EXECUTE Job:Shout[0] → MISSING_OUTPUT Artifact:Shout.Loud[0]",
+        "TIME [shell] WOULD_EXECUTE Job:Shout[1] → MISSING_OUTPUT Artifact:Shout.Loud[1]",
+    ]
+    assert tree(folder) == before
+    assert whyrun(folder, "run", "-q").code == 0
+    (folder / "out/all.txt").unlink()
+    (folder / "words/b.txt").write_text("three\n")
+    logged = tree(folder / ".whyrun/pairs")
+    second = whyrun(folder, "run", "--dry-run", "--up", "1")
+    assert step_lines(second.out) == [
+        "TIME [shell] WOULD_EXECUTE Job:Shout[1] in T → INPUT_CHANGED text ← Input:Words[1]  27dd… → f6ee…"
+    ]
+    (folder / "words/b.txt").write_text("two\n")
+    third = whyrun(folder, "run", "--dry-run")
+    assert step_lines(third.out) == ["TIME [shell] WOULD_SKIP Job:Join → reused from r0001"]
+    as_json = whyrun(folder, "run", "--dry-run", "--json").json
+    assert (as_json["dry_run"], as_json["plan"]["totals"]["reused"]) == (True, 1)
+    assert tree(folder / ".whyrun/pairs") == logged
+    assert not (folder / "out/all.txt").exists()
+
+
+def test_a_saved_plan_is_run_as_it_is_or_refused(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    saved = whyrun(folder, "plan", "--up", "1", "--save", "saved.json")
+    assert saved.err == "saved; run exactly this with `whyrun run --plan saved.json`\n"
+    stale_later = folder / "stale.json"
+    stale_later.write_bytes((folder / "saved.json").read_bytes())
+    ran = whyrun(folder, "run", "--plan", "saved.json", "--json", "-q")
+    assert ran.code == 0
+    assert (ran.json["counts"]["completed"], ran.json["totals"]["deferred"]) == (2, 1)
+    assert ran.json["plan_digest"] == json.loads((folder / "saved.json").read_text())["digest"]
+    for words in (["run", "--plan", "stale.json"], ["run", "--plan", "stale.json", "--dry-run"]):
+        refused = whyrun(folder, *words)
+        assert (refused.code, refused.out) == (3, "")
+        assert refused.err.startswith("error[PLAN_STALE]: the saved plan is sha256:")
+    assert os.listdir(folder / ".whyrun/pairs/runs") == ["r0001"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--plan", "saved.json", "--up", "1"], "error[USAGE]: a saved plan has its own options"),
+        (["--plan", "nope.json"], "error[FILE_MISSING]: the plan `nope.json` cannot be read: No such file or directory"),
+        (["--plan", "workflow.yaml"], "error[USAGE]: `workflow.yaml` is no saved plan"),
+        (["--plan", "list.json"], "error[USAGE]: `list.json` is no saved plan"),
+        (["--plan", "foreign.json"], "error[USAGE]: `foreign.json` is a plan of `other`, and this workflow is `pairs`"),
+        (["--limit", "gpu"], "error[USAGE]: `--limit gpu` is not NAME=N, with N from 0 up"),
+        (["--limit", "gpu=nan"], "error[USAGE]: `--limit gpu=nan` is not NAME=N, with N from 0 up"),
+        (["--limit", "gpu=1", "--limit", "gpu=2"], "error[USAGE]: `--limit gpu=…` is given twice"),
+        (["--up", "0"], "error[USAGE]: `--up 0`: it takes the number of layers to run, from 1"),
+        (["--target", "Job:Nope"], "error[UNKNOWN_REFERENCE]: `Job:Nope` names nothing in this workflow"),
+        (["--set", "Mrak=x"], "error[INPUT_UNKNOWN]: `--set Mrak`: the workflow has no input `Mrak`"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_runs(tmp_path: Path, words: list[str], message: str) -> None:
+    folder = pairs(tmp_path)
+    whyrun(folder, "plan", "--save", "saved.json")
+    (folder / "list.json").write_text("[]")
+    (folder / "foreign.json").write_text((folder / "saved.json").read_text().replace('"pairs"', '"other"'))
+    answer = whyrun(folder, "run", *words)
+    assert (answer.code, answer.out, answer.err.splitlines()[0]) == (2, "", message)
+    assert not (folder / ".whyrun/pairs/runs").exists()
+
+
+def test_limits_are_obeyed(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    text = (folder / "workflow.yaml").read_text()
+    (folder / "workflow.yaml").write_text(
+        text.replace("    for: [word]\n", "    for: [word]\n    resources: {slot: 1}\n").replace(
+            "        if grep", "        mkdir /tmp/whyrun-limit-$PPID 2>/dev/null || true\n        if grep"
+        )
+    )
+    # One slot for jobs of one slot each: they must not overlap in the log.
+    assert whyrun(folder, "run", "--jobs", "2", "--limit", "slot=1", "-q").code == 0
+    events = [json.loads(line) for line in (folder / ".whyrun/pairs/runs/r0001/events.jsonl").open()]
+    order = [e["event"] for e in events if e["event"] in ("step_start", "step_complete")]
+    assert order == ["step_start", "step_complete"] * 3
+
+
+def test_ctrl_c_exits_130_and_the_evidence_is_complete(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    text = (folder / "workflow.yaml").read_text()
+    (folder / "workflow.yaml").write_text(text.replace("if grep", "touch \"$out_Loud\"; sleep 30; if grep"))
+    process = subprocess.Popen(
+        [*COMMAND, "run"], cwd=folder, env=QUIET_ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    events = folder / ".whyrun/pairs/runs/r0001/events.jsonl"
+    deadline = time.monotonic() + 20
+    while not (events.exists() and '"step_start"' in events.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert other_lines(err)[1].startswith("r0001 interrupted in T: ")
+    status = json.loads((folder / ".whyrun/pairs/runs/r0001/status.json").read_text())
+    assert (status["state"], status["exit_code"]) == ("interrupted", 130)
+
+
+def test_colour_and_a_bar_on_a_terminal_only_and_no_colour_where_it_is_not_wanted(tmp_path: Path) -> None:
+    def on_terminal(number: int, **env: str) -> str:
+        folder = tmp_path / f"p{number}"
+        host, guest = pty.openpty()
+        process = subprocess.Popen(
+            [*COMMAND, "run"],
+            cwd=pairs(folder),
+            env={**QUIET_ENVIRONMENT, "TERM": "xterm", "COLUMNS": "200", **env},
+            stdin=subprocess.DEVNULL,
+            stdout=guest,
+            stderr=guest,
+        )
+        os.close(guest)
+        heard = b""
+        while select.select([host], [], [], 30)[0]:
+            try:
+                data = os.read(host, 65536)
+            except OSError:  # the other side has gone: that is how a terminal ends
+                break
+            if not data:
+                break
+            heard += data
+        os.close(host)
+        assert process.wait(timeout=30) == 0
+        return heard.decode()
+
+    seen = on_terminal(1)
+    assert "\x1b[32mEXECUTES\x1b[0m Job:Shout[0] in " in seen
+    assert "r0001 0/3" in seen
+    assert "r0001 3/3" in seen
+    plain = on_terminal(2, NO_COLOR="1")
+    assert "] EXECUTES Job:Shout[0] in " in plain
+    assert "\x1b[32m" not in plain
+    assert "\x1b" not in on_terminal(3, TERM="dumb")

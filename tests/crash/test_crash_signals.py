@@ -1,0 +1,96 @@
+"""Ctrl-C and SIGTERM: what runs is ended, the evidence is complete, and the next run goes on from there."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from crash_gate import FINAL, GateLab
+from crash_lab import Ended
+
+from whyrun.log import events as ev
+
+
+def check_interrupted(lab: GateLab, ended: Ended) -> None:
+    assert ended.code == 130, ended.err
+    lab.check_nobody_left()
+    lab.check_evidence()
+    (run,) = lab.runs()
+    failed = {e.step_id: (e.status, e.will_retry) for e in run.events() if isinstance(e, ev.StepFailed)}
+    assert failed == {"Job:Wait[0]": ("INTERRUPTED", False), "Job:Wait[1]": ("INTERRUPTED", False)}
+    assert set(lab.executed(run)) == {"Job:First", "Job:Wait[0]", "Job:Wait[1]"}
+    status = json.loads((run.path / "status.json").read_bytes())
+    assert (status["ok"], status["state"], status["exit_code"]) == (False, "interrupted", 130)
+    assert (status["steps_completed"], status["steps_interrupted"], status["steps_failed"]) == (1, 2, 0)
+    assert lab.published() == {"out/first.txt": b"first\n"}, "what was half done is not published"
+
+
+def check_goes_on(lab: GateLab) -> None:
+    lab.open_gate()
+    lab.succeed()
+    assert set(lab.executed(lab.runs()[-1])) == {"Job:Wait[0]", "Job:Wait[1]", "Job:Wait[2]", "Job:After"}
+    assert lab.published() == FINAL
+    lab.check_evidence()
+    lab.check_replay()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_ends_the_run_gracefully(number: int, tmp_path: Path) -> None:
+    lab = GateLab(tmp_path)
+    host = lab.start_waiting()
+    began = time.monotonic()
+    host.signal(number)
+    ended = host.ended()
+    assert time.monotonic() - began < 8, "a step that ends on SIGTERM is not waited for longer"
+    check_interrupted(lab, ended)
+    check_goes_on(lab)
+
+
+def test_a_step_that_ignores_sigterm_is_killed_by_the_second_signal(tmp_path: Path) -> None:
+    lab = GateLab(tmp_path, ignore="TERM INT")
+    host = lab.start_waiting()
+    host.signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert host.process.poll() is None, "after one signal the step has its time to end"
+    assert len(lab.processes()) > 1
+    began = time.monotonic()
+    host.signal(signal.SIGINT)
+    ended = host.ended()
+    assert time.monotonic() - began < 5
+    check_interrupted(lab, ended)
+    check_goes_on(lab)
+
+
+def test_many_signals_at_once_leave_the_evidence_complete(tmp_path: Path) -> None:
+    lab = GateLab(tmp_path, ignore="TERM")
+    host = lab.start_waiting()
+    status = lab.runs()[0].path / "status.json"
+    while host.process.poll() is None and not status.exists():  # an impatient user, until the last file is written
+        host.signal(signal.SIGINT)
+        time.sleep(0.002)
+    check_interrupted(lab, host.ended())
+    check_goes_on(lab)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_signal_at_any_moment_ends_in_complete_evidence(number: int, tmp_path: Path) -> None:
+    """Not only while steps run: from the first event on, also before the first step and after the last."""
+    lab = GateLab(tmp_path)
+    lab.open_gate()
+    host = lab.start()
+    host.wait_ready()
+    time.sleep(0.12 * number + 0.02)
+    host.signal((signal.SIGINT, signal.SIGTERM)[number % 2])
+    ended = host.ended()
+    assert ended.code in (0, 130, -signal.SIGTERM, -signal.SIGINT), ended.err
+    lab.check_nobody_left()
+    if lab.runs():
+        lab.check_evidence()
+        state = json.loads((lab.runs()[0].path / "status.json").read_bytes())["state"]
+        assert state == ("interrupted" if '"interrupted"' in ended.out else "succeeded")
+    lab.succeed()
+    assert lab.published() == FINAL
+    lab.check_evidence()

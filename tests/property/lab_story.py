@@ -1,0 +1,53 @@
+"""One story: a random workflow, then random changes, faults and runs, checked after every step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab_backend import Faults
+from lab_generate import Dice, chance, mutate, new_faults, new_flow, new_options
+from lab_world import Lab
+from whyrun.errors import InvalidError
+
+
+class Unusable(Exception):
+    """The generated workflow is refused: nothing to tell."""
+
+
+def new_lab(dice: Dice, project: Path) -> Lab:
+    for _ in range(8):
+        lab = Lab(project, new_flow(dice))
+        try:
+            world = lab.world()
+            world.graph, world.actions  # noqa: B018
+        except InvalidError:
+            continue
+        return lab
+    raise Unusable
+
+
+def tell(dice: Dice, project: Path, record: list[str], *, local: bool = False, steps: int = 8) -> None:
+    try:
+        lab = new_lab(dice, project)
+    except Unusable:
+        return
+    record.append((project / "lab.yaml").read_text(encoding="utf-8"))
+    for _ in range(dice.number(1, steps)):
+        for _ in range(dice.number(0, 3)):
+            record.append(mutate(dice, lab))
+        options = new_options(dice, lab.flow)
+        faults = Faults() if local else new_faults(dice, lab.flow)
+        record.append(f"run: {options} {faults}")
+        lab.run(options, faults, local=local)
+        if chance(dice, 3):
+            converge(lab, record, local=local)
+    record.append((project / "lab.yaml").read_text(encoding="utf-8"))
+    converge(lab, record, local=local)
+
+
+def converge(lab: Lab, record: list[str], *, local: bool) -> None:
+    """Run without faults and controls: one run is enough, then everything is true and nothing is left but failures."""
+    record.append("converge")
+    lab.run(local=local)
+    lab.check_truth()
+    lab.check_caches()
