@@ -34,7 +34,7 @@ lint: $(VENV)/.dev ## ruff, mypy (strict) and the import layers
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.dev ## speed, beside ninja, snakemake and doit; see bench/README.md
-	$(BIN)/python -m bench
+	$(BIN)/python bench/run.py
 
 clean: ## remove what make and the tests made; .venv stays
 	rm -rf .demo .bench .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build

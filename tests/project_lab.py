@@ -7,9 +7,13 @@ what was executed, reused, skipped by condition, blocked or not started, and not
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -287,3 +291,53 @@ def show(value):
 def received(**given):
     return {"Got": {name: show(value) for name, value in given.items()}}
 """
+
+
+# --- a run in a process of its own -------------------------------------------------------------------------------
+
+
+class Process:
+    """A run that can be interrupted or killed."""
+
+    def __init__(self, lab: Lab, *force: str) -> None:
+        here = Path(__file__).parent
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), str(here.parent / "src")])}
+        command = [sys.executable, str(here / "run_in_process.py"), str(lab.file), *force]
+        self.lab = lab
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+    def wait_for_file(self, name: str, seconds: float = 20.0) -> None:
+        """Wait until a step has written this file into the project."""
+        deadline = time.monotonic() + seconds
+        while not (self.lab.root / name).exists():
+            assert self.process.poll() is None, "the run ended too early"
+            assert time.monotonic() < deadline, f"{name} did not come"
+            time.sleep(0.01)
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def end(self, seconds: float = 20.0) -> tuple[int, str]:
+        """(exit status, what was told)."""
+        told, _ = self.process.communicate(timeout=seconds)
+        return self.process.returncode, told
+
+
+def processes_with(text: str) -> list[int]:
+    """Living processes whose command line holds this text."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if text.encode() in (folder / "cmdline").read_bytes():
+                    found.append(int(folder.name))
+            except OSError:
+                continue  # it has ended meanwhile
+    return found
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)

@@ -18,7 +18,7 @@ def test_explain_tells_each_job_under_its_layer_with_all_reasons(tmp_path: Path)
         layer 0
           Job:Shout[0]   INPUT_CHANGED   mark ← Input:Mark  "!" → "?"
           Job:Shout[1]   INPUT_CHANGED   mark ← Input:Mark  "!" → "?"
-                         INPUT_CHANGED   text ← Input:Words[1]  27dd… → f6ee…
+                         INPUT_CHANGED   text ← Input:Words[1]  27dd… → f693…
         deferred
           Job:Join       UPSTREAM_DIRTY  Job:Shout[0]
                          UPSTREAM_DIRTY  Job:Shout[1]
@@ -95,7 +95,7 @@ def test_assumptions_are_named_first_and_touch_nothing(tmp_path: Path) -> None:
         "assuming Input:Words[1] changed",
         "pairs after r0001: 2 of 3 jobs to run, 1 up to date",
         "layer 0",
-        "  Job:Shout[1]   INPUT_CHANGED   text ← Input:Words[1]  27dd… → 9cb4…",
+        "  Job:Shout[1]   INPUT_CHANGED   text ← Input:Words[1]  27dd… → 3070…",
     ]
     as_json = whyrun(folder, "explain", "--json", "--assume", "Input:Mark=?").json
     assert as_json["assuming"] == ['Input:Mark = "?" (now "!")']

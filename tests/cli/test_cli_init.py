@@ -25,9 +25,7 @@ def test_init_says_what_it_made_and_what_comes_next(tmp_path: Path) -> None:
 
 def test_what_init_makes_is_valid_runs_and_then_has_nothing_to_do(tmp_path: Path) -> None:
     assert whyrun(tmp_path, "init").code == 0
-    assert whyrun(tmp_path, "validate").out == (
-        "workflow.yaml: `word-count` is valid: 3 jobs, 5 instances, 3 inputs\n"
-    )
+    assert whyrun(tmp_path, "validate").out == ("workflow.yaml: `word-count` is valid: 3 jobs, 5 instances, 3 inputs\n")
     first = whyrun(tmp_path, "run")
     assert (first.code, first.out) == (0, "")
     assert step_lines(first.err) == [

@@ -209,6 +209,15 @@ class Lab:
         check_chain([run.events_path for run in runs])
         for run in runs:
             check_run_folder(run)
+        self.check_no_litter()
+
+    def check_no_litter(self) -> None:
+        """Scratch folders and half-written files of killed runs are gone (what lies in the store is kept for a day)."""
+        state = self.root / ".whyrun"
+        scratch = [path for folder in (state / "tmp").glob("*") for path in folder.glob("*")]
+        assert scratch == []
+        assert [p for p in self.root.rglob("*.tmp-*") if state / "store" not in p.parents and p.parent != state] == []
+        assert list(self.root.glob("out/**/.whyrun*")) == []
 
     def check_replay(self) -> None:
         """Every recorded plan can be computed again, to the byte, from its snapshot blob and the log before it."""

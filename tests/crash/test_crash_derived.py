@@ -41,7 +41,7 @@ def stat_cache(lab: Lab) -> Path:
 
 
 def broken_versions(data: bytes) -> list[bytes]:
-    """Cut short, overwritten, of another version, with a byte changed here and there; and honest ones of other things."""
+    """Cut short, overwritten, with a byte changed here and there, of another version, or of something else."""
     chance = random.Random(60_000)
     found = [b"", data[:1], data[:4], data[: len(data) // 2], data[:-1], data + b"\0", b"\0" * len(data)]
     found.append(chance.randbytes(len(data)))
@@ -92,7 +92,11 @@ def test_a_same_size_edit_in_the_middle_of_an_old_log_is_not_hidden_by_the_index
     whole, status = path.read_bytes(), path.stat()
     paths = [r.events_path for r in indexed.runs()]
     middle = whole.index(b'"event":"step_complete"', len(whole) // 2)
-    edits = [(b'"event"', b'"evant"'), (b'"step_complete"', b'"step_complete '), (b'"step_id":"Job:Item', b'"step_id":"Job:Itam')]
+    edits = [
+        (b'"event"', b'"evant"'),
+        (b'"step_complete"', b'"step_complete '),
+        (b'"step_id":"Job:Item', b'"step_id":"Job:Itam'),
+    ]
     for old, new in edits:
         at = whole.index(old, middle)
         with path.open("r+b") as file:

@@ -78,3 +78,13 @@ def test_after_a_kill_between_any_two_file_operations_the_next_run_completes(
         lab.run(crash_at=chance.randrange(1, 100))
         check_next_run_completes(lab, reference, TOPICS[0])
         lab.check_replay()
+
+
+@pytest.mark.parametrize("before_end", [3, 5, 6, 7, 9, 12])
+def test_after_a_kill_while_the_last_files_are_written_the_folder_gets_complete(
+    before_end: int, tmp_path: Path, reference: Reference
+) -> None:
+    lab = Lab(tmp_path / "project")
+    lab.sets = (f"Topic={TOPICS[0]}",)
+    assert lab.run(crash_at=reference.operations - before_end).code in (-signal.SIGKILL, 0)
+    check_next_run_completes(lab, reference, TOPICS[0])

@@ -140,6 +140,7 @@ class Judge:
     ) -> None:
         self.flow, self.flows, self.actions = flow, flows, actions
         self.disk = Disk(project)
+        self._signatures: dict[tuple[str, int], Signature | None] = {}
         self.tries = read_log(runs)
         self.by_step: dict[str, list[Try]] = {}
         for one in self.tries:
@@ -178,6 +179,12 @@ class Judge:
 
     def signature_of_try(self, one: Try) -> Signature | None:
         """What it consumed and declared; None where its workflow is not known to have this step."""
+        key = (one.run, one.seq)
+        if key not in self._signatures:
+            self._signatures[key] = self._signature_of_try(one)
+        return self._signatures[key]
+
+    def _signature_of_try(self, one: Try) -> Signature | None:
         flow = self.flows[one.run]
         place = _locate(flow, one.step)
         if place is None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import UNSET
 
+from whyrun.cli.facts import Facts, facts_lines
 from whyrun.cli.main import print_json, world_options
-from whyrun.cli.text import bytes_text, columns, duration_text, local_time, page, print_lines, short, value_text
+from whyrun.cli.text import print_lines
 
 if TYPE_CHECKING:
     from whyrun.cli.subjects import Subject
     from whyrun.planning.known import KnownState
     from whyrun.snapshot.world import World
-
-Facts = dict[str, Any]
-
 
 @click.command(short_help="Show one job, artifact, input or run.")
 @click.argument("id_", metavar="ID|RUN")
@@ -68,7 +65,7 @@ def job_facts(known: KnownState, subject: Subject) -> Facts:
     from whyrun.planning.why import why_job
 
     graph = known.graph
-    table, position = graph.table_at(subject.node)
+    table, _ = graph.table_at(subject.node)
     action = known.snapshot.actions[table.name]
     facts: Facts = {
         "kind": "job",
@@ -89,10 +86,8 @@ def job_facts(known: KnownState, subject: Subject) -> Facts:
     if known.jobs.get(subject.node) is None or known.jobs[subject.node].state != "inactive":
         facts["bindings"], facts["parameters"] = _consumed(known, subject.node)
     facts["latest_attempt"] = _latest(known, subject.node)
-    facts["outputs"] = [
-        artifact.to_json()
-        for artifact in current_artifacts(known.snapshot, known.plan, [subject.node])
-    ]
+    outputs = current_artifacts(known.snapshot, known.plan, [subject.node])
+    facts["outputs"] = [artifact.to_json() for artifact in outputs]
     return facts
 
 
@@ -224,88 +219,3 @@ def _headline_counts(path: Any) -> Facts:
                 code = job["reasons"][0]["code"]
                 counts[code] = counts.get(code, 0) + 1
     return dict(sorted(counts.items()))
-
-
-# --- text --------------------------------------------------------------------------------------------------------
-
-
-def facts_lines(facts: Facts) -> Iterator[str]:
-    """The same facts for all kinds: a name and a value a line, longer ones in a block of their own."""
-    yield f"{facts.get('id', facts.get('run'))}  ({facts['kind']})"
-    yield from columns(_plain_rows(facts))
-    for name, value in facts.items():
-        if name in _BLOCKS and value:
-            yield f"  {name.replace('_', ' ')}"
-            shown, rest = page(list(_BLOCKS[name](value)), False)
-            yield from columns(shown, 4)
-            if rest is not None:
-                yield rest
-
-
-def _plain_rows(facts: Facts) -> Iterator[tuple[str, str]]:
-    for name, value in facts.items():
-        if name in ("kind", "id", *_BLOCKS) or value is None or (name == "run" and facts["kind"] == "run"):
-            continue
-        yield name.replace("_", " "), _plain(name, value)
-
-
-def _plain(name: str, value: Any) -> str:
-    match name:
-        case "sha256" | "action_sha256" | "recorded_sha256":
-            return str(value)
-        case "size":
-            return bytes_text(value)
-        case "duration":
-            return duration_text(value)
-        case "started" | "ended":
-            return local_time(value)
-        case "value":
-            return value_text(value, 1000)
-    return value if isinstance(value, str) else value_text(value)
-
-
-def _items(value: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for name, one in value.items():
-        yield name, one if isinstance(one, str) else value_text(one)
-
-
-def _files(value: Mapping[str, int | None]) -> Iterator[tuple[str, ...]]:
-    for name, size in value.items():
-        yield name, bytes_text(size)
-
-
-def _attempt(value: Facts) -> Iterator[tuple[str, ...]]:
-    for name, one in value.items():
-        if name == "attempt" and one == 0:
-            continue  # reuse and adoption are no attempts of their own
-        yield name, short(one) if name == "fingerprint" else _plain(name, one)
-
-
-def _reasons(value: Any) -> Iterator[tuple[str, ...]]:
-    if isinstance(value, dict):
-        yield from ((code, str(number)) for code, number in value.items())
-    else:
-        yield from ((reason["code"], reason.get("text", "")) for reason in value)
-
-
-def _outputs(value: list[Facts]) -> Iterator[tuple[str, ...]]:
-    for one in value:
-        yield one["id"], one["state"], one.get("run", ""), bytes_text(one.get("size")), one.get("path", "")
-
-
-def _each(value: list[str]) -> Iterator[tuple[str, ...]]:
-    yield from ((one,) for one in value)
-
-
-_BLOCKS: Mapping[str, Any] = {
-    "reasons": _reasons,
-    "because": _items,
-    "bindings": _items,
-    "parameters": _items,
-    "latest_attempt": _attempt,
-    "outputs": _outputs,
-    "changed": _each,
-    "read_by": _each,
-    "options": _items,
-    "files": _files,
-}

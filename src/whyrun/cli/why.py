@@ -137,6 +137,7 @@ def _clean_rows(job: WhyJob) -> Iterator[tuple[str, ...]]:
 
 def _input_answer(world: World, found: Planned, known: KnownState, subject: Subject, at: str | None) -> dict[str, Any]:
     from whyrun.api import assumed_plan
+    from whyrun.errors import WhyrunError
     from whyrun.planning.explain import particulars
     from whyrun.planning.plan import PlanOptions
 
@@ -153,7 +154,10 @@ def _input_answer(world: World, found: Planned, known: KnownState, subject: Subj
     answer: dict[str, Any] = {"changed": changed, "readers": rows}
     if at is None:
         now = set(found.plan.headlines())
-        then = assumed_plan(world, PlanOptions(), [f"{id_}=changed"]).plan
+        try:
+            then = assumed_plan(world, PlanOptions(), [f"{id_}=changed"]).plan
+        except WhyrunError:  # see `readers_of_input`
+            return {**answer, "would_run": None}
         answer["would_run"] = [
             {"job": job.id, "reason": job.headline} for job in then.planned if job.id not in now and job.reuse is None
         ]
@@ -162,14 +166,20 @@ def _input_answer(world: World, found: Planned, known: KnownState, subject: Subj
 
 def readers_of_input(world: World, graph: Graph, id_: str) -> list[str]:
     """The jobs that read an input or an element of it, in `with`, `env`, `if` or through their loops."""
+    from whyrun.errors import WhyrunError
     from whyrun.graph.expand import expand
     from whyrun.planning.whatif import assume
-    from whyrun.planning.why import readers
+    from whyrun.planning.why import named_readers, readers
     from whyrun.snapshot.observe import InputObserver
 
-    other, _ = assume(graph.workflow, graph.inputs, [f"{id_}=changed"], InputObserver(world.project, world.cache))
-    found = readers(graph, expand(graph.workflow, other))
-    return [job for job in found if job in graph.node_of]  # without instances that there would be only then
+    eyes = InputObserver(world.project, world.cache)
+    try:
+        other = expand(graph.workflow, assume(graph.workflow, graph.inputs, [f"{id_}=changed"], eyes)[0])
+    except WhyrunError:
+        # It has no content that could be another, or another would make the workflow invalid (a loop's count): then
+        # every instance of the jobs that refer to it.
+        return named_readers(graph, id_)
+    return [job for job in readers(graph, other) if job in graph.node_of]  # without those that there would be only then
 
 
 def _input_lines(id_: str, answer: dict[str, Any], at: str | None) -> Iterator[str]:

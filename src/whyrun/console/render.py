@@ -11,10 +11,21 @@ from datetime import datetime
 from typing import IO
 
 from whyrun.console.lines import seconds, status_line
-from whyrun.planning.explain import SHOWN, about, headline, job_lines, logged_duration, particulars, plan_blocks
+from whyrun.planning.explain import (
+    SHOWN,
+    about,
+    headline,
+    job_lines,
+    logged_duration,
+    particulars,
+    plan_blocks,
+    printable,
+)
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import CODES
 from whyrun.snapshot.snapshot import PlanningSnapshot
+
+LAST_LINES = 3  # of an error of many lines, after its first: for a script the end of what it said
 
 # ANSI: enough for a few words, so that no library is loaded for it.
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -178,7 +189,9 @@ def run_summary(
     spared = f"; saved ~{about(saved)} by not running the rest again" if saved >= 0.05 else ""
     lines = [f"{run} {state} in {seconds(duration)}: {', '.join(parts)}{spared}"]
     for failure in failures[:SHOWN]:
-        lines.append(f"  {failure.step_id}  {failure.error_type}: {_first_line(failure.error)}")
+        first, *rest = failure.error.strip().split("\n")
+        lines.append(f"  {failure.step_id}  {failure.error_type}: {printable(first)}")
+        lines.extend(f"    {printable(line)}" for line in rest[-LAST_LINES:])
     if len(failures) > SHOWN:
         lines.append(f"  … and {len(failures) - SHOWN} more")
     if failures:
@@ -187,11 +200,6 @@ def run_summary(
         lines.append(f"               whyrun why {step}{place}")
     lines.append(f"evidence: {evidence}")
     return "\n".join(lines)
-
-
-def _first_line(text: str) -> str:
-    line = text.strip().split("\n", 1)[0]
-    return "".join(c if c.isprintable() else "�" for c in line)
 
 
 def relative(path: str | os.PathLike[str]) -> str:

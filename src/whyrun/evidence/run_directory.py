@@ -114,6 +114,8 @@ class RunDirectory:
         return sorted(name for name in names if not (self.path / name).exists())
 
     def _ensure_files(self, outcome: RunOutcome) -> None:
+        for entry in self.path.glob(".tmp-*"):
+            entry.unlink()  # a completion was killed between writing a file and giving it its name
         for name in _MAY_BE_EMPTY:
             os.close(os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
         self.source.mkdir(exist_ok=True)
@@ -215,7 +217,12 @@ def _append(path: Path, records: Iterable[Any]) -> None:
         return
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
-        write_all(descriptor, b"\n".join(lines) + b"\n")
+        before = os.fstat(descriptor).st_size
+        try:
+            write_all(descriptor, b"\n".join(lines) + b"\n")
+        except OSError:
+            os.ftruncate(descriptor, before)  # a full disk may take half of a line
+            raise
     finally:
         os.close(descriptor)
 

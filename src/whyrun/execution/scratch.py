@@ -109,6 +109,19 @@ class Scratch:
             return ""
 
 
+def remove_scratch_folders(parent: Path) -> None:
+    """Everything that killed runs left there."""
+    try:
+        names = os.listdir(parent)
+    except FileNotFoundError:
+        return
+    for name in names:
+        try:
+            Scratch(parent / name).remove()
+        except OSError:
+            continue  # a worker of the dead run is still ending and writes there; the next run gets it
+
+
 def step_folder(run_dir: Path, step_id: str) -> Path:
     """`steps/<step>/` of a step; the folder is made only when there is something to put into it."""
     return run_dir / "steps" / file_name(step_id.partition(":")[2])

@@ -25,6 +25,7 @@ from whyrun.execution.prepare import manifest
 from whyrun.execution.publisher import Publisher
 from whyrun.execution.recorder import Recorder, Reporter
 from whyrun.execution.runner import RunCounts, Runner
+from whyrun.execution.scratch import remove_scratch_folders
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
@@ -38,6 +39,7 @@ from whyrun.snapshot.snapshot import PlanningSnapshot, changed_inputs, leaf_inpu
 from whyrun.snapshot.world import World
 
 Clock = Callable[[], datetime]
+STORE_LEFTOVERS = 86400.0  # seconds: a half-written blob that nobody has touched for so long has no writer any more
 RunState = Literal["succeeded", "failed", "interrupted"]
 EXIT_CODES: dict[RunState, int] = {"succeeded": 0, "failed": 1, "interrupted": 130}
 
@@ -97,6 +99,7 @@ def run_workflow(
                 f"{report.run} ended without a word; its log was repaired "
                 f"({len(report.interrupted)} open steps count as interrupted)"
             )
+        _remove_leftovers(world.state, store, clock)
         snapshot = world.snapshot()
         plan = compute_execution_plan(snapshot, plan_options)
         check_expected(plan, expected_digest)
@@ -110,6 +113,12 @@ def run_workflow(
             return _execute(
                 world, snapshot, plan, options, secrets, reporter, clock, lock, report, place, interrupts
             )
+
+
+def _remove_leftovers(state: WorkflowState, store: Store, clock: Clock) -> None:
+    """What killed runs left in scratch folders: ours alone, since we hold the lock. The store may serve others too."""
+    remove_scratch_folders(state.scratch)
+    store.remove_leftovers(clock().timestamp() - STORE_LEFTOVERS)
 
 
 def check_expected(plan: Plan, expected_digest: str | None) -> None:
@@ -184,7 +193,7 @@ def _execute(
             fail_fast=options.fail_fast,
         )
         backend.open(
-            Session(run.name, run.path, world.project, state.store, state.tmp, options.jobs or os.cpu_count() or 1)
+            Session(run.name, run.path, world.project, state.store, state.scratch, options.jobs or os.cpu_count() or 1)
         )
         try:
             with interrupts.reaching(runner):

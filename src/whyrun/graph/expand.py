@@ -191,7 +191,8 @@ def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> Non
         specs.append(ArtifactSpec(output.name, output.type))
         for leaf in output.leaves:
             specs.extend(_leaf_specs(scope, decl, output, leaf, table))
-    table.artifacts = tuple(sorted(specs, key=lambda spec: (spec.output, spec.leaf)))
+    # Leaves whose path follows the job's own loop have one text a row: all of them, or authoring order would count.
+    table.artifacts = tuple(sorted(specs, key=lambda spec: (spec.output, spec.leaf, *(spec.leaf_by_row or ()))))
     tables[table.name] = table
 
 

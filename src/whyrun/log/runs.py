@@ -148,6 +148,11 @@ class WorkflowState:
     def tmp(self) -> Path:
         return self.state_dir / "tmp"
 
+    @property
+    def scratch(self) -> Path:
+        """Where the workers of this workflow's one run write. The dot keeps it apart from all drafts of runs."""
+        return self.tmp / f"{self.workflow}.scratch"
+
     def runs(self) -> list[RunRef]:
         """All runs, in order. Other things in the folder are left alone, unless they look like a run and are none."""
         try:

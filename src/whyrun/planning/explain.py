@@ -109,7 +109,7 @@ def job_lines(job: PlannedJob) -> list[Line]:
         lines.append((reason.code, particulars(reason, job.id)))
         if isinstance(reason, MissingOutput) and reason.change == "changed" and reason.path and reason.artifact:
             adopt = f"whyrun adopt {shlex.quote(reason.artifact)} {shlex.quote(reason.path)}"
-            lines.append(("", f"keep your version: {_clean(adopt)}"))
+            lines.append(("", f"keep your version: {printable(adopt)}"))
     if job.reuse is not None:
         source = "" if job.reuse.step == job.id else f" ({job.reuse.step})"
         lines.append(("reuse", f"{job.reuse.run}{source}"))
@@ -122,7 +122,7 @@ def particulars(reason: Reason, job: str) -> str:
     """What one reason says beyond its code."""
     match reason:
         case RetryPreviousFailure():
-            return _clean(f"{reason.run} attempt {reason.attempt}: {reason.error_type}: {reason.error}")
+            return printable(f"{reason.run} attempt {reason.attempt}: {reason.error_type}: {reason.error}")
         case MissingOutput():
             return _missing(reason)
         case InputChanged():
@@ -145,12 +145,12 @@ def _missing(reason: MissingOutput) -> str:
     if reason.change is None:
         return reason.artifact
     where = f"  {reason.path}" if reason.path else ""
-    return _clean(f"{reason.artifact}{where} ({_CHANGES.get(reason.change, reason.change)})")
+    return printable(f"{reason.artifact}{where} ({_CHANGES.get(reason.change, reason.change)})")
 
 
 def _changed(reason: InputChanged, job: str) -> str:
     if reason.problem is not None:
-        return _clean(f"{reason.binding} cannot be computed: {reason.problem}")
+        return printable(f"{reason.binding} cannot be computed: {reason.problem}")
     own = f"Input:{parse_id_of('Job', job).path}."  # parameters and the action have IDs that name the slot already
 
     def named(source: str) -> str:
@@ -183,17 +183,17 @@ def _shown(sha256: str | None, value: Any) -> str:
 
 def _small(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return _clean(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
+    return printable(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
 
 
 def _inactive(because: Mapping[str, Any]) -> Line:
     if "source" in because:
         return "source_inactive", f"{because['source']} is absent"
     values = ", ".join(f"{id_} = {_small(value)}" for id_, value in because["inputs"].items())
-    return "condition_false", _clean(f"{because['condition']}" + (f"  {values}" if values else ""))
+    return "condition_false", printable(f"{because['condition']}" + (f"  {values}" if values else ""))
 
 
-def _clean(text: str) -> str:
+def printable(text: str) -> str:
     """What others wrote (messages, paths, values) must not steer the reader's terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
 

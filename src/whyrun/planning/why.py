@@ -14,12 +14,15 @@ from msgspec import UNSET
 
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.graph.graph import ArtifactAt, Graph, Group, InputAt, Known, Term, sources_of
+from whyrun.graph.template import expressions_in
+from whyrun.ids import parse_id_of
 from whyrun.planning.consume import SMALL, Entry
 from whyrun.planning.explain import particulars
 from whyrun.planning.known import KnownState
 from whyrun.planning.plan import PlannedJob
 from whyrun.planning.reasons import InputChanged, More, Reason, UpstreamDirty, UpstreamFailed, reason_json
 from whyrun.snapshot.fold import Attempt, run_name
+from whyrun.workflow.model import First, InputRef, JobDecl, Workflow
 
 EXPLAINED = 40  # jobs of one answer that are told in full; root causes are found beyond them
 COMPARED = 64  # members of one answer
@@ -269,3 +272,24 @@ def _content(term: Term) -> Any:
         return term.sha256
     sources = list(sources_of(term))
     return len(sources), [(source.id, source.value.sha256) for source in sources if isinstance(source, InputAt)]
+
+
+def named_readers(graph: Graph, id_: str) -> list[str]:
+    """All instances of the jobs whose `with`, `env`, `if` or loops refer to an input by name."""
+    identity = parse_id_of("Input", id_)
+    workflow = graph.workflow
+    for name in identity.imports:
+        workflow = workflow.imports[name].workflow
+    prefix = "".join(f"{name}/" for name in identity.imports)
+    wanted = identity.segments[0].name
+    jobs = {f"{prefix}{name}" for name, decl in workflow.jobs.items() if wanted in _named_inputs(workflow, decl)}
+    return [job for table in graph.tables if table.name in jobs for job in table.job_ids()]
+
+
+def _named_inputs(workflow: Workflow, decl: JobDecl) -> set[str]:
+    templates = [*decl.with_.values(), *decl.env.values(), *([decl.condition] if decl.condition is not None else [])]
+    refs = [ref for template in templates for expression in expressions_in(template) for ref in expression.refs]
+    found = {ref.name for ref in refs if isinstance(ref, InputRef)}
+    found |= {c.name for ref in refs if isinstance(ref, First) for c in ref.candidates if isinstance(c, InputRef)}
+    sources = [workflow.loops[loop].source for loop in decl.loops]
+    return found | {source.name for source in sources if isinstance(source, InputRef)}

@@ -113,6 +113,19 @@ class History:
             self._save(_Index(VERSION, covered, records))
         return records
 
+    # -- the memo of compared columns (see `build_planning_snapshot`): derived, too --
+
+    def load_memo(self) -> dict[str, str]:
+        try:
+            data = (self.state.index_dir / "memo").read_bytes()
+            return msgspec.msgpack.decode(checked(data), type=dict[str, str])
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return {}  # not there, or not ours: it is derived, and made anew
+
+    def save_memo(self, memo: dict[str, str]) -> None:
+        if self.runs and not self._partial:
+            self._write("memo", msgspec.msgpack.encode(memo))
+
     @property
     def _path(self) -> Path:
         return self.state.index_dir / "fold"
@@ -131,11 +144,14 @@ class History:
         return index
 
     def _save(self, index: _Index) -> None:
+        self._write("fold", msgspec.msgpack.encode(index))
+
+    def _write(self, name: str, data: bytes) -> None:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            atomic_write(self._path, with_checksum(msgspec.msgpack.encode(index)))
-        except OSError:
-            return  # no right to write, a read-only or full disk: planning works all the same, only slower
+            self.state.index_dir.mkdir(parents=True, exist_ok=True)
+            atomic_write(self.state.index_dir / name, with_checksum(data))
+        except PermissionError:
+            return  # a reader without the right to write plans all the same, only slower
 
 
 def fold_run(records: Records, run: RunRef) -> tuple[bool, int]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from itertools import repeat
 from typing import Any, Literal, Protocol
 
@@ -142,6 +143,7 @@ class PlanningSnapshot:
     lost: frozenset[str]  # observed: stored bytes that are gone
     suspects: Sequence[int] = ()
     consumed: Mapping[tuple[int, int], Consumed] = field(default_factory=dict)
+    rows: list[list[StepRecord | None]] = field(default_factory=list)  # [table][row]: what the log says of it
     shas: list[list[list[str | None]]] = field(default_factory=list)  # [table][artifact][row]: available, and there
 
     @property
@@ -151,12 +153,14 @@ class PlanningSnapshot:
     # -- one instance --
 
     def record(self, node: int) -> StepRecord | None:
-        return self.records.steps.get(self.dependency_graph.job_id(node))
+        table, position = self.dependency_graph.table_at(node)
+        return self.rows[table.number][position]
 
     def output(self, at: ArtifactAt) -> Output:
         """The record of an available artifact."""
         table = self.dependency_graph.tables[at.table]
-        record = self.records.steps[table.job_id(at.position)]
+        record = self.rows[at.table][at.position]
+        assert record is not None
         wanted = table.artifact_id(at.artifact, at.position)
         return next(o for o in record.latest.outputs if o.id == wanted)
 
@@ -251,17 +255,26 @@ def changed_inputs(inputs: Mapping[str, InputValue], recorded: Mapping[str, Inpu
 
 
 def build_planning_snapshot(
-    graph: Graph, log: LogReader, observe: Observer, actions: Mapping[str, ActionFacts]
+    graph: Graph,
+    log: LogReader,
+    observe: Observer,
+    actions: Mapping[str, ActionFacts],
+    memo: dict[str, str] | None = None,
 ) -> PlanningSnapshot:
-    """Fold of the log and look at the world, joined over the graph. Reads through its arguments only."""
+    """Fold of the log and look at the world, joined over the graph. Reads through its arguments only.
+
+    `memo` remembers, by job, the digest of columns that were compared row by row and found equal; with the same
+    digest they need not be compared again. It saves time and changes nothing.
+    """
     records = log.records
     snapshot = PlanningSnapshot(graph, records, actions, {}, frozenset())
-    snapshot.shas = [_recorded(table, records) for table in graph.tables]
-    _check_foreign_ids(graph, log, snapshot.shas)
+    snapshot.rows = [list(map(records.steps.get, table.job_ids())) for table in graph.tables]
+    snapshot.shas = [_recorded(table, snapshot.rows[table.number]) for table in graph.tables]
+    _check_foreign_ids(snapshot, log)
     snapshot.files = observe.changed_files(*_published(graph, snapshot.shas))
     lost = set(observe.lost_blobs(_blob_checks(graph, snapshot.shas)))
     _apply_deviations(snapshot, lost)
-    snapshot.suspects = _suspects(snapshot)
+    snapshot.suspects = _suspects(snapshot, {} if memo is None else memo)
     reach = _reach(graph, snapshot.suspects)
     histories = [r for node in reach if (r := snapshot.record(node)) is not None]
     successes = [a for r in histories if (a := r.last_success()) is not None]
@@ -280,20 +293,17 @@ def build_planning_snapshot(
     return snapshot
 
 
-def _check_foreign_ids(graph: Graph, log: LogReader, shas: Sequence[Sequence[Sequence[str | None]]]) -> None:
+def _check_foreign_ids(snapshot: PlanningSnapshot, log: LogReader) -> None:
     """IDs of the graph are right by construction; any other in the log must at least parse."""
-    records = log.records
-    steps = records.steps
+    graph, records = snapshot.dependency_graph, log.records
     foreign: list[tuple[Kind, str]] = []
-    if sum(job in steps for table in graph.tables for job in table.job_ids()) < len(steps):
-        foreign.extend(("Job", step) for step in steps.keys() - graph.node_of.keys())
+    if sum(len(row) - row.count(None) for row in snapshot.rows) < len(records.steps):
+        foreign.extend(("Job", step) for step in records.steps.keys() - graph.node_of.keys())
     foreign.extend(("Input", id_) for id_ in records.inputs.keys() - dict(leaf_inputs(graph.inputs)).keys())
     for table in graph.tables:
-        if all(None not in column for column in shas[table.number]):
-            continue
-        for p, job in enumerate(table.job_ids()):
-            record = steps.get(job)
-            if record is not None and any(column[p] is None for column in shas[table.number]):
+        incomplete = [column for column in snapshot.shas[table.number] if None in column]
+        for p, record in enumerate(snapshot.rows[table.number] if incomplete else ()):
+            if record is not None and any(column[p] is None for column in incomplete):
                 foreign.extend(("Artifact", output.id) for output in record.latest.outputs)
     for kind, id_ in foreign:
         try:
@@ -303,23 +313,19 @@ def _check_foreign_ids(graph: Graph, log: LogReader, shas: Sequence[Sequence[Seq
             raise error("LOG_DAMAGED", f"the log names `{id_}`: {problem.diagnostics[0].message}") from None
 
 
-def _recorded(table: JobTable, records: Records) -> list[list[str | None]]:
+def _recorded(table: JobTable, rows: Sequence[StepRecord | None]) -> list[list[str | None]]:
     """By artifact and row: the hash recorded by the latest attempt, if that succeeded and the type still fits."""
-    steps = records.steps
     columns: list[list[str | None]] = [[None] * len(table) for _ in table.artifacts]
-    jobs = table.job_ids()
     ids = [table.artifact_ids(a) for a in range(len(table.artifacts))]
     if len(columns) == 1:  # the common case, in one pass without dictionaries
         column, names, type_ = columns[0], ids[0], table.artifacts[0].type
-        for p, job in enumerate(jobs):
-            record = steps.get(job)
+        for p, record in enumerate(rows):
             if record is not None and record.latest.ok:
                 for output in record.latest.outputs:
                     if output.id == names[p] and output.type == type_:
                         column[p] = output.sha256
         return columns
-    for p, job in enumerate(jobs):
-        record = steps.get(job)
+    for p, record in enumerate(rows):
         if record is None or not record.latest.ok:
             continue
         by_id = {output.id: output for output in record.latest.outputs}
@@ -387,28 +393,45 @@ def _apply_deviations(snapshot: PlanningSnapshot, lost: set[str]) -> None:
 # --- suspects: whole columns compared ----------------------------------------------------------------------------
 
 
-def _suspects(snapshot: PlanningSnapshot) -> list[int]:
-    graph, steps = snapshot.dependency_graph, snapshot.records.steps
+def _suspects(snapshot: PlanningSnapshot, memo: dict[str, str]) -> list[int]:
     found: list[int] = []
-    for table in graph.tables:
+    for table in snapshot.dependency_graph.tables:
         if table.condition is not None:
             found.extend(range(table.base, table.base + len(table)))
             continue
         tokens = [_token_column(snapshot, slot.column, len(table)) for slot in table.slots]
-        consumed: Iterable[tuple[str | None, ...]] = zip(*tokens, strict=True) if tokens else repeat((), len(table))
+        # "" where there is no success: no fingerprint is empty.
+        recorded = [r.latest.fingerprint if r is not None and r.latest.ok else "" for r in snapshot.rows[table.number]]
         heads = prefixes(table, snapshot.actions[table.name].sha256)
         incomplete = [column for column in snapshot.shas[table.number] if None in column]
-        for p, (job, head, row) in enumerate(zip(table.job_ids(), heads, consumed, strict=True)):
-            record = steps.get(job)
+        digest = None
+        if not incomplete and not any(None in column for column in tokens):
+            digest = _digest(heads, tokens, recorded)
+            if memo.get(table.name) == digest:
+                continue
+        before = len(found)
+        consumed: Iterable[tuple[str | None, ...]] = zip(*tokens, strict=True) if tokens else repeat((), len(table))
+        for p, (was, head, row) in enumerate(zip(recorded, heads, consumed, strict=True)):
             if (
-                record is None
-                or not record.latest.ok
-                or None in row
-                or record.latest.fingerprint != fingerprint(head, row)  # type: ignore[arg-type]  # no None in it
+                None in row
+                or was != fingerprint(head, row)  # type: ignore[arg-type]  # no None in it
                 or any(column[p] is None for column in incomplete)
             ):
                 found.append(table.base + p)
+        if digest is not None and len(found) == before:
+            memo[table.name] = digest
     return found
+
+
+def _digest(heads: Sequence[str], tokens: Sequence[Sequence[str | None]], recorded: Sequence[str]) -> str:
+    """Over everything that comparing the rows would look at, column by column, each with its length."""
+    same = heads[:1] if len(set(heads)) == 1 else heads
+    whole = sha256()
+    for column in (same, *tokens, recorded):
+        data = "\0".join(column).encode()  # type: ignore[arg-type]  # no None in it
+        whole.update(b"%d %d\n" % (len(column), len(data)))
+        whole.update(data)
+    return whole.hexdigest()
 
 
 def _token_column(snapshot: PlanningSnapshot, column: Column, rows: int) -> Sequence[str | None]:

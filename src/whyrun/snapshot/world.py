@@ -142,7 +142,11 @@ class World:
     def snapshot(self, history: History | None = None) -> PlanningSnapshot:
         """The state of things now."""
         log = history or self.history()
-        snapshot = build_planning_snapshot(self.graph, log, self.observer(), self.actions)
+        memo = log.load_memo()
+        before = dict(memo)
+        snapshot = build_planning_snapshot(self.graph, log, self.observer(), self.actions, memo)
+        if memo != before:
+            log.save_memo(memo)
         self.save_cache()
         return snapshot
 

@@ -1,0 +1,384 @@
+"""`adopt` and `restore`: a user's own version stays until the inputs change, and nothing of theirs is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project_lab import Heard, Lab
+
+from whyrun.errors import WhyrunError
+from whyrun.evidence.run_directory import RunDirectory
+from whyrun.execution.adopt import Adoption, adopt_file, restore_version
+from whyrun.log import events as ev
+from whyrun.log.journal import check_chain, utc_now
+from whyrun.log.lock import RunLock
+
+Make = Callable[..., Lab]
+
+CHAIN = """
+    workflow: chain
+    inputs:
+      Word: {type: string, default: one}
+    jobs:
+      Say:
+        uses: shell
+        with: {word: "say ${{ inputs.Word }}", run: 'echo "$word" > "$out_Text"; echo "$word" | wc -c > "$out_Size"'}
+        outputs: {Text: {type: text, path: out/text.txt}, Size: {type: integer}}
+      Upper:
+        uses: shell
+        with: {text: "${{ jobs.Say.outputs.Text }}", run: 'tr a-z A-Z < "$text" > "$out_Loud"'}
+        outputs: {Loud: {type: text, path: out/loud.txt}}
+"""
+
+
+def adopt(lab: Lab, artifact: str, file: str, heard: Heard | None = None, sets: tuple[str, ...] = ()) -> Adoption:
+    return adopt_file(lab.world(sets), artifact, lab.root / file, heard or Heard())
+
+
+def restore(lab: Lab, artifact: str, run: str) -> Adoption:
+    return restore_version(lab.world(), artifact, run, Heard())
+
+
+def refusal(call: Callable[[], Any]) -> tuple[str, str, str | None, int]:
+    with pytest.raises(WhyrunError) as caught:
+        call()
+    (found,) = caught.value.diagnostics
+    return found.code, found.message, found.hint, int(caught.value.exit)
+
+
+def test_lesson_8_an_adopted_version_stays_through_reuse_until_the_inputs_change(project: Make) -> None:
+    lab = project(CHAIN)
+    lab.succeed()
+    lab.write({"out/text.txt": "mine\n"})
+    adoption = adopt(lab, "Artifact:Say.Text", "out/text.txt")
+    assert (adoption.run, adoption.dependents) == ("r0002", ("Job:Upper",))
+    assert lab.plan().headlines() == {"Job:Upper": "INPUT_CHANGED"}
+    assert lab.succeed().executed == ["Job:Upper"]
+    assert lab.plan().headlines() == {}
+    assert (lab.read("out/text.txt"), lab.read("out/loud.txt")) == ("mine\n", "MINE\n")
+
+    # Deleting the published file does not bring the job's own version back.
+    lab.write({"out/text.txt": None})
+    assert lab.succeed().reused == {"Job:Say": "r0002"}
+    assert lab.read("out/text.txt") == "mine\n"
+    assert lab.plan().headlines() == {}
+
+    # Other inputs make another version; with the old ones the adopted bytes are there again.
+    assert lab.succeed(sets=["Word=two"]).executed == ["Job:Say", "Job:Upper"]
+    assert lab.read("out/loud.txt") == "SAY TWO\n"
+    again = lab.succeed()
+    assert (again.executed, sorted(again.reused)) == ([], ["Job:Say", "Job:Upper"])
+    assert (lab.read("out/text.txt"), lab.read("out/loud.txt")) == ("mine\n", "MINE\n")
+    assert lab.plan().headlines() == {}
+
+
+def test_the_run_of_an_adoption_leaves_complete_evidence_and_no_plan(project: Make) -> None:
+    lab = project(CHAIN)
+    lab.succeed()
+    lab.write({"out/text.txt": "mine\n"})
+    adoption = adopt(lab, "Artifact:Say.Text", "out/text.txt")
+    folder = lab.run_folder("r0002")
+    assert RunDirectory(folder).missing_files("adopt") == []
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "artifacts", "commands.jsonl", "debug.log", "events.jsonl", "manifest.yaml", "metrics.jsonl", "source",
+        "status.json", "whyrun.log",
+    ]  # fmt: skip
+    events = lab.events("r0002")
+    assert [type(e) for e in events] == [ev.RunStart, ev.ManifestMaterialized, ev.ArtifactAdopted, ev.RunComplete]
+    start, _, adopted, end = events
+    assert isinstance(start, ev.RunStart) and isinstance(adopted, ev.ArtifactAdopted) and isinstance(end, ev.RunComplete)
+    assert (start.mode, start.options) == ("adopt", {"artifact": "Artifact:Say.Text", "file": "out/text.txt"})
+    first = next(e for e in lab.events("r0001") if isinstance(e, ev.StepStart) and e.step_id == "Job:Say")
+    assert (adopted.artifact, adopted.step_id, adopted.sha256, adopted.size, adopted.type, adopted.path) == (
+        "Artifact:Say.Text", "Job:Say", adoption.sha256, 5, "text", "out/text.txt",
+    )  # fmt: skip
+    assert (adopted.fingerprint, adopted.bindings) == (first.fingerprint, first.bindings)
+    assert (end.state, end.counts["completed"]) == ("succeeded", 1)
+    status = json.loads((folder / "status.json").read_bytes())
+    assert (status["ok"], status["steps_total"], status["steps_completed"]) == (True, 1, 1)
+    assert (folder / "artifacts/Say/Text.txt").read_text() == "mine\n"
+    check_chain([lab.run_folder(run) / "events.jsonl" for run in lab.runs()])
+
+
+def test_the_same_version_again_is_nothing_to_do(project: Make) -> None:
+    lab = project(CHAIN)
+    lab.succeed()
+    assert adopt(lab, "Artifact:Say.Text", "out/text.txt").run is None
+    assert lab.runs() == ["r0001"]
+
+
+def test_a_file_from_elsewhere_is_published_and_what_stood_there_is_kept(project: Make) -> None:
+    lab = project(CHAIN, {"mine.txt": "mine\n"})
+    lab.succeed()
+    lab.write({"out/text.txt": "another edit\n"})
+    heard = Heard()
+    adoption = adopt(lab, "Artifact:Say.Text", "mine.txt", heard)
+    assert adoption.displaced == ("out/text.txt",)
+    (displaced,) = [e for e in lab.events("r0002") if isinstance(e, ev.FileDisplaced)]
+    assert lab.blob(displaced.sha256).read_text() == "another edit\n"
+    assert len(heard.notes) == 1
+    assert "`out/text.txt`" in heard.notes[0]
+    assert lab.read("out/text.txt") == "mine\n"
+    # The file is the user's own: it is copied, not taken or linked.
+    assert lab.read("mine.txt") == "mine\n"
+    assert not os.path.samefile(lab.root / "mine.txt", lab.root / "out/text.txt")
+    assert stat.S_IMODE((lab.root / "out/text.txt").stat().st_mode) & stat.S_IWUSR
+
+
+def test_a_value_output_is_parsed_and_recorded_with_its_value(project: Make) -> None:
+    lab = project(CHAIN, {"size.txt": "42\n", "bad.txt": "many\n"})
+    lab.succeed()
+    adopt(lab, "Artifact:Say.Size", "size.txt")
+    assert lab.content("Artifact:Say.Size") == 42
+    assert lab.content("Artifact:Say.Text") == "say one\n"
+    assert lab.plan().headlines() == {}
+    code, message, _, exit_ = refusal(lambda: adopt(lab, "Artifact:Say.Size", "bad.txt"))
+    assert (code, exit_) == ("NOT_ADOPTABLE", 2)
+    assert message.startswith("`Artifact:Say.Size` cannot be put in place: `")
+    assert "bad.txt` does not fit: `Size` is not valid JSON" in message
+    assert lab.runs() == ["r0001", "r0002"]
+
+
+def test_a_folder_is_adopted_as_a_folder(project: Make) -> None:
+    workflow = """
+        workflow: folders
+        jobs:
+          Make:
+            uses: shell
+            with: {run: 'mkdir -p "$out_Site"; echo a > "$out_Site/a"'}
+            outputs: {Site: {type: directory, path: out/site}}
+    """
+    lab = project(workflow, {"file": "no folder"})
+    lab.succeed()
+    lab.write({"out/site/sub/b": "b\n"})
+    adopt(lab, "Artifact:Make.Site", "out/site")
+    assert lab.plan().headlines() == {}
+    lab.write({"out/site/sub/b": "edited\n"})
+    assert lab.plan().headlines() == {"Job:Make": "MISSING_OUTPUT"}
+    assert lab.succeed().reused == {"Job:Make": "r0002"}
+    assert (lab.read("out/site/a"), lab.read("out/site/sub/b")) == ("a\n", "b\n")
+    restored = restore(lab, "Artifact:Make.Site", "r0001")
+    assert restored.run == "r0004"
+    assert sorted(p.name for p in (lab.root / "out/site").rglob("*")) == ["a"]
+    assert lab.plan().headlines() == {}
+    assert refusal(lambda: adopt(lab, "Artifact:Make.Site", "file"))[0] == "NOT_ADOPTABLE"
+
+
+LEAVES = """
+    workflow: leaves
+    jobs:
+      Script:
+        uses: shell
+        with: {run: 'echo ''{"Title": "t", "On": [true, false]}'' > "$out_Story"'}
+        outputs:
+          Story: {type: json, path: out/story.json, leaves: {"On[0]": boolean, "On[1]": boolean, Title: string}}
+      Maybe:
+        if: ${{ jobs.Script.outputs.Story.On[1] }}
+        uses: shell
+        with: {title: "${{ jobs.Script.outputs.Story.Title }}", run: 'echo "$title" > "$out_Text"'}
+        outputs: {Text: text}
+"""
+
+
+def test_the_leaves_of_an_adopted_json_are_adopted_with_it(project: Make) -> None:
+    lab = project(LEAVES.replace("{Text: text}", "{Text: {type: text}}"))
+    lab.succeed()
+    lab.write({"out/story.json": '{"Title": "mine", "On": [true, true]}'})
+    adoption = adopt(lab, "Artifact:Script.Story", "out/story.json")
+    assert adoption.leaves == {
+        "Artifact:Script.Story.On[0]": True,
+        "Artifact:Script.Story.On[1]": True,
+        "Artifact:Script.Story.Title": "mine",
+    }
+    assert [(e.artifact, e.path) for e in lab.events("r0002") if isinstance(e, ev.ArtifactAdopted)] == [
+        ("Artifact:Script.Story", "out/story.json"),
+        ("Artifact:Script.Story.On[0]", None),
+        ("Artifact:Script.Story.On[1]", None),
+        ("Artifact:Script.Story.Title", None),
+    ]
+    assert lab.plan().headlines() == {"Job:Maybe": "MISSING_OUTPUT"}
+    lab.succeed()
+    assert lab.content("Artifact:Maybe.Text") == "mine\n"
+    restore(lab, "Artifact:Script.Story", "r0001")
+    assert lab.content("Artifact:Script.Story.On[1]") is False
+    assert [job.state for job in lab.plan().jobs] == ["inactive"]
+
+
+def test_a_json_that_lacks_a_leaf_or_has_the_wrong_type_is_refused(project: Make) -> None:
+    lab = project(LEAVES.replace("{Text: text}", "{Text: {type: text}}"))
+    lab.succeed()
+    lab.write({"lacks.json": '{"Title": "x", "On": [true]}', "wrong.json": '{"Title": "x", "On": [true, 1]}'})
+    for name, problem in (
+        ("lacks.json", "it lacks the declared `Story.On[1]`"),
+        ("wrong.json", "`Story.On[1]` is declared as boolean, but is int: 1"),
+    ):
+        code, message, _, _ = refusal(lambda name=name: adopt(lab, "Artifact:Script.Story", name))  # type: ignore[misc]
+        assert (code, message.endswith(problem)) == ("NOT_ADOPTABLE", True), message
+    assert refusal(lambda: adopt(lab, "Artifact:Script.Story.Title", "wrong.json")) == (
+        "NOT_ADOPTABLE",
+        "`Artifact:Script.Story.Title` cannot be put in place: it is a leaf, a part of a JSON output",
+        "adopt the whole: `whyrun adopt Artifact:Script.Story FILE.json`",
+        2,
+    )
+    assert lab.runs() == ["r0001"]
+
+
+def test_refused_while_an_upstream_is_still_to_run_or_another_output_is_not_there(project: Make) -> None:
+    lab = project(CHAIN, {"mine.txt": "mine\n"})
+    assert refusal(lambda: adopt(lab, "Artifact:Upper.Loud", "mine.txt")) == (
+        "NOT_ADOPTABLE",
+        "`Artifact:Upper.Loud` cannot be put in place: what `Job:Upper` consumes is not known yet, because `Job:Say` "
+        "is still to run",
+        "run it first: `whyrun run --target Job:Say`",
+        2,
+    )
+    assert refusal(lambda: adopt(lab, "Artifact:Say.Text", "mine.txt")) == (
+        "NOT_ADOPTABLE",
+        "`Artifact:Say.Text` cannot be put in place: `Artifact:Say.Size`, another output of `Job:Say`, is not available "
+        "for what the job consumes now",
+        "run the job first: `whyrun run --target Job:Say`",
+        2,
+    )
+    lab.succeed()
+    # For other inputs the other output was never made.
+    assert refusal(lambda: adopt(lab, "Artifact:Say.Text", "mine.txt", sets=("Word=two",)))[0] == "NOT_ADOPTABLE"
+    assert lab.runs() == ["r0001"]
+
+
+def test_refused_for_inactive_jobs_unknown_ids_and_files_that_are_not_there(project: Make) -> None:
+    lab = project(LEAVES.replace("{Text: text}", "{Text: {type: text}}"), {"mine.txt": "mine\n"})
+    lab.succeed()
+    assert refusal(lambda: adopt(lab, "Artifact:Maybe.Text", "mine.txt")) == (
+        "NOT_ADOPTABLE",
+        "`Artifact:Maybe.Text` cannot be put in place: `Job:Maybe` is inactive",
+        "`whyrun why Job:Maybe` says why",
+        2,
+    )
+    assert refusal(lambda: adopt(lab, "Artifact:Maybe.Txt", "mine.txt"))[:1] == ("UNKNOWN_REFERENCE",)
+    assert refusal(lambda: adopt(lab, "Job:Maybe", "mine.txt"))[:1] == ("NAME_INVALID",)
+    assert refusal(lambda: adopt(lab, "Artifact:Script.Story", "nope.json"))[:1] == ("FILE_MISSING",)
+
+
+def test_a_failing_job_can_be_helped_with_ones_own_version(project: Make) -> None:
+    workflow = """
+        workflow: broken
+        jobs:
+          Fail:
+            uses: shell
+            with: {run: exit 3}
+            outputs: {Text: {type: text, path: out/text.txt}}
+          Read:
+            uses: shell
+            with: {text: "${{ jobs.Fail.outputs.Text }}", run: 'cat "$text" > "$out_Copy"'}
+            outputs: {Copy: {type: text}}
+    """
+    lab = project(workflow, {"mine.txt": "mine\n"})
+    assert lab.run().exit_code == 1
+    adopt(lab, "Artifact:Fail.Text", "mine.txt")
+    assert lab.plan().headlines() == {"Job:Read": "MISSING_OUTPUT"}
+    lab.succeed()
+    assert (lab.content("Artifact:Read.Copy"), lab.read("out/text.txt")) == ("mine\n", "mine\n")
+
+
+def test_the_other_outputs_are_put_back_where_only_ours_stands(project: Make) -> None:
+    two = """
+        workflow: two
+        inputs: {Word: {type: string, default: one}}
+        jobs:
+          Both:
+            uses: shell
+            with: {word: "${{ inputs.Word }}", run: 'echo "a $word" > "$out_A"; echo "b $word" > "$out_B"'}
+            outputs: {A: {type: text, path: out/a.txt}, B: {type: text, path: out/b.txt}}
+    """
+    lab = project(two, {"mine.txt": "mine\n"})
+    lab.succeed()
+    lab.succeed(sets=["Word=two"])
+    adopt(lab, "Artifact:Both.A", "mine.txt")  # for `one` again, while the files are those of `two`
+    assert (lab.read("out/a.txt"), lab.read("out/b.txt")) == ("mine\n", "b one\n")
+    assert lab.plan().headlines() == {}
+    # An edit of the user's own stays, and is theirs to adopt.
+    lab.write({"out/a.txt": "edit a\n", "out/b.txt": "edit b\n"})
+    adopt(lab, "Artifact:Both.A", "out/a.txt")
+    assert lab.read("out/b.txt") == "edit b\n"
+    assert lab.plan().headlines() == {"Job:Both": "MISSING_OUTPUT"}
+    adopt(lab, "Artifact:Both.B", "out/b.txt")
+    assert lab.plan().headlines() == {}
+    assert (lab.read("out/a.txt"), lab.read("out/b.txt")) == ("edit a\n", "edit b\n")
+
+
+def test_restore_takes_the_version_after_a_run_and_checks_its_bytes(project: Make) -> None:
+    lab = project(CHAIN)
+    lab.succeed()
+    old = lab.snapshot().available_artifacts["Artifact:Upper.Loud"].sha256
+    lab.write({"out/loud.txt": "mine\n"})
+    adopt(lab, "Artifact:Upper.Loud", "out/loud.txt")
+    assert restore(lab, "Artifact:Upper.Loud", "r0001").to_json() == {
+        "artifact": "Artifact:Upper.Loud", "run": "r0003", "sha256": old, "size": 8, "type": "text",
+        "path": "out/loud.txt", "leaves": {}, "displaced": [], "dependents": [],
+    }  # fmt: skip
+    assert lab.read("out/loud.txt") == "SAY ONE\n"
+    adopted = lab.events("r0003")[2]
+    assert isinstance(adopted, ev.ArtifactAdopted)
+    assert adopted.by.endswith(", restored from r0001")
+
+    restore(lab, "Artifact:Upper.Loud", "r0002")
+    blob = lab.blob(old)
+    blob.chmod(0o644)
+    blob.write_text("OTHER!!\n")
+    code, message, _, exit_ = refusal(lambda: restore(lab, "Artifact:Upper.Loud", "r0001"))
+    assert (code, exit_) == ("STORE_DAMAGED", 3)
+    assert "has other bytes" in message
+    blob.unlink()
+    assert refusal(lambda: restore(lab, "Artifact:Upper.Loud", "r0001"))[0] == "STORE_DAMAGED"
+    assert refusal(lambda: restore(lab, "Artifact:Upper.Loud", "r0009"))[0] == "RUN_UNKNOWN"
+    assert lab.read("out/loud.txt") == "mine\n"
+    assert lab.runs() == ["r0001", "r0002", "r0003", "r0004"]
+
+
+def test_restore_refuses_what_was_not_available_then(project: Make) -> None:
+    lab = project(CHAIN)
+    lab.succeed(targets=["Job:Say"])
+    lab.succeed()
+    assert refusal(lambda: restore(lab, "Artifact:Upper.Loud", "r0001")) == (
+        "NOT_ADOPTABLE",
+        "`Artifact:Upper.Loud` cannot be put in place: it was not available after r0001",
+        "`whyrun history Artifact:Upper.Loud` lists its versions",
+        2,
+    )
+
+
+def test_adopting_waits_for_nobody_and_repairs_what_a_killed_run_left(project: Make) -> None:
+    lab = project(CHAIN, {"mine.txt": "mine\n"})
+    lab.succeed()
+    with RunLock(lab.world().state.lock_path, utc_now):
+        assert refusal(lambda: adopt(lab, "Artifact:Upper.Loud", "mine.txt"))[0] == "LOCKED"
+    log = lab.run_folder("r0001") / "events.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-1]) + lines[-1][:20])  # killed while it wrote its end
+    (lab.run_folder("r0001") / "status.json").unlink()
+    heard = Heard()
+    adoption = adopt(lab, "Artifact:Upper.Loud", "mine.txt", heard)
+    assert (adoption.run, lab.runs()) == ("r0002", ["r0001", "r0002"])
+    assert any(isinstance(e, ev.LogRepaired) for e in lab.events("r0001"))
+    assert heard.notes == ["r0001 ended without a word; its log was repaired"]
+    check_chain([lab.run_folder(run) / "events.jsonl" for run in lab.runs()])
+
+
+def test_a_path_outside_the_project_leaves_its_name_alone_in_the_log(project: Make, tmp_path: Path) -> None:
+    lab = project(CHAIN)
+    lab.succeed()
+    outside = tmp_path / "elsewhere.txt"
+    outside.write_text("mine\n")
+    adopt_file(lab.world(), "Artifact:Upper.Loud", outside, Heard())
+    start = lab.events("r0002")[0]
+    assert isinstance(start, ev.RunStart)
+    assert start.options == {"artifact": "Artifact:Upper.Loud", "file": "elsewhere.txt"}
+    for path in lab.run_folder("r0002").rglob("*"):
+        if path.is_file():
+            assert str(tmp_path) not in path.read_text()

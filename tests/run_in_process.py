@@ -1,0 +1,30 @@
+"""Run a workflow in a process of its own, to be interrupted and killed: `python run_in_process.py FILE [FORCE …]`."""
+
+from __future__ import annotations
+
+import sys
+
+from project_lab import Heard
+
+from whyrun.errors import WhyrunError
+from whyrun.execution.session import RunOptions, run_workflow
+from whyrun.planning.plan import PlanOptions
+from whyrun.snapshot.world import World
+
+
+class Telling(Heard):
+    def started(self, run: str, total: int) -> None:
+        print(f"started {run}", flush=True)
+
+    def line(self, text: str, status: str) -> None:
+        print(f"{status} {text}", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        options = PlanOptions(force=tuple(sys.argv[2:]))
+        result = run_workflow(World.open(sys.argv[1]), options, RunOptions(jobs=2), Telling())
+    except WhyrunError as problem:
+        print(problem, flush=True)
+        sys.exit(int(problem.exit))
+    sys.exit(result.exit_code)
