@@ -14,8 +14,8 @@ from whyrun.cli.main import COMMANDS
 from whyrun.errors import CODES
 
 sys.path.insert(0, str(PROJECT / "docs"))
-import generate  # noqa: E402
-import picture  # noqa: E402
+import generate
+import picture
 
 
 def test_generated_parts_are_current() -> None:

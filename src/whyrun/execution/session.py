@@ -31,7 +31,7 @@ from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
 from whyrun.log.outcomes import fold_outcome
 from whyrun.log.repair import RepairReport, interruption, repair
-from whyrun.log.runs import RunRef, create_run
+from whyrun.log.runs import RunRef, WorkflowState, create_run
 from whyrun.planning.consume import SMALL
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.replay import snapshot_blob
