@@ -8,10 +8,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 
 # Crash and property tests take minutes; they come after everything that fails fast.
 SLOW := $(wildcard tests/crash tests/property)
-CHECKED := src tests examples $(wildcard bench)
+CHECKED := src tests examples docs $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow lint bench clean tools
+.PHONY: help demo test test-fast test-slow lint bench docs clean tools
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -35,6 +35,11 @@ lint: $(VENV)/.dev ## ruff, mypy (strict) and the import layers
 
 bench: $(VENV)/.dev ## speed, beside ninja, snakemake and doit; see bench/README.md
 	$(BIN)/python bench/run.py
+
+docs: $(VENV)/.dev ## write anew what is generated in docs/: help, error codes, what commands print, the picture
+	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/picture.py
+	UPDATE_DOCS=1 $(BIN)/pytest -q -n auto tests/docs
 
 clean: ## remove what make and the tests made; .venv stays
 	rm -rf .demo .bench .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build

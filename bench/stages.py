@@ -40,7 +40,7 @@ def main() -> None:
     rows[-1] = ("interpreter (before main)", start, 0.0)
     stage("imports", imports)
     from whyrun.planning.plan import compute_execution_plan
-    from whyrun.snapshot.snapshot import build_planning_snapshot
+    from whyrun.snapshot.build import build_planning_snapshot
     from whyrun.snapshot.world import World
 
     world = World.open(file)

@@ -42,7 +42,7 @@ def help_pages() -> str:
     """The help of every command, as it prints itself."""
     parts = []
     for name, (_, summary) in COMMANDS.items():
-        parent = click.Context(cli, info_name="whyrun", max_content_width=100, terminal_width=100)
+        parent = click.Context(cli, info_name="whyrun", terminal_width=100, **cli.context_settings)
         command = cli.get_command(parent, name)
         assert command is not None
         text = command.get_help(click.Context(command, info_name=name, parent=parent))

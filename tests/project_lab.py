@@ -293,6 +293,44 @@ def received(**given):
 """
 
 
+# --- a job that pays for a request before it waits for the answer ------------------------------------------------
+
+PAID = """
+    workflow: w
+    inputs: {Prompt: {type: string, default: a cat}}
+    jobs:
+      Ask:
+        uses: python
+        retries: {max: 1, backoff: 10ms}
+        with: {call: "paid:ask", prompt: "${{ inputs.Prompt }}"}
+        outputs: {Answer: {type: json}}
+"""
+
+PAID_CODE = """
+    import time
+    from pathlib import Path
+
+    HERE = Path(__file__).parent
+
+    def ask(prompt, context):
+        request = context.recall("request")
+        if request is None:
+            orders = HERE / "orders"
+            number = len(orders.read_text().splitlines()) + 1 if orders.exists() else 1
+            with orders.open("a") as file:
+                file.write(prompt + chr(10))
+            request = f"req-{number}"
+            context.remember("request", request)
+            (HERE / "submitted").write_text(request)
+            while not (HERE / "answer").exists():
+                time.sleep(0.02)
+        if (HERE / "fail-once").exists():
+            (HERE / "fail-once").unlink()
+            raise RuntimeError("the connection broke")
+        return {"Answer": {"request": request}}
+"""
+
+
 # --- a run in a process of its own -------------------------------------------------------------------------------
 
 

@@ -13,8 +13,9 @@ if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\
 
 say()  { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
 show() {  # show EXIT COMMAND…: print the command, run it, and insist on its exit status
-  local expected=$1 got; shift
-  printf '%s$ %s%s\n' "$dim" "$*" "$plain"
+  local expected=$1 got word line='$'; shift
+  for word; do case $word in *[][*\ ]*) line+=" '$word'" ;; *) line+=" $word" ;; esac; done
+  printf '%s%s%s\n' "$dim" "$line" "$plain"
   "$@" >"$output" 2>&1; got=$?
   cat "$output"
   [ "$got" = "$expected" ] || fail "exit status $got, and $expected was due"

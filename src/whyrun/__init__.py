@@ -34,7 +34,7 @@ _PUBLIC = {
     "render_explain": "whyrun.planning.explain",
     "explain_json": "whyrun.planning.explain",
     "PlanningSnapshot": "whyrun.snapshot.snapshot",
-    "build_planning_snapshot": "whyrun.snapshot.snapshot",
+    "build_planning_snapshot": "whyrun.snapshot.build",
     "CanonicalId": "whyrun.ids",
     "parse_id": "whyrun.ids",
     "Diagnostic": "whyrun.errors",
@@ -81,7 +81,8 @@ if TYPE_CHECKING:
     from whyrun.ids import CanonicalId, parse_id
     from whyrun.planning.explain import explain_json, render_explain
     from whyrun.planning.plan import Plan, PlannedJob, PlanOptions, compute_execution_plan
-    from whyrun.snapshot.snapshot import PlanningSnapshot, build_planning_snapshot
+    from whyrun.snapshot.build import build_planning_snapshot
+    from whyrun.snapshot.snapshot import PlanningSnapshot
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from whyrun.errors import Diagnostic, WhyrunError, error
 from whyrun.planning.explain import estimate_seconds, expected_durations, render_explain
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.snapshot.snapshot import PlanningSnapshot, build_planning_snapshot
+from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.snapshot.world import World
 
 if TYPE_CHECKING:

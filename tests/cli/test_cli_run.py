@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, other_lines, pairs, step_lines, tree, whyrun
 
+from whyrun.console.progress import Weights
+
 
 def test_a_first_run_tells_the_headline_each_step_and_where_the_evidence_is(tmp_path: Path) -> None:
     answer = whyrun(pairs(tmp_path), "run")
@@ -253,3 +255,47 @@ def test_colour_and_a_bar_on_a_terminal_only_and_no_colour_where_it_is_not_wante
     assert "] EXECUTES Job:Shout[0] in " in plain
     assert "\x1b[32m" not in plain
     assert "\x1b" not in on_terminal(3, TERM="dumb")
+
+
+def test_a_machine_that_does_not_allow_it_is_told_without_a_traceback_and_exits_3(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    (folder / ".whyrun").write_text("a file where a folder is due\n")
+    answer = whyrun(folder, "run")
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err == dedent(f"""
+        error: `{folder}/.whyrun/pairs` Not a directory
+           hint: the machine does not allow it; what was recorded before is safe
+        """)
+
+
+def test_progress_is_weighted_by_expected_durations() -> None:
+    now = [0.0]
+    weights = Weights({"Job:Long": 9.0, "Job:Short": 1.0, "Job:New": None}, clock=lambda: now[0])
+    assert (weights.total, weights.timed) == (15.0, True)  # one that was never timed counts as the mean
+    assert weights.done(0, ["Job:Long"]) == 0.0
+    now[0] = 3.0
+    assert weights.done(0, ["Job:Long", "Job:Short"]) == 3.0
+    now[0] = 20.0
+    # Late steps are nearly done; one that is seen no more has ended.
+    assert weights.done(1, ["Job:Long"]) == pytest.approx(0.95 * 9 + 1)
+    # The third ended too quickly to be seen running.
+    assert weights.done(3, []) == 15.0
+    assert not Weights({"Job:A": None}).timed
+
+
+def test_a_reader_that_goes_away_breaks_nothing(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    command = " ".join(COMMAND)
+    script = f"{command} run 2>&1 | true; echo ${{PIPESTATUS[0]}}; {command} plan --force layer:0 | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=QUIET_ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("0\n0\n", "")
+    status = json.loads((folder / ".whyrun/pairs/runs/r0001/status.json").read_text())
+    assert (status["state"], status["steps_completed"]) == ("succeeded", 3)

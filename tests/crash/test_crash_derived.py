@@ -28,12 +28,17 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     time.sleep(0.1)  # what was written in this very tick is not trusted yet
     lab.plan()
     assert index(lab).exists()
+    assert memo(lab).exists()
     assert stat_cache(lab).exists()
     return lab
 
 
 def index(lab: Lab) -> Path:
     return lab.world().state.index_dir / "fold"
+
+
+def memo(lab: Lab) -> Path:
+    return lab.world().state.index_dir / "memo"
 
 
 def stat_cache(lab: Lab) -> Path:
@@ -48,13 +53,14 @@ def broken_versions(data: bytes) -> list[bytes]:
     for _ in range(60):
         at = chance.randrange(len(data))
         found.append(data[:at] + bytes([data[at] ^ (1 << chance.randrange(8))]) + data[at + 1 :])
-    columns = msgspec.msgpack.decode(checked(data))
-    found.append(with_checksum(msgspec.msgpack.encode([columns[0] + 1, *columns[1:]])))
+    held = msgspec.msgpack.decode(checked(data))
+    if isinstance(held, list):
+        found.append(with_checksum(msgspec.msgpack.encode([held[0] + 1, *held[1:]])))
     found.append(with_checksum(msgspec.msgpack.encode({"something": "else"})))
     return found
 
 
-@pytest.mark.parametrize("which", [index, stat_cache])
+@pytest.mark.parametrize("which", [index, memo, stat_cache])
 def test_a_derived_file_may_be_lost_or_broken_and_the_plan_stays_the_same(which: object, indexed: Lab) -> None:
     assert callable(which)
     path: Path = which(indexed)

@@ -182,12 +182,12 @@ LEAVES = """
         if: ${{ jobs.Script.outputs.Story.On[1] }}
         uses: shell
         with: {title: "${{ jobs.Script.outputs.Story.Title }}", run: 'echo "$title" > "$out_Text"'}
-        outputs: {Text: text}
+        outputs: {Text: {type: text}}
 """
 
 
 def test_the_leaves_of_an_adopted_json_are_adopted_with_it(project: Make) -> None:
-    lab = project(LEAVES.replace("{Text: text}", "{Text: {type: text}}"))
+    lab = project(LEAVES)
     lab.succeed()
     lab.write({"out/story.json": '{"Title": "mine", "On": [true, true]}'})
     adoption = adopt(lab, "Artifact:Script.Story", "out/story.json")
@@ -211,7 +211,7 @@ def test_the_leaves_of_an_adopted_json_are_adopted_with_it(project: Make) -> Non
 
 
 def test_a_json_that_lacks_a_leaf_or_has_the_wrong_type_is_refused(project: Make) -> None:
-    lab = project(LEAVES.replace("{Text: text}", "{Text: {type: text}}"))
+    lab = project(LEAVES)
     lab.succeed()
     lab.write({"lacks.json": '{"Title": "x", "On": [true]}', "wrong.json": '{"Title": "x", "On": [true, 1]}'})
     for name, problem in (
@@ -252,7 +252,7 @@ def test_refused_while_an_upstream_is_still_to_run_or_another_output_is_not_ther
 
 
 def test_refused_for_inactive_jobs_unknown_ids_and_files_that_are_not_there(project: Make) -> None:
-    lab = project(LEAVES.replace("{Text: text}", "{Text: {type: text}}"), {"mine.txt": "mine\n"})
+    lab = project(LEAVES, {"mine.txt": "mine\n"})
     lab.succeed()
     assert refusal(lambda: adopt(lab, "Artifact:Maybe.Text", "mine.txt")) == (
         "NOT_ADOPTABLE",

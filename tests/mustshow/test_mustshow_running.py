@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from project_lab import ECHO, Lab, Process, Ran, codes, processes_with, reasons, wait_until
+from project_lab import ECHO, PAID, PAID_CODE, Lab, Process, Ran, codes, processes_with, reasons, wait_until
 
 from whyrun.errors import Exit, InvalidError, StateError
 from whyrun.log import events as ev
@@ -674,59 +674,6 @@ def test_a_file_that_is_not_ours_is_kept_before_it_is_written_over(project: Make
     assert any("out/quick.txt" in note for note in ran.heard.notes)
     lab.succeed(force=["Job:Quick"])
     assert lab.events("r0002") and not [e for e in lab.events("r0002") if isinstance(e, ev.FileDisplaced)]
-
-
-PAID = """
-    workflow: w
-    inputs: {Prompt: {type: string, default: a cat}}
-    jobs:
-      Ask:
-        uses: python
-        retries: {max: 1, backoff: 10ms}
-        with: {call: "paid:ask", prompt: "${{ inputs.Prompt }}"}
-        outputs: {Answer: {type: json}}
-"""
-
-PAID_CODE = """
-    import time
-    from pathlib import Path
-
-    HERE = Path(__file__).parent
-
-    def ask(prompt, context):
-        request = context.recall("request")
-        if request is None:
-            orders = HERE / "orders"
-            number = len(orders.read_text().splitlines()) + 1 if orders.exists() else 1
-            with orders.open("a") as file:
-                file.write(prompt + chr(10))
-            request = f"req-{number}"
-            context.remember("request", request)
-            (HERE / "submitted").write_text(request)
-            while not (HERE / "answer").exists():
-                time.sleep(0.02)
-        if (HERE / "fail-once").exists():
-            (HERE / "fail-once").unlink()
-            raise RuntimeError("the connection broke")
-        return {"Answer": {"request": request}}
-"""
-
-
-def test_a_paid_request_survives_the_death_of_the_host(project: Make) -> None:
-    lab = project(PAID, {"paid.py": PAID_CODE})
-    run = Process(lab)
-    run.wait_for_file("submitted")
-    assert [e.value for e in lab.events("r0001") if isinstance(e, ev.RequestRecorded)] == ["req-1"], "before the wait"
-    run.process.kill()
-    run.end()
-    lab.write({"answer": ""})
-    ran = lab.succeed()
-    assert lab.content("Artifact:Ask.Answer") == {"request": "req-1"}
-    assert lab.read("orders") == "a cat\n", "paid once"
-    assert ran.plan.headlines() == {"Job:Ask": "RETRY_PREVIOUS_FAILURE"}
-    # success clears it: another run of the same asks anew
-    lab.succeed(force=["Job:Ask"])
-    assert lab.content("Artifact:Ask.Answer") == {"request": "req-2"}
 
 
 def test_a_retry_within_a_run_recalls_and_another_prompt_does_not(project: Make) -> None:

@@ -45,7 +45,7 @@ jobs:
   Shout:
     if: ${{ inputs.Loud }}
     uses: shell
-    with: {extra: "${{ inputs.Extra.a }}", run: echo "$extra" > "$out_Cry"}
+    with: {extra: "${{ inputs.Extra }}", run: echo "$extra" > "$out_Cry"}
     outputs: {Cry: {type: text}}
 """
 

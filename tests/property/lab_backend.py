@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -98,7 +99,7 @@ class LabBackend:
         self.begun += 1
         if self.begun == self.faults.crash_at:
             raise Crash
-        if self.begun == self.faults.interrupt_at:
+        if self.begun == self.faults.interrupt_at and threading.current_thread() is threading.main_thread():
             os.kill(os.getpid(), signal.SIGINT)
         self.running.append(command)
         self.executed.append(command.step_id)

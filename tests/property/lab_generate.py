@@ -121,7 +121,7 @@ def new_job(dice: Dice, flow: Flow, name: str) -> Job:
         name,
         loops,
         outputs=tuple(new_output(dice, n, loops) for n in names),
-        deterministic=chance(dice, 4),
+        deterministic=chance(dice, 3),
         retries=1 if chance(dice, 5) else 0,
         module=pick(dice, ["m2", "m1", "m0"]),
     )
@@ -133,7 +133,7 @@ def new_job(dice: Dice, flow: Flow, name: str) -> Job:
         job = replace(job, include=(tuple(5 for _ in loops),))
     entries = [(f"p{n}", new_term(dice, flow, job)) for n in range(dice.number(1, 3))]
     job = replace(job, with_=tuple(entries))
-    if chance(dice, 3):
+    if chance(dice, 2):
         job = replace(job, condition=new_condition(dice, flow, job))
     if flow.jobs and chance(dice, 5):
         job = replace(job, needs=(pick(dice, list(flow.jobs)),))

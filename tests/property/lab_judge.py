@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,9 +105,12 @@ class Disk:
         except FileNotFoundError:
             return None
 
+    def stored(self, event: Mapping[str, Any]) -> bool:
+        return "value" in event or self.blob(event["sha256"])
+
     def bytes_there(self, event: Mapping[str, Any]) -> bool:
         """Can the recorded bytes still be had: from the log itself, the store or the published file?"""
-        if "value" in event or self.blob(event["sha256"]):
+        if self.stored(event):
             return True
         return event.get("path") is not None and self.file(event["path"]) == event["sha256"]
 
@@ -133,12 +136,23 @@ class Verdict:
 
 
 class Judge:
-    """`flows`: the workflow as it was in every run, to know which recorded slot was a fan-in and what was declared."""
+    """`flows`: the workflow as it was in every run, to know which recorded slot was a fan-in and what was declared.
+
+    `executed`: steps that the plan at hand does not reuse. Where an earlier result's bytes are gone from the store and
+    left only in a published file, taking them and making them anew are both right; then the plan's choice is followed.
+    """
 
     def __init__(
-        self, flow: Flow, runs: list[Path], flows: Mapping[str, Flow], actions: Mapping[str, str], project: Path
+        self,
+        flow: Flow,
+        runs: list[Path],
+        flows: Mapping[str, Flow],
+        actions: Mapping[str, str],
+        project: Path,
+        executed: Container[str] = (),
     ) -> None:
         self.flow, self.flows, self.actions = flow, flows, actions
+        self.executed = executed
         self.disk = Disk(project)
         self._signatures: dict[tuple[str, int], Signature | None] = {}
         self.tries = read_log(runs)
@@ -317,6 +331,8 @@ class Judge:
             return None
         place = _locate(self.flows[one.run], one.step)
         assert place is not None
+        if job_id(job.name, row) in self.executed and any(not self.disk.stored(e) for e in one.outputs.values()):
+            return None
         events: dict[str, Mapping[str, Any]] = {}
         for artifact, type_ in artifacts_of(self.flow, job, row).items():
             same = Artifact(place[0].name, place[1], artifact.output, artifact.leaf)

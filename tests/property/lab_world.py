@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from lab_flow import MODULI, Flow, artifacts_of, flow_yaml, module_source, publi
 from lab_judge import Disk, Judge, Verdict, raw_events
 from lab_oracle import run_everything
 from whyrun.errors import InvalidError
+from whyrun.execution.commands import Backend
 from whyrun.execution.session import RunOptions, RunResult, run_workflow
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.history import History
@@ -88,13 +90,13 @@ class Lab:
 
     # -- planning, and what is checked with every plan --
 
-    def judge(self) -> Judge:
+    def judge(self, executed: Container[str] = ()) -> Judge:
         actions = {name: facts.sha256 for name, facts in self.world().actions.items()}
-        return Judge(self.flow, self.runs, self.flows, actions, self.project)
+        return Judge(self.flow, self.runs, self.flows, actions, self.project, executed)
 
     def plan(self, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008  # frozen
         plan = compute_execution_plan(self.world().snapshot(), options)
-        judge = self.judge()
+        judge = self.judge({job.id for job in plan.jobs if job.reuse is None})
         forced = set(options.force)
         verdicts = judge.judge_all(forced)
         planned = judge.planned(verdicts, options.up, options.targets)
@@ -163,7 +165,11 @@ class Lab:
     # -- running, and what is checked after every run --
 
     def run(
-        self, options: PlanOptions = PlanOptions(), faults: Faults = Faults(), local: bool = False  # noqa: B008  # frozen
+        self,
+        options: PlanOptions = PlanOptions(),  # noqa: B008  # frozen
+        faults: Faults = Faults(),  # noqa: B008  # frozen
+        local: bool = False,
+        backend: Backend | None = None,
     ) -> RunResult | None:
         """None: the host broke, as was asked for."""
         before = self.runs
@@ -173,9 +179,10 @@ class Lab:
             (one.run, one.seq, id_)
             for one in judge.tries
             for id_, event in one.outputs.items()
-            if not judge.disk.bytes_there(event)
+            if not judge.disk.stored(event)
         }
-        backend = None if local else LabBackend(self.flow, faults)
+        if backend is None and not local:
+            backend = LabBackend(self.flow, faults)
         result: RunResult | None = None
         try:
             result = run_workflow(self.world(), options, RunOptions(jobs=2), Silent(), backend=backend)

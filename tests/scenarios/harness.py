@@ -21,7 +21,8 @@ from typing import Any
 from whyrun.log import events as ev
 from whyrun.log.journal import FIRST_CHAIN, Journal, read_events
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.snapshot.snapshot import BlobCheck, PlanningSnapshot, build_planning_snapshot
+from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.snapshot import BlobCheck, PlanningSnapshot
 from whyrun.snapshot.world import World
 
 FOLDER = Path(__file__).parent

@@ -19,7 +19,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from project_lab import Lab
 from scenarios.harness import FOLDER, read_logs, write_logs
 from scenarios.recipes import RECIPES, Recipe
-
 from whyrun.log import events as ev
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from project_lab import Lab
-
 from whyrun.log import events as ev
 
 Log = list[ev.AnyEvent]

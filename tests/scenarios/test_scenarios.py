@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from project_lab import Lab, check_run_is_its_plan
 from scenarios.harness import Scenario, names, plan_options
 from scenarios.make import play
 from scenarios.recipes import RECIPES
-
 from whyrun.planning.explain import estimate_seconds, expected_durations, explain_json, render_explain
 from whyrun.planning.plan import Plan, compute_execution_plan
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -108,7 +108,7 @@ def text_jobs(text: str) -> dict[str, dict[str, list[str]]]:
         if words[0].startswith("Job:") and line.startswith("  Job:"):
             job = block.setdefault(words[0], [])
             words = words[1:]
-        job.extend(w for w in words[:1] if w.isupper() and "_" in w or w == "FORCED")
+        job.extend(w for w in words[:1] if (w.isupper() and "_" in w) or w == "FORCED")
     return found
 
 

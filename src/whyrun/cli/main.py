@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -15,6 +16,11 @@ from whyrun import __version__
 from whyrun.errors import Exit, WhyrunError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+# What can go wrong with any file anywhere, and is nobody's mistake in the code.
+_CIRCUMSTANCES = frozenset(
+    {errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EIO}
+)
 
 # name → (module, one line for the overview). The order is that of the help page: from first use to questions.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -47,6 +53,15 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = import_module(f"whyrun.cli.{COMMANDS[cmd_name][0]}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader of our output has gone (`whyrun log | head`): that is its right, and no error. Click itself
+            # would end with 1, which says that a job failed.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return int(Exit.OK)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -91,20 +106,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     except click.ClickException as problem:
         problem.show()
         sys.exit(int(Exit.INVALID))
-    except BrokenPipeError:
-        # The reader of our output has gone (`whyrun log | head`): that is its right, and no error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except Exception:
-        # A mistake of ours. Python would end with 1, and 1 says that a job failed.
-        import traceback
-
-        traceback.print_exc()
-        click.echo(
-            "this is an error inside whyrun, not in your workflow; please report it with the lines above", err=True
-        )
+    except OSError as problem:
+        if problem.errno not in _CIRCUMSTANCES:
+            fail_loudly()
+        where = f" `{problem.filename}`" if problem.filename else ""
+        click.echo(f"error:{where} {problem.strerror}", err=True)
+        click.echo("   hint: the machine does not allow it; what was recorded before is safe", err=True)
         sys.exit(int(Exit.STATE))
+    except Exception:
+        fail_loudly()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail_loudly() -> NoReturn:
+    """A mistake of ours, with its traceback. Python would end with 1, and 1 says that a job failed."""
+    import traceback
+
+    traceback.print_exc()
+    click.echo("this is an error inside whyrun, not in your workflow; please report it with the lines above", err=True)
+    sys.exit(int(Exit.STATE))
 
 
 def report(problem: WhyrunError) -> None:

@@ -182,7 +182,7 @@ def execute(
         teller.finish()
     failures = failures_of(world, result)
     if not quiet and result.run is not None:
-        click.echo(teller.summary(world, result, failures), err=True, color=True)
+        teller.inner.write(teller.summary(world, result, failures))
     if as_json:
         print_json({**result.to_json(), "failed": [failure.to_json() for failure in failures]})
     return result.exit_code
@@ -208,7 +208,7 @@ class Teller:
             return
         durations = expected_durations(plan, snapshot)
         text = headline(plan, estimate_seconds(plan, durations, self.workers))
-        click.echo(self.paint.styled(text, "bold"), err=True, color=True)
+        self.inner.write(self.paint.styled(text, "bold"))
         if plan.planned and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             from whyrun.console.progress import BarReporter
 

@@ -42,6 +42,7 @@ class LineReporter(SilentReporter):
         self.stream = stream if stream is not None else sys.stderr
         self.quiet = quiet
         self.paint = paint or Paint(False)
+        self.gone = False
 
     def line(self, text: str, status: str) -> None:
         if not self.quiet or status in BAD:
@@ -51,8 +52,13 @@ class LineReporter(SilentReporter):
         self.write(f"note: {text}")
 
     def write(self, text: str) -> None:
-        self.stream.write(f"{text}\n")
-        self.stream.flush()
+        if self.gone:
+            return
+        try:
+            self.stream.write(f"{text}\n")
+            self.stream.flush()
+        except BrokenPipeError:
+            self.gone = True  # nobody listens any more (`whyrun run 2>&1 | head`): no reason to break off the run
 
 
 class Weights:

@@ -195,7 +195,7 @@ class Judge:
         return self._upstream(found)[1]
 
     def _upstream(self, found: Consumption) -> tuple[list[Reason], list[Reason]]:
-        """The failed artifacts and the jobs still to run among its sources. Consumers of one fan-in share the answer."""
+        """The failed artifacts and the jobs still to run among its sources; consumers of one fan-in share it."""
         shared = id(found.groups[0]) if len(found.groups) == 1 and not found.singles else None
         if shared is not None and shared in self._of_group:
             return self._of_group[shared]

@@ -12,13 +12,8 @@ from typing import Any
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.errors import error
 from whyrun.graph.expand import expand
-from whyrun.snapshot.snapshot import (
-    ActionFacts,
-    BlobCheck,
-    LogReader,
-    PlanningSnapshot,
-    build_planning_snapshot,
-)
+from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
 from whyrun.workflow.parse import parse_workflow

@@ -1,12 +1,7 @@
-"""GRAPH + LOG + WORLD → the snapshot: everything that the planner may know.
+"""The snapshot: everything that the planner may know.
 
 The planner reads nothing else and touches nothing. What `observe` saw is kept only where it differs from what the log
 says, so that a snapshot can be written down and built again (`replay`).
-
-Most instances of a large workflow are up to date, and showing that must cost nearly nothing. So the snapshot compares
-whole columns first: `suspects` are the instances that may be other than clean. The rest is clean by construction (its
-fingerprint is that of its latest, successful attempt, its outputs are recorded and there, and it has no condition),
-unless something upstream changes, which the planner follows along the edges.
 """
 
 from __future__ import annotations
@@ -14,38 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
-from itertools import repeat
 from typing import Any, Literal, Protocol
 
 import msgspec
 
-from whyrun.artifacts.hashing import value_sha256
-from whyrun.errors import WhyrunError, error
-from whyrun.graph.fingerprint import (
-    artifact_form,
-    fingerprint,
-    group_token,
-    input_form,
-    prefixes,
-    token,
-)
 from whyrun.graph.graph import (
-    AlignedArtifact,
     ArtifactAt,
-    Column,
-    Computed,
-    FirstOf,
     Graph,
-    Group,
-    InputAt,
-    JobTable,
-    Known,
-    SameTerm,
-    Term,
 )
-from whyrun.graph.template import compute
-from whyrun.ids import Kind, parse_id_of
 from whyrun.snapshot.fold import (
     Attempt,
     InputRecord,
@@ -54,9 +25,7 @@ from whyrun.snapshot.fold import (
     StepRecord,
     run_name,
 )
-from whyrun.workflow.expression import ExpressionError
 from whyrun.workflow.inputs import InputValue
-from whyrun.workflow.model import VALUE_TYPES
 
 JobStatus = Literal["succeeded", "failed", "never_run", "running"]
 Consumed = Mapping[str, Any]  # slot name → [{"id", "sha256", "as"?, "value"?}] or {"count", "digest", "blob"}
@@ -249,253 +218,3 @@ def changed_inputs(inputs: Mapping[str, InputValue], recorded: Mapping[str, Inpu
     for id_, before in recorded.items():
         if id_ not in now and before.sha256:  # an empty hash is the record of a removal
             yield id_
-
-
-# --- building ----------------------------------------------------------------------------------------------------
-
-
-def build_planning_snapshot(
-    graph: Graph,
-    log: LogReader,
-    observe: Observer,
-    actions: Mapping[str, ActionFacts],
-    memo: dict[str, str] | None = None,
-) -> PlanningSnapshot:
-    """Fold of the log and look at the world, joined over the graph. Reads through its arguments only.
-
-    `memo` remembers, by job, the digest of columns that were compared row by row and found equal; with the same
-    digest they need not be compared again. It saves time and changes nothing.
-    """
-    records = log.records
-    snapshot = PlanningSnapshot(graph, records, actions, {}, frozenset())
-    snapshot.rows = [list(map(records.steps.get, table.job_ids())) for table in graph.tables]
-    snapshot.shas = [_recorded(table, snapshot.rows[table.number]) for table in graph.tables]
-    _check_foreign_ids(snapshot, log)
-    snapshot.files = observe.changed_files(*_published(graph, snapshot.shas))
-    lost = set(observe.lost_blobs(_blob_checks(graph, snapshot.shas)))
-    _apply_deviations(snapshot, lost)
-    snapshot.suspects = _suspects(snapshot, {} if memo is None else memo)
-    reach = _reach(graph, snapshot.suspects)
-    histories = [r for node in reach if (r := snapshot.record(node)) is not None]
-    successes = [a for r in histories if (a := r.last_success()) is not None]
-    snapshot.consumed = log.consumed(successes)
-    if any(actions[graph.table_at(node)[0].name].deterministic for node in reach):
-        histories = list(records.steps.values())
-    candidates = {
-        o.sha256: BlobCheck(o.sha256, o.size, o.type, o.path)
-        for record in histories
-        for attempt in record.attempts()
-        if attempt.ok
-        for o in attempt.outputs
-        if o.value is msgspec.UNSET and o.sha256 not in lost
-    }
-    snapshot.lost = frozenset(lost.union(observe.lost_blobs(list(candidates.values()))))
-    return snapshot
-
-
-def _check_foreign_ids(snapshot: PlanningSnapshot, log: LogReader) -> None:
-    """IDs of the graph are right by construction; any other in the log must at least parse."""
-    graph, records = snapshot.dependency_graph, log.records
-    foreign: list[tuple[Kind, str]] = []
-    if sum(len(row) - row.count(None) for row in snapshot.rows) < len(records.steps):
-        foreign.extend(("Job", step) for step in records.steps.keys() - graph.node_of.keys())
-    foreign.extend(("Input", id_) for id_ in records.inputs.keys() - dict(leaf_inputs(graph.inputs)).keys())
-    for table in graph.tables:
-        incomplete = [column for column in snapshot.shas[table.number] if None in column]
-        for p, record in enumerate(snapshot.rows[table.number] if incomplete else ()):
-            if record is not None and any(column[p] is None for column in incomplete):
-                foreign.extend(("Artifact", output.id) for output in record.latest.outputs)
-    for kind, id_ in foreign:
-        try:
-            parse_id_of(kind, id_)
-        except WhyrunError as problem:
-            log.check_ids()  # knows the file and the line
-            raise error("LOG_DAMAGED", f"the log names `{id_}`: {problem.diagnostics[0].message}") from None
-
-
-def _recorded(table: JobTable, rows: Sequence[StepRecord | None]) -> list[list[str | None]]:
-    """By artifact and row: the hash recorded by the latest attempt, if that succeeded and the type still fits."""
-    columns: list[list[str | None]] = [[None] * len(table) for _ in table.artifacts]
-    ids = [table.artifact_ids(a) for a in range(len(table.artifacts))]
-    if len(columns) == 1:  # the common case, in one pass without dictionaries
-        column, names, type_ = columns[0], ids[0], table.artifacts[0].type
-        for p, record in enumerate(rows):
-            if record is not None and record.latest.ok:
-                for output in record.latest.outputs:
-                    if output.id == names[p] and output.type == type_:
-                        column[p] = output.sha256
-        return columns
-    for p, record in enumerate(rows):
-        if record is None or not record.latest.ok:
-            continue
-        by_id = {output.id: output for output in record.latest.outputs}
-        for a, column in enumerate(columns):
-            found = by_id.get(ids[a][p])
-            if found is not None and found.type == table.artifacts[a].type:
-                column[p] = found.sha256
-    return columns
-
-
-def _published(graph: Graph, shas: list[list[list[str | None]]]) -> tuple[list[str], list[str]]:
-    """The published files to look at, and the content that each should have."""
-    paths: list[str] = []
-    expected: list[str] = []
-    for table in graph.tables:
-        for a, spec in enumerate(table.artifacts):
-            output = table.output_of(a)
-            if spec.is_leaf or output.paths is None:
-                continue
-            column = shas[table.number][a]
-            if None not in column:
-                paths.extend(output.paths)
-                expected.extend(column)  # type: ignore[arg-type]  # no None in it
-            else:
-                for path, sha in zip(output.paths, column, strict=True):
-                    if sha is not None:
-                        paths.append(path)
-                        expected.append(sha)
-    return paths, expected
-
-
-def _blob_checks(graph: Graph, shas: list[list[list[str | None]]]) -> list[BlobCheck]:
-    """Outputs that are published nowhere live in the store only. Small values are in the log itself."""
-    checks = []
-    for table in graph.tables:
-        for a, spec in enumerate(table.artifacts):
-            if spec.is_leaf or spec.type in VALUE_TYPES or table.output_of(a).paths is not None:
-                continue
-            for sha in shas[table.number][a]:
-                if sha is not None:
-                    checks.append(BlobCheck(sha, -1, spec.type, None))
-    return checks
-
-
-def _apply_deviations(snapshot: PlanningSnapshot, lost: set[str]) -> None:
-    """Recorded is not enough: what is not there any more is not available."""
-    if not snapshot.files and not lost:
-        return
-    for table in snapshot.dependency_graph.tables:
-        for a, spec in enumerate(table.artifacts):
-            if spec.is_leaf:
-                continue
-            column = snapshot.shas[table.number][a]
-            paths = table.output_of(a).paths
-            if paths is not None:
-                for p, path in enumerate(paths):
-                    if path in snapshot.files:
-                        column[p] = None
-            elif lost and spec.type not in VALUE_TYPES:
-                for p, sha in enumerate(column):
-                    if sha in lost:
-                        column[p] = None
-
-
-# --- suspects: whole columns compared ----------------------------------------------------------------------------
-
-
-def _suspects(snapshot: PlanningSnapshot, memo: dict[str, str]) -> list[int]:
-    found: list[int] = []
-    for table in snapshot.dependency_graph.tables:
-        if table.condition is not None:
-            found.extend(range(table.base, table.base + len(table)))
-            continue
-        tokens = [_token_column(snapshot, slot.column, len(table)) for slot in table.slots]
-        # "" where there is no success: no fingerprint is empty.
-        recorded = [r.latest.fingerprint if r is not None and r.latest.ok else "" for r in snapshot.rows[table.number]]
-        heads = prefixes(table, snapshot.actions[table.name].sha256)
-        incomplete = [column for column in snapshot.shas[table.number] if None in column]
-        digest = None
-        if not incomplete and not any(None in column for column in tokens):
-            digest = _digest(heads, tokens, recorded)
-            if memo.get(table.name) == digest:
-                continue
-        before = len(found)
-        consumed: Iterable[tuple[str | None, ...]] = zip(*tokens, strict=True) if tokens else repeat((), len(table))
-        for p, (was, head, row) in enumerate(zip(recorded, heads, consumed, strict=True)):
-            if (
-                None in row
-                or was != fingerprint(head, row)  # type: ignore[arg-type]  # no None in it
-                or any(column[p] is None for column in incomplete)
-            ):
-                found.append(table.base + p)
-        if digest is not None and len(found) == before:
-            memo[table.name] = digest
-    return found
-
-
-def _digest(heads: Sequence[str], tokens: Sequence[Sequence[str | None]], recorded: Sequence[str]) -> str:
-    """Over everything that comparing the rows would look at, column by column, each with its length."""
-    same = heads[:1] if len(set(heads)) == 1 else heads
-    whole = sha256()
-    for column in (same, *tokens, recorded):
-        data = "\0".join(column).encode()  # type: ignore[arg-type]  # no None in it
-        whole.update(b"%d %d\n" % (len(column), len(data)))
-        whole.update(data)
-    return whole.hexdigest()
-
-
-def _token_column(snapshot: PlanningSnapshot, column: Column, rows: int) -> Sequence[str | None]:
-    """By row: the token of what a slot would consume, None where that is not known from the log alone."""
-    if not rows:
-        return []  # a loop without values: what its slots would name was never resolved
-    graph = snapshot.dependency_graph
-    if isinstance(column, AlignedArtifact):
-        form = artifact_form(graph.tables[column.table], column.artifact)
-        letter, suffix = form[0], form[1:]
-        return [
-            None if sha is None else f"{letter}{sha}{suffix}" for sha in snapshot.shas[column.table][column.artifact]
-        ]
-    groups: dict[int, str | None] = {}
-
-    def token_of(term: Term) -> str | None:
-        if isinstance(term, Group):
-            if id(term) not in groups:
-                members = [token_of(member) for member in term.members]
-                groups[id(term)] = None if None in members else group_token(members)  # type: ignore[arg-type]
-            return groups[id(term)]
-        return _plain_token(snapshot, term)
-
-    if isinstance(column, SameTerm):
-        return [token_of(column.term)] * rows
-    return [token_of(term) for term in column.terms]
-
-
-def _plain_token(snapshot: PlanningSnapshot, term: Term) -> str | None:
-    if isinstance(term, Known):
-        return f"v{term.sha256}"
-    if isinstance(term, InputAt):
-        return token(input_form(term.value), term.value.sha256)
-    if isinstance(term, ArtifactAt):
-        sha = snapshot.shas[term.table][term.artifact][term.position]
-        if sha is None:
-            return None
-        return token(artifact_form(snapshot.dependency_graph.tables[term.table], term.artifact), sha)
-    if isinstance(term, Computed):
-        values = []
-        for operand in term.operands:
-            if isinstance(operand, InputAt):
-                values.append(operand.value.value)
-            elif isinstance(operand, ArtifactAt):
-                if snapshot.shas[operand.table][operand.artifact][operand.position] is None:
-                    return None
-                values.append(snapshot.value(operand))
-            else:
-                return None  # fan-ins, `first`, absences: the planner decides
-        try:
-            return f"v{value_sha256(compute(term.template, values, term.names))}"
-        except ExpressionError:
-            return None
-    assert isinstance(term, FirstOf | Group)
-    return None
-
-
-def _reach(graph: Graph, roots: Sequence[int]) -> list[int]:
-    """The roots and everything downstream: all that the planner can have a question about."""
-    seen = set(roots)
-    stack = list(roots)
-    while stack:
-        for node in graph.dependents(stack.pop()):
-            if node not in seen:
-                seen.add(node)
-                stack.append(node)
-    return sorted(seen)

@@ -21,9 +21,10 @@ from whyrun.graph.expand import expand
 from whyrun.graph.graph import Graph
 from whyrun.graph.template import expressions_in
 from whyrun.log.runs import ProjectConfig, WorkflowState, project_dir_for, read_project_config, state_dir_for
+from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.history import History
 from whyrun.snapshot.observe import DiskObserver, InputObserver
-from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot, build_planning_snapshot
+from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue, collect_inputs
 from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parse import load_workflow

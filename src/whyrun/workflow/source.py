@@ -95,7 +95,8 @@ def _add_syntax_problem(source: Source, problems: Problems, problem: Any) -> Non
 
 
 def _span(event: Event) -> tuple[int, int]:
-    assert event.start_mark is not None and event.end_mark is not None  # only made-up events have none
+    assert event.start_mark is not None  # only made-up events have none
+    assert event.end_mark is not None
     return event.start_mark.index, event.end_mark.index
 
 
@@ -152,11 +153,8 @@ class _Builder:
         if len(self.open) >= MAX_DEPTH:
             self._refuse(event, f"nested deeper than {MAX_DEPTH} levels", "make the structure flatter")
         start, _ = _span(event)
-        node: MapNode | ListNode
-        if is_map:
-            node = MapNode(self.source, start, start, 1, [])
-        else:
-            node = ListNode(self.source, start, start, 1, [])
+        kind: type[MapNode | ListNode] = MapNode if is_map else ListNode
+        node = kind(self.source, start, start, 1, [])
         if event.anchor is not None:
             self.anchors[event.anchor] = None
         self.open.append(_Open(node, event.anchor, set()))
@@ -240,7 +238,7 @@ class _Builder:
         return Scalar(self.source, start, end, 1, value, text)
 
 
-def resolve_scalar(text: str) -> None | bool | int | float | str:
+def resolve_scalar(text: str) -> bool | int | float | str | None:
     """A plain scalar by the YAML 1.2 core schema. `ValueError` where it is a number that JSON cannot hold."""
     if text in _NULL:
         return None

@@ -1,0 +1,249 @@
+"""One job's columns: what its instances consume, under which condition, and where they publish. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from whyrun.artifacts.hashing import value_sha256
+from whyrun.graph.fingerprint import suffix_of_path
+from whyrun.graph.graph import (
+    Absent,
+    AlignedArtifact,
+    ArtifactAt,
+    Column,
+    Computed,
+    Condition,
+    EachTerm,
+    FirstOf,
+    InputAt,
+    JobTable,
+    Known,
+    OutputColumn,
+    SameTerm,
+    Slot,
+    Term,
+    sources_of,
+)
+from whyrun.graph.resolve import OperandColumn, Resolver, Scope
+from whyrun.graph.template import compute, contains_binding, expressions_in, uses_loops
+from whyrun.ids import Index
+from whyrun.workflow.expression import ABSENT, ExpressionError
+from whyrun.workflow.fields import path_problem
+from whyrun.workflow.model import (
+    Expression,
+    Formatted,
+    OutputDecl,
+    Place,
+    Template,
+    Workflow,
+)
+
+_UNUSUAL = re.compile(r"//|\./|[\0-\x1f\\:]")  # what makes a path worth a closer look
+SUFFIX_OF_TYPE = {"image": ".png", "text": ".txt", "json": ".json"}
+
+
+class _Names(Mapping[str, Any]):
+    """The names an expression may use, for one row: loop variables, `workflow`, `env`."""
+
+    __slots__ = ("_env", "_loops", "_row", "_workflow")
+
+    def __init__(
+        self, loops: Sequence[str], row: tuple[Index, ...], workflow: Mapping[str, Any], env: Mapping[str, Any]
+    ):
+        self._loops, self._row, self._workflow, self._env = loops, row, workflow, env
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self._loops:
+            return self._row[self._loops.index(key)]
+        if key == "workflow":
+            return self._workflow
+        if key == "env":
+            return self._env
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._loops, "workflow", "env"))
+
+    def __len__(self) -> int:
+        return len(self._loops) + 2
+
+
+class _Filler:
+    """Fills one table's slots, condition, outputs and needs."""
+
+    def __init__(self, scope: Scope, workflow: Workflow, table: JobTable) -> None:
+        self.scope, self.table, self.decl = scope, table, table.decl
+        self.resolver = Resolver(scope, table)
+        self.workflow_names = {"name": workflow.name}
+        self.env: list[Mapping[str, Any]] | None = None  # by row, once known
+        self.slots: list[Slot] = []
+
+    def names(self, position: int) -> Mapping[str, Any]:
+        env = self.env[position] if self.env is not None else {}
+        return _Names(self.decl.loops, self.table.rows[position], self.workflow_names, env)
+
+    def place(self, key: str) -> Place:
+        return self.decl.places.get(key, self.decl.place)
+
+    def with_entry(self, template: Template, name: str, path: tuple[str | int, ...], place: Place) -> None:
+        if isinstance(template, Expression) and template.whole is not None:
+            column = self.resolver.operand(template.whole, optional=False)
+            self.slots.append(Slot(name, True, path, "with", column, template.place))
+        elif isinstance(template, list) and contains_binding(template):
+            for i, item in enumerate(template):
+                self.with_entry(item, f"{name}[{i}]", (*path, i), place)
+        elif isinstance(template, dict) and contains_binding(template):
+            for key, item in template.items():
+                if not key.isidentifier():
+                    self.report(place, "NAME_INVALID", f"`{key}` names a binding, so it must be an identifier")
+                self.with_entry(item, f"{name}.{key}", (*path, key), place)
+        else:
+            self.slots.append(Slot(name, False, path, "with", self.parameter(template, place), place))
+
+    def parameter(self, template: Template, place: Place) -> Column:
+        """A typed value: known now where it depends on inputs and loops only, else computed when its sources are."""
+        rows = range(len(self.table))
+        operands = self.operands(template)
+        later = any(_reads_artifacts(column) for column in operands)
+        if later:
+            terms = [
+                Computed(template, tuple(c.at(p) for c in operands), self.names(p))  # type: ignore[misc]
+                for p in rows
+            ]
+            return EachTerm(terms)
+        if not uses_loops(template):
+            return SameTerm(self.known(template, operands, 0, place) if rows else Known(None, value_sha256(None)))
+        return EachTerm([self.known(template, operands, p, place) for p in rows])
+
+    def operands(self, template: Template) -> list[OperandColumn]:
+        found = []
+        for expression in expressions_in(template):
+            for i, ref in enumerate(expression.refs):
+                found.append(self.resolver.operand(ref, optional=i in expression.optional))
+        return found
+
+    def known(self, template: Template, operands: Sequence[OperandColumn], position: int, place: Place) -> Known:
+        value = self.value(template, operands, position, place)
+        return Known(value, value_sha256(value))
+
+    def value(self, template: Template, operands: Sequence[OperandColumn], position: int, place: Place) -> Any:
+        values = [input_operand_value(column.at(position)) for column in operands]
+        try:
+            return compute(template, values, self.names(position))
+        except ExpressionError as problem:
+            if self.scope.diagnostics and any(isinstance(column.at(position), Absent) for column in operands):
+                return None  # the reference itself was reported; that nothing cannot be formatted is no second mistake
+            where = f" (in `{self.table.job_id(position)}`)" if len(self.table) > 1 else ""
+            self.report(place, "WRONG_TYPE", f"{problem}{where}")
+            return None
+
+    def report(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
+        self.scope.diagnostics.append(place.diagnostic(code, message, hint))
+
+    def fill(self) -> None:
+        decl, table = self.decl, self.table
+        env_columns: dict[str, Column] = {}
+        for key, template in decl.env.items():
+            env_columns[key] = self.parameter(template, self.place(f"env.{key}"))
+        if env_columns:
+            self.env = [
+                {key: t.value for key, c in env_columns.items() if isinstance(t := c.at(p), Known)}
+                for p in range(len(table))
+            ]
+        for key, template in decl.with_.items():
+            self.with_entry(template, key, (key,), self.place(f"with.{key}"))
+        for key, column in env_columns.items():
+            self.slots.append(Slot(f".env.{key}", False, (key,), "env", column, self.place(f"env.{key}")))
+        table.slots = tuple(sorted(self.slots, key=lambda slot: slot.name))
+        if decl.condition is not None:
+            columns = self.operands(decl.condition)
+            terms = [
+                Computed(decl.condition, tuple(c.at(p) for c in columns), self.names(p))  # type: ignore[misc]
+                for p in range(len(table))
+            ]
+            table.condition = Condition(decl.condition, EachTerm(terms))
+        table.outputs = tuple(self.output(decl.outputs[name]) for name in sorted(decl.outputs))
+        table.needs = tuple(self.scope.tables[self.scope.prefix + job].number for job in decl.needs)
+
+    def output(self, output: OutputDecl) -> OutputColumn:
+        if output.path is None:
+            return OutputColumn(output.name, output.type, SUFFIX_OF_TYPE.get(output.type, ""), None)
+        place = self.place(f"outputs.{output.name}.path")
+        paths = [self.scope.prefix + path for path in self.path_texts(output.path, place)]
+        checked = [self.checked_path(path, place) for path in paths]
+        tail = _constant_tail(output.path)
+        suffixes = {suffix_of_path(tail)} if tail else {suffix_of_path(path) for path in checked}
+        if len(suffixes) > 1:
+            self.report(place, "WRONG_TYPE", f"the paths of `{output.name}` end differently: {sorted(suffixes)}")
+        return OutputColumn(output.name, output.type, next(iter(sorted(suffixes)), ""), checked)
+
+    def path_texts(self, template: Template, place: Place) -> list[str]:
+        table = self.table
+        if isinstance(template, str):
+            return [template] * len(table)
+        simple = _loop_parts(template, self.decl.loops)
+        if simple is not None:  # the hot path: text and loop variables only
+            head, *rest = simple
+            texts = [str(head)] * len(table) if isinstance(head, str) else [str(row[head]) for row in table.rows]
+            for part in rest:
+                if isinstance(part, str):
+                    texts = [t + part for t in texts]
+                else:
+                    texts = [t + str(row[part]) for t, row in zip(texts, table.rows, strict=True)]
+            return texts
+        operands = self.operands(template)
+        return [str(self.value(template, operands, p, place)) for p in range(len(table))]
+
+    def checked_path(self, path: str, place: Place) -> str:
+        # The quick test first: nearly all paths are plain.
+        if path and path[0] not in "/.~ " and path[-1] not in "/. " and not _UNUSUAL.search(path):
+            return path
+        problem = path_problem(path)
+        if problem is not None:
+            self.report(place, "PATH_OUTSIDE", f"`{path}`: {problem}")
+        return str(PurePosixPath(path))
+
+
+def fill(scope: Scope, workflow: Workflow, table: JobTable) -> None:
+    _Filler(scope, workflow, table).fill()
+
+
+def _loop_parts(template: Template, loops: Sequence[str]) -> list[str | int] | None:
+    """A formatted string of text and bare loop variables, as text and positions in the row; else None."""
+    parts = template.parts if isinstance(template, Formatted) else (template,)
+    found: list[str | int] = []
+    for part in parts:
+        if isinstance(part, str):
+            found.append(part)
+        elif isinstance(part, Expression) and part.text.strip() in loops:
+            found.append(loops.index(part.text.strip()))
+        else:
+            return None
+    return found or None
+
+
+def _constant_tail(template: Template) -> str | None:
+    """The text after the last expression of a path, if the suffix surely stands in it."""
+    last = template.parts[-1] if isinstance(template, Formatted) else template
+    return f"x{last}" if isinstance(last, str) and "." in last else None
+
+
+def _reads_artifacts(column: OperandColumn) -> bool:
+    if isinstance(column, AlignedArtifact):
+        return True
+    terms: Sequence[Term] = [column.term] if isinstance(column, SameTerm) else column.terms
+    return any(isinstance(s, ArtifactAt) for t in terms for s in sources_of(t))
+
+
+def input_operand_value(term: Any) -> Any:
+    """The value of an operand that depends on inputs only."""
+    if isinstance(term, InputAt):
+        return term.value.value
+    if isinstance(term, Absent):
+        return ABSENT
+    if isinstance(term, FirstOf):
+        return input_operand_value(term.candidates[0]) if term.candidates else ABSENT
+    return [input_operand_value(member) for member in term.members]

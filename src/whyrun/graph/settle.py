@@ -1,0 +1,139 @@
+"""After all columns are there: `first(…)` cut to what can be needed, and published paths checked. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from whyrun.errors import Diagnostic
+from whyrun.graph.graph import (
+    AlignedArtifact,
+    ArtifactAt,
+    Computed,
+    Condition,
+    EachTerm,
+    FirstOf,
+    Graph,
+    InputAt,
+    SameTerm,
+    Slot,
+)
+from whyrun.workflow.inputs import InputValue
+
+
+def settle_first(graph: Graph) -> None:
+    """Cut each `first(…)` after its first candidate that is surely active; one that is left alone is a plain source."""
+    maybe = _may_be_inactive(graph)
+
+    def sure(source: Any) -> bool:
+        return isinstance(source, InputAt) or not maybe[source.table]
+
+    def settle(term: Any) -> Any:
+        if isinstance(term, FirstOf):
+            kept = []
+            for candidate in term.candidates:
+                kept.append(candidate)
+                if sure(candidate):
+                    break
+            return kept[0] if len(kept) == 1 else FirstOf(tuple(kept))
+        if isinstance(term, Computed):
+            return term._replace(operands=tuple(settle(o) for o in term.operands))
+        return term
+
+    def settle_column(column: Any) -> Any:
+        if isinstance(column, SameTerm):
+            return SameTerm(settle(column.term))
+        if isinstance(column, EachTerm) and any(isinstance(t, FirstOf | Computed) for t in column.terms):
+            return EachTerm([settle(t) for t in column.terms])
+        return column
+
+    for table in graph.tables:
+        table.slots = tuple(
+            Slot(s.name, s.binding, s.path, s.area, settle_column(s.column), s.place) for s in table.slots
+        )
+        if table.condition is not None:
+            table.condition = Condition(table.condition.expression, settle_column(table.condition.operands))
+
+
+def _may_be_inactive(graph: Graph) -> list[bool]:
+    """By job: can an instance of it be inactive? A condition, or something required that can be; to the fixed point."""
+    maybe = [table.condition is not None for table in graph.tables]
+
+    def doubtful(term: Any, *, optional: bool = False) -> bool:
+        if isinstance(term, ArtifactAt):
+            return not optional and maybe[term.table]
+        if isinstance(term, FirstOf):
+            return all(isinstance(c, ArtifactAt) and maybe[c.table] for c in term.candidates)
+        if isinstance(term, Computed):
+            return any(doubtful(o) for o in term.operands)
+        return False
+
+    changed = True
+    while changed:
+        changed = False
+        for table in graph.tables:
+            if maybe[table.number]:
+                continue
+            for slot in table.slots:
+                column = slot.column
+                if isinstance(column, AlignedArtifact):
+                    found = maybe[column.table]
+                else:
+                    terms: Sequence[Any] = [column.term] if isinstance(column, SameTerm) else column.terms
+                    found = any(map(doubtful, terms))
+                if found:
+                    maybe[table.number] = changed = True
+                    break
+    return maybe
+
+
+def check_paths(graph: Graph, diagnostics: list[Diagnostic]) -> None:
+    """No two outputs at one path, none inside another, none on top of an input."""
+    columns = [(table, output) for table in graph.tables for output in table.outputs if output.paths is not None]
+    paths = [path for _, output in columns for path in output.paths or ()]
+    known = set(paths)
+    folders = {path.rpartition("/")[0] for path in known}
+    folders |= {parent for folder in folders for parent in _parents(folder)}
+    if len(known) == len(paths) and known.isdisjoint(folders) and known.isdisjoint(_input_paths(graph)):
+        return
+    taken: dict[str, str] = {}
+    inputs = _input_paths(graph)
+    for table, output in columns:
+        place = table.decl.places.get(f"outputs.{output.name}.path", table.decl.place)
+        for position, path in enumerate(output.paths or ()):
+            mine = f"Artifact:{table.name}.{output.name}{table.texts[position]}"
+            other = taken.setdefault(path, mine)
+            hint = None
+            if other != mine:
+                problem = f"`{path}` would be written by both `{other}` and `{mine}`"
+                hint = "put a loop variable into the path, such as `${{ segment }}`"
+            elif path in folders:
+                inside = next(p for p in paths if p.startswith(f"{path}/"))
+                problem = f"`{path}` is an output and also the folder of `{inside}`"
+            elif path in inputs:
+                problem = f"`{path}` is an input of this workflow; publishing there would change it"
+                hint = "choose another path for the output"
+            else:
+                continue
+            diagnostics.append(place.diagnostic("DUPLICATE_OUTPUT_PATH", problem, hint))
+            break  # one for each output is enough
+
+
+def _parents(folder: str) -> Iterator[str]:
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
+
+
+def _input_paths(graph: Graph) -> set[str]:
+    found: set[str] = set()
+
+    def walk(value: InputValue) -> None:
+        if value.path is not None:
+            found.add(value.path)
+        for item in value.elements or ():
+            walk(item)
+
+    for value in graph.inputs.values():
+        walk(value)
+    return found

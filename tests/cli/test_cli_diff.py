@@ -1,0 +1,76 @@
+"""`whyrun diff`: what differs between two runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli_lab import dedent, whyrun
+from question_lab import plain, run, tale
+
+
+def test_jobs_reasons_inputs_artifacts_and_actions_that_differ(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "words/a.txt").write_text("uno\n")
+    run(folder, "--set", "Mark=?")
+    answer = whyrun(folder, "diff", "r0001", "r0002")
+    assert (answer.code, answer.err) == (0, "")
+    assert plain(answer.out) == dedent("""
+        r0001 → r0002
+        first reasons
+          Job:Echo[0]   MISSING_OUTPUT → UPSTREAM_DIRTY
+          Job:Join      MISSING_OUTPUT → UPSTREAM_DIRTY
+          Job:Script    MISSING_OUTPUT → INPUT_CHANGED
+          Job:Shout[0]  MISSING_OUTPUT → INPUT_CHANGED
+        inputs
+          Input:Mark      "!" → "?"
+          Input:Words[0]  HASH… → HASH…
+        artifacts
+          Artifact:Echo.Text[0]   HASH… → HASH…
+          Artifact:Join.All       HASH… → HASH…
+          Artifact:Script.Story   HASH… → HASH…
+          Artifact:Shout.Loud[0]  HASH… → HASH…
+        """)
+    assert whyrun(folder, "diff", "r0002", "r0002").out == "r0002 and r0002: no differences\n"
+
+
+def test_planned_in_one_and_not_in_the_other_as_json_and_a_changed_action(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    (folder / "helper.sh").write_text("echo 1\n")
+    text = (folder / "workflow.yaml").read_text()
+    (folder / "workflow.yaml").write_text(text.replace("  Join:\n", "  Join:\n    code: [helper.sh]\n"))
+    run(folder)
+    (folder / "helper.sh").write_text("echo 2\n")
+    run(folder)
+    found = whyrun(folder, "diff", "r0001", "r0002", "--json").json
+    (action,) = found.pop("actions")
+    assert action["id"] == "Job:Join"
+    assert (action["old"]["name"], action["new"]["name"]) == ("shell", "shell")
+    assert action["old"]["sha256"] != action["new"]["sha256"]
+    assert found == {
+        "old": "r0001",
+        "new": "r0002",
+        "same": False,
+        "jobs": [
+            {"id": "Job:Echo[0]", "old": "planned", "new": None},
+            {"id": "Job:Echo[1]", "old": "planned", "new": "inactive"},
+            {"id": "Job:Script", "old": "planned", "new": None},
+            {"id": "Job:Shout[0]", "old": "planned", "new": None},
+            {"id": "Job:Shout[1]", "old": "planned", "new": "inactive"},
+        ],
+        "reasons": [{"id": "Job:Join", "old": "MISSING_OUTPUT", "new": "INPUT_CHANGED"}],
+        "inputs": [],
+        "artifacts": [],
+    }
+
+
+def test_a_run_without_a_plan_is_compared_by_its_artifacts(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "out/all.txt").write_text("mine\n")
+    assert whyrun(folder, "adopt", "Artifact:Join.All", "out/all.txt").code == 0
+    found = whyrun(folder, "diff", "r0001", "r0002", "--json").json
+    assert [artifact["id"] for artifact in found["artifacts"]] == ["Artifact:Join.All"]
+    assert (found["reasons"], found["inputs"], found["actions"]) == ([], [], [])
+    answer = whyrun(folder, "diff", "r0001", "r0009")
+    assert (answer.code, answer.err.splitlines()[0]) == (3, "error[RUN_UNKNOWN]: there is no run `r0009` of `tale`")

@@ -1,0 +1,117 @@
+"""`whyrun log`: the events of a run read back, filtered, and followed while they come."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, whyrun
+from question_lab import plain, run, tale
+
+
+def test_one_line_an_event(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "words/a.txt").write_text("broken\n")
+    run(folder, code=1)
+    answer = whyrun(folder, "log", "--job", "Job:Shout[*]")
+    assert (answer.code, answer.err) == (0, "")
+    assert plain(answer.out) == dedent(r"""
+        TIME  step_start  Job:Shout[0]  driver=shell attempt=1
+        TIME  step_failed  Job:Shout[0]  driver=shell error="exit status 3\nit is broken" error_type=CommandFailed duration=0.0 status=FAILED will_retry=false
+        """)
+    assert plain(whyrun(folder, "log", "r0001", "--event", "condition_evaluated").out) == dedent("""
+        TIME  condition_evaluated  Job:Shout[0]  expression=jobs.Script.outputs.Story.Loud[word] inputs={"Artifact:Script.Story.Loud[0]": true} result=true
+        TIME  condition_evaluated  Job:Shout[1]  expression=jobs.Script.outputs.Story.Loud[word] inputs={"Artifact:Script.Story.Loud[1]": false} result=false
+        """)
+
+
+def test_json_is_the_log_itself_and_statuses_choose(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    log = (folder / ".whyrun/tale/runs/r0001/events.jsonl").read_text()
+    assert whyrun(folder, "log", "--json").out == log
+    assert whyrun(tmp_path, "log", "r0001", "workflow.yaml", "--json").out == log
+    skips = [json.loads(line) for line in whyrun(folder, "log", "--status", "SKIPS", "--json").out.splitlines()]
+    assert sorted((e["step_id"], e["why"]) for e in skips) == [
+        ("Job:Echo[1]", "source_inactive"),
+        ("Job:Shout[1]", "condition_false"),
+    ]
+    assert len(whyrun(folder, "log", "--status", "EXECUTES").out.splitlines()) == 4
+    assert whyrun(folder, "log", "--status", "FAILED").out == ""
+
+
+def test_mistakes_are_not_answered_with_nothing(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    answer = whyrun(folder, "log")
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err == dedent("""
+        error[RUN_UNKNOWN]: `tale` has not run yet
+           hint: `whyrun run` makes the first run
+        """)
+    run(folder)
+    for words, message in (
+        (["--job", "Job:Nope"], "error[UNKNOWN_REFERENCE]: `Job:Nope` names nothing in this workflow"),
+        (["--job", "Artifact:Join.All"], "error[USAGE]: `--job Artifact:Join.All` is no job"),
+        (["--event", "step_fail"], "error[USAGE]: there is no event `step_fail`"),
+        (["r0001", "r0002"], "error[USAGE]: the log of one run at a time"),
+    ):
+        answer = whyrun(folder, "log", *words)
+        assert (answer.code, answer.out, answer.err.splitlines()[0]) == (2, "", message)
+
+
+def test_a_torn_tail_is_left_out_and_a_broken_line_is_damage(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    path = folder / ".whyrun/tale/runs/r0001/events.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"seq":99,"ts"')
+    assert whyrun(folder, "log", "--json").out == whole.decode()
+    path.write_bytes(whole.replace(b'"event":"run_complete"', b'"event:"run_complete"'))
+    answer = whyrun(folder, "log", "--json")
+    assert (answer.code, answer.err.startswith("error[LOG_DAMAGED] ")) == (3, True)
+
+
+def test_follow_ends_with_the_run(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    text = (folder / "workflow.yaml").read_text()
+    (folder / "workflow.yaml").write_text(text.replace('cat "${parts[@]}" >', 'sleep 2; cat "${parts[@]}" >'))
+    process = subprocess.Popen([*COMMAND, "run", "-q"], cwd=folder, env=QUIET_ENVIRONMENT, start_new_session=True)
+    log = folder / ".whyrun/tale/runs/r0001/events.jsonl"
+    try:
+        while not log.exists():
+            time.sleep(0.02)
+        followed = whyrun(folder, "log", "--follow", "--json")
+        assert process.wait() == 0
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, 9)
+            process.wait()
+    assert followed.code == 0
+    assert followed.out == log.read_text()
+    assert whyrun(folder, "log", "--follow", "--json").out == log.read_text()
+
+
+def test_follow_ends_when_the_run_is_killed(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    text = (folder / "workflow.yaml").read_text()
+    (folder / "workflow.yaml").write_text(text.replace('cat "${parts[@]}" >', 'sleep 60; cat "${parts[@]}" >'))
+    process = subprocess.Popen([*COMMAND, "run", "-q"], cwd=folder, env=QUIET_ENVIRONMENT, start_new_session=True)
+    log = folder / ".whyrun/tale/runs/r0001/events.jsonl"
+    follower = None
+    try:
+        while not log.exists() or b'"step_start","step_id":"Job:Join"' not in log.read_bytes():
+            time.sleep(0.02)
+        words = [*COMMAND, "log", "--follow", "--json"]
+        follower = subprocess.Popen(words, cwd=folder, env=QUIET_ENVIRONMENT, stdout=subprocess.PIPE)
+        assert follower.stdout is not None
+        assert b'"run_start"' in follower.stdout.readline()
+        assert follower.poll() is None
+    finally:
+        os.killpg(process.pid, 9)
+        process.wait()
+    assert follower.wait(timeout=20) == 0
+    follower.stdout.close()

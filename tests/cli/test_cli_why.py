@@ -1,0 +1,188 @@
+"""`whyrun why`: reason by reason, back to the root cause; also for clean and inactive jobs, inputs, and the past."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli_lab import dedent, whyrun
+from question_lab import plain, run, tale
+
+
+def test_the_reasons_are_followed_to_the_root_cause(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "words/a.txt").write_text("broken\n")
+    run(folder, code=1)
+    answer = whyrun(folder, "why", "Artifact:Join.All")
+    assert (answer.code, answer.err) == (0, "")
+    assert plain(answer.out) == dedent("""
+        Artifact:Join.All is made by Job:Join
+        Job:Join is planned (layer 3), after r0002
+          UPSTREAM_DIRTY  Job:Echo[0]
+          because Job:Echo[0] is planned (layer 2)
+            UPSTREAM_FAILED  Artifact:Shout.Loud[0]
+            UPSTREAM_DIRTY   Job:Shout[0]
+            because Job:Shout[0] is planned (layer 1)
+              RETRY_PREVIOUS_FAILURE  r0002 attempt 1: CommandFailed: exit status 3
+              MISSING_OUTPUT          Artifact:Shout.Loud[0]
+              INPUT_CHANGED           text ← Input:Words[0]  HASH… → HASH…
+        root cause
+          Job:Shout[0]  RETRY_PREVIOUS_FAILURE  r0002 attempt 1: CommandFailed: exit status 3
+                        MISSING_OUTPUT          Artifact:Shout.Loud[0]
+                        INPUT_CHANGED           text ← Input:Words[0]  HASH… → HASH…
+        """)
+    found = whyrun(folder, "why", "Job:Join", "--json").json
+    assert [(job["id"], job["depth"], job["state"], job["causes"]) for job in found["jobs"]] == [
+        ("Job:Join", 0, "planned", ["Job:Echo[0]"]),
+        ("Job:Echo[0]", 1, "planned", ["Job:Shout[0]"]),
+        ("Job:Shout[0]", 2, "planned", []),
+    ]
+    assert (found["roots"], found["more"], found["at"], found["id"]) == (["Job:Shout[0]"], 0, None, "Job:Join")
+    planned = {job["id"]: job for job in whyrun(folder, "plan", "--json").json["jobs"]}
+    for job in found["jobs"]:  # the same reasons as in the plan, each with its text
+        assert [{k: v for k, v in r.items() if k != "text"} for r in job["reasons"]] == planned[job["id"]]["reasons"]
+
+
+def test_what_was_in_the_plan_of_an_earlier_run(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "words/a.txt").write_text("uno\n")
+    run(folder)
+    (folder / "words/b.txt").unlink()
+    (folder / "workflow.yaml").write_text((folder / "workflow.yaml").read_text().replace("Shout", "Cry"))
+    assert plain(whyrun(folder, "why", "Job:Echo[0]", "--at", "r0002").out) == dedent("""
+        Job:Echo[0] was planned (layer 2), in the plan of r0002
+          UPSTREAM_DIRTY  Job:Shout[0]
+          because Job:Shout[0] was planned (layer 1)
+            INPUT_CHANGED  text ← Input:Words[0]  HASH… → HASH…
+        root cause
+          Job:Shout[0]  INPUT_CHANGED  text ← Input:Words[0]  HASH… → HASH…
+        """)
+    assert plain(whyrun(folder, "why", "Job:Script", "--at", "r0002").out) == dedent(r"""
+        Job:Script was up to date, in the plan of r0002
+          last success  it succeeded in r0001, and nothing that it consumes has changed
+          same          Input:Script.action  "shell"
+          same          mark ← Input:Mark  "!"
+          same          Input:Script.with.run  "printf '{\"Mark\": \"%s\", \"Loud\": [true, false]}' \"$mark\" > \"$out_Story\"\n"
+        """)
+    assert whyrun(folder, "why", "Job:Echo[1]", "--at", "r0002").out == dedent("""
+        Job:Echo[1] was inactive, in the plan of r0002
+          source_inactive  Artifact:Shout.Loud[1] is absent
+          because Job:Shout[1] was inactive
+            condition_false  jobs.Script.outputs.Story.Loud[word]  Artifact:Script.Story.Loud[1] = false
+        root cause
+          Job:Shout[1]  condition_false  jobs.Script.outputs.Story.Loud[word]  Artifact:Script.Story.Loud[1] = false
+        """)
+    # Now the job has another name.
+    answer = whyrun(folder, "why", "Job:Shout[0]")
+    assert (answer.code, answer.out) == (2, "")
+
+
+def test_a_clean_job_is_answered_with_what_was_compared(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    assert plain(whyrun(folder, "why", "Job:Join").out) == dedent(r"""
+        Job:Join is up to date, after r0001
+          last success  it succeeded in r0001, and nothing that it consumes has changed
+          same          Input:Join.action  "shell"
+          same          parts ← Artifact:Echo.Text[0]  HASH…
+          same          Input:Join.with.run  "cat \"${parts[@]}\" > \"$out_All\"\nwc -l < \"$out_All\" | tr -d ' ' > \"$out_Lines\"\n"
+        """)
+    found = whyrun(folder, "why", "Artifact:Join.Lines", "--json").json
+    (job,) = found["jobs"]
+    assert (found["job"], job["state"], job["last_success"]) == (
+        "Job:Join", "clean", {"run": "r0001", "attempt": 1, "how": "executed"},
+    )  # fmt: skip
+    assert [entry["id"] for entry in job["compared"]] == [
+        "Input:Join.action", "Artifact:Echo.Text[0]", "Input:Join.with.run",
+    ]  # fmt: skip
+
+
+def test_an_artifact_that_moved_on_is_named_with_the_run_that_made_it(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "out/loud-0.txt").write_text("MINE\n")
+    assert plain(whyrun(folder, "why", "Job:Shout[0]").out) == dedent("""
+        Job:Shout[0] is planned, and its result is reused (layer 1), after r0001
+          MISSING_OUTPUT  Artifact:Shout.Loud[0]  out/loud-0.txt (changed)
+                          keep your version: whyrun adopt 'Artifact:Shout.Loud[0]' out/loud-0.txt
+          reuse           r0001
+        """)
+    assert whyrun(folder, "adopt", "Artifact:Shout.Loud[0]", "out/loud-0.txt").code == 0
+    assert plain(whyrun(folder, "why", "Job:Join").out) == dedent("""
+        Job:Join is planned (layer 3), after r0002
+          UPSTREAM_DIRTY  Job:Echo[0]
+          because Job:Echo[0] is planned (layer 2)
+            INPUT_CHANGED  loud ← Artifact:Shout.Loud[0]  HASH… → HASH…
+                           Artifact:Shout.Loud[0] was adopted in r0002
+        root cause
+          Job:Echo[0]  INPUT_CHANGED  loud ← Artifact:Shout.Loud[0]  HASH… → HASH…
+                                      Artifact:Shout.Loud[0] was adopted in r0002
+        """)
+
+
+def test_an_input_is_answered_with_its_readers_and_what_a_change_would_run(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    assert whyrun(folder, "why", "Input:Words[0]").out == dedent("""
+        Input:Words[0] has not changed
+        read by
+          Job:Shout[0]  clean
+        if it changed, these would run
+          Job:Shout[0]  INPUT_CHANGED
+          Job:Echo[0]   UPSTREAM_DIRTY
+          Job:Join      UPSTREAM_DIRTY
+        """)
+    answer = whyrun(folder, "why", "Input:Mark", "--set", "Mark=?")
+    assert answer.out == dedent("""
+        Input:Mark has changed since the last run
+        read by
+          Job:Script  planned  INPUT_CHANGED  mark ← Input:Mark  "!" → "?"
+        """)
+    assert whyrun(folder, "why", "Input:Words", "--at", "r0001", "--json").json == {
+        "id": "Input:Words",
+        "at": "r0001",
+        "log_position": None,
+        "changed": [],
+        "readers": [
+            {
+                "job": "Job:Shout[0]", "state": "planned", "reason": "MISSING_OUTPUT",
+                "text": "Artifact:Shout.Loud[0]",
+            },
+            {
+                "job": "Job:Shout[1]", "state": "planned", "reason": "MISSING_OUTPUT",
+                "text": "Artifact:Shout.Loud[1]",
+            },
+        ],
+    }  # fmt: skip
+
+
+def test_a_parameter_answers_for_its_job(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    text = (folder / "workflow.yaml").read_text()
+    (folder / "workflow.yaml").write_text(text.replace("tr a-z A-Z", "rev"))
+    lines = whyrun(folder, "why", "Input:Shout[0].with.run").out.splitlines()
+    assert lines[:2] == [
+        "Input:Shout[0].with.run belongs to Job:Shout[0]",
+        "Job:Shout[0] is planned (layer 1), after r0001",
+    ]
+    assert lines[2].startswith('  INPUT_CHANGED  Input:Shout[0].with.run  "if grep')
+
+
+def test_mistakes_say_what_to_do(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    for words, message in (
+        (["Join"], "error[NAME_INVALID]: `Join` is no canonical ID: it has no kind"),
+        (["Job:join"], "error[UNKNOWN_REFERENCE]: `Job:join` names nothing in this workflow"),
+        (["Job:Shout[7]"], "error[UNKNOWN_REFERENCE]: `Job:Shout[7]` names nothing in this workflow"),
+        (["Input:Words[7]"], "error[INDEX_OUT_OF_RANGE]: `Input:Words[7]`: there is no element 7: the array has 2"),
+        (["Input:Word"], "error[UNKNOWN_REFERENCE]: `Input:Word` names nothing in this workflow"),
+        (["Input:Join.with.nope"], "error[UNKNOWN_REFERENCE]: `Input:Join.with.nope` names nothing in this workflow"),
+    ):
+        answer = whyrun(folder, "why", *words)
+        assert (answer.code, answer.out, answer.err.splitlines()[0]) == (2, "", message)
+        assert answer.err.splitlines()[1].startswith("   hint: ")
+    answer = whyrun(folder, "why", "Job:Join", "--at", "r0007")
+    assert (answer.code, answer.err.splitlines()[0]) == (3, "error[RUN_UNKNOWN]: there is no run `r0007` of `tale`")

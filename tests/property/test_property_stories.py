@@ -1,0 +1,137 @@
+"""Random workflows, runs, failures and changes against the brute-force oracle and the plain judge.
+
+After every plan and run of every story (see lab_world for each check):
+no false skip · every reason holds and none is left out · explained = planned = executed, reused, skipped or blocked ·
+every recorded plan can be replayed to the byte · index, stat-cache, key order, comments and the snapshot's short cut
+change nothing · what is planned as clean or reused is never executed · nothing is paid for twice.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, note, seed, settings
+from hypothesis import strategies as st
+from lab_backend import Faults, LabBackend
+from lab_flow import All, At, Flow, In, Job, Leaf, Loop, Out, Output, Own
+from lab_generate import DrawnDice
+from lab_story import tell
+from lab_world import Lab
+
+SOAK = bool(os.environ.get("WHYRUN_SOAK"))
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # these runs sync a lot, and nothing is to last
+
+
+def stories(part: int, examples: int, *, local: bool) -> Callable[[], None]:
+    """A test over so many stories; parts have seeds of their own, so that they can run side by side."""
+
+    @settings(max_examples=examples)
+    @given(st.data())
+    def story(data: st.DataObject) -> None:
+        dice = DrawnDice(lambda low, high: data.draw(st.integers(low, high)))
+        record: list[str] = []
+        with tempfile.TemporaryDirectory(prefix="lab-", dir=MEMORY) as folder:
+            try:
+                tell(dice, Path(folder), record, local=local, steps=2 if local else 5)
+            except BaseException:
+                for line in record:
+                    note(line)
+                raise
+
+    if not SOAK:
+        seed(part)(story)
+    return story
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_plans_and_runs_agree_with_running_everything_from_nothing(part: int) -> None:
+    stories(part, 2000 if SOAK else 12, local=False)()
+
+
+def test_real_worker_processes_agree_with_it_too() -> None:
+    stories(100, 100 if SOAK else 4, local=True)()
+
+
+# --- the oracle itself -------------------------------------------------------------------------------------------
+
+
+def plain_flow(**jobs: Job) -> Flow:
+    return Flow(
+        jobs={name: job for name, job in jobs.items()},
+        loops={"i": Loop("count", "Num"), "e": Loop("each", "Files"), "none": Loop("count", 0)},
+        values={"Files": ["in/0.txt"], "Single": "in/0.txt", "Num": 1, "Title": "title"},
+        files={"in/0.txt": "file 0"},
+    )
+
+
+TEXT = (Output("Text", "text"),)
+
+
+class LyingBackend(LabBackend):
+    """Computes with another version of the code than the project has."""
+
+    def __init__(self, flow: Flow, faults: Faults) -> None:
+        super().__init__(Flow(flow.jobs, flow.loops, flow.values, flow.files, {"m0": 9, "m1": 9, "m2": 9}), faults)
+
+
+def test_the_oracle_notices_wrong_content(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, plain_flow(A=Job("A", with_=(("p", In("Title")),), outputs=TEXT, module="m2")))
+    lab.run(backend=LyingBackend(lab.flow, Faults()))
+    with pytest.raises(AssertionError, match="Artifact:A.Text"):
+        lab.check_truth()
+
+
+def test_the_judge_notices_a_step_that_is_left_out(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, plain_flow(A=Job("A", with_=(("p", In("Title")),), outputs=TEXT, module="m2")))
+    lab.run()
+    before = lab.plan()
+    assert lab.try_flow(Flow(lab.flow.jobs, lab.flow.loops, {**lab.flow.values, "Title": "other"}, lab.flow.files))
+    judge = lab.judge()
+    verdicts = judge.judge_all()
+    with pytest.raises(AssertionError, match="INPUT_CHANGED"):
+        lab.compare(before, judge, verdicts, judge.planned(verdicts))
+
+
+# --- what stories have found, each on its own --------------------------------------------------------------------
+
+
+def headlines(lab: Lab) -> dict[str, Any]:
+    return lab.plan().headlines()
+
+
+def test_a_fan_in_of_one_is_not_the_one_itself(tmp_path: Path) -> None:
+    """`[a]` and `a` have the same content hashes, but the action is given two different things."""
+    source = Job("A", ("i",), with_=(("p", In("Title")),), outputs=TEXT, module="m2")
+    one = Job("B", with_=(("p", Out("A", "Text", (At(0),))),), outputs=TEXT, module="m2")
+    lab = Lab(tmp_path, plain_flow(A=source, B=one))
+    lab.run()
+    assert headlines(lab) == {}
+    all_ = Job("B", with_=(("p", Out("A", "Text", (All(),))),), outputs=TEXT, module="m2")
+    for job in (all_, one, all_):
+        assert lab.try_flow(lab.flow.with_job(job))
+        assert headlines(lab) == {"Job:B": "INPUT_CHANGED"}
+        lab.run()
+        lab.check_truth()
+
+
+def test_a_job_without_instances_can_be_planned(tmp_path: Path) -> None:
+    none = Job("A", ("none",), with_=(("p", In("Files", (At(0),))),), outputs=TEXT)
+    lab = Lab(tmp_path, plain_flow(A=none, B=Job("B", with_=(("p", In("Single")),), outputs=TEXT)))
+    lab.run()
+    lab.check_truth()
+
+
+def test_the_order_of_leaves_in_the_file_does_not_matter(tmp_path: Path) -> None:
+    """Both leaves follow the job's own loop, so their texts differ from row to row."""
+    leaves = tuple(Leaf((("Nums", (Own("i"),)), (name, ())), type_) for name, type_ in (("On", "boolean"), ("N", "integer")))
+    job = Job("A", ("i",), with_=(("p", In("Title")),), outputs=(Output("Doc", "json", leaves=leaves),))
+    turned = Job("A", ("i",), with_=(("p", In("Title")),), outputs=(Output("Doc", "json", leaves=leaves[::-1]),))
+    lab = Lab(tmp_path, plain_flow(A=job))
+    before = lab.plan().to_bytes()
+    assert lab.try_flow(lab.flow.with_job(turned))
+    assert lab.plan().to_bytes() == before
