@@ -14,8 +14,8 @@ def tables(figures: dict[str, Any]) -> str:
     for row in results:
         if "judged" in row:
             verdict = "met" if row["met"] else "**over**"
-            limit = f"{row['limit']:g}{row['unit']}"
-            lines.append(f"| {row['benchmark']}: {row['judged']} | {row['value']:.2f}{row['unit']} | {limit} | {verdict} |")
+            value, limit = f"{row['value']:.2f}{row['unit']}", f"{row['limit']:g}{row['unit']}"
+            lines.append(f"| {row['benchmark']}: {row['judged']} | {value} | {limit} | {verdict} |")
     lines += ["", "| benchmark | N | command | best s | median s | cpu s | peak MB |", "|---|---|---|---|---|---|---|"]
     for row in results:
         if "name" in row:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from project_lab import Files, Lab
 from scenarios.harness import Scenario
 
@@ -41,5 +42,5 @@ def project(tmp_path: Path) -> Callable[..., Lab]:
 
 @pytest.fixture
 def scenario(tmp_path: Path) -> Callable[[str], Scenario]:
-    """`scenario("then-and-now").after_success().with_changed("Input:ThenImages[2]").plan()`, see scenarios/harness.py."""
+    """`scenario("then-and-now").after_success().with_changed("Input:ThenImages[2]").plan()`: scenarios/harness.py."""
     return lambda name: Scenario.load(name, tmp_path / "scenario")

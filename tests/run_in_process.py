@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from project_lab import Heard
-
 from whyrun.errors import WhyrunError
 from whyrun.execution.session import RunOptions, run_workflow
 from whyrun.planning.plan import PlanOptions

@@ -1,4 +1,4 @@
-"""A project for the questions: leaves, conditions, an inactive chain, a fan-in, two outputs; and texts without times."""
+"""A project for the questions: leaves, conditions, an inactive chain, a fan-in, two outputs. Texts without times."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_explain_json_has_the_same_jobs_as_the_plan_and_the_text_of_each_reason(
 def test_assumptions_are_named_first_and_touch_nothing(tmp_path: Path) -> None:
     folder = pairs(tmp_path)
     assert whyrun(folder, "run", "-q").code == 0
-    logged = tree(folder / ".whyrun/pairs")
+    logged = tree(folder / ".whyrun/pairs/runs")
     answer = whyrun(folder, "explain", "--assume", "Input:Words[1]=changed")
     assert other_lines(answer.out)[:4] == [
         "assuming Input:Words[1] changed",
@@ -101,7 +101,7 @@ def test_assumptions_are_named_first_and_touch_nothing(tmp_path: Path) -> None:
     assert as_json["assuming"] == ['Input:Mark = "?" (now "!")']
     assert as_json["headline"] == "pairs after r0001: 3 of 3 jobs to run"
     assert whyrun(folder, "explain").out == "pairs after r0001: nothing to do, 3 of 3 jobs up to date\n"
-    assert tree(folder / ".whyrun/pairs") == logged
+    assert tree(folder / ".whyrun/pairs/runs") == logged
 
 
 def test_the_explanation_of_a_past_run_is_that_of_its_plan(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cli_lab import dedent, whyrun
+from cli_lab import whyrun
 from question_lab import plain, run, tale
 
 

@@ -56,6 +56,7 @@ def test_the_plan_of_a_run_is_reproduced_to_the_byte_after_everything_changed(tm
         again = whyrun(folder, "plan", "--at", run, "--json")
         assert (again.code, again.out, again.err) == (0, recorded, "")
     short = whyrun(folder, "plan", "--at", "r0002")
+    assert (short.code, short.err) == (0, "")
     assert timeless(short.out) == dedent("""
         pairs after r0001: 3 of 3 jobs to run
         layer 0

@@ -126,7 +126,7 @@ def test_lesson_29_a_dry_run_executes_and_records_nothing(tmp_path: Path) -> Non
     assert whyrun(folder, "run", "-q").code == 0
     (folder / "out/all.txt").unlink()
     (folder / "words/b.txt").write_text("three\n")
-    logged = tree(folder / ".whyrun/pairs")
+    logged = tree(folder / ".whyrun/pairs/runs")
     second = whyrun(folder, "run", "--dry-run", "--up", "1")
     assert step_lines(second.out) == [
         "TIME [shell] WOULD_EXECUTE Job:Shout[1] in T → INPUT_CHANGED text ← Input:Words[1]  27dd… → f693…"
@@ -136,7 +136,7 @@ def test_lesson_29_a_dry_run_executes_and_records_nothing(tmp_path: Path) -> Non
     assert step_lines(third.out) == ["TIME [shell] WOULD_SKIP Job:Join → reused from r0001"]
     as_json = whyrun(folder, "run", "--dry-run", "--json").json
     assert (as_json["dry_run"], as_json["plan"]["totals"]["reused"]) == (True, 1)
-    assert tree(folder / ".whyrun/pairs") == logged
+    assert tree(folder / ".whyrun/pairs/runs") == logged
     assert not (folder / "out/all.txt").exists()
 
 
@@ -286,7 +286,8 @@ def test_progress_is_weighted_by_expected_durations() -> None:
 def test_a_reader_that_goes_away_breaks_nothing(tmp_path: Path) -> None:
     folder = pairs(tmp_path)
     command = " ".join(COMMAND)
-    script = f"{command} run 2>&1 | true; echo ${{PIPESTATUS[0]}}; {command} plan --force layer:0 | true; echo ${{PIPESTATUS[0]}}"
+    status = "echo ${PIPESTATUS[0]}"
+    script = f"{command} run 2>&1 | true; {status}; {command} plan --force layer:0 | true; {status}"
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,

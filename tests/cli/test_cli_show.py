@@ -29,7 +29,7 @@ def test_a_job_with_its_bindings_latest_attempt_and_outputs(tmp_path: Path) -> N
           bindings
             text  Input:Words[0]
           parameters
-            run  "if grep -q broken \"$text\"; then echo \"it is broken\" >&2; exit 3; fi\ntr a-z A-Z < \"$text\" > \"$out…
+            run  "if grep -q broken \"$text\"; then echo \"it is broken\" >&2; exit 3; fi\ntr a-z A-Z < \"$text\" > \…
           latest attempt
             run          r0002
             attempt      1
@@ -116,7 +116,8 @@ def test_an_input_whose_change_would_make_the_workflow_invalid_still_has_readers
     folder = tale(tmp_path)
     text = (folder / "workflow.yaml").read_text()
     text = text.replace("word: {each: inputs.Words}", "word: {count: inputs.Count}")
-    text = text.replace("loops:", "  Count: {type: integer, default: 2}\n  Extra: {type: text, required: false}\nloops:")
+    more = "  Count: {type: integer, default: 2}\n  Extra: {type: text, required: false}\n"
+    text = text.replace("loops:", f"{more}loops:")
     (folder / "workflow.yaml").write_text(text)
     found = whyrun(folder, "show", "Input:Count", "--json").json  # a third instance would have no word
     assert found["read_by"] == ["Job:Echo[0]", "Job:Echo[1]", "Job:Shout[0]", "Job:Shout[1]"]

@@ -145,7 +145,7 @@ def test_an_unfinished_run_is_running_while_the_lock_is_held_and_interrupted_aft
     folder = tale(tmp_path)
     run(folder)
     text = (folder / "workflow.yaml").read_text()
-    (folder / "workflow.yaml").write_text(text.replace('cat "${parts[@]}" >', 'echo > begun; sleep 60; cat "${parts[@]}" >'))
+    (folder / "workflow.yaml").write_text(text.replace('cat "${parts[@]}" >', 'sleep 60; cat "${parts[@]}" >'))
     process = subprocess.Popen([*COMMAND, "run", "-q"], cwd=folder, env=QUIET_ENVIRONMENT, start_new_session=True)
     try:
         _wait_for_step(folder, "r0002", "Job:Join")
@@ -155,7 +155,7 @@ def test_an_unfinished_run_is_running_while_the_lock_is_held_and_interrupted_aft
         assert found["unfinished"] == {"run": "r0002", "state": "running", "open_steps": ["Job:Join"]}
         assert found["jobs"] == {"succeeded": 3, "failed": 0, "never_run": 2, "running": 1}
         line = whyrun(folder, "status").out.splitlines()[2]
-        assert plain(line) == f"r0002 is running by process {process.pid} on {by['host']} since TIME, 1 steps open\n"
+        assert plain(line) == f"r0002 is running by process {process.pid} on {by['host']} since TIME, 1 step open\n"
         assert whyrun(folder, "runs", "--json").json["runs"][1]["state"] == "running"
     finally:
         os.killpg(process.pid, 9)
@@ -163,7 +163,7 @@ def test_an_unfinished_run_is_running_while_the_lock_is_held_and_interrupted_aft
     answer = whyrun(folder, "status")
     assert answer.out.splitlines()[1:3] == [
         "jobs: 3 succeeded, 1 failed, 2 never run",
-        "r0002 was interrupted, 1 steps open; the next run repairs its log",
+        "r0002 was interrupted, 1 step open; the next run repairs its log",
     ]
     assert whyrun(folder, "runs", "--json").json["runs"][1]["state"] == "interrupted"
 

@@ -64,7 +64,7 @@ def test_what_was_in_the_plan_of_an_earlier_run(tmp_path: Path) -> None:
           same          Input:Script.action  "shell"
           same          mark ← Input:Mark  "!"
           same          Input:Script.with.run  "printf '{\"Mark\": \"%s\", \"Loud\": [true, false]}' \"$mark\" > \"$out_Story\"\n"
-        """)
+        """)  # noqa: E501  # lines as they are printed
     assert whyrun(folder, "why", "Job:Echo[1]", "--at", "r0002").out == dedent("""
         Job:Echo[1] was inactive, in the plan of r0002
           source_inactive  Artifact:Shout.Loud[1] is absent
@@ -87,7 +87,7 @@ def test_a_clean_job_is_answered_with_what_was_compared(tmp_path: Path) -> None:
           same          Input:Join.action  "shell"
           same          parts ← Artifact:Echo.Text[0]  HASH…
           same          Input:Join.with.run  "cat \"${parts[@]}\" > \"$out_All\"\nwc -l < \"$out_All\" | tr -d ' ' > \"$out_Lines\"\n"
-        """)
+        """)  # noqa: E501  # lines as they are printed
     found = whyrun(folder, "why", "Artifact:Join.Lines", "--json").json
     (job,) = found["jobs"]
     assert (found["job"], job["state"], job["last_success"]) == (

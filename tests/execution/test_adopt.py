@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project_lab import Heard, Lab
 
+from project_lab import Heard, Lab
 from whyrun.errors import WhyrunError
 from whyrun.evidence.run_directory import RunDirectory
 from whyrun.execution.adopt import Adoption, adopt_file, restore_version
@@ -92,7 +92,9 @@ def test_the_run_of_an_adoption_leaves_complete_evidence_and_no_plan(project: Ma
     events = lab.events("r0002")
     assert [type(e) for e in events] == [ev.RunStart, ev.ManifestMaterialized, ev.ArtifactAdopted, ev.RunComplete]
     start, _, adopted, end = events
-    assert isinstance(start, ev.RunStart) and isinstance(adopted, ev.ArtifactAdopted) and isinstance(end, ev.RunComplete)
+    assert isinstance(start, ev.RunStart)
+    assert isinstance(adopted, ev.ArtifactAdopted)
+    assert isinstance(end, ev.RunComplete)
     assert (start.mode, start.options) == ("adopt", {"artifact": "Artifact:Say.Text", "file": "out/text.txt"})
     first = next(e for e in lab.events("r0001") if isinstance(e, ev.StepStart) and e.step_id == "Job:Say")
     assert (adopted.artifact, adopted.step_id, adopted.sha256, adopted.size, adopted.type, adopted.path) == (
@@ -240,8 +242,8 @@ def test_refused_while_an_upstream_is_still_to_run_or_another_output_is_not_ther
     )
     assert refusal(lambda: adopt(lab, "Artifact:Say.Text", "mine.txt")) == (
         "NOT_ADOPTABLE",
-        "`Artifact:Say.Text` cannot be put in place: `Artifact:Say.Size`, another output of `Job:Say`, is not available "
-        "for what the job consumes now",
+        "`Artifact:Say.Text` cannot be put in place: `Artifact:Say.Size`, another output of `Job:Say`, is not "
+        "available for what the job consumes now",
         "run the job first: `whyrun run --target Job:Say`",
         2,
     )
@@ -382,3 +384,17 @@ def test_a_path_outside_the_project_leaves_its_name_alone_in_the_log(project: Ma
     for path in lab.run_folder("r0002").rglob("*"):
         if path.is_file():
             assert str(tmp_path) not in path.read_text()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_leaves_the_version_recorded(project: Make) -> None:
+    lab = project(CHAIN, {"mine.txt": "mine\n"})
+    lab.succeed()
+    (lab.root / "out").chmod(0o555)
+    try:
+        code, _, hint, _ = refusal(lambda: adopt(lab, "Artifact:Upper.Loud", "mine.txt"))
+    finally:
+        (lab.root / "out").chmod(0o755)
+    assert (code, hint) == ("NOT_ADOPTABLE", "make it writable; `whyrun run` publishes it then")
+    assert lab.succeed().reused == {"Job:Upper": "r0002"}
+    assert lab.read("out/loud.txt") == "mine\n"

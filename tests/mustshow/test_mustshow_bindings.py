@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from project_lab import ECHO, Lab, Ran
 
+from project_lab import ECHO, Lab, Ran
 from whyrun.errors import InvalidError
 from whyrun.log import events as ev
 
@@ -306,7 +306,10 @@ READ_PATHS = """
         outputs: {Got: {type: json}}
       UseFanIn:
         uses: python
-        with: {call: "echo:received", notes: "${{ jobs.Make.outputs.Note[:] }}", used: "${{ jobs.UseIf.outputs.Got[:] }}"}
+        with:
+          call: "echo:received"
+          notes: ${{ jobs.Make.outputs.Note[:] }}
+          used: ${{ jobs.UseIf.outputs.Got[:] }}
         outputs: {Got: {type: json}}
       UseText:
         for: [i]
@@ -423,7 +426,8 @@ def test_index_errors_come_before_anything_runs(project: Make, reference: str, c
     if path == "file":
         reference = reference.replace("Words", "Photos")
         wrapped = f"${{{{ {reference} }}}}"
-    text = {"file": f"'{wrapped}'", "with": f"'{wrapped}'", "text": f"'about {wrapped}'", "list": f"['{wrapped}']", "if": "X"}[path]
+    alone = f"'{wrapped}'"
+    text = {"with": alone, "file": alone, "text": f"'about {wrapped}'", "list": f"[{alone}]", "if": "X"}[path]
     workflow = JUST.replace('"X"', text)
     if path == "if":
         workflow = workflow.replace("for: [i]", f"for: [i]\n        if: '{wrapped}'")

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from scenarios.harness import Scenario, read_logs, write_logs
 
+from scenarios.harness import Scenario, read_logs, write_logs
 from whyrun.errors import Exit, StateError
 from whyrun.log import events as ev
 

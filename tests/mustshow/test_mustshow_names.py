@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from project_lab import Lab
 from scenarios.harness import Scenario, read_logs
-
 from whyrun.errors import InvalidError, StateError
 from whyrun.ids import IdPattern, parse_id
 from whyrun.planning.plan import match_nodes

@@ -70,11 +70,9 @@ def test_removed_and_added_parameter(project: Make) -> None:
     lab.succeed()
     lab.edit("workflow.yaml", "      note: ${{ inputs.Note }}\n", "")
     (change,) = reasons(lab.plan()).pop("Job:Morph")
-    assert change == {
-        "code": "INPUT_CHANGED", "binding": "note", "old_source": "Input:Note", "old": sha('"hello"'),
-        "old_value": "hello",
-    } or change["binding"] == "note"  # fmt: skip
-    assert (change["old_source"], change["old_value"], "new" in change) == ("Input:Note", "hello", False)
+    assert {key: value for key, value in change.items() if key != "old"} == {
+        "code": "INPUT_CHANGED", "binding": "note", "old_source": "Input:Note", "old_value": "hello",
+    }  # fmt: skip
     assert codes(lab.plan()) == {"Job:Morph": ["INPUT_CHANGED"]}
     assert lab.succeed().executed == ["Job:Morph"]
     lab.edit("workflow.yaml", "      run: cat \"$start\"", "      extra: 1\n      run: cat \"$start\"")
@@ -197,7 +195,10 @@ def test_a_deleted_blob_of_a_published_artifact_is_restored_from_its_file(projec
             outputs: {File: {type: text, path: out/made.txt}}
           Use:
             uses: shell
-            with: {file: "${{ jobs.Make.outputs.File }}", word: "${{ inputs.Word }}", run: 'cat "$file" > "$out_Copy"; printf "$word" >> "$out_Copy"'}
+            with:
+              file: ${{ jobs.Make.outputs.File }}
+              word: ${{ inputs.Word }}
+              run: cat "$file" > "$out_Copy"; printf "$word" >> "$out_Copy"
             outputs: {Copy: {type: text, path: out/copy.txt}}
         """
     )
@@ -303,7 +304,9 @@ def test_a_parameter_set_back_is_reused_not_executed(project: Make) -> None:
     assert lab.succeed(sets=["Note=other"]).executed == ["Job:Morph"]
     assert lab.read("out/film.txt").endswith("other\n")
     plan = lab.plan()
-    assert [(j.id, j.headline, j.reuse and j.reuse.run) for j in plan.planned] == [("Job:Morph", "INPUT_CHANGED", "r0001")]
+    assert [(j.id, j.headline, j.reuse and j.reuse.run) for j in plan.planned] == [
+        ("Job:Morph", "INPUT_CHANGED", "r0001")
+    ]
     ran = lab.succeed()
     assert (ran.executed, ran.reused, ran.starts) == ([], {"Job:Morph": "r0001"}, [])
     assert lab.read("out/film.txt").endswith("hello\n")
@@ -344,7 +347,8 @@ def test_an_upstream_that_comes_out_identical_is_cut_off(project: Make) -> None:
 def test_what_is_not_in_the_fingerprint_changes_nothing(project: Make) -> None:
     lab = project(MORPH, PHOTOS)
     lab.succeed()
-    lab.edit("workflow.yaml", "      outputs: {Film:".replace("      ", "    ", 1), "    timeout: 5m\n    retries: {max: 1}\n    resources: {gpu: 1}\n    needs: [All]\n    outputs: {Film:")
+    more = "timeout: 5m\n    retries: {max: 1}\n    resources: {gpu: 1}\n    needs: [All]\n"
+    lab.edit("workflow.yaml", "outputs: {Film:", f"{more}    outputs: {{Film:")
     assert lab.plan().headlines() == {}
 
 

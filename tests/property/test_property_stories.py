@@ -50,11 +50,11 @@ def stories(part: int, examples: int, *, local: bool) -> Callable[[], None]:
 
 @pytest.mark.parametrize("part", range(4))
 def test_plans_and_runs_agree_with_running_everything_from_nothing(part: int) -> None:
-    stories(part, 2000 if SOAK else 12, local=False)()
+    stories(part, 2000 if SOAK else 25, local=False)()
 
 
 def test_real_worker_processes_agree_with_it_too() -> None:
-    stories(100, 100 if SOAK else 4, local=True)()
+    stories(100, 200 if SOAK else 8, local=True)()
 
 
 # --- the oracle itself -------------------------------------------------------------------------------------------

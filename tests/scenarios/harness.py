@@ -152,7 +152,8 @@ def write_logs(runs: Path, logs: Mapping[str, Sequence[ev.AnyEvent]], *, keep_ti
         (folder / "events.jsonl").unlink(missing_ok=True)
         journal = Journal.create(folder, name, chain, utc_now)
         for number, event in enumerate(events):
-            ts = event.ts if keep_times else f"2026-01-01T00:{int(name[1:]):02d}:{number // 50:02d}.{number % 50:02d}0000Z"
+            fixed = f"2026-01-01T00:{int(name[1:]):02d}:{number // 50:02d}.{number % 50:02d}0000Z"
+            ts = event.ts if keep_times else fixed
             if isinstance(event, ev.RunStart):
                 event = msgspec.structs.replace(event, previous_chain=chain)
             journal.append(msgspec.structs.replace(event, seq=0, ts="", session="", chain=""), ts)

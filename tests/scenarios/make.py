@@ -1,7 +1,8 @@
 """Make the scenario folders again by real runs: `python tests/scenarios/make.py [NAME …]`.
 
-Host, process id, times, durations and tracebacks are replaced by fixed ones, so that what is kept says nothing about the
-machine and making a folder twice gives the same bytes. Then `pytest tests/scenarios --update-scenarios`, and read the diff.
+Host, process id, times, durations and tracebacks are replaced by fixed ones, so that what is kept says nothing about
+the machine and making a folder twice gives the same bytes. Then `pytest tests/scenarios --update-scenarios`, and read
+the diff before it is kept.
 """
 
 from __future__ import annotations

@@ -288,7 +288,9 @@ RECIPES: dict[str, Recipe] = {
         "The topic changed, which touches nearly all; only the script is asked for.",
         TN, topic_changed, options={"targets": ["Artifact:Script.Story"]},
     ),
-    "forced-layer": Recipe("Everything is up to date, and layer 1 is forced.", TN, success, options={"force": ["layer:1"]}),
+    "forced-layer": Recipe(
+        "Everything is up to date, and layer 1 is forced.", TN, success, options={"force": ["layer:1"]}
+    ),
     "reuse-certain": Recipe(
         "The topic was changed, run, and set back: every result is known from r0001, nothing is executed.",
         TN, topic_set_back,
@@ -298,6 +300,7 @@ RECIPES: dict[str, Recipe] = {
         WIDE_FILES, member_changed_by_an_up_run,
     ),
     "killed-run": Recipe(
-        "A run was killed and not repaired: its open step counts as interrupted.", BR, success, killed_in_the_second_fetch
+        "A run was killed and not repaired: its open step counts as interrupted.",
+        BR, success, killed_in_the_second_fetch,
     ),
 }  # fmt: skip

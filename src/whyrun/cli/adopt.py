@@ -54,7 +54,7 @@ def command(world: World, artifact: str, path: str, as_json: bool) -> None:
 
     \b
     Example:
-      whyrun adopt Artifact:Clip.Frame[2] out/frame-2.png
+      whyrun adopt 'Artifact:Clip.Frame[2]' out/frame-2.png
     """
     from whyrun.execution.adopt import adopt_file
 

@@ -23,8 +23,8 @@ def command(world: World, artifact: str, run: str, as_json: bool) -> None:
 
     \b
     Example:
-      whyrun history Artifact:Clip.Frame[2]
-      whyrun restore Artifact:Clip.Frame[2] --from r0002
+      whyrun history 'Artifact:Clip.Frame[2]'
+      whyrun restore 'Artifact:Clip.Frame[2]' --from r0002
     """
     from whyrun.execution.adopt import restore_version
 

@@ -11,6 +11,7 @@ import click
 from whyrun.cli.main import print_json
 from whyrun.cli.subjects import KINDS, words_and_world
 from whyrun.cli.text import bytes_text, columns, local_time, page, print_lines
+from whyrun.console.lines import count
 
 if TYPE_CHECKING:
     from whyrun.evidence.current import CurrentArtifact, StaleFile
@@ -136,7 +137,7 @@ def _row(artifact: CurrentArtifact, headline: str) -> tuple[str, ...]:
 
 
 def _unfinished(found: Unfinished) -> str:
-    steps = f", {len(found.open_steps)} steps open" if found.open_steps else ""
+    steps = f", {count(len(found.open_steps), 'step')} open" if found.open_steps else ""
     if found.state == "interrupted":
         return f"{found.run} was interrupted{steps}; the next run repairs its log"
     by = found.holder

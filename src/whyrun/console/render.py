@@ -22,7 +22,7 @@ from whyrun.planning.explain import (
     printable,
 )
 from whyrun.planning.plan import Plan, PlannedJob
-from whyrun.planning.reasons import CODES
+from whyrun.planning.reasons import CODES, More
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 LAST_LINES = 3  # of an error of many lines, after its first: for a script the end of what it said
@@ -97,8 +97,9 @@ def _short(job: PlannedJob) -> str:
     if job.state == "inactive":
         return job_lines(job)[0][0]
     marks = []
-    if len(job.reasons) > 1:
-        marks.append(f"+{len(job.reasons) - 1}")
+    others = sum(reason.more if isinstance(reason, More) else 1 for reason in job.reasons) - 1
+    if others:
+        marks.append(f"+{others}")
     if job.reuse is not None:
         marks.append(f"reuse {job.reuse.run}")
     if job.conditional:

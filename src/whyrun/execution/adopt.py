@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from whyrun import __version__
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
-from whyrun.errors import error
+from whyrun.errors import WhyrunError, error
 from whyrun.evidence.run_directory import RunDirectory, complete_run, source_files
 from whyrun.execution.adoptable import (
     AdoptionTarget,
@@ -42,6 +42,7 @@ from whyrun.log.runs import RunRef, create_run
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.snapshot.world import World
 
+Ending = Literal["succeeded", "failed"]
 Take = Callable[[AdoptionTarget, OutputSpec], list[OutputResult]]  # the version: the whole output, then its leaves
 
 
@@ -86,6 +87,9 @@ def adopt_file(
             return collect_file(target.output, spec, path, world.store)
         except StepError as problem:
             raise not_adoptable(artifact, f"`{path}` does not fit: {problem}", "change the file") from None
+        except OSError as problem:
+            hint = "make it readable, then try again"
+            raise error("FILE_MISSING", f"`{path}` cannot be read: {problem.strerror}", hint=hint) from problem
 
     return _adopt(world, artifact, take, {"artifact": artifact, "file": _shown(world, path)}, _user(), reporter, clock)
 
@@ -211,7 +215,6 @@ class _Recording:
         self.lock.announce(run.name)
         directory = RunDirectory(run.path)
         recorder = Recorder(journal, directory, store, self.reporter, self.clock)
-        state: Literal["succeeded", "failed"] = "failed"
         try:
             recorder.event(
                 ev.ManifestMaterialized(
@@ -220,15 +223,25 @@ class _Recording:
             )
             self._record(recorder)
             recorder.sync()  # one write for the whole and its leaves; published only once that lasts
-            self._publish(Publisher(store, str(self.world.project), self.world.cache, recorder, self.world.state))
+            publisher = Publisher(store, str(self.world.project), self.world.cache, recorder, self.world.state)
+            try:
+                self._publish(publisher)
+            except OSError as problem:
+                why = f"it is recorded, but `{problem.filename}` cannot be written: {problem.strerror}"
+                raise not_adoptable(self.artifact, why, "make it writable; `whyrun run` publishes it then") from problem
             origin = self.options.get("from") or self.options["file"]
             action = self.snapshot.actions[self.target.table.name].name
             recorder.status(action, "EXECUTES", f"{self.target.step} → adopted {self.artifact} from {origin}")
-            state = "succeeded"
-        finally:
-            self._finish(run, recorder, directory, state, started)
-            self.world.cache.settle()
-            self.world.save_cache()
+        except BaseException as original:
+            # What goes wrong while the evidence is completed never hides what went wrong first.
+            try:
+                self._finish(run, recorder, directory, "failed", started)
+            except (OSError, WhyrunError) as second:
+                original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
+            raise
+        self._finish(run, recorder, directory, "succeeded", started)
+        self.world.cache.settle()
+        self.world.save_cache()
         displaced = tuple(event.path for event in run.events() if isinstance(event, ev.FileDisplaced))
         return _adoption(self.snapshot, self.target, self.artifact, run.name, self.results, displaced)
 
@@ -277,7 +290,7 @@ class _Recording:
             if found is None or found in (recorded or {}).get(path, ()):
                 publisher.publish(path, output.sha256, output.type)
 
-    def _finish(self, run: RunRef, recorder: Recorder, directory: RunDirectory, state: Any, started: float) -> None:
+    def _finish(self, run: RunRef, recorder: Recorder, directory: RunDirectory, state: Ending, started: float) -> None:
         recorder.flush()
         outcome = fold_outcome(run.events())
         duration = round(time.monotonic() - started, 6)

@@ -32,7 +32,7 @@ from whyrun.log.lock import RunLock
 from whyrun.log.outcomes import fold_outcome
 from whyrun.log.repair import RepairReport, interruption, repair
 from whyrun.log.runs import RunRef, WorkflowState, create_run
-from whyrun.planning.consume import SMALL
+from whyrun.planning.consume import is_small
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.replay import snapshot_blob
 from whyrun.snapshot.snapshot import PlanningSnapshot, changed_inputs, leaf_inputs
@@ -204,14 +204,14 @@ def _execute(
         # An error of our own or of the machine (a full disk). The evidence is completed as far as it can be, and
         # whatever goes wrong with that never hides what went wrong first.
         try:
-            _finish(run, recorder, directory, store, "failed", started)
+            _finish(run, recorder, directory, store, "failed", started, _counts_of_broken(run, recorder))
         except (OSError, WhyrunError) as second:
             original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
         raise
     counts = runner.counts
     bad = counts.failed or counts.timed_out or counts.blocked
     outcome: RunState = "interrupted" if runner.interrupts else "failed" if bad else "succeeded"
-    _finish(run, recorder, directory, store, outcome, started)
+    _finish(run, recorder, directory, store, outcome, started, counts.by_outcome())
     world.cache.settle()
     world.save_cache()
     return RunResult(run.name, plan, outcome, EXIT_CODES[outcome], counts, time.monotonic() - started, report)
@@ -227,7 +227,7 @@ def _record_beginning(
             recorder.event(ev.InputRecorded(id=id_, sha256=""))  # it is gone
             continue
         small: Any = msgspec.UNSET
-        if not value.type.is_path and len(canonical_json(value.value)) <= SMALL:
+        if not value.type.is_path and is_small(value.value):
             small = value.value
         recorder.event(ev.InputRecorded(id=id_, sha256=value.sha256, size=value.size, value=small))
     recorder.event(
@@ -245,18 +245,29 @@ def _record_beginning(
 
 
 def _finish(
-    run: RunRef, recorder: Recorder, directory: RunDirectory, store: Store, outcome: RunState, started: float
+    run: RunRef,
+    recorder: Recorder,
+    directory: RunDirectory,
+    store: Store,
+    outcome: RunState,
+    started: float,
+    counts: dict[str, int],
 ) -> None:
-    """The last events and the rest of the folder; also when the run itself broke."""
-    recorder.flush()
-    found = fold_outcome(run.events())
-    for step in found.open_steps:  # only after an error of our own: the runner ends all it started
-        recorder.event(interruption(step, found.drivers[step]))
-        found.steps[step] = "interrupted"
+    """The last event and the rest of the folder; also when the run itself broke."""
     duration = round(time.monotonic() - started, 6)
-    recorder.event(ev.RunComplete(state=outcome, counts=found.counts(), duration=duration))
+    recorder.event(ev.RunComplete(state=outcome, counts=counts, duration=duration))
     recorder.close()
     directory.finish(store)
+
+
+def _counts_of_broken(run: RunRef, recorder: Recorder) -> dict[str, int]:
+    """End what an error of our own left open: the runner itself ends all it started."""
+    recorder.flush()
+    found = fold_outcome(run.events())
+    for step in found.open_steps:
+        recorder.event(interruption(step, found.drivers[step]))
+        found.steps[step] = "interrupted"
+    return found.counts()
 
 
 def _secrets(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, str]:

@@ -41,6 +41,13 @@ from whyrun.workflow.expression import ABSENT, ExpressionError
 SMALL = 256  # bytes of canonical JSON: values up to this stand in events and reasons
 
 
+def is_small(value: Any) -> bool:
+    """May this value stand in full in events and reasons? The quick tests first: it is asked for every binding."""
+    if value is None or isinstance(value, bool) or (isinstance(value, str) and len(value) <= SMALL // 6):
+        return True
+    return len(canonical_json(value)) <= SMALL
+
+
 class Seen(NamedTuple):
     """An artifact whose content is known."""
 
@@ -74,7 +81,7 @@ class Entry(NamedTuple):
         found = {"id": self.id, "sha256": self.sha256}
         if self.form != "v":
             found["as"] = self.form
-        if self.value is not UNSET and len(canonical_json(self.value)) <= SMALL:
+        if self.value is not UNSET and is_small(self.value):
             found["value"] = self.value
         return found
 

@@ -18,13 +18,13 @@ from whyrun.graph.fingerprint import prefix, token
 from whyrun.graph.graph import ArtifactAt, JobTable
 from whyrun.ids import artifact_id, parse_id_of
 from whyrun.planning.consume import (
-    SMALL,
     Consumer,
     Consumption,
     Entry,
     Look,
     Pending,
     Seen,
+    is_small,
     listed,
 )
 from whyrun.planning.reasons import (
@@ -337,7 +337,7 @@ def _token(entry: Mapping[str, Any]) -> str:
 def _change(name: str, then: Mapping[str, Any] | None, now: Entry | None) -> InputChanged:
     old_value = then.get("value") if then is not None else None
     new_value = None
-    if now is not None and now.value is not UNSET and len(canonical_json(now.value)) <= SMALL:
+    if now is not None and now.value is not UNSET and is_small(now.value):
         new_value = now.value
     moved = then is not None and now is not None and then["id"] != now.id
     return InputChanged(

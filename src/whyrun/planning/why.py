@@ -12,11 +12,10 @@ from typing import Any
 
 from msgspec import UNSET
 
-from whyrun.artifacts.hashing import canonical_json
 from whyrun.graph.graph import ArtifactAt, Graph, Group, InputAt, Known, Term, sources_of
 from whyrun.graph.template import expressions_in
 from whyrun.ids import parse_id_of
-from whyrun.planning.consume import SMALL, Entry
+from whyrun.planning.consume import Entry, is_small
 from whyrun.planning.explain import particulars
 from whyrun.planning.known import KnownState
 from whyrun.planning.plan import PlannedJob
@@ -220,7 +219,7 @@ def _clean(known: KnownState, node: int, id_: str, depth: int) -> WhyJob:
 
 
 def _compared(name: str, entry: Entry) -> Compared:
-    small = entry.value is not UNSET and len(canonical_json(entry.value)) <= SMALL
+    small = entry.value is not UNSET and is_small(entry.value)
     return Compared(name, entry.id, entry.sha256, entry.value if small else UNSET)
 
 

@@ -119,7 +119,7 @@ class History:
         try:
             data = (self.state.index_dir / "memo").read_bytes()
             return msgspec.msgpack.decode(checked(data), type=dict[str, str])
-        except (FileNotFoundError, NotADirectoryError, ValueError):
+        except (OSError, ValueError):
             return {}  # not there, or not ours: it is derived, and made anew
 
     def save_memo(self, memo: dict[str, str]) -> None:
@@ -150,8 +150,8 @@ class History:
         try:
             self.state.index_dir.mkdir(parents=True, exist_ok=True)
             atomic_write(self.state.index_dir / name, with_checksum(data))
-        except PermissionError:
-            return  # a reader without the right to write plans all the same, only slower
+        except OSError:
+            return  # no right to write, a read-only or full disk: planning works all the same, only slower
 
 
 def fold_run(records: Records, run: RunRef) -> tuple[bool, int]:
