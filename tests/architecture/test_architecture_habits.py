@@ -39,7 +39,8 @@ def swallowed(tree: ast.Module) -> list[str]:
         inside = [child for statement in node.body for child in ast.walk(statement)]
         raises = any(isinstance(child, ast.Raise) for child in inside)
         uses = any(isinstance(child, ast.Name) and child.id == node.name for child in inside)
-        prints = any(isinstance(child, ast.Attribute) and child.attr == "print_exc" for child in inside)
+        # `fail_loudly` prints the traceback and ends the command.
+        prints = any(isinstance(child, ast.Name) and child.id == "fail_loudly" for child in inside)
         if not raises and not uses and not prints:
             found.append(f"line {node.lineno}: swallows every exception")
     return found

@@ -6,7 +6,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-_HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
+_HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 settings.register_profile("quick", deadline=None, database=None, print_blob=True, suppress_health_check=_HEALTH)
 settings.register_profile("soak", parent=settings.get_profile("quick"), derandomize=False)
 settings.load_profile("soak" if os.environ.get("WHYRUN_SOAK") else "quick")

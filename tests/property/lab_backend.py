@@ -19,6 +19,7 @@ from typing import Any
 from lab_flow import MODULI, Flow
 from lab_oracle import at_leaf_text, bytes_of
 from lab_pure import produce
+
 from whyrun.artifacts.store import Store
 from whyrun.execution.commands import ExecStep, Message, OutputResult, Session, StepBegan, StepFinished, StepLost
 
@@ -85,7 +86,7 @@ class LabBackend:
         if end == "lost":
             return [StepLost(command.step_id, command.attempt, _now(), "it is gone", duration=0.1)]
         if end == "fail":
-            return [StepFinished(command.step_id, command.attempt, _now(), 0.1, [], {}, "not today", "OSError", "trace")]
+            return [self._failed(command, "OSError", "not today")]
         return [self._execute(command)]
 
     def wakeup_fd(self) -> int | None:
@@ -112,15 +113,16 @@ class LabBackend:
         try:
             made = produce(self.flow.versions[module], MODULI[module], given, list(cfg["outputs"]))
         except ValueError as wrong:
-            return StepFinished(
-                command.step_id, command.attempt, _now(), 0.1, [], {}, str(wrong), "ValueError", "trace"
-            )
+            return self._failed(command, "ValueError", str(wrong))
         outputs = []
         for name, spec in cfg["outputs"].items():
             outputs.append(self._output(name, spec["type"], made[name]))
             for leaf, type_ in spec.get("leaves", {}).items():
                 outputs.append(self._output(f"{name}.{leaf}", type_, at_leaf_text(made[name], leaf)))
         return StepFinished(command.step_id, command.attempt, _now(), 0.1, outputs, {})
+
+    def _failed(self, command: ExecStep, error_type: str, error: str) -> Message:
+        return StepFinished(command.step_id, command.attempt, _now(), 0.1, [], {}, error, error_type, "trace")
 
     def _output(self, key: str, type_: str, value: Any) -> OutputResult:
         data = bytes_of(type_, value)

@@ -38,6 +38,7 @@ from lab_flow import (
 )
 from lab_pure import WORDS
 from lab_world import Lab
+
 from whyrun.planning.plan import PlanOptions
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,6 @@ from lab_flow import (
     Found,
     Indices,
     Job,
-    Output,
     artifacts_of,
     job_id,
     rows,
@@ -67,7 +66,8 @@ def artifact_item(flow: Flow, artifact: Artifact, sha256: str, value: Any) -> It
     return Item(artifact.id, sha256, f"f{output.shown_suffix}", NOTHING, content)
 
 
-def run_everything(flow: Flow) -> Truth:
+def run_everything(flow: Flow, clean: Container[str] = ()) -> Truth:
+    """`clean`: steps that are up to date. A failed `needs` keeps others from running, but never makes these dirty."""
     truth = Truth()
     values: dict[Artifact, Any] = {}
     walking: set[str] = set()
@@ -93,6 +93,8 @@ def run_everything(flow: Flow) -> Truth:
         if found.inactive:
             return "inactive"
         needed = [end_of(flow.jobs[name], r) for name in job.needs for r in rows(flow, flow.jobs[name])]
+        if job_id(job.name, row) in clean:
+            needed = []
         if found.pending or "failed" in needed or "blocked" in needed:
             return "blocked"
         try:
@@ -120,6 +122,3 @@ def declared(job: Job, flow: Flow, row: Indices) -> tuple[Any, ...]:
     outputs = tuple(sorted((o.name, o.type, o.shown_suffix) for o in job.outputs))
     leaves = tuple(sorted((a.key, type_) for a, type_ in artifacts_of(flow, job, row).items() if a.leaf))
     return outputs, leaves
-
-
-__all__ = ["Mapping", "Output", "Truth", "artifact_item", "at_leaf_text", "bytes_of", "declared", "run_everything"]

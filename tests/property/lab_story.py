@@ -7,6 +7,7 @@ from pathlib import Path
 from lab_backend import Faults
 from lab_generate import Dice, chance, mutate, new_faults, new_flow, new_options
 from lab_world import Lab
+
 from whyrun.errors import InvalidError
 
 

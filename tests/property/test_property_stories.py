@@ -62,7 +62,7 @@ def test_real_worker_processes_agree_with_it_too() -> None:
 
 def plain_flow(**jobs: Job) -> Flow:
     return Flow(
-        jobs={name: job for name, job in jobs.items()},
+        jobs=jobs,
         loops={"i": Loop("count", "Num"), "e": Loop("each", "Files"), "none": Loop("count", 0)},
         values={"Files": ["in/0.txt"], "Single": "in/0.txt", "Num": 1, "Title": "title"},
         files={"in/0.txt": "file 0"},
@@ -82,7 +82,7 @@ class LyingBackend(LabBackend):
 def test_the_oracle_notices_wrong_content(tmp_path: Path) -> None:
     lab = Lab(tmp_path, plain_flow(A=Job("A", with_=(("p", In("Title")),), outputs=TEXT, module="m2")))
     lab.run(backend=LyingBackend(lab.flow, Faults()))
-    with pytest.raises(AssertionError, match="Artifact:A.Text"):
+    with pytest.raises(AssertionError, match=r"Artifact:A\.Text"):
         lab.check_truth()
 
 
@@ -128,7 +128,8 @@ def test_a_job_without_instances_can_be_planned(tmp_path: Path) -> None:
 
 def test_the_order_of_leaves_in_the_file_does_not_matter(tmp_path: Path) -> None:
     """Both leaves follow the job's own loop, so their texts differ from row to row."""
-    leaves = tuple(Leaf((("Nums", (Own("i"),)), (name, ())), type_) for name, type_ in (("On", "boolean"), ("N", "integer")))
+    kinds = (("On", "boolean"), ("N", "integer"))
+    leaves = tuple(Leaf((("Nums", (Own("i"),)), (name, ())), type_) for name, type_ in kinds)
     job = Job("A", ("i",), with_=(("p", In("Title")),), outputs=(Output("Doc", "json", leaves=leaves),))
     turned = Job("A", ("i",), with_=(("p", In("Title")),), outputs=(Output("Doc", "json", leaves=leaves[::-1]),))
     lab = Lab(tmp_path, plain_flow(A=job))

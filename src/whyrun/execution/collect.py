@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from whyrun.artifacts.hashing import canonical_json
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.execution.cfg import OutputSpec
 from whyrun.execution.commands import OutputResult
@@ -36,6 +36,7 @@ class _Ready:
     path: Path | None = None
     move: bool = False
     value: Any = msgspec.UNSET
+    is_leaf: bool = False  # a leaf's value stands in the log: it needs no bytes of its own in the store
 
 
 def collect_outputs(
@@ -197,7 +198,7 @@ def _leaves(name: str, spec: OutputSpec, parent: _Ready, missing: list[str]) -> 
         if value is _ABSENT:
             missing.append(f"{name}.{leaf}")
         else:
-            found.append(_value(f"{name}.{leaf}", type_, value))
+            found.append(replace(_value(f"{name}.{leaf}", type_, value), is_leaf=True))
     return found
 
 
@@ -232,7 +233,10 @@ def _refuse_secrets(ready: _Ready, redactor: Redactor) -> None:
 
 
 def _stored(ready: _Ready, store: Store) -> OutputResult:
-    if ready.data is not None:
+    if ready.is_leaf:
+        assert ready.data is not None
+        sha256, size = bytes_sha256(ready.data), len(ready.data)
+    elif ready.data is not None:
         sha256, size = store.put_bytes(ready.data), len(ready.data)
     else:
         assert ready.path is not None

@@ -152,11 +152,15 @@ class Judge:
                 continue
             id_ = table.artifact_id(a, position)
             change, path = None, None
-            recorded = record is not None and record.latest.ok and any(o.id == id_ for o in record.latest.outputs)
-            if recorded:  # it was made, and is not there any more
+            latest = record.latest if record is not None and record.latest.ok else None
+            made = next((o for o in latest.outputs if o.id == id_), None) if latest is not None else None
+            if made is not None:  # it was made, and is not there any more, or is not what is declared now
                 paths = table.output_of(a).paths
                 path = None if paths is None or spec.is_leaf else paths[position]
-                change = "lost" if path is None else self.snapshot.files.get(path, "retyped")
+                if made.type != spec.type:
+                    change = "retyped"
+                else:
+                    change = "lost" if path is None else self.snapshot.files.get(path, "lost")
             found.append(MissingOutput(id_, change, path))
         if not found and (record is None or record.last_success() is None):
             found.append(MissingOutput())
