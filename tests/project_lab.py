@@ -83,12 +83,12 @@ class Ran:
 
     @property
     def failed(self) -> dict[str, tuple[str, str]]:
-        """Step → status and error type of its last failure that was not retried."""
-        return {
-            e.step_id: (e.status, e.error_type)
-            for e in self.events
-            if isinstance(e, ev.StepFailed) and not e.will_retry
-        }
+        """Step → status and error type, where its latest attempt failed. (A retry may have been called off.)"""
+        latest: dict[str, ev.AnyEvent] = {}
+        for event in self.events:
+            if isinstance(event, ev.StepStart | ev.StepComplete | ev.StepFailed):
+                latest[event.step_id] = event
+        return {s: (e.status, e.error_type) for s, e in latest.items() if isinstance(e, ev.StepFailed)}
 
     @property
     def blocked(self) -> dict[str, list[str]]:

@@ -31,12 +31,12 @@ def test_state_stands_beside_the_nearest_whyrun_toml_else_beside_the_workflow(tm
 def test_settings_are_read_and_unknown_ones_refused(tmp_path):
     assert read_project_config(tmp_path) == ProjectConfig()
     toml = tmp_path / "whyrun.toml"
-    toml.write_text('on_finish = "notify"\n[resources]\ngpu = 1\napi = 2.5\n')
-    assert read_project_config(tmp_path) == ProjectConfig("notify", {"gpu": 1.0, "api": 2.5})
-    toml.write_text("on_finnish = 1\n")
-    with pytest.raises(InvalidError, match=r"UNKNOWN_KEY(.|\n)*did you mean `on_finish`"):
+    toml.write_text("[resources]\ngpu = 1\napi = 2.5\n")
+    assert read_project_config(tmp_path) == ProjectConfig({"gpu": 1.0, "api": 2.5})
+    toml.write_text("resurces = 1\n")
+    with pytest.raises(InvalidError, match=r"UNKNOWN_KEY(.|\n)*did you mean `resources`"):
         read_project_config(tmp_path)
-    for wrong in ("on_finish = 1", "resources = 3", "[resources]\ngpu = true", "[resources]\ngpu = -1", "x ="):
+    for wrong in ("resources = 3", "[resources]\ngpu = true", "[resources]\ngpu = -1", "x ="):
         toml.write_text(wrong)
         with pytest.raises(InvalidError, match="WRONG_TYPE"):
             read_project_config(tmp_path)

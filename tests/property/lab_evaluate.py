@@ -359,22 +359,12 @@ def _compute(term: Term, resolved: dict[int, Any], here: dict[str, Index]) -> An
             case Keyed(items):
                 return {key: go(item) for key, item in items}
             case Op("and", args):
-                value: Any = True
-                for a in args:
-                    value = go(a)
-                    if not value:
-                        return value
-                return value
+                return next((v for a in args if not (v := go(a))), True)
             case Op("or", args):
-                value = False
-                for a in args:
-                    value = go(a)
-                    if value:
-                        return value
-                return value
+                return next((v for a in args if (v := go(a))), False)
             case Op(name, args):
                 values = [go(a) for a in args]
-                return {
+                functions: dict[str, Callable[[], Any]] = {
                     "not": lambda: not values[0],
                     "any": lambda: any(values[0]),
                     "all": lambda: all(values[0]),
@@ -383,7 +373,8 @@ def _compute(term: Term, resolved: dict[int, Any], here: dict[str, Index]) -> An
                     "exists": lambda: values[0] is not ABSENT,
                     "==": lambda: values[0] == values[1],
                     ">": lambda: values[0] > values[1],
-                }[name]()
+                }
+                return functions[name]()
         raise AssertionError(t)
 
     return go(term)

@@ -258,7 +258,8 @@ def new_term(dice: Dice, flow: Flow, job: Job) -> Term:
         group = new_value_group(dice, flow, job)
         if group is not None:
             return Op(pick(dice, ["len", "any", "all"]), (group,))
-    return pick(dice, [In("Files"), In("Title"), In("Words"), Literal(dice.number(0, 3))])
+    plain: list[Term] = [In("Files"), In("Title"), In("Words"), Literal(dice.number(0, 3))]
+    return pick(dice, plain)
 
 
 def new_value_group(dice: Dice, flow: Flow, job: Job) -> Expr | None:
@@ -350,13 +351,14 @@ def remove_element(dice: Dice, lab: Lab, flow: Flow) -> Any:
 
 def set_value(dice: Dice, lab: Lab, flow: Flow) -> Any:
     name = pick(dice, ["Title", "Num", "Flag", "Switches", "Words"])
-    value: Any = {
+    makers: dict[str, Callable[[], Any]] = {
         "Title": lambda: pick(dice, ["title", "other", "FAIL"]),
         "Num": lambda: dice.number(0, 3),
         "Flag": lambda: bool(dice.number(0, 1)),
         "Switches": lambda: [bool(dice.number(0, 1)) for _ in range(3)],
         "Words": lambda: list(WORDS[dice.number(0, 1) : dice.number(1, 4)]),
-    }[name]()
+    }
+    value = makers[name]()
     return name, value, lab.try_flow(replace(flow, values={**flow.values, name: value}))
 
 
@@ -591,12 +593,16 @@ def new_options(dice: Dice, flow: Flow) -> PlanOptions:
     steps = [job_id(n, row) for n, job in flow.jobs.items() for row in rows(flow, job)]
     if not steps or not chance(dice, 3):
         return PlanOptions()
-    kind = dice.number(0, 2)
+    kind = dice.number(0, 4)
+    up = dice.number(1, 2) if chance(dice, 3) else None
+    step = pick(dice, steps)
     if kind == 0:
         return PlanOptions(up=dice.number(1, 3))
     if kind == 1:
-        return PlanOptions(targets=(pick(dice, steps),), up=dice.number(1, 2) if chance(dice, 3) else None)
-    return PlanOptions(force=(pick(dice, steps),), up=dice.number(1, 2) if chance(dice, 3) else None)
+        return PlanOptions(targets=(step,), up=up)
+    if kind == 2:
+        return PlanOptions(targets=(step,), force=(step,), up=up)
+    return PlanOptions(force=(step if kind == 3 else "layer:0",), up=up)
 
 
 def new_faults(dice: Dice, flow: Flow) -> Faults:

@@ -293,8 +293,8 @@ class Judge:
         """The slots whose content differs from what the last success consumed."""
         then = self.signature_of_try(success)
         assert then is not None
-        before = {name: (many, tokens) for name, many, tokens in then[1]}
-        now = {
+        before: dict[str, tuple[bool, Any]] = {name: (many, tokens) for name, many, tokens in then[1]}
+        now: dict[str, tuple[bool, Any]] = {
             name: (isinstance(slot, list), tuple(i.token for i in (slot if isinstance(slot, list) else [slot])))
             for name, slot in found.slots.items()
         }

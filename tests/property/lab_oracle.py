@@ -34,7 +34,7 @@ class Truth:
 
 def bytes_of(type_: str, value: Any) -> bytes:
     if type_ == "text":
-        return value.encode()
+        return str(value).encode()
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 

@@ -97,7 +97,7 @@ class Lab:
     def plan(self, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008  # frozen
         plan = compute_execution_plan(self.world().snapshot(), options)
         judge = self.judge({job.id for job in plan.jobs if job.reuse is None})
-        forced = set(options.force)
+        forced = {s for s in judge.instances if s in options.force or f"layer:{judge.layers[s]}" in options.force}
         verdicts = judge.judge_all(forced)
         planned = judge.planned(verdicts, options.up, options.targets)
         self.compare(plan, judge, verdicts, planned)
@@ -314,9 +314,9 @@ def _particular(reason: dict[str, Any]) -> str:
         case "RETRY_PREVIOUS_FAILURE":
             return f"{reason['run']}/{reason['attempt']}/{reason['error_type']}"
         case "MISSING_OUTPUT" | "UPSTREAM_FAILED":
-            return reason.get("artifact", "")
+            return str(reason.get("artifact", ""))
         case "INPUT_CHANGED":
-            return reason["binding"]
+            return str(reason["binding"])
         case "UPSTREAM_DIRTY":
-            return reason["job"]
+            return str(reason["job"])
     return ""

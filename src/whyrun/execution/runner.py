@@ -106,6 +106,7 @@ class Runner:
         self.attempts: dict[int, int] = {}
         self.active: dict[str, Active] = {}
         self.delayed: list[tuple[float, int]] = []  # retries that wait for their backoff
+        self.to_retry: dict[int, str] = {}  # node → the status of its latest failure that was to be retried
         self.remembered: dict[tuple[str, str], dict[str, Any]] = {}
         self.counts = RunCounts()
         self.interrupts = 0
@@ -143,7 +144,15 @@ class Runner:
             while self.turn():
                 pass
         finally:
+            self.end_unretried()
             self.counts.not_started = len(self.jobs) - len(self.ended)
+
+    def end_unretried(self) -> None:
+        """A failure whose retry was called off, because the run stops, is how the step ended."""
+        for node, status in self.to_retry.items():
+            if node not in self.ended:
+                self.ended[node] = "failed"
+                self.count_failure(status)
 
     def turn(self) -> bool:
         """One round; False when nothing is left to do."""
@@ -399,16 +408,20 @@ class Runner:
         if again:
             wait = retries.backoff * 2 ** (active.attempt - 1)
             heapq.heappush(self.delayed, (time.monotonic() + wait, active.node))
+            self.to_retry[active.node] = problem.status
             return
-        if problem.status == "INTERRUPTED":
-            self.counts.interrupted += 1
-        elif problem.status == "TIMED_OUT":
-            self.counts.timed_out += 1
-        else:
-            self.counts.failed += 1
+        self.count_failure(problem.status)
         self.end(active.node, "failed")
         if self.fail_fast and self.stopping is None and problem.status != "INTERRUPTED":
             self.stop()
+
+    def count_failure(self, status: str) -> None:
+        if status == "INTERRUPTED":
+            self.counts.interrupted += 1
+        elif status == "TIMED_OUT":
+            self.counts.timed_out += 1
+        else:
+            self.counts.failed += 1
 
     # -- stopping --
 

@@ -51,7 +51,6 @@ def state_dir_for(workflow_file: str | os.PathLike[str], override: str | None, e
 class ProjectConfig:
     """`whyrun.toml`. `resources` are the limits that jobs' `resources:` count against."""
 
-    on_finish: str | None = None
     resources: Mapping[str, float] | None = None
 
 
@@ -66,14 +65,11 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         return ProjectConfig()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise error("WRONG_TYPE", f"not valid TOML: {wrong}", file=str(path), hint="see https://toml.io") from None
-    known = ["on_finish", "resources"]
+    known = ["resources"]
     for key in data:
         if key not in known:
             raise error("UNKNOWN_KEY", f"there is no setting `{key}`", file=str(path), hint=did_you_mean(key, known))
-    on_finish = data.get("on_finish")
-    if on_finish is not None and not isinstance(on_finish, str):
-        raise error("WRONG_TYPE", "`on_finish` is a command, as text", file=str(path), hint='on_finish = "notify"')
-    return ProjectConfig(on_finish, _resources(data.get("resources", {}), str(path)))
+    return ProjectConfig(_resources(data.get("resources", {}), str(path)))
 
 
 def _resources(value: Any, path: str) -> dict[str, float]:
