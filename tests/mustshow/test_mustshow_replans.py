@@ -393,3 +393,32 @@ def test_inserting_a_value_of_a_values_loop_leaves_the_others_alone(project: Mak
     assert codes(lab.plan()) == {"Job:Learn[alarm]": ["MISSING_OUTPUT"], 'Job:Learn["TETRAD/FGES"]': ["MISSING_OUTPUT"]}
     lab.succeed()
     assert lab.content('Artifact:Learn.Got["TETRAD/FGES"]') == {"net": "TETRAD/FGES"}
+
+
+def test_the_order_of_fan_in_members_counts(project: Make) -> None:
+    lab = project(
+        """
+        workflow: w
+        inputs: {Nets: {type: "string[]", default: [asia, cancer, alarm]}}
+        loops: {net: {values: inputs.Nets}}
+        jobs:
+          Learn:
+            for: [net]
+            uses: python
+            with: {call: "echo:received", net: "${{ net }}"}
+            outputs: {Got: {type: json}}
+          All:
+            uses: python
+            with: {call: "echo:received", all: "${{ jobs.Learn.outputs.Got[:] }}"}
+            outputs: {Got: {type: json}}
+        """,
+        {"echo.py": ECHO},
+    )
+    lab.succeed()
+    lab.edit("workflow.yaml", "[asia, cancer, alarm]", "[asia, alarm, cancer]")
+    (reason,) = reasons(lab.plan()).pop("Job:All")
+    assert (reason["code"], reason["binding"], reason["old_source"], reason["source"]) == (
+        "INPUT_CHANGED", "all", "Artifact:Learn.Got[cancer]", "Artifact:Learn.Got[alarm]",
+    )  # fmt: skip
+    assert lab.succeed().executed == ["Job:All"]
+    assert [one["net"] for one in lab.content("Artifact:All.Got")["all"]] == ["asia", "alarm", "cancer"]

@@ -536,6 +536,17 @@ def delete_blob(dice: Dice, lab: Lab, flow: Flow) -> Any:
     return [f"{file.parent.name}{file.name}"[:12] for file in gone]
 
 
+def lose_much(dice: Dice, lab: Lab, flow: Flow) -> Any:
+    """Everything that is stored, or published, or both but for one."""
+    kind = dice.number(0, 2)
+    files = [*(blobs(lab) if kind != 1 else []), *(published(lab) if kind != 0 else [])]
+    if files and kind == 2:
+        files.remove(pick(dice, files))
+    for file in files:
+        file.unlink()
+    return kind, len(files)
+
+
 def lose_caches(dice: Dice, lab: Lab, flow: Flow) -> Any:
     lab.check_caches()
     return None
@@ -547,6 +558,7 @@ def tear_log(dice: Dice, lab: Lab, flow: Flow) -> Any:
         return None
     file = lab.runs[-1] / "events.jsonl"
     data = file.read_bytes()
+    data = data[: data.rfind(b"\n") + 1]  # it may be torn already
     first = data.index(b"\n") + 1
     lines = data.count(b"\n")
     kept = dice.number(1, lines)
@@ -578,6 +590,7 @@ MUTATIONS = [
     delete_published,
     edit_published,
     delete_blob,
+    lose_much,
     add_job,
     remove_job,
     cosmetics,

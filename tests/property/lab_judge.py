@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,23 +136,12 @@ class Verdict:
 
 
 class Judge:
-    """`flows`: the workflow as it was in every run, to know which recorded slot was a fan-in and what was declared.
-
-    `executed`: steps that the plan at hand does not reuse. Where an earlier result's bytes are gone from the store and
-    left only in a published file, taking them and making them anew are both right; then the plan's choice is followed.
-    """
+    """`flows`: the workflow as it was in every run, to know which recorded slot was a fan-in and what was declared."""
 
     def __init__(
-        self,
-        flow: Flow,
-        runs: list[Path],
-        flows: Mapping[str, Flow],
-        actions: Mapping[str, str],
-        project: Path,
-        executed: Container[str] = (),
+        self, flow: Flow, runs: list[Path], flows: Mapping[str, Flow], actions: Mapping[str, str], project: Path
     ) -> None:
         self.flow, self.flows, self.actions = flow, flows, actions
-        self.executed = executed
         self.disk = Disk(project)
         self._signatures: dict[tuple[str, int], Signature | None] = {}
         self.tries = read_log(runs)
@@ -331,8 +320,6 @@ class Judge:
             return None
         place = _locate(self.flows[one.run], one.step)
         assert place is not None
-        if job_id(job.name, row) in self.executed and any(not self.disk.stored(e) for e in one.outputs.values()):
-            return None
         events: dict[str, Mapping[str, Any]] = {}
         for artifact, type_ in artifacts_of(self.flow, job, row).items():
             same = Artifact(place[0].name, place[1], artifact.output, artifact.leaf)

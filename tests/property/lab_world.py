@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -90,13 +89,13 @@ class Lab:
 
     # -- planning, and what is checked with every plan --
 
-    def judge(self, executed: Container[str] = ()) -> Judge:
+    def judge(self) -> Judge:
         actions = {name: facts.sha256 for name, facts in self.world().actions.items()}
-        return Judge(self.flow, self.runs, self.flows, actions, self.project, executed)
+        return Judge(self.flow, self.runs, self.flows, actions, self.project)
 
     def plan(self, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008  # frozen
         plan = compute_execution_plan(self.world().snapshot(), options)
-        judge = self.judge({job.id for job in plan.jobs if job.reuse is None})
+        judge = self.judge()
         forced = {s for s in judge.instances if s in options.force or f"layer:{judge.layers[s]}" in options.force}
         verdicts = judge.judge_all(forced)
         planned = judge.planned(verdicts, options.up, options.targets)
@@ -179,7 +178,7 @@ class Lab:
             (one.run, one.seq, id_)
             for one in judge.tries
             for id_, event in one.outputs.items()
-            if not judge.disk.stored(event)
+            if not judge.disk.bytes_there(event)
         }
         if backend is None and not local:
             backend = LabBackend(self.flow, faults)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypothesis import given, note, seed, settings
 from hypothesis import strategies as st
 from lab_backend import Faults, LabBackend
 from lab_flow import All, At, Flow, In, Job, Leaf, Loop, Out, Output, Own
-from lab_generate import DrawnDice
+from lab_generate import DrawnDice, blobs
 from lab_story import tell
 from lab_world import Lab
 
@@ -123,6 +124,49 @@ def test_a_job_without_instances_can_be_planned(tmp_path: Path) -> None:
     none = Job("A", ("none",), with_=(("p", In("Files", (At(0),))),), outputs=TEXT)
     lab = Lab(tmp_path, plain_flow(A=none, B=Job("B", with_=(("p", In("Single")),), outputs=TEXT)))
     lab.run()
+    lab.check_truth()
+
+
+def test_equal_bytes_of_another_output_are_not_ones_own(tmp_path: Path) -> None:
+    """Both instances make the same text. The stored blob is lost, and one has lost its published file too: the plan
+    must not promise to reuse what the run cannot find."""
+    published = (Output("Text", "text", ".txt"),)
+    lab = Lab(tmp_path, plain_flow(A=Job("A", ("i",), with_=(("p", In("Title")),), outputs=published, module="m2")))
+    assert lab.try_flow(replace(lab.flow, values={**lab.flow.values, "Num": 2}))
+    lab.run()
+    for blob in blobs(lab):
+        blob.unlink()
+    (tmp_path / "out" / "A-Text-0.txt").unlink()
+    lab.run()
+    lab.check_truth()
+
+
+def test_bytes_at_the_path_of_an_earlier_run_are_reused(tmp_path: Path) -> None:
+    """The output is no longer published and its blob is lost, but the file of the earlier run is still there."""
+    job = Job("A", with_=(("p", In("Title")),), outputs=(Output("Text", "text", ".txt"),), module="m2")
+    lab = Lab(tmp_path, plain_flow(A=job))
+    lab.run()
+    for blob in blobs(lab):
+        blob.unlink()
+    assert lab.try_flow(lab.flow.with_job(replace(job, outputs=TEXT)))
+    assert lab.plan().totals["reused"] == 1
+    lab.run()
+    lab.check_truth()
+
+
+@pytest.mark.parametrize("name", ["Word", "Count", "On"])
+def test_a_published_value_comes_back_from_the_log(tmp_path: Path, name: str) -> None:
+    """File and blob are both gone, but the value itself stands in the log: enough to write it again."""
+    type_ = {"Word": "string", "Count": "integer", "On": "boolean"}[name]
+    job = Job("A", with_=(("p", In("Title")),), outputs=(Output(name, type_, ".val"),), module="m2")
+    lab = Lab(tmp_path, plain_flow(A=job))
+    lab.run()
+    for blob in blobs(lab):
+        blob.unlink()
+    (tmp_path / "out" / f"A-{name}.val").unlink()
+    result = lab.run()
+    assert result is not None
+    assert result.exit_code == 0
     lab.check_truth()
 
 

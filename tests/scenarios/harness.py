@@ -44,7 +44,7 @@ class Seen:
         return {path: self.files[path] for path in paths if path in self.files}
 
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
-        return [check.sha256 for check in checks if check.sha256 in self.lost]
+        return [check.key for check in checks if check.sha256 in self.lost]
 
 
 class Scenario:

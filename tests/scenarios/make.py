@@ -1,8 +1,8 @@
 """Make the scenario folders again by real runs: `python tests/scenarios/make.py [NAME …]`.
 
 Host, process id, times, durations and tracebacks are replaced by fixed ones, so that what is kept says nothing about
-the machine and making a folder twice gives the same bytes. Then `pytest tests/scenarios --update-scenarios`, and read
-the diff before it is kept.
+the machine. The order of events between steps is that of the run, so a log made again may differ in it; the plan does
+not. Then `pytest tests/scenarios --update-scenarios`, and read the diff before it is kept.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def _require_other_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget, a
             continue
         id_ = target.table.artifact_id(a, target.position)
         output = recorded.get(id_)
-        lost = output is not None and output.value is msgspec.UNSET and output.sha256 in snapshot.lost
+        lost = output is not None and output.value is msgspec.UNSET and output.bytes_key in snapshot.lost
         if output is None or output.type != spec.type or lost:
             raise not_adoptable(
                 artifact,

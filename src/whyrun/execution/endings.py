@@ -6,6 +6,9 @@ import traceback
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import UNSET
+
+from whyrun.artifacts.hashing import canonical_json
 from whyrun.console.lines import listed, seconds, size
 from whyrun.errors import WhyrunError
 from whyrun.execution.commands import StepFinished, StepLost
@@ -115,6 +118,8 @@ class Endings:
             made[spec.key_at(position)] = Seen(output.sha256, output.value)
             if path is not None:
                 to_publish.append((path, output.sha256, output.type))
+                if output.value is not UNSET:  # it stands in the log, whatever became of its stored bytes
+                    self.publisher.store.put_bytes(canonical_json(output.value))
         self.recorder.flush()
         for path, sha256, type_ in to_publish:
             try:

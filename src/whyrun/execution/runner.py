@@ -258,7 +258,7 @@ class Runner:
         for attempt in (own, other[1] if other is not None else None):
             for output in attempt.outputs if attempt is not None and attempt.ok else ():
                 if output.value is UNSET and not self.is_there(output.sha256, output.type, output.path):
-                    lost.add(output.sha256)
+                    lost.add(output.bytes_key)
         return reusable(table, position, record, fingerprint, others, lost)
 
     def is_there(self, sha256: str, type_: str, path: str | None) -> bool:

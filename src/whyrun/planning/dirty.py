@@ -286,7 +286,7 @@ def _earlier_result(
         leaf = spec.leaf_at(position)
         id_ = table.artifact_id(a, position) if own else artifact_id(job, spec.output, leaf)
         output = by_id.get(id_)
-        if output is None or output.type != spec.type or (output.value is UNSET and output.sha256 in lost):
+        if output is None or output.type != spec.type or (output.value is UNSET and output.bytes_key in lost):
             return None
         outputs[spec.key_at(position)] = output
     return Reuse(run_name(attempt.run), from_step, outputs)

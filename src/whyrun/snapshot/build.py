@@ -48,12 +48,12 @@ def build_planning_snapshot(
     if any(actions[graph.table_at(node)[0].name].deterministic for node in reach):
         histories = list(records.steps.values())
     candidates = {
-        o.sha256: BlobCheck(o.sha256, o.size, o.type, o.path)
+        (key := o.bytes_key): BlobCheck(o.sha256, o.size, o.type, o.path, key)
         for record in histories
         for attempt in record.attempts()
         if attempt.ok
         for o in attempt.outputs
-        if o.value is msgspec.UNSET and o.sha256 not in lost
+        if o.value is msgspec.UNSET and o.bytes_key not in lost
     }
     snapshot.lost = frozenset(lost.union(observe.lost_blobs(list(candidates.values()))))
     return snapshot
@@ -132,7 +132,7 @@ def _blob_checks(graph: Graph, shas: list[list[list[str | None]]]) -> list[BlobC
                 continue
             for sha in shas[table.number][a]:
                 if sha is not None:
-                    checks.append(BlobCheck(sha, -1, spec.type, None))
+                    checks.append(BlobCheck(sha, -1, spec.type, None, sha))
     return checks
 
 

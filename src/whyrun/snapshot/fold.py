@@ -34,6 +34,12 @@ class Output(msgspec.Struct, array_like=True, gc=False, frozen=True):
     def value(self) -> Any:
         return self.held[0] if self.held else msgspec.UNSET
 
+    @property
+    def bytes_key(self) -> str:
+        """Where its bytes may be: the store, or this output's own published file. Another output with the same
+        content can have lost its bytes, or not, for itself."""
+        return self.sha256 if self.path is None else f"{self.sha256} {self.path}"
+
 
 class Attempt(msgspec.Struct, array_like=True, gc=False):
     """One try of one job instance, or a reuse or adoption, which count as successes."""

@@ -243,5 +243,5 @@ class DiskObserver:
             if not there and check.path is not None:
                 there = self.cache.sha256_of(f"{self.root}/{check.path}") == check.sha256
             if not there:
-                lost.append(check.sha256)
+                lost.append(check.key)
         return lost

@@ -62,7 +62,7 @@ class _Recorded:
         return {path: self.files[path] for path in paths if path in self.files}
 
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
-        return [check.sha256 for check in checks if check.sha256 in self.lost]
+        return [check.key for check in checks if check.key in self.lost]
 
 
 def _input_json(value: InputValue) -> dict[str, Any]:

@@ -78,6 +78,7 @@ class BlobCheck:
     size: int
     type: str
     path: str | None
+    key: str  # `Output.bytes_key`
 
 
 class Observer(Protocol):
@@ -87,7 +88,7 @@ class Observer(Protocol):
         """path → "deleted" or "changed", for published files whose content is not what the log says."""
 
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
-        """The hashes whose bytes are no longer to be had."""
+        """The keys of those whose bytes are no longer to be had."""
 
 
 class LogReader(Protocol):
@@ -109,7 +110,7 @@ class PlanningSnapshot:
     records: Records
     actions: Mapping[str, ActionFacts]  # by job name
     files: Mapping[str, str]  # observed: published path → "deleted" | "changed"
-    lost: frozenset[str]  # observed: stored bytes that are gone
+    lost: frozenset[str]  # observed: `Output.bytes_key` of bytes that are gone
     suspects: Sequence[int] = ()
     consumed: Mapping[tuple[int, int], Consumed] = field(default_factory=dict)
     rows: list[list[StepRecord | None]] = field(default_factory=list)  # [table][row]: what the log says of it
