@@ -87,8 +87,13 @@ def test_parameters_of_function_actions_are_checked_by_their_signature(project: 
     assert problems("any", {"whatever": 1}, {}, project) == ()
     assert problems("text/upper", {"txt": 1, "context": 2}, {"txet": "text"}, project) == (
         Problem(None, "the action `text/upper` needs the parameter `text`", "add `text:` to `with:`"),
-        Problem("txt", "the action `text/upper` has no parameter `txt`", "did you mean `text`?"),
-        Problem("context", "`context` is given to the action `text/upper` by the worker", "remove it from `with:`"),
+        Problem("txt", "the action `text/upper` has no parameter `txt`", "did you mean `text`?", at_name=True),
+        Problem(
+            "context",
+            "`context` is given to the action `text/upper` by the worker",
+            "remove it from `with:`",
+            at_name=True,
+        ),
         Problem("outputs.txet", "the action `text/upper` has no output `txet`", "its outputs: `text`"),
     )
 

@@ -56,7 +56,7 @@ def test_every_input_arrives_under_its_own_name_and_in_its_place(lab: Lab) -> No
         3,
         {"k": [1]},
         "words",
-        ["refs.0.png", "one.jpg", "frames.0.txt", "frames.1.txt"],
+        ["refs.0.png", "refs.1.jpg", "frames.0.txt", "frames.1.txt"],
         ["t0", "t1"],
     ]
 
@@ -111,7 +111,7 @@ def test_a_cfg_with_other_bytes_is_refused(lab: Lab) -> None:
 @pytest.mark.parametrize("new", ["other", "same-size", ""])
 def test_an_input_edited_while_the_step_runs_fails_it_and_stores_nothing(lab: Lab, new: str) -> None:
     """Lesson 16: an input edited while the step ran was recorded as what it had read."""
-    lab.file("m.py", "def f(x, new):\n    x.write_text(new) if new else x.unlink()\n    return {'o': 'result-of-f'}\n")
+    lab.file("m.py", "def f(x, new):\n    x.write_text(new) if new else x.resolve().unlink()\n    return {'o': 'result-of-f'}\n")
     spec = lab.project_input("x.txt", "0123456789" if new != "same-size" else "123456789")
     with_ = {"x": {"$input": "x"}, "new": new}
     error = lab.failure(lab.call("m:f", {"o": "text"}, with_=with_, inputs={"x": spec}))

@@ -152,7 +152,8 @@ class Lab:
 
     def project_input(self, name: str, text: str | bytes, type: str = "file") -> InputSpec:
         data = self.file(name, text).read_bytes()
-        return InputSpec(id="Input:X", sha256=hashlib.sha256(data).hexdigest(), type=type, path=name)
+        suffix = Path(name).suffix
+        return InputSpec(id="Input:X", sha256=hashlib.sha256(data).hexdigest(), type=type, suffix=suffix, path=name)
 
 
 def sources_of(spec: Spec) -> InputSource | list[InputSource]:

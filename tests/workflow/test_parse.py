@@ -169,7 +169,7 @@ jobs:
     uses: python
     with:
       mine: ${{ jobs.Learn.outputs.Graph[a, :] }}
-      one: ${{ jobs.Learn.outputs.Graph["asia"][3] }}
+      one: ${{ jobs.Learn.outputs.Graph["asia", 3] }}
       all: ${{ jobs.Learn.outputs.Graph[:, :] }}
       next: ${{ first(jobs.Learn.outputs.Graph[a, 1], jobs.Learn.outputs.Graph[a+1, 0]) }}
 """)

@@ -22,12 +22,16 @@ HANDED_IN = frozenset({"context", "logger"})  # parameters that the worker gives
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`entry` is the key below `with:` (or `outputs.NAME`) that it is about; None for the block as a whole."""
+    """`entry` is the key below `with:` (or `outputs.NAME`) that it is about; None for the block as a whole.
+
+    `at_name`: the name of the entry is wrong, not its value.
+    """
 
     entry: str | None
     message: str
     hint: str | None = None
     code: str = "INVALID_PARAMETER"
+    at_name: bool = False
 
     def diagnostic(self) -> Diagnostic:
         return Diagnostic(self.code, self.message, hint=self.hint)
@@ -43,7 +47,9 @@ def check_signature(signature: Signature, with_: Mapping[str, Any], what: str) -
     ]
     for name in with_:
         if name in HANDED_IN and name in (*signature.required, *signature.optional):
-            problems.append(Problem(name, f"`{name}` is given to {what} by the worker", "remove it from `with:`"))
+            message = f"`{name}` is given to {what} by the worker"
+            problems.append(Problem(name, message, "remove it from `with:`", at_name=True))
         elif name not in known and not signature.open_ended:
-            problems.append(Problem(name, f"{what} has no parameter `{name}`", did_you_mean(name, known)))
+            message = f"{what} has no parameter `{name}`"
+            problems.append(Problem(name, message, did_you_mean(name, known), at_name=True))
     return problems

@@ -232,8 +232,9 @@ class Endings:
         table, position = self.graph.table_at(active.node)
         if active.killed_for == "TIMED_OUT":
             limit = seconds(active.timeout or 0.0)
-            scratch = f"steps/{file_name(table.path(position))}/scratch"
-            message = f"timeout: {limit}, partial outputs may exist: {scratch}"
+            scratch = self.recorder.directory.step_dir(table.path(position)) / "scratch"
+            partial = f", partial outputs may exist: {scratch.relative_to(self.recorder.directory.path)}"
+            message = f"timeout: {limit}{partial if scratch.exists() else ''}"
             return Problem("TIMED_OUT", "TimedOut", message, text, duration)
         return Problem("INTERRUPTED", "Interrupted", "interrupted", text, duration)
 

@@ -157,9 +157,11 @@ class Materializer:
         self._store = store
         self._scratch = scratch
         self._guard = guard
+        self.names: dict[str, str] = {}  # of this step: where a project file is shown → its own path, for messages
 
     def inputs(self, cfg: StepCfg) -> dict[str, Any]:
         self._guard.begin()
+        self.names.clear()
         return {name: self._value(name, spec) for name, spec in cfg.inputs.items()}
 
     def _value(self, name: str, spec: InputSpec | list[InputSpec]) -> Any:
@@ -170,7 +172,11 @@ class Materializer:
         if spec.value is not msgspec.UNSET:
             return spec.value
         if spec.path is not None:
-            return self._typed(self._guard.project_file(spec), spec.type)
+            # Under a neutral name: a file's own name is no part of what counts, so a step must not see it.
+            target = self._target(name, spec)
+            os.symlink(os.path.abspath(self._guard.project_file(spec)), target)
+            self.names[str(target)] = spec.path
+            return self._typed(target, spec.type)
         if not self._store.has(spec.sha256):
             raise StepError("MissingBinding", f"the content of `{spec.id}` ({spec.sha256}) is not in the store")
         if spec.type == "directory":

@@ -8,6 +8,7 @@ from typing import Any
 
 from whyrun.execution.cfg import InputSpec, OutputSpec, StepCfg
 from whyrun.execution.commands import InputSource
+from whyrun.graph.fingerprint import input_form
 from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.log.wide import wide
 from whyrun.planning.consume import Consumption, Entry, listed
@@ -15,6 +16,7 @@ from whyrun.snapshot.snapshot import ActionFacts
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES
 
+NAMED_FILES = 16  # of an action, in the record of every step
 FromRun = Callable[[int], str | None]  # node → the run that made its artifacts; None: this run
 
 
@@ -93,7 +95,7 @@ def _input_spec(graph: Graph, entry: Entry) -> InputSpec:
 
 def _workflow_input(id_: str, value: InputValue, form: str) -> InputSpec:
     if value.elements is not None and value.type.is_path:
-        members = [_workflow_input(f"{id_}[{i}]", item, "f") for i, item in enumerate(value.elements)]
+        members = [_workflow_input(f"{id_}[{i}]", item, input_form(item)) for i, item in enumerate(value.elements)]
         return InputSpec(id_, value.sha256, str(value.type), members=members)
     if value.path is not None:
         return InputSpec(id_, value.sha256, value.type.base, form[1:], path=value.path)
@@ -131,9 +133,7 @@ def recorded_bindings(
     table: JobTable, position: int, found: Consumption, action: ActionFacts, put_blob: Callable[[bytes], str]
 ) -> dict[str, Any]:
     """All that the step consumes, as its record says it: `{name: [{id, sha256}]}`."""
-    bindings: dict[str, Any] = {
-        ".action": [{"id": f"Input:{table.path(position)}.action", "sha256": action.sha256}],
-    }
+    bindings: dict[str, Any] = {".action": [action_entry(table, position, action)]}
     for slot in table.slots:
         entry = found.entries.get(slot.name)
         if entry is None:
@@ -143,6 +143,14 @@ def recorded_bindings(
         else:
             bindings[slot.name] = [entry.to_json()]
     return bindings
+
+
+def action_entry(table: JobTable, position: int, action: ActionFacts) -> dict[str, Any]:
+    """The action as it is recorded; with its files, if they are few, so that a change can be named."""
+    entry: dict[str, Any] = {"id": f"Input:{table.path(position)}.action", "sha256": action.sha256}
+    if 0 < len(action.files) <= NAMED_FILES:
+        entry["files"] = {path: sha256[:16] for path, sha256 in action.files.items()}
+    return entry
 
 
 def manifest(graph: Graph, jobs: Mapping[int, Mapping[str, Any]], actions: Mapping[str, ActionFacts]) -> dict[str, Any]:

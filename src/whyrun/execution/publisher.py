@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from whyrun.artifacts.publish import publish
@@ -28,8 +29,8 @@ class Publisher:
         for displaced in result.displaced:
             self.recorder.event(ev.FileDisplaced(path=displaced.path, sha256=displaced.sha256))
             self.recorder.reporter.note(
-                f"`{displaced.path}` was not as this workflow left it; what stood there is kept in the store as "
-                f"{displaced.sha256}"
+                f"`{displaced.path}` was not as this workflow left it; what stood there is kept: "
+                f"{os.path.relpath(self.store.path(displaced.sha256), self.project)}"
             )
         self._ours.add(path, sha256)
         if result.file is not None:

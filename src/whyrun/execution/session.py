@@ -186,7 +186,7 @@ def _execute(
             recorder=recorder,
             publisher=publisher,
             code=CodeGuard(
-                str(world.project), {job: a.files for job, a in snapshot.actions.items()}, world.is_current
+                str(world.project), {job: list(a.files) for job, a in snapshot.actions.items()}, world.is_current
             ),
             limits={**(world.config.resources or {}), **(options.limits or {})},
             secrets=secrets,

@@ -258,7 +258,7 @@ class StepRunner:
 
     def _presentable(self, failure: Failure, redactor: Redactor) -> Failure:
         error, trace = failure.error, failure.traceback
-        for path, shown in self._shown:
+        for path, shown in (*self._materializer.names.items(), *self._shown):
             if path != "/":
                 error, trace = error.replace(path, shown), trace.replace(path, shown)
         return Failure(failure.error_type, redactor.text(error), redactor.text(trace)).shortened()

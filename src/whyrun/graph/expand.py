@@ -32,7 +32,7 @@ def expand(workflow: Workflow, inputs: Mapping[str, InputValue]) -> Graph:
     """The graph, or `InvalidError` with everything that is wrong."""
     diagnostics: list[Diagnostic] = []
     tables: dict[str, JobTable] = {}
-    scopes = list(_scopes(workflow, "", inputs, tables, diagnostics))
+    scopes = list(_scopes(workflow, "", inputs, tables, {}, diagnostics))
     # Tables stand in the order of their names, so that a node's number, and with it every list that is sorted by
     # node, does not depend on the order in which a file happens to be written.
     jobs = [(scope.prefix + name, scope, decl) for scope, flow in scopes for name, decl in flow.jobs.items()]
@@ -60,15 +60,16 @@ def _scopes(
     prefix: str,
     inputs: Mapping[str, InputValue],
     tables: dict[str, JobTable],
+    of_table: dict[str, Scope],
     diagnostics: list[Diagnostic],
 ) -> Iterator[tuple[Scope, Workflow]]:
     loops: dict[str, Sequence[Index]] = {}
     for loop in workflow.loops.values():
         loops[loop.name] = loop_values(loop, prefix, inputs, diagnostics)
     positions = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}
-    yield Scope(prefix, loops, positions, tables, inputs, diagnostics), workflow
+    yield Scope(prefix, loops, positions, tables, of_table, inputs, diagnostics), workflow
     for name, imported in workflow.imports.items():
-        yield from _scopes(imported.workflow, f"{prefix}{name}/", inputs, tables, diagnostics)
+        yield from _scopes(imported.workflow, f"{prefix}{name}/", inputs, tables, of_table, diagnostics)
 
 
 def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> None:
@@ -90,6 +91,7 @@ def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> Non
     # Leaves whose path follows the job's own loop have one text a row: all of them, or authoring order would count.
     table.artifacts = tuple(sorted(specs, key=lambda spec: (spec.output, spec.leaf, *(spec.leaf_by_row or ()))))
     tables[table.name] = table
+    scope.of_table[table.name] = scope
 
 
 def _leaf_specs(

@@ -59,6 +59,7 @@ class Scope:
     loops: Mapping[str, Sequence[Index]]
     loop_position: Mapping[str, Mapping[Index, int]]
     tables: Mapping[str, JobTable]  # by name with imports, as seen from the root
+    of_table: dict[str, Scope]  # the scope that each of them was declared in
     inputs: Mapping[str, InputValue]
     diagnostics: list[Diagnostic] = field(default_factory=list)
     groups: dict[Any, Group] = field(default_factory=dict)
@@ -202,6 +203,8 @@ class Resolver:
                 group = self.scope.groups.get(key)
                 if group is None:
                     group = self.scope.groups[key] = self._select(ref, target, indices, leaf)
+                if not group.members:
+                    self._check_empty(ref, target, indices, position)
                 return group
             row = target.position_of.get(indices)
             if row is None:
@@ -254,6 +257,18 @@ class Resolver:
                     if all(want[0] == h[0] and _fits(want[1], h[1]) for want, h in pairs):
                         members.append(ArtifactAt(target.number, number, row))
         return Group(tuple(members))
+
+    def _check_empty(self, ref: OutputRef, target: JobTable, indices: tuple[Any, ...], position: int) -> None:
+        """A fan-in may be empty because combinations are excluded, not because an index is none of its loop's."""
+        scope = self.scope.of_table[target.name]
+        for place, (loop, index) in enumerate(zip(target.decl.loops, indices, strict=True)):
+            if index is _EVERY or index in scope.loop_position[loop] or any(r[place] == index for r in target.rows):
+                continue
+            values = _few([format_index(value) for value in scope.loops[loop]])
+            message = f"`{format_index(index)}` is no value of `{loop}`, the loop of `{target.name}` in this place"
+            hint = f"its values are {values}; the order of the loops is `{ref.output}[{', '.join(target.decl.loops)}]`"
+            self._report(ref, "INDEX_OUT_OF_RANGE", message, position, hint)
+            return
 
     def _artifact(self, target: JobTable, ref: OutputRef, leaf: Leaf, row: int) -> int | None:
         return self._leaf_numbers(target, row).get((ref.output, leaf))

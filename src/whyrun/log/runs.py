@@ -233,12 +233,20 @@ def create_run(
         journal.flush()
         sync_filesystem(draft)
         state.runs_dir.mkdir(parents=True, exist_ok=True)
+        _keep_out_of_git(state.state_dir)
         os.rename(draft, state.runs_dir / name)
         fsync_dir(state.runs_dir)
     except BaseException:
         journal.close()
         raise
     return RunRef(name, state.runs_dir / name, int(name[1:])), journal
+
+
+def _keep_out_of_git(state_dir: Path) -> None:
+    """State is no source: a `.gitignore` in it says so. One that the user has changed stays as it is."""
+    path = state_dir / ".gitignore"
+    if not path.exists():
+        path.write_text("*\n", encoding="utf-8")
 
 
 def _write_new(path: Path, data: bytes) -> None:

@@ -180,10 +180,9 @@ class Judge:
             # Out of the suspects' reach, and looked at only because it or something upstream is forced: what it would
             # consume is, as far as it is known, what it consumed.
             return changes
-        now: dict[str, Entry | list[Entry]] = dict(found.entries)
-        job = table.path(position)
-        now[".action"] = Entry(f"Input:{job}.action", self.snapshot.actions[table.name].sha256, "v")
-        for name in sorted({*before, *now, *found.problems} - {"if"}):
+        now: dict[str, Entry | list[Entry]] = found.entries
+        changes.extend(self.changed_action(table, position, before.get(".action") or [{}]))
+        for name in sorted({*before, *now, *found.problems} - {"if", ".action"}):
             if name in found.problems:
                 changes.append(InputChanged(_plain(name), problem=found.problems[name]))
             elif name in found.unknown:
@@ -191,6 +190,25 @@ class Judge:
             else:
                 changes.extend(compare_entries(_plain(name), before.get(name), now.get(name)))
         return changes
+
+    def changed_action(self, table: JobTable, position: int, before: Sequence[Mapping[str, Any]]) -> list[Reason]:
+        action, then = self.snapshot.actions[table.name], before[0]
+        if then.get("sha256") == action.sha256:
+            return []
+        files = None
+        if "files" in then or action.files:
+            was = then.get("files", {})
+            now = {path: sha256[: len(next(iter(was.values()), sha256))] for path, sha256 in action.files.items()}
+            files = tuple(sorted(path for path in {*was, *now} if was.get(path) != now.get(path)))
+        return [
+            InputChanged(
+                "action",
+                source=f"Input:{table.path(position)}.action",
+                old=then.get("sha256"),
+                new=action.sha256,
+                files=files or None,
+            )
+        ]
 
     def failed_upstream(self, found: Consumption) -> list[Reason]:
         return self._upstream(found)[0]
@@ -289,7 +307,7 @@ def _earlier_result(
         if output is None or output.type != spec.type or (output.value is UNSET and output.bytes_key in lost):
             return None
         outputs[spec.key_at(position)] = output
-    return Reuse(run_name(attempt.run), from_step, outputs)
+    return Reuse(run_name(attempt.made_in), from_step, outputs)
 
 
 # --- comparing what was consumed with what would be --------------------------------------------------------------

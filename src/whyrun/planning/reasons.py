@@ -46,6 +46,7 @@ class InputChanged:
     old_value: Any = None
     new_value: Any = None
     problem: str | None = None  # it cannot be computed
+    files: tuple[str, ...] | None = None  # of an action: those that changed, came or went
 
     code = "INPUT_CHANGED"
 
@@ -95,5 +96,5 @@ def reason_json(reason: Reason) -> dict[str, Any]:
     for field in fields(reason):
         value = getattr(reason, field.name)
         if value is not None and field.name != "code":
-            found[field.name] = value
+            found[field.name] = list(value) if isinstance(value, tuple) else value
     return found

@@ -55,6 +55,11 @@ class Attempt(msgspec.Struct, array_like=True, gc=False):
     error_type: str = ""
     error: str = ""
     origin: str = ""  # "reused", "adopted"
+    made: int = 0  # the run that executed or adopted it, where that is another than `run`
+
+    @property
+    def made_in(self) -> int:
+        return self.made or self.run
 
     @property
     def settled(self) -> bool:
@@ -207,6 +212,8 @@ class RunFold:
                 # Adopted bytes stay adopted when they are reused: they are good for their own instance only.
                 origin = "adopted" if base is not None and base.origin == "adopted" else "reused"
                 attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin=origin)
+                if event.from_run is not None:  # the run that executed it, however often it was reused since
+                    attempt.made = self.run_number(event.from_run, seq)
                 self.reused[event.step_id] = (attempt, [])
                 self.settle(event.step_id, attempt)
         elif isinstance(event, scan.ArtifactAdopted):
@@ -280,6 +287,11 @@ class RunFold:
         if record.requests is None:
             record.requests = {}
         record.requests.setdefault(event.fingerprint, {})[event.key] = event.value
+
+    def run_number(self, name: str, line: int) -> int:
+        if not name[1:].isdecimal() or run_name(int(name[1:])) != name:
+            raise error("LOG_DAMAGED", f"`{name}` is no run", file=self.file, line=line)
+        return int(name[1:])
 
     def incomplete(self, line: int, what: str) -> WhyrunError:
         return error(

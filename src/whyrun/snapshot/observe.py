@@ -148,7 +148,8 @@ class InputObserver:
             return _plain_value(type_, value)
         if type_.depth:
             return self._array(id_, type_, value, place)
-        return self._files(id_, type_, [value], place)[0]
+        hint = f"a pattern needs an array: `{type_}[]`" if _GLOB.intersection(value) else _LOOKED_IN
+        return self._files(id_, type_, [value], place, hint)[0]
 
     def _array(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue | None:
         if isinstance(value, str):
@@ -163,7 +164,9 @@ class InputObserver:
             nested = [self._array(f"{id_}[{i}]", type_.element, item, place) for i, item in enumerate(value)]
             items = [item for item in nested if item is not None]
         else:
-            items = [item for item in self._files(id_, type_.element, value, place) if item is not None]
+            listed = any(_GLOB.intersection(path) for path in value)
+            hint = "a pattern stands alone, not in a list: `photos/*.png`" if listed else _LOOKED_IN
+            items = [item for item in self._files(id_, type_.element, value, place, hint) if item is not None]
         if len(items) < len(value):
             return None  # reported
         return InputValue(type_, [i.value for i in items], array_sha256(items), None, tuple(items), None)
@@ -176,7 +179,9 @@ class InputObserver:
         kept = [p for p in found if not p.startswith(".whyrun/")]
         return sorted((p.replace(os.sep, "/") for p in kept), key=os.fsencode)
 
-    def _files(self, id_: str, type_: Type, paths: Sequence[str], place: Place) -> list[InputValue | None]:
+    def _files(
+        self, id_: str, type_: Type, paths: Sequence[str], place: Place, missing_hint: str
+    ) -> list[InputValue | None]:
         relative = [self._relative(path) for path in paths]
         absolute = [path if os.path.isabs(path) else f"{self.root}/{path}" for path in relative]
         found: list[InputValue | None] = []
@@ -184,7 +189,7 @@ class InputObserver:
         for i, (path, full, sha) in enumerate(zip(relative, absolute, hashes, strict=True)):
             problem = None
             if sha is None:
-                problem = ("INPUT_MISSING", f"there is no {type_.base} `{path}`", _LOOKED_IN)
+                problem = ("INPUT_MISSING", f"there is no {type_.base} `{path}`", missing_hint)
             elif len(paths) == 1 and os.path.isdir(full) != (type_.base == "directory"):
                 is_ = "a folder" if os.path.isdir(full) else "a file"
                 problem = ("INPUT_TYPE", f"`{path}` is {is_}, not a {type_.base}", "")

@@ -31,7 +31,7 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             "sources": dict(graph.workflow.sources),
             "inputs": {id_: _input_json(value) for id_, value in graph.inputs.items()},
             "actions": {
-                name: {"name": a.name, "sha256": a.sha256, "deterministic": a.deterministic}
+                name: {"name": a.name, "sha256": a.sha256, "deterministic": a.deterministic, "files": dict(a.files)}
                 for name, a in snapshot.actions.items()
             },
             "files": dict(snapshot.files),
@@ -48,7 +48,9 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
     sources: Mapping[str, str] = data["sources"]
     workflow = parse_workflow(data["root"], lambda key: sources[key])
     graph = expand(workflow, {id_: _input_value(value) for id_, value in data["inputs"].items()})
-    actions = {name: ActionFacts(a["name"], a["sha256"], a["deterministic"]) for name, a in data["actions"].items()}
+    actions = {
+        name: ActionFacts(a["name"], a["sha256"], a["deterministic"], a["files"]) for name, a in data["actions"].items()
+    }
     return build_planning_snapshot(graph, log, _Recorded(data["files"], frozenset(data["lost"])), actions)
 
 

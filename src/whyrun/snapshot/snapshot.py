@@ -67,7 +67,7 @@ class ActionFacts:
     name: str
     sha256: str
     deterministic: bool = False
-    files: tuple[str, ...] = ()  # its code in the project; known to the live world only, not part of a snapshot
+    files: Mapping[str, str] = field(default_factory=dict)  # its code in the project: path → hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ class World:
         except WhyrunError as wrong:
             raise InvalidError(place.diagnostic(d.code, d.message, d.hint) for d in wrong.diagnostics) from None
         deterministic = info.deterministic if decl.deterministic is None else decl.deterministic
-        return ActionFacts(decl.uses, sha256, deterministic, (*facts.get("source", ()), *facts.get("code", ())))
+        return ActionFacts(decl.uses, sha256, deterministic, {**facts.get("source", {}), **facts.get("code", {})})
 
     def is_current(self, job: str) -> bool:
         """Does the code of a job's action still have the content that was planned with? Reads it again."""

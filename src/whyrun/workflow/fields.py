@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.model import BASE_TYPES, Type
@@ -14,6 +14,7 @@ from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, kin
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 WORKFLOW_NAME = re.compile(r"[a-z][a-z0-9-]*")
+RESERVED_WORKFLOW_NAMES = frozenset({"store", "stat-cache", "tmp"})  # what stands beside the workflows in `.whyrun`
 MAX_ARRAY_DEPTH = 3
 _TYPE = re.compile(r"([a-z]+)((?:\[\])*)")
 _DURATION = re.compile(
@@ -81,16 +82,17 @@ class Fields:
         self.wrong(node, f"{what} is {kind_of(node)}, not a boolean", "write `true` or `false`")
         return None
 
-    def known_keys(self, node: MapNode, allowed: Sequence[str], what: str) -> dict[str, Node]:
-        """The entries with a known key; the other keys are told."""
+    def known_keys(
+        self, node: MapNode, allowed: Sequence[str], what: str, elsewhere: Mapping[str, str] | None = None
+    ) -> dict[str, Node]:
+        """The entries with a known key; the other keys are told. `elsewhere`: hints for keys that have another place."""
         found: dict[str, Node] = {}
         for key, value in node.entries:
             if key.value in allowed:
                 found[key.value] = value
             else:
-                self.problems.add(
-                    key.place, "UNKNOWN_KEY", f"{what} has no key `{key.value}`", did_you_mean(key.value, allowed)
-                )
+                hint = (elsewhere or {}).get(key.value) or did_you_mean(key.value, allowed)
+                self.problems.add(key.place, "UNKNOWN_KEY", f"{what} has no key `{key.value}`", hint)
         return found
 
     def name(self, key: Scalar, what: str) -> bool:

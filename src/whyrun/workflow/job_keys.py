@@ -26,6 +26,7 @@ class JobDraft:
     outputs: dict[str, OutputDecl]
     shape: JobShape
     places: dict[str, Place] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)  # see `JobDecl.broken`
 
 
 class JobKeys(Outputs):
@@ -71,12 +72,15 @@ class JobKeys(Outputs):
     def code(self, draft: JobDraft, what: str) -> tuple[str, ...]:
         node = draft.fields.get("code")
         hint = "write `code: [scripts/*.py]`"
+        told = len(self.problems)
         found = self.strings(node, f"`code` of {what}", "a pattern", hint) if node is not None else []
         for index, (pattern, item) in enumerate(found):
             draft.places[f"code[{index}]"] = item.place
             problem = path_problem(pattern)
             if problem is not None:
                 self.problems.add(item.place, "PATH_OUTSIDE", f"`{pattern}` in `code` is refused: {problem}", hint)
+        if len(self.problems) > told:
+            draft.broken.add("code")
         return tuple(pattern for pattern, _ in found)
 
     def retries(self, draft: JobDraft, what: str) -> Retries:

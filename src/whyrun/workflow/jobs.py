@@ -32,6 +32,12 @@ JOB_KEYS = (
     "deterministic",
     "description",
 )
+_OF_ACTIONS = ("run", "call", "script", "shell")  # parameters of the built-in actions
+_ELSEWHERE = {
+    **{name: f"`{name}` belongs under `with:`" for name in _OF_ACTIONS},
+    **{name: "parameters of the action stand under `with:`" for name in ("inputs", "args", "params", "parameters")},
+    "steps": "a job is one step: make each a job of its own",
+}
 _USES = re.compile(r"[^\s$]+")
 _PATH_ROOTS = frozenset({"inputs", "loops", "workflow"})
 _CONDITION_ROOTS = frozenset({"inputs", "jobs", "loops", "env", "workflow"})
@@ -51,7 +57,9 @@ class Jobs(JobKeys):
         entries = self.as_map(node, what, "write `uses:` and the other keys below it")
         if entries is None:
             return draft
-        draft.fields = self.known_keys(entries, JOB_KEYS, what)
+        draft.fields = self.known_keys(entries, JOB_KEYS, what, _ELSEWHERE)
+        if any(key.value in _ELSEWHERE for key, _ in entries.entries):
+            draft.broken.add("with")
         if "uses" not in draft.fields:
             self.problems.add(key.place, "MISSING_KEY", f"{what} has no `uses`", "name the action: `uses: shell`")
         draft.loops = self._for(draft, what, names)
@@ -88,7 +96,7 @@ class Jobs(JobKeys):
         entries = self.as_map(node, f"`outputs` of {what}", "write `outputs: {Picture: {type: image}}`")
         if entries is None:
             return None
-        loops = names.loops if draft.loops is None else frozenset(draft.loops)
+        loops = sorted(names.loops) if draft.loops is None else draft.loops
         scope = Scope(names, "in a `path:`", _PATH_ROOTS, loops=loops)
         shapes: dict[str, OutputShape] = {}
         for key, value in entries.entries:
@@ -100,6 +108,8 @@ class Jobs(JobKeys):
             if decl is not None:
                 draft.outputs[key.value] = decl
                 draft.places[f"outputs.{key.value}"] = key.place
+                if isinstance(value, MapNode) and (path := value.get("path")) is not None:
+                    draft.places[f"outputs.{key.value}.path"] = path.place
         return shapes
 
     # --- second pass ----------------------------------------------------------------------------------------------
@@ -110,7 +120,7 @@ class Jobs(JobKeys):
         for name, node in fields.items():
             places[name] = node.place
         # Where `for:` is broken, any loop passes: one mistake, one message.
-        loops = names.loops if draft.loops is None else frozenset(draft.loops)
+        loops = sorted(names.loops) if draft.loops is None else draft.loops
         secrets = self.secrets(draft, what)
         env_scope = Scope(names, "in `env:`", _ENV_ROOTS, loops=loops, secrets=secrets)
         env = self._env(draft, what, env_scope)
@@ -118,10 +128,12 @@ class Jobs(JobKeys):
         with_scope = Scope(names, "in `with:`", _WITH_ROOTS, binding=True, loops=loops, env=env_names, secrets=secrets)
         if_scope = Scope(names, "in `if:`", _CONDITION_ROOTS, loops=loops, env=env_names)
         uses = self._uses(draft, what)
+        with_ = self._with(draft, what, with_scope, uses)
+        code = self.code(draft, what)
         return JobDecl(
             name=draft.key.value,
             uses=uses,
-            with_=self._with(draft, what, with_scope, uses),
+            with_=with_,
             outputs=draft.outputs,
             loops=draft.loops or (),
             exclude=self.combinations(draft, what, "exclude"),
@@ -130,7 +142,7 @@ class Jobs(JobKeys):
             needs=self.needs(draft, what, names),
             env=env,
             secrets=secrets,
-            code=self.code(draft, what),
+            code=code,
             timeout=self.duration(fields["timeout"], f"`timeout` of {what}") if "timeout" in fields else None,
             retries=self.retries(draft, what),
             resources=self.resources(draft, what),
@@ -140,6 +152,7 @@ class Jobs(JobKeys):
             description=(self.string(fields["description"], "a description") or "") if "description" in fields else "",
             place=draft.key.place,
             places=places,
+            broken=frozenset(draft.broken),
         )
 
     def _uses(self, draft: JobDraft, what: str) -> str:
@@ -157,6 +170,8 @@ class Jobs(JobKeys):
         entries = (
             self.as_map(node, f"`with` of {what}", "write `name: value`, one a line") if node is not None else None
         )
+        if node is not None and entries is None:
+            draft.broken.add("with")
         found: dict[str, Template] = {}
         for key, value in entries.entries if entries else ():
             if not PARAMETER_NAME.fullmatch(key.value):
@@ -166,15 +181,20 @@ class Jobs(JobKeys):
                     f"`{key.value}` cannot be the name of a parameter",
                     "names are letters, digits, `_` and `-`, and do not begin with a digit",
                 )
+                draft.broken.add("with")
                 continue
             draft.places[f"with.{key.value}"] = value.place
+            draft.places[f"with.{key.value}#key"] = key.place
             if isinstance(value, ListNode):
                 for index, item in enumerate(value.items):
                     draft.places[f"with.{key.value}[{index}]"] = item.place
+            told = len(self.problems)
             if uses == "shell" and key.value == "run":
                 found[key.value] = self._script(value, what)
             else:
                 found[key.value] = parse_template(value, scope, self.problems)
+            if len(self.problems) > told:
+                draft.broken.add(f"with.{key.value}")
         return found
 
     def _script(self, node: Node, what: str) -> Any:

@@ -228,7 +228,11 @@ class JobDecl:
     deterministic: bool | None
     description: str
     place: Place
-    places: Mapping[str, Place] = field(default_factory=dict)  # "uses", "with.caption", "env.X", "needs[0]", "for[0]"…
+    # "uses", "with.caption" (the value), "with.caption#key", "outputs.X.path", "env.X", "code[0]", "needs[0]", "for[0]"…
+    places: Mapping[str, Place] = field(default_factory=dict)
+    # What could not be read as it was meant: "with" (something is not in it), "with.caption", "code". Only in a
+    # workflow with problems, where nothing more is to be said about these.
+    broken: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

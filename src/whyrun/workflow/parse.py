@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from whyrun.errors import InvalidError, error
+from whyrun.errors import Diagnostic, InvalidError
 from whyrun.workflow.declarations import Declarations, check_loop_name
-from whyrun.workflow.fields import WORKFLOW_NAME
+from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES, WORKFLOW_NAME
 from whyrun.workflow.imports import IMPORT_KEYS, check_import_inputs, import_place
 from whyrun.workflow.job_keys import JobDraft
 from whyrun.workflow.jobs import Jobs
@@ -18,19 +19,43 @@ from whyrun.workflow.scope import Names, names_of
 from whyrun.workflow.source import read_yaml
 
 WORKFLOW_KEYS = ("workflow", "description", "inputs", "loops", "imports", "jobs")
+_ELSEWHERE = {
+    **{name: "jobs stand under `jobs:`" for name in ("steps", "tasks", "rules", "stages")},
+    **{name: "the name stands under `workflow:`" for name in ("name", "title")},
+}
 MAX_IMPORT_DEPTH = 32
 MAX_IMPORTS = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What could be read of a workflow, and everything that is wrong with it."""
+
+    workflow: Workflow | None  # None where anything is wrong
+    files: tuple[Workflow, ...]  # each file, as far as it could be read; imports before what imports them
+    problems: tuple[Diagnostic, ...]
+
+    def complete(self) -> Workflow:
+        """The workflow, or `InvalidError` with all problems."""
+        if self.workflow is None:
+            raise InvalidError(self.problems)
+        return self.workflow
+
+
 def load_workflow(path: Path, *, shown: str | None = None) -> Workflow:
     """Read and check a workflow file and its imports. `shown` is the path as the user knows it, for messages."""
+    return load_reading(path, shown=shown).complete()
+
+
+def load_reading(path: Path, *, shown: str | None = None) -> Reading:
+    """`load_workflow` for those who can do something with a part."""
     folder = path.parent
     shown_folder = posixpath.dirname(shown.replace("\\", "/")) if shown is not None else ""
 
     def read(key: str) -> str:
         return (folder / key).read_bytes().decode("utf-8")
 
-    return parse_workflow(path.name, read, shown=lambda key: posixpath.normpath(posixpath.join(shown_folder, key)))
+    return read_workflow(path.name, read, shown=lambda key: posixpath.normpath(posixpath.join(shown_folder, key)))
 
 
 def parse_workflow(root: str, read: Callable[[str], str], *, shown: Callable[[str], str] = lambda key: key) -> Workflow:
@@ -38,32 +63,29 @@ def parse_workflow(root: str, read: Callable[[str], str], *, shown: Callable[[st
 
     Pure but for `read`; with `read=recorded.__getitem__` a recorded set of sources is parsed again.
     """
+    return read_workflow(root, read, shown=shown).complete()
+
+
+def read_workflow(root: str, read: Callable[[str], str], *, shown: Callable[[str], str] = lambda key: key) -> Reading:
+    """`parse_workflow` for those who can do something with a part."""
     problems = Problems()
     session = _Session(read, shown, problems)
     try:
         text = read(root)
     except UnicodeDecodeError:
-        raise error("YAML_SYNTAX", "the file is no UTF-8 text", file=shown(root), hint="save it as UTF-8") from None
+        hint = "save it as UTF-8"
+        return _unreadable(Diagnostic("YAML_SYNTAX", "the file is no UTF-8 text", file=shown(root), hint=hint))
     except (OSError, KeyError) as problem:
-        raise error(
-            "FILE_MISSING",
-            f"the workflow file cannot be read: {_reason(problem)}",
-            file=shown(root),
-            hint="check the path",
-        ) from None
+        message = f"the workflow file cannot be read: {_reason(problem)}"
+        return _unreadable(Diagnostic("FILE_MISSING", message, file=shown(root), hint="check the path"))
     workflow = session.parse(root, text, (root,))
-    if workflow is None:
-        raise InvalidError(problems)
-    return Workflow(
-        name=workflow.name,
-        description=workflow.description,
-        inputs=workflow.inputs,
-        loops=workflow.loops,
-        jobs=workflow.jobs,
-        imports=workflow.imports,
-        source=root,
-        sources=dict(sorted(session.sources.items())),
-    )
+    if workflow is not None:
+        workflow = replace(workflow, sources=dict(sorted(session.sources.items())))
+    return Reading(workflow, tuple(session.files), tuple(problems))
+
+
+def _unreadable(problem: Diagnostic) -> Reading:
+    return Reading(None, (), (problem,))
 
 
 def _reason(problem: Exception) -> str:
@@ -79,6 +101,7 @@ class _Session:
         self.problems = problems
         self.sources: dict[str, str] = {}
         self.parsed: dict[str, Workflow | None] = {}
+        self.files: list[Workflow] = []  # those with problems too
         self.names: dict[str, Names] = {}  # of each parsed file, shared by all that import it
         self.instances: dict[str, int] = {}  # workflows in the tree below each file, itself included
 
@@ -90,6 +113,7 @@ class _Session:
         workflow = None if node is None else _File(self, key, stack, text).workflow(node)
         self.parsed[key] = workflow if len(self.problems) == told else None
         if workflow is not None:
+            self.files.append(workflow)
             self.names[key] = names_of(workflow, self.names)
             self.instances[key] = 1 + sum(self.instances[i.workflow.source] for i in workflow.imports.values())
         return self.parsed[key]
@@ -138,7 +162,7 @@ class _File:
                 node.place, "WRONG_TYPE", f"a workflow is a map, not {kind_of(node)}", "begin with `workflow: my-name`"
             )
             return None
-        fields = self.jobs.known_keys(node, WORKFLOW_KEYS, "a workflow")
+        fields = self.jobs.known_keys(node, WORKFLOW_KEYS, "a workflow", _ELSEWHERE)
         self._reserve(node)
         name = self._name(fields)
         inputs, input_types = self._inputs(fields)
@@ -184,6 +208,13 @@ class _File:
             hint = "it is made of small letters, digits and `-`, and begins with a letter"
             self.problems.add(
                 fields["workflow"].place, "NAME_INVALID", f"`{name}` cannot be the name of a workflow", hint
+            )
+        elif name in RESERVED_WORKFLOW_NAMES:
+            self.problems.add(
+                fields["workflow"].place,
+                "NAME_INVALID",
+                f"a workflow cannot be called `{name}`: its state would stand where whyrun keeps its own",
+                "choose another name; not " + ", ".join(f"`{other}`" for other in sorted(RESERVED_WORKFLOW_NAMES)),
             )
         return name or ""
 

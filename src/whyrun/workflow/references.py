@@ -157,8 +157,11 @@ class ReferenceReader(SelectorReader):
                 f"job `{job_name}` has no output `{output.attr}`",
                 did_you_mean(output.attr, list(job.outputs)),
             )
-        selectors, position = self.selectors(parts, position + 2)
+        begin = position + 2
+        selectors, position = self.selectors(parts, begin)
         self._check_loops(job, job_name, output, selectors)
+        if position > begin + 1 and job.loops:
+            self._refuse_chain(job.loops, job_name, output, parts[begin:position])
         leaf, leaf_places = self._leaf(parts, position, root)
         ref = OutputRef(job_name, output.attr, tuple(s for s, _ in selectors), leaf, self.text.place(node))
         shape = job.outputs[output.attr]
@@ -190,6 +193,19 @@ class ReferenceReader(SelectorReader):
             place = selectors[-1][1]
         raise self.refuse(
             place, "LOOP_MISMATCH", message, f"write `{output.attr}[{loops}]` for one, `{output.attr}[{every}]` for all"
+        )
+
+    def _refuse_chain(self, loops: tuple[str, ...], name: str, output: ast.Attribute, parts: list[Part]) -> None:
+        """`X[a][b]` would be a second spelling of `X[a, b]`; only arrays of arrays are selected from step by step."""
+        inside = [self._source(part.slice) for part in parts if isinstance(part, ast.Subscript)]
+        second = parts[1]
+        assert isinstance(second, ast.Subscript)
+        start, end = self.text.span(second.slice)
+        raise self.refuse(
+            self.text.locate(start, max(1, end - start)),
+            "LOOP_MISMATCH",
+            f"job `{name}` runs for [{', '.join(loops)}]: its selectors stand in one pair of brackets",
+            f"write `{output.attr}[{', '.join(inside)}]`",
         )
 
     def _leaf(

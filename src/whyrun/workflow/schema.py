@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whyrun.workflow.fields import MAX_ARRAY_DEPTH
+from whyrun.workflow.fields import MAX_ARRAY_DEPTH, RESERVED_WORKFLOW_NAMES
 from whyrun.workflow.job_keys import MAX_RETRIES
 from whyrun.workflow.model import BASE_TYPES
 from whyrun.workflow.outputs import LEAF_TYPES
@@ -35,6 +35,7 @@ def workflow_schema() -> Schema:
                 "description": "The workflow's name: small letters, digits and `-`.",
                 "type": "string",
                 "pattern": "^[a-z][a-z0-9-]*$",
+                "not": {"enum": sorted(RESERVED_WORKFLOW_NAMES)},
             },
             "description": {"description": "What the workflow is for.", "type": "string"},
             "inputs": _named("Values, files and datasets given to the workflow.", "input"),
@@ -224,7 +225,10 @@ def _job() -> Schema:
                 "items": {"type": "string"},
                 "uniqueItems": True,
             },
-            "timeout": {"$ref": "#/$defs/duration"},
+            "timeout": {
+                "description": "How long one attempt may take: `30s`, `5m`, `1h30m`; a plain number is seconds.",
+                "$ref": "#/$defs/duration",
+            },
             "retries": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": MAX_RETRIES}, retries]},
             "resources": {
                 "description": "What an instance occupies while it runs: `{gpu: 1}`.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from whyrun.workflow.model import LeafDecl, Place, Type, Workflow
@@ -56,7 +56,7 @@ class Scope:
     where: str  # "in `with:`": for messages
     roots: frozenset[str]  # of "inputs jobs loops secrets env workflow"
     binding: bool = False  # a whole reference to a file may stand here
-    loops: frozenset[str] = frozenset()  # the job's own
+    loops: Collection[str] = ()  # the job's own, in the order of its `for:`
     env: Mapping[str, bool] | None = None  # declared name → uses a secret
     secrets: tuple[str, ...] = ()
 

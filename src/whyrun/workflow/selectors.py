@@ -98,7 +98,8 @@ def check_loop(name: str, place: Place, scope: Scope, problems: Problems) -> Non
         return
     if name in scope.names.loops:
         if "loops" in scope.roots:
-            message, hint = f"the loop `{name}` is not in this job's `for:`", f"add it: `for: [{name}]`"
+            message = f"the loop `{name}` is not in this job's `for:`"
+            hint = f"add it: `for: [{', '.join([*scope.loops, name])}]`"
         else:
             message, hint = f"there is no loop `{name}` {scope.where}", "use inputs and literals"
     else:

@@ -30,6 +30,9 @@ _DECIMAL = re.compile(r"[-+]?[0-9]+")
 _OCTAL = re.compile(r"0o[0-7]+")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_VALUE_BEFORE = re.compile(r"[^\s,{}\[\]:\"'][^,{}\[\]:\"']*(?<!\s)\Z")  # up to the bracket that YAML stumbled over
+_EXPRESSION_AFTER = re.compile(r"\{\{.*?\}\}[^,{}\[\]]*")
+_BRACKETS_AFTER = re.compile(r"(?:\[[^\]]*\])+")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
@@ -84,6 +87,12 @@ def _add_syntax_problem(source: Source, problems: Problems, problem: Any) -> Non
         message += f" {problem.context}"
         if context_mark is not None and mark is not None and context_mark.line != mark.line:
             message += f" that starts in line {source.place(context_mark.index, context_mark.index).line}"
+    unquoted = _unquoted_value(source.text, at)
+    if unquoted is not None:
+        start, end = unquoted
+        hint = f'put quotes around it: `"{source.text[start:end]}"`'
+        problems.add(source.place(start, end), "YAML_SYNTAX", message, hint)
+        return
     hint = "indent with spaces; look at the line before, too"
     if source.text[at : at + 1] == "\t":
         hint = "YAML is indented with spaces, not tabs"
@@ -92,6 +101,21 @@ def _add_syntax_problem(source: Source, problems: Problems, problem: Any) -> Non
     elif "mapping values" in message:
         hint = "a value that contains `: ` needs quotes"
     problems.add(source.place(at, at + 1), "YAML_SYNTAX", message, hint)
+
+
+def _unquoted_value(text: str, at: int) -> tuple[int, int] | None:
+    """The span of a value like `file[]` or `${{ … }}` that stands without quotes inside `{}` or `[]`.
+
+    YAML reads the bracket as the start of another list or map, so that is where its parser stops.
+    """
+    line_start, line_end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    line_end = len(text) if line_end < 0 else line_end
+    before = _VALUE_BEFORE.search(text, line_start, at)
+    pattern = _EXPRESSION_AFTER if text[at - 1 : at + 2] == "${{" else _BRACKETS_AFTER
+    after = pattern.match(text, at, line_end)
+    if before is None or after is None:
+        return None
+    return before.start(), at + len(after[0].rstrip())
 
 
 def _span(event: Event) -> tuple[int, int]:

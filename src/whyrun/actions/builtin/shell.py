@@ -63,12 +63,14 @@ def check_with(with_: Mapping[str, Any], outputs: Mapping[str, str]) -> tuple[Pr
             continue
         if not _VARIABLE.fullmatch(name):
             hint = "use letters, digits and `_`, not beginning with a digit"
-            problems.append(Problem(name, f"`{name}` cannot be the name of a shell variable", hint))
+            message = f"`{name}` cannot be the name of a shell variable"
+            problems.append(Problem(name, message, hint, at_name=True))
         elif name in _RESERVED:
-            problems.append(Problem(name, f"`{name}` is a variable of the shell itself", "choose another name"))
+            message = f"`{name}` is a variable of the shell itself"
+            problems.append(Problem(name, message, "choose another name", at_name=True))
         elif name.startswith("out_") and name.removeprefix("out_") in outputs:
             hint = f"`${name}` is the path of the output `{name.removeprefix('out_')}`; choose another name"
-            problems.append(Problem(name, f"`{name}` is taken", hint))
+            problems.append(Problem(name, f"`{name}` is taken", hint, at_name=True))
     return tuple(problems)
 
 
