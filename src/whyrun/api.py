@@ -256,15 +256,5 @@ def plan_of_run(world: World, name: str) -> Planned:
 
 
 def problems(world: World) -> tuple[Diagnostic, ...]:
-    """Everything that is wrong before a plan can be made: the file first, then inputs and graph, then actions."""
-    found: list[Diagnostic] = []
-    try:
-        world.workflow  # noqa: B018
-    except WhyrunError as wrong:
-        return wrong.diagnostics  # what follows from a file with mistakes would only be noise
-    for stage in ("config", "graph", "actions"):
-        try:
-            getattr(world, stage)
-        except WhyrunError as wrong:
-            found.extend(wrong.diagnostics)
-    return tuple(dict.fromkeys(found))  # an import used twice would say everything twice
+    """Everything that is wrong before a plan can be made: file, inputs, graph and actions, in reading order."""
+    return world.problems

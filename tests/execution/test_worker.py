@@ -186,11 +186,17 @@ def test_lesson_22_declared_outputs_that_did_not_come_are_a_failure_that_names_t
     spec = OutputSpec("json", leaves={"Segments[0].HasTransition": "boolean"})
     assert lab.failure(lab.call("m:f", {"Story": spec, "Image": "image", "n": "integer"})) == (
         "MissingOutput",
-        "the step ended without its declared `Image`, `Story.Segments[0].HasTransition`, `n`",
+        "the step ended without its declared `Image`, `Story.Segments[0].HasTransition`, `n`: "
+        'return them, or write to context.output("Image"), context.output("n")',
     )
     assert lab.failure(lab.call("m:g", {"Story": spec})) == (
         "MissingOutput",
-        "the step ended without its declared `Story`, `Story.Segments[0].HasTransition`",
+        "the step ended without its declared `Story`, `Story.Segments[0].HasTransition`: "
+        'return it, or write to context.output("Story")',
+    )
+    assert lab.failure(lab.call("m:f", {"Story": spec})) == (
+        "MissingOutput",
+        "the step ended without its declared `Story.Segments[0].HasTransition`: the JSON that it gave has no such part",
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whyrun.cli.subjects import is_run_name, words_and_world
-from whyrun.cli.text import local_time, value_text
+from whyrun.cli.text import local_time, print_lines, value_text
 
 if TYPE_CHECKING:
     from whyrun.log.runs import RunRef
@@ -40,6 +40,8 @@ def command(
 ) -> None:
     """Read the events of a run, one a line; by default of the last run.
 
+    Below a failure stand its traceback and the end of what the step wrote, with the files that hold all of it.
+
     \b
     Example:
       whyrun log
@@ -52,6 +54,8 @@ def command(
         fields = _decoded(run, line)
         if wanted(fields):
             click.echo(line.decode() if as_json else event_text(fields))
+            if fields["event"] == "step_failed" and not as_json:
+                print_lines(_failure(run, fields))
 
 
 def _chosen(world: World, words: tuple[str, ...]) -> RunRef:
@@ -146,6 +150,14 @@ def _decoded(run: RunRef, line: bytes) -> dict[str, Any]:
     if not isinstance(fields, dict) or "event" not in fields:
         raise damaged(run.events_path, None, "a line is no event")
     return fields
+
+
+def _failure(run: RunRef, fields: dict[str, Any]) -> Iterator[str]:
+    from whyrun.cli.failures import failure_lines, step_logs
+
+    # The logs of a step hold all its attempts: they are shown once, below the last.
+    logs = [] if fields.get("will_retry") else step_logs(run.path, fields["step_id"])
+    return failure_lines(fields.get("traceback") or "", fields["error_type"], fields["error"], logs)
 
 
 def event_text(fields: dict[str, Any]) -> str:

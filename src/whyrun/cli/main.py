@@ -8,12 +8,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from whyrun import __version__
 from whyrun.errors import Exit, WhyrunError
+
+if TYPE_CHECKING:
+    from whyrun.snapshot.world import World
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -53,6 +56,16 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = import_module(f"whyrun.cli.{COMMANDS[cmd_name][0]}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from whyrun.errors import did_you_mean, error
+
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], list(COMMANDS)) or "`whyrun --help` lists the commands"
+            raise error("USAGE", f"there is no command `{args[0]}`", hint=hint)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -104,7 +117,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         click.echo("interrupted", err=True)
         sys.exit(int(Exit.INTERRUPTED))
     except click.ClickException as problem:
-        problem.show()
+        if isinstance(problem, click.exceptions.NoArgsIsHelpError):
+            problem.show()  # nothing was asked: the overview
+        else:
+            report(usage_error(problem))
         sys.exit(int(Exit.INVALID))
     except OSError as problem:
         if problem.errno not in _CIRCUMSTANCES:
@@ -125,6 +141,20 @@ def fail_loudly() -> NoReturn:
     traceback.print_exc()
     click.echo("this is an error inside whyrun, not in your workflow; please report it with the lines above", err=True)
     sys.exit(int(Exit.STATE))
+
+
+def usage_error(problem: click.ClickException) -> WhyrunError:
+    """A word or option that click does not accept, in the form of all our messages."""
+    from whyrun.errors import error
+
+    context = getattr(problem, "ctx", None)
+    asked = context.command_path if context is not None else "whyrun"
+    hint = f"`{asked} --help` shows how it is used"
+    if isinstance(problem, click.exceptions.NoSuchOption):
+        near = f"did you mean `{problem.possibilities[0]}`?" if problem.possibilities else None
+        return error("USAGE", f"`{asked}` has no option `{problem.option_name}`", hint=near or hint)
+    message = problem.format_message().rstrip(".").replace("'", "`")
+    return error("USAGE", message[:1].lower() + message[1:], hint=hint)
 
 
 def report(problem: WhyrunError) -> None:
@@ -185,6 +215,31 @@ def plan_options(function: Function) -> Function:
         decorated = option(decorated)
     result: Function = decorated
     return result
+
+
+def words_of(world: World) -> str:
+    """The words that make another command look at the same workflow, inputs and state, with a blank before each."""
+    import shlex
+
+    from whyrun.snapshot.world import DEFAULT_FILE
+
+    words = [] if str(world.file) == DEFAULT_FILE else [str(world.file)]
+    if world.inputs_file is not None:
+        words += ["--inputs", str(world.inputs_file)]
+    for text in world.sets:
+        words += ["--set", text]
+    if world.state_override is not None:
+        words += ["--state", world.state_override]
+    return "".join(f" {shlex.quote(word)}" for word in words)
+
+
+def note_running(world: World) -> None:
+    """Say that a run is going on, before an answer that counts its open steps as interrupted."""
+    from whyrun.evidence.run_list import running_note
+
+    note = running_note(world.state)
+    if note is not None:
+        click.echo(f"note: {note}", err=True)
 
 
 def print_json(value: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from whyrun.cli.main import plan_options, world_options
+from whyrun.cli.main import note_running, plan_options, words_of, world_options
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
@@ -47,7 +47,28 @@ def answer(world: World, options: PlanOptions, at: str | None, assume: tuple[str
             f"the plan of {at} has the inputs of that run; `--set` and `--inputs` would change nothing",
             hint="leave them away, or leave `--at` away",
         )
-    return planned(world, options, assume=assume, at=at)
+    if at is None:
+        note_running(world)
+    found = planned(world, options, assume=assume, at=at)
+    for assumption in found.assumptions:
+        note = read_by_conditions(world, assumption.id)
+        if note is not None:
+            click.echo(f"note: {note}", err=True)
+    return found
+
+
+def read_by_conditions(world: World, id_: str) -> str | None:
+    """What to know of an assumed input that changes no job's content; None for any other."""
+    from whyrun.cli.why import readers_of_input
+    from whyrun.console.lines import listed
+
+    readers = readers_of_input(world, world.graph, id_)
+    if not readers:
+        return f"no job reads {id_}"
+    if all(reader.condition_only for reader in readers):
+        jobs = listed([reader.job for reader in readers])
+        return f"only conditions read {id_}: {jobs}; whether they run depends on the value"
+    return None
 
 
 def show(found: Planned, text: str) -> None:
@@ -95,7 +116,7 @@ def command(
         )
     found = answer(world, options, at, assume)
     if save is not None:
-        save_plan(save, found)
+        save_plan(save, found, world)
     if as_json:
         sys.stdout.buffer.write(found.plan.to_bytes())
         sys.stdout.buffer.flush()
@@ -103,7 +124,9 @@ def command(
         show(found, render_plan(found.plan, estimate=None if at else found.estimate(), show_all=show_all))
 
 
-def save_plan(path: str, found: Planned) -> None:
+def save_plan(path: str, found: Planned, world: World) -> None:
+    import shlex
+
     from whyrun.artifacts.durable import atomic_write
     from whyrun.errors import error
 
@@ -111,4 +134,4 @@ def save_plan(path: str, found: Planned) -> None:
         atomic_write(path, found.plan.to_bytes())
     except OSError as problem:
         raise error("FILE_MISSING", f"`{path}` cannot be written: {problem.strerror}", hint="check the path") from None
-    click.echo(f"saved; run exactly this with `whyrun run --plan {path}`", err=True)
+    click.echo(f"saved; run exactly this with `whyrun run --plan {shlex.quote(path)}{words_of(world)}`", err=True)

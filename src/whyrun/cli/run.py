@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from whyrun.cli.main import plan_options, print_json, world_options
+from whyrun.cli.main import note_running, plan_options, print_json, words_of, world_options
 
 if TYPE_CHECKING:
     from whyrun.console.render import Failure
@@ -61,14 +60,14 @@ def command(
     """
     from whyrun.execution.session import RunOptions
 
-    expected = None
+    saved = None
     if plan_file is not None:
-        options, expected = saved_plan(plan_file, options, world)
+        options, saved = saved_plan(plan_file, options, world)
     run_options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=parse_limits(limits))
     if dry_run:
-        would_run(world, options, expected, run_options, quiet=quiet, as_json=as_json)
+        would_run(world, options, saved, run_options, quiet=quiet, as_json=as_json)
         return
-    context.exit(execute(world, options, expected, run_options, quiet=quiet, as_json=as_json))
+    context.exit(execute(world, options, saved, run_options, quiet=quiet, as_json=as_json))
 
 
 # --- options -----------------------------------------------------------------------------------------------------
@@ -92,8 +91,8 @@ def parse_limits(texts: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
-def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptions, str]:
-    """The options and the digest of a saved plan: with them the same plan must come out again."""
+def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptions, dict[str, Any]]:
+    """A saved plan and its options: with them the same plan must come out again."""
     from whyrun.errors import error
     from whyrun.planning.plan import PlanOptions
 
@@ -120,7 +119,7 @@ def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptio
             hint="name the workflow file that it was made for",
         )
     given = data["options"]
-    return PlanOptions(given["up"], tuple(given["targets"]), tuple(given["force"])), data["digest"]
+    return PlanOptions(given["up"], tuple(given["targets"]), tuple(given["force"])), data
 
 
 def _is_plan(data: Any) -> bool:
@@ -134,6 +133,18 @@ def _is_plan(data: Any) -> bool:
         and isinstance(data.get("digest"), str)
         and (options.get("up") is None or type(options.get("up")) is int)
         and all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in lists)
+        and all(isinstance(data.get(name), dict) for name in ("snapshot", "totals"))
+        and isinstance(data.get("jobs"), list)
+        and all(_is_job(job) for job in data["jobs"])
+    )
+
+
+def _is_job(job: Any) -> bool:
+    return (
+        isinstance(job, dict)
+        and all(isinstance(job.get(name), str) for name in ("id", "state"))
+        and isinstance(job.get("reasons", []), list)
+        and all(isinstance(each, dict) and "code" in each for each in job.get("reasons", []))
     )
 
 
@@ -141,7 +152,13 @@ def _is_plan(data: Any) -> bool:
 
 
 def would_run(
-    world: World, options: PlanOptions, expected: str | None, run_options: RunOptions, *, quiet: bool, as_json: bool
+    world: World,
+    options: PlanOptions,
+    saved: dict[str, Any] | None,
+    run_options: RunOptions,
+    *,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """What a run would do, from the same plan. Nothing is locked, executed or recorded."""
     from whyrun.api import Planned
@@ -151,9 +168,10 @@ def would_run(
     from whyrun.planning.explain import expected_durations, headline
     from whyrun.planning.plan import compute_execution_plan
 
+    note_running(world)
     snapshot = world.snapshot()
     plan = compute_execution_plan(snapshot, options)
-    check_expected(plan, expected)
+    check_expected(plan, saved)
     estimate = Planned(plan, snapshot).estimate(run_options.jobs)
     if as_json:
         print_json({"dry_run": True, "estimate_seconds": estimate, "plan": plan.to_json()})
@@ -170,14 +188,20 @@ def would_run(
 
 
 def execute(
-    world: World, options: PlanOptions, expected: str | None, run_options: RunOptions, *, quiet: bool, as_json: bool
+    world: World,
+    options: PlanOptions,
+    saved: dict[str, Any] | None,
+    run_options: RunOptions,
+    *,
+    quiet: bool,
+    as_json: bool,
 ) -> int:
     from whyrun.console.render import Paint
     from whyrun.execution.session import run_workflow
 
     teller = Teller(run_options, Paint.for_stream(sys.stderr, os.environ), quiet=quiet)
     try:
-        result = run_workflow(world, options, run_options, teller, expected_digest=expected, on_plan=teller.on_plan)
+        result = run_workflow(world, options, run_options, teller, saved_plan=saved, on_plan=teller.on_plan)
     finally:
         teller.finish()
     failures = failures_of(world, result)
@@ -244,32 +268,26 @@ class Teller:
             saved_seconds(result.plan, self.snapshot, reused),
             failures,
             relative(world.state.runs_dir / result.run),
-            place_of(world),
+            words_of(world),
         )
         head, *rest = text.split("\n")
         style = "green" if result.exit_code == 0 else "red"
         return "\n".join([self.paint.styled(head, style), *rest])
 
 
-def place_of(world: World) -> str:
-    """The words that make another command look at the same workflow and state."""
-    from whyrun.snapshot.world import DEFAULT_FILE
-
-    words = [] if str(world.file) == DEFAULT_FILE else [str(world.file)]
-    if world.state_override is not None:
-        words += ["--state", world.state_override]
-    return "".join(f" {shlex.quote(word)}" for word in words)
-
-
 def failures_of(world: World, result: RunResult) -> list[Failure]:
     """The failures that were final, from the log: it is the truth, also about how we ended."""
+    from whyrun.cli.failures import failure_place
     from whyrun.console.render import Failure
     from whyrun.log.outcomes import fold_outcome
 
     if result.run is None or result.exit_code == 0:
         return []
     outcome = fold_outcome(world.state.run(result.run).events())
-    return [Failure(step, f.status, f.error_type, f.error) for step, f in outcome.failures.items()]
+    return [
+        Failure(step, f.status, f.error_type, f.error, failure_place(f.traceback, world.project))
+        for step, f in outcome.failures.items()
+    ]
 
 
 def reused_steps(world: World, result: RunResult) -> list[str]:

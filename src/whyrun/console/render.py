@@ -140,9 +140,11 @@ class Failure:
     status: str
     error_type: str
     error: str
+    place: str | None = None  # `weather.py:38`: where in the project it broke
 
     def to_json(self) -> dict[str, str]:
-        return {"id": self.step_id, "status": self.status, "error_type": self.error_type, "error": self.error}
+        found = {"id": self.step_id, "status": self.status, "error_type": self.error_type, "error": self.error}
+        return found if self.place is None else {**found, "place": self.place}
 
 
 _COUNTED = (
@@ -182,21 +184,27 @@ def run_summary(
 ) -> str:
     """What happened, what it cost and spared, what failed and where to look.
 
-    `place` is what further commands need to find the same workflow: ` then-now.yaml --state DIR`, or nothing.
+    `place` is what further commands need to find the same workflow and inputs: ` then-now.yaml --state DIR`, or
+    nothing.
     """
     everyone = {**counts, "inactive": counts["inactive"] + totals["inactive"]}  # found during the run, or before
     everyone.update(deferred=totals["deferred"], clean=totals["clean"])
     parts = [f"{everyone[key]} {word}" for key, word in _COUNTED if everyone[key]]
     spared = f"; saved ~{about(saved)} by not running the rest again" if saved >= 0.05 else ""
     lines = [f"{run} {state} in {seconds(duration)}: {', '.join(parts)}{spared}"]
-    for failure in failures[:SHOWN]:
+    # What was interrupted did nothing wrong: it is counted, and there is nothing to look at.
+    own = [failure for failure in failures if failure.status != "INTERRUPTED"]
+    for failure in own[:SHOWN]:
         first, *rest = failure.error.strip().split("\n")
-        lines.append(f"  {failure.step_id}  {failure.error_type}: {printable(first)}")
+        at = f"  ({failure.place})" if failure.place is not None else ""
+        lines.append(f"  {failure.step_id}  {failure.error_type}: {printable(first + at)}")
         lines.extend(f"    {printable(line)}" for line in rest[-LAST_LINES:])
-    if len(failures) > SHOWN:
-        lines.append(f"  … and {len(failures) - SHOWN} more")
-    if failures:
-        step = shlex.quote(failures[0].step_id)
+    if len(own) > SHOWN:
+        lines.append(f"  … and {len(own) - SHOWN} more")
+    if state == "interrupted":
+        lines.append(f"  interrupted; run again to go on: whyrun run{place}")
+    if own:
+        step = shlex.quote(own[0].step_id)
         lines.append(f"  look closer: whyrun log {run}{place} --job {step}")
         lines.append(f"               whyrun why {step}{place}")
     lines.append(f"evidence: {evidence}")

@@ -64,6 +64,17 @@ def running_run(state: WorkflowState) -> str | None:
     return runs[-1].name if runs else None
 
 
+def running_note(state: WorkflowState) -> str | None:
+    """That a run is going on, for who reads the log meanwhile. Only the lock is looked at: this costs no fold."""
+    held, holder = holder_and_state(state.lock_path)
+    if not held:
+        return None
+    who = f" (pid {holder.pid})" if holder is not None else ""
+    if holder is None or holder.run is None:
+        return f"a run is about to start{who}"
+    return f"{holder.run} is running{who}; its open steps count as interrupted until it ends"
+
+
 def summarize_run(run: RunRef, is_running: bool) -> RunSummary:
     outcome, reused = _fold(run)
     counts = outcome.counts()

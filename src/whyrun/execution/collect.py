@@ -23,6 +23,7 @@ from whyrun.ids import Segment, parse_id_of
 from whyrun.workflow.model import FILE_TYPES, VALUE_TYPES
 
 VALUE_LIMIT = 4096  # bytes of a value or leaf as canonical JSON
+_LEFT_SHOWN = 3  # files in the work folder, in the message about a missing output
 _ABSENT = object()
 
 
@@ -46,6 +47,7 @@ def collect_outputs(
     scratch: Scratch,
     store: Store,
     redactor: Redactor,
+    uses: str,
 ) -> list[OutputResult]:
     """`also_known`: outputs that the action has but the job does not declare; they are not kept."""
     values = _returned_values(specs, also_known, returned)
@@ -66,12 +68,35 @@ def collect_outputs(
         if spec.leaves:
             ready += _leaves(name, spec, prepared, missing)
     if missing:
-        names = ", ".join(f"`{name}`" for name in missing)
-        raise StepError("MissingOutput", f"the step ended without its declared {names}")
+        raise StepError("MissingOutput", _missing_outputs(missing, specs, scratch, uses))
     if redactor:
         for prepared in ready:
             _refuse_secrets(prepared, redactor)
     return [_stored(prepared, store) for prepared in ready]
+
+
+def _missing_outputs(missing: list[str], specs: Mapping[str, OutputSpec], scratch: Scratch, uses: str) -> str:
+    """What is missing, and how the action would give it."""
+    message = f"the step ended without its declared {', '.join(f'`{name}`' for name in missing)}"
+    whole = [name for name in missing if name in specs]
+    if not whole:
+        return f"{message}: the JSON that it gave has no such part"
+    it = "it" if len(whole) == 1 else "them"
+    if uses == "shell":
+        message += f": write {it} to " + ", ".join(f'"$out_{name}"' for name in whole)
+    else:
+        message += f": return {it}, or write to " + ", ".join(f'context.output("{name}")' for name in whole)
+    suffixes = {specs[name].suffix for name in whole}
+    left = [path for path in _files_below(scratch.work) if "" in suffixes or Path(path).suffix in suffixes]
+    if left:
+        shown = ", ".join(f"`{path}`" for path in left[:_LEFT_SHOWN]) + (", …" if len(left) > _LEFT_SHOWN else "")
+        message += f"; what it left in its work folder is not kept: {shown}"
+    return message
+
+
+def _files_below(folder: Path) -> list[str]:
+    found = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
 def collect_file(name: str, spec: OutputSpec, path: Path, store: Store) -> list[OutputResult]:

@@ -125,7 +125,7 @@ class Endings:
             try:
                 self.publisher.publish(path, sha256, type_)
             except (WhyrunError, OSError) as problem:
-                what = f"{type(problem).__name__}: {first_line(problem)}"
+                what = f"{problem_type(problem)}: {first_line(problem, path)}"
                 self.recorder.status(table.decl.uses, "FAILED", f"{step} → {what}")
                 return None
         source = "" if reuse.step == step else f" ({reuse.step})"
@@ -185,8 +185,8 @@ class Endings:
                         self.publisher.publish(path, output.sha256, output.type)
                         shown.append(f"{path} ({size(output.size)})")
             except (WhyrunError, OSError) as problem:
-                text = "".join(traceback.format_exception(problem))
-                return Problem("FAILED", type(problem).__name__, first_line(problem), text, message.duration)
+                text = "".join(traceback.format_exception(problem)).replace(f"{self.publisher.project}/", "")
+                return Problem("FAILED", problem_type(problem), first_line(problem, path), text, message.duration)
         self.recorder.event(
             ev.StepComplete(
                 step_id=message.step_id,
@@ -247,7 +247,14 @@ class Endings:
         return Problem("FAILED", "WorkerDied", message.reason, message.reason + tail, message.duration)
 
 
-def first_line(problem: BaseException) -> str:
+def problem_type(problem: BaseException) -> str:
+    return problem.diagnostics[0].code if isinstance(problem, WhyrunError) else type(problem).__name__
+
+
+def first_line(problem: BaseException, path: str | None) -> str:
+    """What went wrong with publishing at `path`, without a path of this machine in it."""
     if isinstance(problem, WhyrunError):
-        return problem.diagnostics[0].message
-    return str(problem).split("\n", 1)[0]
+        first = problem.diagnostics[0]
+        return f"{first.message} ({first.hint})" if first.hint else first.message
+    reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem).split("\n", 1)[0]
+    return f"`{path}`: {reason}"

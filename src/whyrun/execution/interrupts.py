@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while there is a run: they reach the runner, and nothing else is cut short by them.
+"""Ctrl-C, SIGTERM and a closed terminal during a run: they reach the runner, and nothing else is cut short by them.
 
 From before the first event to after the last file of the evidence. Whatever comes before the runner works is kept for
 it; what comes after it has ended changes nothing any more, so that an impatient user still gets complete evidence.
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruptible(Protocol):

@@ -339,7 +339,7 @@ class Runner:
             problem = self.endings.completed(active, message)
             if problem is not None:
                 del self.made[active.node]
-                self.failure(active, problem)
+                self.failure(active, problem, final=True)  # executing it again would not help, and may cost
             else:
                 self.counts.completed += 1
                 self.end(active.node, "completed")
@@ -361,15 +361,16 @@ class Runner:
             case StepFinished():
                 self.leave(active, step)
                 self.recorder.metrics(step, message.metrics, message.ts)
-                if message.error_type is None and self.code.changed(self.graph.table_at(active.node)[0].name):
+                if active.killed_for is not None:
+                    # Whatever it answers to the signal, what happened is the order to end it. A step that stops early
+                    # and calls its half a result (`context.cancelled`) must not be taken at its word.
+                    self.failure(active, self.endings.killed(active, message.duration, message.traceback))
+                elif message.error_type is None and self.code.changed(self.graph.table_at(active.node)[0].name):
                     what = f"the code of `{active.action}` was edited since the plan was made"
                     self.failure(active, Problem("FAILED", "InputChangedDuringRun", what, "", message.duration))
                 elif message.error_type is None:
                     self.made[active.node] = self.endings.outputs(active, message)
                     finished.append((active, message))
-                elif active.killed_for is not None:
-                    # It answered the signal with an error of its own: the order to end it is what happened.
-                    self.failure(active, self.endings.killed(active, message.duration, message.traceback))
                 else:
                     self.failure(
                         active,

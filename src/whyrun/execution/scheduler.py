@@ -124,9 +124,8 @@ class Scheduler:
 
     def _fits(self, node: int) -> bool:
         wants = self.graph.table_at(node)[0].decl.resources
-        # One that wants more than there is at all runs alone: a limit slows down, it never makes a plan impossible.
         return all(
-            self.used.get(name, 0.0) + amount <= self.limits[name] or not self.used.get(name)
+            self.used.get(name, 0.0) + amount <= self.limits[name]
             for name, amount in wants.items()
             if name in self.limits
         )

@@ -15,7 +15,8 @@ import msgspec
 from whyrun import __version__
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.artifacts.store import Store
-from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
+from whyrun.console.lines import seconds
+from whyrun.errors import Diagnostic, InvalidError, WhyrunError, did_you_mean, error
 from whyrun.evidence.run_directory import RunDirectory, complete_run, source_files
 from whyrun.execution.backends.local import LocalBackend
 from whyrun.execution.code_guard import CodeGuard
@@ -41,6 +42,7 @@ from whyrun.snapshot.world import World
 Clock = Callable[[], datetime]
 STORE_LEFTOVERS = 86400.0  # seconds: a half-written blob that nobody has touched for so long has no writer any more
 RunState = Literal["succeeded", "failed", "interrupted"]
+DIFFERENCES = 5  # between a saved plan and the present one that are told
 EXIT_CODES: dict[RunState, int] = {"succeeded": 0, "failed": 1, "interrupted": 130}
 
 
@@ -50,8 +52,15 @@ class RunOptions:
     fail_fast: bool = False
     limits: Mapping[str, float] | None = None
 
+    def __post_init__(self) -> None:
+        if self.jobs < 0:
+            raise error("USAGE", f"{self.jobs} jobs at a time is not possible", hint="0 means one for each processor")
+        for name, limit in (self.limits or {}).items():
+            if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit < float("inf"):
+                raise error("USAGE", f"the limit of `{name}` is {limit!r}", hint="a limit is a number from 0 up")
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class RunResult:
     """What a run did. `run` is None where there was nothing to do: then no run folder was made."""
 
@@ -62,6 +71,12 @@ class RunResult:
     counts: RunCounts
     duration: float
     repaired: RepairReport | None = None
+
+    def __repr__(self) -> str:
+        if self.run is None:
+            return f"<whyrun: nothing to do, {self.plan.totals['clean']} of {self.plan.totals['jobs']} jobs up to date>"
+        counts = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in asdict(self.counts).items() if number)
+        return f"<whyrun {self.run} {self.state} in {seconds(self.duration)}: {counts}>"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -81,16 +96,18 @@ def run_workflow(
     options: RunOptions,
     reporter: Reporter,
     *,
-    expected_digest: str | None = None,
+    saved_plan: Mapping[str, Any] | None = None,
     backend: Backend | None = None,
     on_plan: Callable[[Plan, PlanningSnapshot], None] | None = None,
     clock: Clock = utc_now,
 ) -> RunResult:
-    """Plan and execute. With `expected_digest` the plan must be that one, or it is `PLAN_STALE`.
+    """Plan and execute. With `saved_plan` (as written) the plan must be that one, or it is `PLAN_STALE`.
 
     `on_plan` is told the plan before anything of it is executed.
     """
-    world.graph, world.actions  # noqa: B018  # everything that is invalid is found before the lock is taken
+    world.config, world.graph, world.actions  # noqa: B018  # all that is invalid is found before the lock is taken
+    limits = {**(world.config.resources or {}), **(options.limits or {})}
+    _check_limits(world, options.limits or {})
     with RunLock(world.state.lock_path, clock) as lock:
         store = world.store
         report = repair(world.state, lock, clock, lambda run: complete_run(run, store))
@@ -102,16 +119,17 @@ def run_workflow(
         _remove_leftovers(world.state, store, clock)
         snapshot = world.snapshot()
         plan = compute_execution_plan(snapshot, plan_options)
-        check_expected(plan, expected_digest)
+        check_expected(plan, saved_plan)
         if on_plan is not None:
             on_plan(plan, snapshot)
         if not plan.planned:
             return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
+        _check_resources(snapshot, plan, limits)
         secrets = _secrets(snapshot, plan)
         with Interrupts() as interrupts:
             place = backend or LocalBackend()
             return _execute(
-                world, snapshot, plan, options, secrets, reporter, clock, lock, report, place, interrupts
+                world, snapshot, plan, options, limits, secrets, reporter, clock, lock, report, place, interrupts
             )
 
 
@@ -121,14 +139,21 @@ def _remove_leftovers(state: WorkflowState, store: Store, clock: Clock) -> None:
     store.remove_leftovers(clock().timestamp() - STORE_LEFTOVERS)
 
 
-def check_expected(plan: Plan, expected_digest: str | None) -> None:
+def check_expected(plan: Plan, saved: Mapping[str, Any] | None) -> None:
     """A saved plan is run as it was saved, or not at all."""
-    if expected_digest is not None and plan.digest != expected_digest:
-        raise error(
-            "PLAN_STALE",
-            f"the saved plan is {expected_digest}, but what would be planned now is {plan.digest}",
-            hint="something changed since it was saved; look at `whyrun explain` and save it again",
-        )
+    if saved is None or plan.digest == saved["digest"]:
+        return
+    from whyrun.planning.stale import plan_differences
+
+    differences = plan_differences(saved, plan.to_json())
+    told = [f"\n   {difference}" for difference in differences[:DIFFERENCES]]
+    if len(differences) > DIFFERENCES:
+        told.append(f"\n   … and {len(differences) - DIFFERENCES} more differences")
+    raise error(
+        "PLAN_STALE",
+        f"the saved plan is {saved['digest']}, but what would be planned now is {plan.digest}{''.join(told)}",
+        hint="repeat `--set` and `--inputs` as they were when it was saved; or see `whyrun explain`, and save it again",
+    )
 
 
 def _execute(
@@ -136,6 +161,7 @@ def _execute(
     snapshot: PlanningSnapshot,
     plan: Plan,
     options: RunOptions,
+    limits: Mapping[str, float],
     secrets: Mapping[str, str],
     reporter: Reporter,
     clock: Clock,
@@ -188,7 +214,7 @@ def _execute(
             code=CodeGuard(
                 str(world.project), {job: list(a.files) for job, a in snapshot.actions.items()}, world.is_current
             ),
-            limits={**(world.config.resources or {}), **(options.limits or {})},
+            limits=limits,
             secrets=secrets,
             fail_fast=options.fail_fast,
         )
@@ -209,7 +235,8 @@ def _execute(
             original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
         raise
     counts = runner.counts
-    bad = counts.failed or counts.timed_out or counts.blocked
+    # Without an order to stop nothing is left over; a run that left something over has not succeeded.
+    bad = counts.failed or counts.timed_out or counts.blocked or counts.not_started
     outcome: RunState = "interrupted" if runner.interrupts else "failed" if bad else "succeeded"
     _finish(run, recorder, directory, store, outcome, started, counts.by_outcome())
     world.cache.settle()
@@ -268,6 +295,29 @@ def _counts_of_broken(run: RunRef, recorder: Recorder) -> dict[str, int]:
         recorder.event(interruption(step, found.drivers[step]))
         found.steps[step] = "interrupted"
     return found.counts()
+
+
+def _check_limits(world: World, given: Mapping[str, float]) -> None:
+    """A limit for something that no job uses is a mistake, not a wish."""
+    used = sorted({name for table in world.graph.tables for name in table.decl.resources})
+    for name in given:
+        if name not in used:
+            hint = did_you_mean(name, used) or "no job of this workflow has `resources:`"
+            raise error("USAGE", f"`--limit {name}`: no job uses the resource `{name}`", hint=hint)
+
+
+def _check_resources(snapshot: PlanningSnapshot, plan: Plan, limits: Mapping[str, float]) -> None:
+    """A job that wants more than there is could never start."""
+    problems: dict[str, Diagnostic] = {}
+    for job in plan.planned:
+        table, _ = snapshot.dependency_graph.table_at(job.node)
+        for name, amount in table.decl.resources.items():
+            if name in limits and amount > limits[name]:
+                place = table.decl.places.get("resources", table.decl.place)
+                message = f"`{table.name}` wants {name}: {amount:g}, but the limit is {limits[name]:g}"
+                problems[table.name] = place.diagnostic("USAGE", message, "raise the limit, or lower the job's share")
+    if problems:
+        raise InvalidError(problems.values())
 
 
 def _secrets(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, str]:

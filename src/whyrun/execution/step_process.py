@@ -171,7 +171,7 @@ class StepRunner:
             self._cancellation.disarm()
         os.chdir(self._scratch.work)
         self._guard.check_unchanged()
-        return collect_outputs(cfg.outputs, action.outputs, returned, self._scratch, self._store, redactor)
+        return collect_outputs(cfg.outputs, action.outputs, returned, self._scratch, self._store, redactor, cfg.action)
 
     def _action(self, uses: str) -> LoadedAction:
         action = self._actions.get(uses)

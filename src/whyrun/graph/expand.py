@@ -45,8 +45,11 @@ def expand(workflow: Workflow, inputs: Mapping[str, InputValue]) -> Graph:
     graph = Graph(workflow, inputs, tuple(tables.values()))
     settle_first(graph)
     check_paths(graph, diagnostics)
+    try:
+        check_cycles(graph)
+    except InvalidError as circle:
+        diagnostics.extend(circle.diagnostics)
     _stop_if(diagnostics)
-    check_cycles(graph)
     return graph
 
 

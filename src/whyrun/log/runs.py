@@ -19,12 +19,11 @@ from whyrun.artifacts.durable import fsync_dir, sync_filesystem, write_all
 from whyrun.errors import did_you_mean, error
 from whyrun.log.events import AnyEvent, RunStart
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, Clock, Journal, last_chain, read_events
+from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
 
 CONFIG_FILE = "whyrun.toml"
 STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"
-# Beside the folders of the workflows stand these, so no workflow may have their names.
-RESERVED = frozenset({"store", "stat-cache", "tmp"})
 
 
 # --- project and state -------------------------------------------------------------------------------------------
@@ -109,11 +108,11 @@ class WorkflowState:
     workflow: str
 
     def __post_init__(self) -> None:
-        if self.workflow in RESERVED or "/" in self.workflow or self.workflow in ("", ".", ".."):
+        if self.workflow in RESERVED_WORKFLOW_NAMES or "/" in self.workflow or self.workflow in ("", ".", ".."):
             raise error(
                 "NAME_INVALID",
                 f"a workflow cannot be called `{self.workflow}`: its state would stand where whyrun keeps its own",
-                hint="choose another name; not " + ", ".join(f"`{name}`" for name in sorted(RESERVED)),
+                hint="choose another name; not " + ", ".join(f"`{name}`" for name in sorted(RESERVED_WORKFLOW_NAMES)),
             )
 
     @property

@@ -48,11 +48,18 @@ class InputObserver:
 
         `prefix` names the imports that lead to the workflow: `Intro/`. Values that were observed already are taken.
         """
+        found, problems = self.look(workflow, given, prefix)
+        if problems:
+            raise InvalidError(problems)
+        return found
+
+    def look(
+        self, workflow: Workflow, given: Mapping[str, Any], prefix: str = ""
+    ) -> tuple[dict[str, InputValue], list[Diagnostic]]:
+        """`observe` that does not stop: the inputs that are there, and what is wrong with the others."""
         found: dict[str, InputValue] = {}
         self._workflow(workflow, prefix, dict(given), found)
-        if self.diagnostics:
-            raise InvalidError(self.diagnostics)
-        return found
+        return found, self.diagnostics
 
     def _workflow(self, workflow: Workflow, prefix: str, given: dict[str, Any], found: dict[str, InputValue]) -> None:
         for name, decl in workflow.inputs.items():
@@ -80,6 +87,8 @@ class InputObserver:
         handed: dict[str, Any] = {}
         for name, decl in child.inputs.items():
             if name in with_:
+                if not _all_there(with_[name], prefix, found):
+                    continue  # what it is made from is missing, and that is reported
                 place = places.get(f"with.{name}", decl.place)
                 value = self._template(with_[name], prefix, found, place)
                 problem = self._misfit(decl, value)
@@ -210,6 +219,11 @@ class InputObserver:
             inside = os.path.relpath(normal, self.root)
             return normal if inside.startswith("..") else inside.replace(os.sep, "/")
         return normal.replace(os.sep, "/")
+
+
+def _all_there(template: Template, prefix: str, found: Mapping[str, InputValue]) -> bool:
+    refs = [ref for expression in expressions_in(template) for ref in expression.refs]
+    return all(f"Input:{prefix}{ref.name}" in found for ref in refs if isinstance(ref, InputRef))
 
 
 def _plain_value(type_: Type, value: Any) -> InputValue:

@@ -12,22 +12,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.fingerprint import action_fingerprint
-from whyrun.actions.registry import NOT_LITERAL, check_parameters, resolve_action
 from whyrun.artifacts.stat_cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.expand import expand
 from whyrun.graph.graph import Graph
-from whyrun.graph.template import expressions_in
+from whyrun.graph.known_part import known_part
 from whyrun.log.runs import ProjectConfig, WorkflowState, project_dir_for, read_project_config, state_dir_for
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.history import History
+from whyrun.snapshot.lookup import look_up_action
 from whyrun.snapshot.observe import DiskObserver, InputObserver
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
-from whyrun.workflow.inputs import InputValue, collect_inputs
+from whyrun.workflow.inputs import InputValue, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow
-from whyrun.workflow.parse import load_workflow
+from whyrun.workflow.parse import Reading, load_reading
 
 DEFAULT_FILE = "workflow.yaml"
 
@@ -69,7 +68,14 @@ class World:
 
     @cached_property
     def workflow(self) -> Workflow:
-        return load_workflow(self.file, shown=str(self.file))
+        if self.reading.workflow is None:
+            raise InvalidError(self.problems)
+        return self.reading.workflow
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The file and its imports, as far as they can be read."""
+        return load_reading(self.file, shown=str(self.file))
 
     @cached_property
     def state(self) -> WorkflowState:
@@ -85,12 +91,24 @@ class World:
 
     @cached_property
     def inputs(self) -> dict[str, InputValue]:
-        given = collect_inputs(self.workflow, self.inputs_file, self.sets, self.given)
-        return InputObserver(self.project, self.cache).observe(self.workflow, given)
+        values, problems = self._observed
+        if problems:
+            raise InvalidError(problems)
+        return values
+
+    @cached_property
+    def _observed(self) -> tuple[dict[str, InputValue], list[Diagnostic]]:
+        """The inputs that are there, and what is wrong with the others."""
+        given, problems = known_inputs(self.workflow, self.inputs_file, self.sets, self.given)
+        values, not_found = InputObserver(self.project, self.cache).look(self.workflow, given)
+        return values, [*problems, *not_found]
 
     @cached_property
     def graph(self) -> Graph:
-        return expand(self.workflow, self.inputs)
+        try:
+            return expand(self.workflow, self.inputs)
+        except WhyrunError as wrong:
+            raise InvalidError(self.problems or wrong.diagnostics) from None
 
     @cached_property
     def actions(self) -> dict[str, ActionFacts]:
@@ -98,41 +116,43 @@ class World:
         found: dict[str, ActionFacts] = {}
         problems: list[Diagnostic] = []
         for name, decl in sorted(_declared_jobs(self.workflow, ""), key=lambda job: job[0]):
-            try:
-                found[name] = self._action(decl)
-            except WhyrunError as wrong:
-                problems.extend(wrong.diagnostics)
+            looked_up = look_up_action(decl, self.project)
+            problems.extend(looked_up.problems)
+            if looked_up.facts is not None:
+                found[name] = looked_up.facts
         if problems:
-            raise InvalidError(problems)
+            raise InvalidError(dict.fromkeys(problems))  # an import used twice would say everything twice
         return found
 
-    def _action(self, decl: JobDecl) -> ActionFacts:
-        place = decl.places.get("uses", decl.place)
+    @property
+    def problems(self) -> tuple[Diagnostic, ...]:
+        """Everything that is wrong before a plan can be made, in reading order.
+
+        A mistake of one kind hides none of another: actions are looked up for every job that could be read, and what
+        does not depend on a missing input is expanded without it.
+        """
+        found = list(self.reading.problems)
         try:
-            info = resolve_action(decl.uses, self.project)
+            self.config  # noqa: B018
         except WhyrunError as wrong:
-            raise InvalidError(place.diagnostic(d.code, d.message, d.hint) for d in wrong.diagnostics) from None
-        literals = {key: _literal(value) for key, value in decl.with_.items()}
-        outputs = {name: output.type for name, output in decl.outputs.items()}
-        problems = check_parameters(info, literals, outputs, self.project)
-        if problems:
-            raise InvalidError(
-                decl.places.get(_place_key(p.entry), place).diagnostic(p.code, p.message, p.hint) for p in problems
-            )
-        try:
-            sha256, facts = action_fingerprint(decl.uses, literals, self.project, decl.code)
-        except WhyrunError as wrong:
-            raise InvalidError(place.diagnostic(d.code, d.message, d.hint) for d in wrong.diagnostics) from None
-        deterministic = info.deterministic if decl.deterministic is None else decl.deterministic
-        return ActionFacts(decl.uses, sha256, deterministic, {**facts.get("source", {}), **facts.get("code", {})})
+            found.extend(wrong.diagnostics)
+        if self.reading.workflow is not None:
+            values, of_inputs = self._observed
+            found.extend(of_inputs)
+            try:
+                expand(known_part(self.workflow, values), values)
+            except WhyrunError as wrong:
+                found.extend(wrong.diagnostics)
+        for flow in self.reading.files:
+            for decl in flow.jobs.values():
+                found.extend(look_up_action(decl, self.project).problems)
+        files = list(dict.fromkeys(d.file for d in found))
+        return tuple(sorted(dict.fromkeys(found), key=lambda d: (files.index(d.file), d.line or 0, d.column or 0)))
 
     def is_current(self, job: str) -> bool:
         """Does the code of a job's action still have the content that was planned with? Reads it again."""
-        decl = dict(_declared_jobs(self.workflow, ""))[job]
-        try:
-            return self._action(decl).sha256 == self.actions[job].sha256
-        except WhyrunError:
-            return False  # it cannot even be read any more
+        facts = look_up_action(dict(_declared_jobs(self.workflow, ""))[job], self.project).facts
+        return facts is not None and facts.sha256 == self.actions[job].sha256
 
     def history(self, through: int | None = None) -> History:
         return History(self.state, self.store.read, through=through)
@@ -167,13 +187,3 @@ def _declared_jobs(workflow: Workflow, prefix: str) -> Iterator[tuple[str, JobDe
         yield prefix + name, decl
     for name, imported in workflow.imports.items():
         yield from _declared_jobs(imported.workflow, f"{prefix}{name}/")
-
-
-def _literal(template: Any) -> Any:
-    return NOT_LITERAL if any(True for _ in expressions_in(template)) else template
-
-
-def _place_key(entry: str | None) -> str:
-    if entry is None:
-        return "uses"
-    return entry if entry.startswith("outputs.") else f"with.{entry}"

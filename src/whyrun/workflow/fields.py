@@ -85,7 +85,7 @@ class Fields:
     def known_keys(
         self, node: MapNode, allowed: Sequence[str], what: str, elsewhere: Mapping[str, str] | None = None
     ) -> dict[str, Node]:
-        """The entries with a known key; the other keys are told. `elsewhere`: hints for keys that have another place."""
+        """The entries with a known key; the others are told. `elsewhere`: hints for keys that have another place."""
         found: dict[str, Node] = {}
         for key, value in node.entries:
             if key.value in allowed:

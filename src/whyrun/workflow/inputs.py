@@ -7,13 +7,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from whyrun.errors import Diagnostic, InvalidError, did_you_mean, error
+from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 from whyrun.workflow.model import NO_DEFAULT, InputDecl, Type, Workflow
 from whyrun.workflow.nodes import MapNode, Problems, kind_of, plain_value
 from whyrun.workflow.source import read_yaml, resolve_scalar
 from whyrun.workflow.values import IndexProblem, InputValue, element, lookup, value_problem
 
-__all__ = ["IndexProblem", "InputValue", "collect_inputs", "element", "lookup", "parse_set", "read_inputs"]
+__all__ = [
+    "IndexProblem",
+    "InputValue",
+    "collect_inputs",
+    "element",
+    "known_inputs",
+    "lookup",
+    "parse_set",
+    "read_inputs",
+]
 
 
 def collect_inputs(
@@ -24,26 +33,36 @@ def collect_inputs(
     `given` are values from Python; they win over a file, as `sets` win over them.
     Paths stay as they were given, and a pattern (`photos/*.png`) for an array of paths stays a string.
     """
+    values, problems = known_inputs(workflow, inputs_file, sets, given)
+    if problems:
+        raise InvalidError(problems)
+    return values
+
+
+def known_inputs(
+    workflow: Workflow, inputs_file: Path | None, sets: Sequence[str], given: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], list[Diagnostic]]:
+    """`collect_inputs` that does not stop: the values that there are, and what is wrong with the others."""
+    unreadable: list[Diagnostic] = []
     text = None
     if inputs_file is not None:
         try:
             text = inputs_file.read_bytes().decode("utf-8")
         except UnicodeDecodeError:
-            raise error("YAML_SYNTAX", "the inputs file is no UTF-8 text", file=str(inputs_file)) from None
+            unreadable.append(Diagnostic("YAML_SYNTAX", "the inputs file is no UTF-8 text", file=str(inputs_file)))
         except OSError as problem:
-            raise error(
-                "FILE_MISSING",
-                f"the inputs file cannot be read: {problem.strerror}",
-                file=str(inputs_file),
-                hint="check the path after `--inputs`",
-            ) from None
-    return combine_inputs(workflow, text, str(inputs_file), sets, given)
+            message, hint = f"the inputs file cannot be read: {problem.strerror}", "check the path after `--inputs`"
+            unreadable.append(Diagnostic("FILE_MISSING", message, file=str(inputs_file), hint=hint))
+    values, problems = _combine(workflow, text, str(inputs_file), sets, given)
+    if unreadable:
+        # What stands in that file is not known, so nothing is missing for sure.
+        problems = [problem for problem in problems if problem.code != "INPUT_MISSING"]
+    return values, [*unreadable, *problems]
 
 
-def combine_inputs(
-    workflow: Workflow, text: str | None, shown: str, sets: Sequence[str], values_given: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """`collect_inputs` without files."""
+def _combine(
+    workflow: Workflow, text: str | None, shown: str, sets: Sequence[str], values_given: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], list[Diagnostic]]:
     problems: list[Diagnostic] = []
     given: dict[str, Any] = {}
     failed: set[str] = set()  # given, but wrongly: not missing on top of it
@@ -69,9 +88,7 @@ def combine_inputs(
                     f"give it with `--set {name}=…` or in a file with `--inputs FILE.yaml`",
                 )
             )
-    if problems:
-        raise InvalidError(problems)
-    return values
+    return values, problems
 
 
 def read_inputs(workflow: Workflow, text: str, shown: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ JOB_KEYS = (
 _OF_ACTIONS = ("run", "call", "script", "shell")  # parameters of the built-in actions
 _ELSEWHERE = {
     **{name: f"`{name}` belongs under `with:`" for name in _OF_ACTIONS},
-    **{name: "parameters of the action stand under `with:`" for name in ("inputs", "args", "params", "parameters")},
+    **dict.fromkeys(("inputs", "args", "params", "parameters"), "parameters of the action stand under `with:`"),
     "steps": "a job is one step: make each a job of its own",
 }
 _USES = re.compile(r"[^\s$]+")

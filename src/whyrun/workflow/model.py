@@ -228,7 +228,7 @@ class JobDecl:
     deterministic: bool | None
     description: str
     place: Place
-    # "uses", "with.caption" (the value), "with.caption#key", "outputs.X.path", "env.X", "code[0]", "needs[0]", "for[0]"…
+    # "uses", "with.caption" (its value), "with.caption#key", "outputs.X.path", "env.X", "code[0]", "for[0]"…
     places: Mapping[str, Place] = field(default_factory=dict)
     # What could not be read as it was meant: "with" (something is not in it), "with.caption", "code". Only in a
     # workflow with problems, where nothing more is to be said about these.

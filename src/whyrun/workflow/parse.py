@@ -20,8 +20,8 @@ from whyrun.workflow.source import read_yaml
 
 WORKFLOW_KEYS = ("workflow", "description", "inputs", "loops", "imports", "jobs")
 _ELSEWHERE = {
-    **{name: "jobs stand under `jobs:`" for name in ("steps", "tasks", "rules", "stages")},
-    **{name: "the name stands under `workflow:`" for name in ("name", "title")},
+    **dict.fromkeys(("steps", "tasks", "rules", "stages"), "jobs stand under `jobs:`"),
+    **dict.fromkeys(("name", "title"), "the name stands under `workflow:`"),
 }
 MAX_IMPORT_DEPTH = 32
 MAX_IMPORTS = 1000

@@ -110,6 +110,8 @@ def _unquoted_value(text: str, at: int) -> tuple[int, int] | None:
     """
     line_start, line_end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
     line_end = len(text) if line_end < 0 else line_end
+    if text[at - 1 : at].isspace():
+        return None
     before = _VALUE_BEFORE.search(text, line_start, at)
     pattern = _EXPRESSION_AFTER if text[at - 1 : at + 2] == "${{" else _BRACKETS_AFTER
     after = pattern.match(text, at, line_end)

@@ -1,0 +1,74 @@
+"""A job's action, looked up: what is known of it, and what does not fit between the job and it, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whyrun.actions.fingerprint import action_fingerprint, code_files
+from whyrun.actions.registry import NOT_LITERAL, Problem, check_parameters, resolve_action
+from whyrun.errors import Diagnostic, WhyrunError
+from whyrun.graph.template import expressions_in
+from whyrun.snapshot.snapshot import ActionFacts
+from whyrun.workflow.model import JobDecl, Place
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    facts: ActionFacts | None  # None where something is wrong, or too little could be read of the job
+    problems: tuple[Diagnostic, ...] = ()
+
+
+def look_up_action(decl: JobDecl, project: Path) -> LookedUp:
+    """Nothing is said about what `parse` has said something about already (`JobDecl.broken`)."""
+    place = decl.places.get("uses", decl.place)
+    if not decl.uses:
+        return LookedUp(None, tuple(_code_problems(decl, project)))
+    try:
+        info = resolve_action(decl.uses, project)
+    except WhyrunError as wrong:
+        return LookedUp(None, (*_placed(wrong, place), *_code_problems(decl, project)))
+    literals = {key: _literal(value) for key, value in decl.with_.items()}
+    outputs = {name: output.type for name, output in decl.outputs.items()}
+    misfits = check_parameters(info, literals, outputs, project)
+    if misfits or decl.broken:
+        told = [p for p in misfits if ("with" if p.entry is None else f"with.{p.entry}") not in decl.broken]
+        placed = [decl.places.get(_place_key(p), place).diagnostic(p.code, p.message, p.hint) for p in told]
+        return LookedUp(None, (*placed, *_code_problems(decl, project)))
+    try:
+        sha256, facts = action_fingerprint(decl.uses, literals, project, decl.code)
+    except WhyrunError as wrong:
+        of_code = tuple(_code_problems(decl, project))
+        others = [d for d in _placed(wrong, place) if d.message not in {known.message for known in of_code}]
+        return LookedUp(None, (*others, *of_code))
+    deterministic = info.deterministic if decl.deterministic is None else decl.deterministic
+    files = {**facts.get("source", {}), **facts.get("code", {})}
+    return LookedUp(ActionFacts(decl.uses, sha256, deterministic, files))
+
+
+def _code_problems(decl: JobDecl, project: Path) -> Iterator[Diagnostic]:
+    if "code" in decl.broken:
+        return
+    for index, pattern in enumerate(decl.code):
+        try:
+            code_files(project, [pattern])
+        except WhyrunError as wrong:
+            yield from _placed(wrong, decl.places.get(f"code[{index}]", decl.place))
+
+
+def _placed(wrong: WhyrunError, place: Place) -> tuple[Diagnostic, ...]:
+    return tuple(place.diagnostic(d.code, d.message, d.hint) for d in wrong.diagnostics)
+
+
+def _literal(template: Any) -> Any:
+    return NOT_LITERAL if any(True for _ in expressions_in(template)) else template
+
+
+def _place_key(problem: Problem) -> str:
+    if problem.entry is None:
+        return "uses"
+    if problem.entry.startswith("outputs."):
+        return problem.entry
+    return f"with.{problem.entry}" + ("#key" if problem.at_name else "")
