@@ -62,6 +62,6 @@ def test_refusals_exit_with_2_and_say_what_to_do(tmp_path: Path) -> None:
         "is not valid JSON",
     )  # fmt: skip
     assert whyrun(folder, "adopt", "Artifact:Join.All", "nope.txt").err == dedent("""
-        error[FILE_MISSING]: there is no file `nope.txt`
+        error[FILE_MISSING]: `nope.txt` does not exist
            hint: name the file whose content is to be adopted
         """)

@@ -11,23 +11,24 @@ from question_lab import plain, run, tale
 def test_jobs_reasons_inputs_artifacts_and_actions_that_differ(tmp_path: Path) -> None:
     folder = tale(tmp_path)
     run(folder)
-    (folder / "words/a.txt").write_text("uno\n")
+    (folder / "words/a.txt").write_text("uno\ndue\n")
     run(folder, "--set", "Mark=?")
     answer = whyrun(folder, "diff", "r0001", "r0002")
     assert (answer.code, answer.err) == (0, "")
     assert plain(answer.out) == dedent("""
         r0001 → r0002
+        inputs
+          Input:Mark      "!" → "?"
+          Input:Words[0]  HASH… → HASH…
         first reasons
           Job:Echo[0]   MISSING_OUTPUT → UPSTREAM_DIRTY
           Job:Join      MISSING_OUTPUT → UPSTREAM_DIRTY
           Job:Script    MISSING_OUTPUT → INPUT_CHANGED
           Job:Shout[0]  MISSING_OUTPUT → INPUT_CHANGED
-        inputs
-          Input:Mark      "!" → "?"
-          Input:Words[0]  HASH… → HASH…
         artifacts
           Artifact:Echo.Text[0]   HASH… → HASH…
           Artifact:Join.All       HASH… → HASH…
+          Artifact:Join.Lines     2 → 4
           Artifact:Script.Story   HASH… → HASH…
           Artifact:Shout.Loud[0]  HASH… → HASH…
         """)
@@ -74,3 +75,32 @@ def test_a_run_without_a_plan_is_compared_by_its_artifacts(tmp_path: Path) -> No
     assert (found["reasons"], found["inputs"], found["actions"]) == ([], [], [])
     answer = whyrun(folder, "diff", "r0001", "r0009")
     assert (answer.code, answer.err.splitlines()[0]) == (3, "error[RUN_UNKNOWN]: there is no run `r0009` of `tale`")
+
+
+def test_what_is_inactive_did_not_come_from_nothing(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    text = (folder / "workflow.yaml").read_text()
+    run(folder)
+    (folder / "workflow.yaml").write_text(text.replace("[true, false]", "[true, true]"))
+    run(folder)
+    (folder / "workflow.yaml").write_text(text)
+    (folder / "words/a.txt").write_text("uno\n")
+    run(folder)
+    # In r0003 the second word is inactive again; what r0002 made of it is no difference to r0001.
+    assert [d["id"] for d in whyrun(folder, "diff", "r0001", "r0003", "--json").json["artifacts"]] == [
+        "Artifact:Echo.Text[0]", "Artifact:Join.All", "Artifact:Shout.Loud[0]",
+    ]  # fmt: skip
+    lines = plain(whyrun(folder, "diff", "r0002", "r0003").out).splitlines()
+    assert lines[lines.index("artifacts") :] == [
+        "artifacts",
+        "  Artifact:Echo.Text[0]          HASH… → HASH…",
+        "  Artifact:Echo.Text[1]          HASH… → inactive",
+        "  Artifact:Join.All              HASH… → HASH…",
+        "  Artifact:Join.Lines            4 → 2",
+        "  Artifact:Script.Story          HASH… → HASH…",
+        "  Artifact:Script.Story.Loud[1]  true → false",
+        "  Artifact:Shout.Loud[0]         HASH… → HASH…",
+        "  Artifact:Shout.Loud[1]         HASH… → inactive",
+    ]
+    lines = plain(whyrun(folder, "diff", "r0001", "r0002").out).splitlines()
+    assert "  Artifact:Shout.Loud[1]         inactive → HASH…" in lines

@@ -22,6 +22,8 @@ def test_one_line_an_event(tmp_path: Path) -> None:
     assert plain(answer.out) == dedent(r"""
         TIME  step_start  Job:Shout[0]  driver=shell attempt=1
         TIME  step_failed  Job:Shout[0]  driver=shell error="exit status 3\nit is broken" error_type=CommandFailed duration=0.0 status=FAILED will_retry=false
+            .whyrun/tale/runs/r0002/steps/Shout%5B0%5D/stderr.log
+              it is broken
         """)  # noqa: E501  # lines as they are printed
     assert plain(whyrun(folder, "log", "r0001", "--event", "condition_evaluated").out) == dedent("""
         TIME  condition_evaluated  Job:Shout[0]  expression=jobs.Script.outputs.Story.Loud[word] inputs={"Artifact:Script.Story.Loud[0]": true} result=true

@@ -153,8 +153,46 @@ def test_a_saved_plan_is_run_as_it_is_or_refused(tmp_path: Path) -> None:
     for words in (["run", "--plan", "stale.json"], ["run", "--plan", "stale.json", "--dry-run"]):
         refused = whyrun(folder, *words)
         assert (refused.code, refused.out) == (3, "")
-        assert refused.err.startswith("error[PLAN_STALE]: the saved plan is sha256:")
+        head, *rest = refused.err.splitlines()
+        assert head.startswith("error[PLAN_STALE]: the saved plan is sha256:")
+        assert rest == [
+            "   Job:Shout[0]: planned when it was saved, up to date now  (MISSING_OUTPUT Artifact:Shout.Loud[0])",
+            "   Job:Shout[1]: planned when it was saved, up to date now  (MISSING_OUTPUT Artifact:Shout.Loud[1])",
+            "   Job:Join: deferred when it was saved, planned now  (MISSING_OUTPUT Artifact:Join.All)",
+            "   0 artifacts were available when it was saved, 2 are now",
+            "   hint: repeat `--set` and `--inputs` as they were when it was saved; or see `whyrun explain`, "
+            "and save it again",
+        ]
     assert os.listdir(folder / ".whyrun/pairs/runs") == ["r0001"]
+
+
+def test_the_command_for_a_saved_plan_is_complete_and_a_stale_one_says_what_differs(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    assert whyrun(folder, "run", "-q").code == 0
+    (folder / "workflow.yaml").rename(folder / "my flow.yaml")
+    (folder / "in.yaml").write_text('Mark: "."\n')
+    words = ["my flow.yaml", "--inputs", "in.yaml", "--set", "Mark=so what?", "--state", ".whyrun"]
+    saved = whyrun(folder, "plan", *words, "--save", "a plan.json")
+    assert saved.err == (
+        "saved; run exactly this with `whyrun run --plan 'a plan.json' 'my flow.yaml' --inputs in.yaml "
+        "--set 'Mark=so what?' --state .whyrun`\n"
+    )
+    refused = whyrun(folder, "run", "--plan", "a plan.json", "my flow.yaml")
+    assert (refused.code, refused.err.splitlines()[1:4]) == (3, [
+        "   Input:Mark: changed when it was saved, as the last run left it now",
+        "   Job:Shout[0]: planned when it was saved, up to date now  "
+        '(INPUT_CHANGED mark ← Input:Mark  "!" → "so what?")',
+        "   Job:Shout[1]: planned when it was saved, up to date now  "
+        '(INPUT_CHANGED mark ← Input:Mark  "!" → "so what?")',
+    ])  # fmt: skip
+    other = whyrun(folder, "run", "--plan", "a plan.json", "my flow.yaml", "--set", "Mark=?")
+    assert (other.code, other.err.splitlines()[1:3]) == (3, [
+        '   Job:Shout[0]: was INPUT_CHANGED mark ← Input:Mark  "!" → "so what?"; '
+        'is INPUT_CHANGED mark ← Input:Mark  "!" → "?"',
+        '   Job:Shout[1]: was INPUT_CHANGED mark ← Input:Mark  "!" → "so what?"; '
+        'is INPUT_CHANGED mark ← Input:Mark  "!" → "?"',
+    ])  # fmt: skip
+    assert whyrun(folder, "run", "-q", "--plan", "a plan.json", *words).code == 0
 
 
 @pytest.mark.parametrize(
@@ -216,7 +254,9 @@ def test_ctrl_c_exits_130_and_the_evidence_is_complete(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert other_lines(err)[1].startswith("r0001 interrupted in T: ")
+    head, *rest = other_lines(err)[1:]
+    assert head.startswith("r0001 interrupted in T: ")
+    assert rest == ["  interrupted; run again to go on: whyrun run", "evidence: .whyrun/pairs/runs/r0001"]
     status = json.loads((folder / ".whyrun/pairs/runs/r0001/status.json").read_text())
     assert (status["state"], status["exit_code"]) == ("interrupted", 130)
 

@@ -37,6 +37,8 @@ def test_a_job_with_its_bindings_latest_attempt_and_outputs(tmp_path: Path) -> N
             duration  0.0s
             fingerprint  HASH…
             error        CommandFailed: exit status 3
+            logs         .whyrun/tale/runs/r0002/steps/Shout%5B0%5D/stderr.log
+            see          whyrun log r0002 --job 'Job:Shout[0]'
           outputs
             Artifact:Shout.Loud[0]  failed  r0002    out/loud-0.txt
         """)
@@ -58,7 +60,7 @@ def test_artifacts_with_value_path_versions_and_readers(tmp_path: Path) -> None:
           state      available
           type       integer
           job        Job:Join
-          job state  clean
+          job state  up to date
           run        r0002
           sha256     HASH
           size       1B
@@ -70,7 +72,7 @@ def test_artifacts_with_value_path_versions_and_readers(tmp_path: Path) -> None:
           state      available
           type       json
           job        Job:Script
-          job state  clean
+          job state  up to date
           run        r0001
           sha256     HASH
           size       36B

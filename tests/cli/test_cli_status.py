@@ -37,12 +37,12 @@ def test_the_list_of_current_artifacts(tmp_path: Path) -> None:
         artifacts
           Artifact:Echo.Text[0]          available  r0001  8B
           Artifact:Echo.Text[1]          inactive
-          Artifact:Join.All              available  r0001  8B   out/all.txt
-          Artifact:Join.Lines            available  r0001  1B
-          Artifact:Script.Story          available  r0001  36B  out/story.json
-          Artifact:Script.Story.Loud[0]  available  r0001  4B
-          Artifact:Script.Story.Loud[1]  available  r0001  5B
-          Artifact:Shout.Loud[0]         available  r0001  4B   out/loud-0.txt
+          Artifact:Join.All              available  r0001  8B     out/all.txt
+          Artifact:Join.Lines            available  r0001  2
+          Artifact:Script.Story          available  r0001  36B    out/story.json
+          Artifact:Script.Story.Loud[0]  available  r0001  true
+          Artifact:Script.Story.Loud[1]  available  r0001  false
+          Artifact:Shout.Loud[0]         available  r0001  4B     out/loud-0.txt
           Artifact:Shout.Loud[1]         inactive
         """)
 
@@ -61,14 +61,14 @@ def test_failures_changed_inputs_and_edited_files_are_told(tmp_path: Path) -> No
         inputs that changed since the last run
           Input:Words[0]
         artifacts
-          Artifact:Echo.Text[0]          available          r0001  8B                   UPSTREAM_FAILED
+          Artifact:Echo.Text[0]          available          r0001  8B                     UPSTREAM_FAILED
           Artifact:Echo.Text[1]          inactive
-          Artifact:Join.All              missing (changed)  r0001  8B   out/all.txt     MISSING_OUTPUT
-          Artifact:Join.Lines            available          r0001  1B                   MISSING_OUTPUT
-          Artifact:Script.Story          missing (deleted)  r0001  36B  out/story.json  MISSING_OUTPUT
-          Artifact:Script.Story.Loud[0]  available          r0001  4B                   MISSING_OUTPUT
-          Artifact:Script.Story.Loud[1]  available          r0001  5B                   MISSING_OUTPUT
-          Artifact:Shout.Loud[0]         failed             r0002       out/loud-0.txt  RETRY_PREVIOUS_FAILURE
+          Artifact:Join.All              missing (changed)  r0001  8B     out/all.txt     MISSING_OUTPUT
+          Artifact:Join.Lines            available          r0001  2                      MISSING_OUTPUT
+          Artifact:Script.Story          missing (deleted)  r0001  36B    out/story.json  MISSING_OUTPUT
+          Artifact:Script.Story.Loud[0]  available          r0001  true                   MISSING_OUTPUT
+          Artifact:Script.Story.Loud[1]  available          r0001  false                  MISSING_OUTPUT
+          Artifact:Shout.Loud[0]         failed             r0002         out/loud-0.txt  RETRY_PREVIOUS_FAILURE
           Artifact:Shout.Loud[1]         inactive
         """)
 
@@ -119,7 +119,7 @@ def test_the_state_as_json(tmp_path: Path) -> None:
             },
             {
                 "id": "Artifact:Join.Lines", "state": "available", "type": "integer", "job": "Job:Join",
-                "job_state": "clean", "run": "r0001", "size": 1,
+                "job_state": "clean", "run": "r0001", "size": 1, "value": 2,
             },
         ],
         "stale_files": [],
@@ -156,6 +156,15 @@ def test_an_unfinished_run_is_running_while_the_lock_is_held_and_interrupted_aft
         assert found["jobs"] == {"succeeded": 3, "failed": 0, "never_run": 2, "running": 1}
         line = whyrun(folder, "status").out.splitlines()[2]
         assert plain(line) == f"r0002 is running by process {process.pid} on {by['host']} since TIME, 1 step open\n"
+        assert whyrun(folder, "status", "Job:Join").out.splitlines()[4:] == [
+            "  Artifact:Join.All    running  r0002    out/all.txt",
+            "  Artifact:Join.Lines  running  r0002",
+        ]
+        note = f"note: r0002 is running (pid {process.pid}); its open steps count as interrupted until it ends\n"
+        for words in (["plan"], ["explain"], ["why", "Job:Join"], ["run", "--dry-run"]):
+            answer = whyrun(folder, *words)
+            assert (answer.code, answer.err.startswith(note)) == (0, True)
+        assert whyrun(folder, "plan", "--at", "r0001").err == ""
         assert whyrun(folder, "runs", "--json").json["runs"][1]["state"] == "running"
     finally:
         os.killpg(process.pid, 9)

@@ -74,6 +74,190 @@ def test_a_missing_input_does_not_hide_what_is_wrong_with_the_actions(tmp_path: 
     assert [(d["code"], d["line"]) for d in given.json["diagnostics"]] == [("INVALID_USES", 10)]
 
 
+def project(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(dedent(text))
+    return folder
+
+
+def test_a_mistake_in_the_file_does_not_hide_what_is_wrong_with_the_actions(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path,
+        steps_py="def count(table): ...\n",
+        workflow_yaml="""
+        workflow: demo
+        inputs:
+          N: {type: int}
+          Topic: {type: string, default: cinema}
+        imports:
+          Part: {workflow: part.yaml}
+        jobs:
+          Misspelt:
+            uses: pyhton
+          Misplaced:
+            uses: shell
+            run: echo hello
+          Unknown:
+            uses: python
+            with:
+              call: "steps:count"
+              table: ${{ inputs.Topik }}
+              tabel: 3
+          Code:
+            uses: shell
+            with: {run: "true"}
+            code: [none/*.sh]
+        """,
+        part_yaml="""
+        workflow: part
+        jobs:
+          Inner: {uses: shel, with: {run: "true"}, outputs: {O: {type: fil}}}
+        """,
+    )
+    expected = dedent("""
+        error[WRONG_TYPE] workflow.yaml:3:13: there is no type `int`
+            3 |   N: {type: int}
+              |             ^^^
+           hint: did you mean `integer`?
+        error[INVALID_USES] workflow.yaml:9:11: there is no action `pyhton`
+            9 |     uses: pyhton
+              |           ^^^^^^
+           hint: available, nearest first: `python`, `shell`
+        error[UNKNOWN_KEY] workflow.yaml:12:5: job `Misplaced` has no key `run`
+           12 |     run: echo hello
+              |     ^^^
+           hint: `run` belongs under `with:`
+        error[UNKNOWN_REFERENCE] workflow.yaml:17:25: the workflow has no input `Topik`
+           17 |       table: ${{ inputs.Topik }}
+              |                         ^^^^^
+           hint: did you mean `Topic`?
+        error[INVALID_PARAMETER] workflow.yaml:18:7: `steps:count` has no parameter `tabel`
+           18 |       tabel: 3
+              |       ^^^^^
+           hint: did you mean `table`?
+        error[FILE_MISSING] workflow.yaml:22:12: `code: none/*.sh` matches no file
+           22 |     code: [none/*.sh]
+              |            ^^^^^^^^^
+           hint: patterns are relative to the project folder; `**/*.py` also looks into subfolders
+        error[INVALID_USES] part.yaml:3:17: there is no action `shel`
+            3 |   Inner: {uses: shel, with: {run: "true"}, outputs: {O: {type: fil}}}
+              |                 ^^^^
+           hint: available, nearest first: `shell`, `python`
+        error[WRONG_TYPE] part.yaml:3:64: there is no type `fil`
+            3 |   Inner: {uses: shel, with: {run: "true"}, outputs: {O: {type: fil}}}
+              |                                                                ^^^
+           hint: did you mean `file`?
+        """)
+    answer = whyrun(folder, "validate")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == expected + "workflow.yaml: 8 problems\n"
+    assert whyrun(folder, "plan").err == expected  # any command says as much
+
+
+def test_a_missing_input_does_not_hide_what_can_be_told_without_it(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path,
+        w_yaml="""
+        workflow: demo
+        inputs:
+          Topic: {type: string}
+          Files: {type: "file[]", default: data/*.csv}
+          One: {type: file, default: data/*.csv}
+        loops:
+          f: {each: inputs.Files}
+          n: {count: 2}
+        imports:
+          Part: {workflow: part.yaml, with: {Topic: "${{ inputs.Topic }}"}}
+        jobs:
+          A:
+            uses: shell
+            with: {run: "true"}
+            outputs:
+              O:
+                type: file
+                path: x
+          B:
+            for: [n]
+            uses: shell
+            with: {run: "true"}
+            outputs:
+              O:
+                type: file
+                path: x
+          C: {uses: shell, with: {run: "true", d: "${{ jobs.D.outputs.O }}"}, outputs: {O: {type: file}}}
+          D: {uses: shell, with: {run: "true", c: "${{ jobs.C.outputs.O }}"}, outputs: {O: {type: file}}}
+          Each:
+            for: [f]
+            uses: shell
+            with: {run: "true", topic: "about ${{ inputs.Topic }}"}
+            outputs: {O: {type: file, path: "out/${{ inputs.Topic }}"}}
+          After:
+            uses: shell
+            with: {run: "true", first: "${{ jobs.Each.outputs.O[0] }}", inner: "${{ jobs.Part.Inner.outputs.O }}"}
+          Last: {uses: shel, needs: [After]}
+        """,
+        part_yaml="""
+        workflow: part
+        inputs: {Topic: {type: string}}
+        jobs:
+          Inner: {uses: shell, with: {run: "true", t: "${{ inputs.Topic + 1 }}"}, outputs: {O: {type: file}}}
+        """,
+    )
+    answer = whyrun(folder, "validate", "w.yaml")
+    assert (answer.code, answer.out) == (2, "")
+    expected = dedent("""
+        error[INPUT_MISSING] w.yaml:3:3: the input `Topic` (string) has no value
+            3 |   Topic: {type: string}
+              |   ^^^^^
+           hint: give it with `--set Topic=…` or in a file with `--inputs FILE.yaml`
+        error[INPUT_MISSING] w.yaml:4:3: `Input:Files`: no file matches `data/*.csv`
+            4 |   Files: {type: "file[]", default: data/*.csv}
+              |   ^^^^^
+           hint: looked in the project folder: that of `whyrun.toml`, else of the workflow file
+        error[INPUT_MISSING] w.yaml:5:3: `Input:One`: there is no file `data/*.csv`
+            5 |   One: {type: file, default: data/*.csv}
+              |   ^^^
+           hint: a pattern needs an array: `file[]`
+        error[DUPLICATE_OUTPUT_PATH] w.yaml:26:15: `x` would be written by both `Artifact:A.O` and `Artifact:B.O[0]`
+           26 |         path: x
+              |               ^
+           hint: give each output a path of its own
+        error[CYCLE] w.yaml:27:3: these depend on each other in a circle: Job:C ← Job:D ← Job:C
+           27 |   C: {uses: shell, with: {run: "true", d: "${{ jobs.D.outputs.O }}"}, outputs: {O: {type: file}}}
+              |   ^
+           hint: break it: no instance can wait for itself; `[loop-1]` takes the one before
+        error[INVALID_USES] w.yaml:37:16: there is no action `shel`
+           37 |   Last: {uses: shel, needs: [After]}
+              |                ^^^^
+           hint: available, nearest first: `shell`, `python`
+        """)
+    assert answer.err == expected + "w.yaml: 6 problems\n"
+    assert whyrun(folder, "run", "w.yaml").err == expected
+
+
+def test_all_instances_at_one_path_are_told_at_the_path(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path,
+        w_yaml="""
+        workflow: demo
+        loops: {n: {count: 2}}
+        jobs:
+          B:
+            for: [n]
+            uses: shell
+            with: {run: "true"}
+            outputs: {O: {type: file, path: x}}
+        """,
+    )
+    assert whyrun(folder, "validate", "w.yaml").err == dedent("""
+        error[DUPLICATE_OUTPUT_PATH] w.yaml:8:37: `x` would be written by both `Artifact:B.O[0]` and `Artifact:B.O[1]`
+            8 |     outputs: {O: {type: file, path: x}}
+              |                                     ^
+           hint: put each loop variable into the path, such as `${{ n }}`
+        w.yaml: 1 problem
+        """)
+
+
 def test_a_file_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -> None:
     answer = whyrun(tmp_path, "validate", "nope.yaml")
     assert (answer.code, answer.out) == (2, "")

@@ -140,6 +140,29 @@ def test_a_script_writes_typed_values_and_named_files(lab: Lab) -> None:
     assert lab.bytes_of(word, "pic") == b"pic.png\n"
 
 
+@pytest.mark.parametrize(
+    ("run", "outputs", "message"),
+    [
+        ('echo 3 > "$out_n"', {"n": "integer", "T": "file"}, '`T`: write it to "$out_T"'),
+        (
+            "mkdir out; touch out/table.csv notes.txt",
+            {"T": OutputSpec("file", ".csv")},
+            '`T`: write it to "$out_T"; what it left in its work folder is not kept: `out/table.csv`',
+        ),
+        (
+            "touch a b c d",
+            {"T": OutputSpec("file", ".csv"), "n": "integer"},
+            '`T`, `n`: write them to "$out_T", "$out_n"; what it left in its work folder is not kept: `a`, `b`, `c`, …',
+        ),
+    ],
+)
+def test_a_script_that_misses_its_outputs_is_told_where_to_write_them(
+    lab: Lab, run: str, outputs: dict[str, OutputSpec | str], message: str
+) -> None:
+    found = lab.failure(lab.command("shell", {"run": run}, outputs))
+    assert found == ("MissingOutput", f"the step ended without its declared {message}")
+
+
 def test_a_python_script_gets_inputs_and_context_and_may_exit_well(lab: Lab) -> None:
     lab.file("helper.py", "def double(x):\n    return 2 * x\n")
     lab.file(

@@ -7,8 +7,8 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from project_lab import Lab, Process, codes
 
+from project_lab import Lab, Process, codes
 from whyrun.errors import InvalidError
 from whyrun.execution.session import RunOptions
 from whyrun.log.events import StepFailed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 
 import pytest
 
@@ -138,3 +139,71 @@ def test_code_edited_while_a_step_runs_fails_it(project: Make) -> None:
     (failed,) = lab.run().of(StepFailed)
     assert (failed.step_id, failed.error_type, failed.error) == ("Job:Make", "InputChangedDuringRun", message)
     assert not (lab.root / "out.txt").exists()
+
+
+SUFFIX = """
+    workflow: suffix
+    jobs:
+      A:
+        uses: shell
+        with: {run: 'basename "$out_F" | sed "s/.*[.]//" > "$out_F"'}
+        outputs: {F: {type: file, path: out/x.csv}}
+"""
+
+
+def test_another_suffix_of_an_output_is_another_output(project: Make) -> None:
+    lab = project(SUFFIX, {})
+    lab.succeed()
+    assert lab.read("out/x.csv") == "csv\n"
+    lab.edit("workflow.yaml", "x.csv", "x.tsv")
+    lab.write({"out/x.tsv": "csv\n"})  # the same bytes at the new place do not make it right
+    assert reasons(lab.plan()) == {
+        "Job:A": [
+            {"code": "MISSING_OUTPUT", "artifact": "Artifact:A.F", "change": "retyped", "path": "out/x.tsv"},
+        ]
+    }
+    assert lab.succeed().executed == ["Job:A"]
+    assert lab.read("out/x.tsv") == "tsv\n"
+
+
+def test_stored_bytes_that_were_cut_are_missing(project: Make) -> None:
+    lab = project(SUFFIX, {})
+    lab.edit("workflow.yaml", ", path: out/x.csv", "")
+    lab.succeed()
+    blob = lab.blob(sha256(lab.content("Artifact:A.F").encode()).hexdigest())
+    blob.chmod(0o644)
+    blob.write_text("")
+    assert reasons(lab.plan()) == {
+        "Job:A": [{"code": "MISSING_OUTPUT", "artifact": "Artifact:A.F", "change": "lost"}]
+    }
+    assert lab.succeed().executed == ["Job:A"]
+
+
+DETERMINISTIC = """
+    workflow: twice
+    jobs:
+      A: {uses: shell, deterministic: true, with: {run: 'test ! -e FLAG; echo x > "$out_F"'}, outputs: {F: {type: text}}}
+"""
+
+
+def test_a_newer_failure_with_the_same_fingerprint_stands_in_the_way_of_reuse(project: Make) -> None:
+    """The latest attempt with a fingerprint counts, whichever instance made it."""
+    lab = project(DETERMINISTIC, {})
+    flag = str(lab.root / "flag")
+    lab.edit("workflow.yaml", "FLAG", flag)
+    lab.succeed()
+    text = lab.read("workflow.yaml")
+    job = text[text.index("  A:") :]
+    lab.write({"workflow.yaml": text + job.replace("  A:", "  B:"), "flag": ""})
+    assert lab.succeed().reused == {"Job:B": "r0001"}
+    assert lab.run(force=["Job:B"]).failed == {"Job:B": ("FAILED", "ShellError")}
+    lab.write({"workflow.yaml": text + job.replace("  A:", "  B:") + job.replace("  A:", "  C:")})
+    (lab.root / "flag").unlink()
+    assert {j.id: j.reuse for j in lab.plan().planned} == {"Job:B": None, "Job:C": None}
+
+
+def test_the_order_of_force_options_does_not_matter(project: Make) -> None:
+    lab = project(TWO_LOOPS, {})
+    lab.succeed()
+    one, all_ = "Job:A[x][0]", "Job:A[*][*]"
+    assert lab.plan(force=[one, all_]).to_bytes() == lab.plan(force=[all_, one, one]).to_bytes()

@@ -221,6 +221,8 @@ OLD, NEW = "3fa1" + "0" * 60, "9c02" + "0" * 60
         (InputChanged("x", "Input:X", None, OLD, NEW, 3, 4), "x ← Input:X  3 → 4"),
         (InputChanged("c", "Input:A[0].with.c", None, OLD, NEW, "a", None), 'Input:A[0].with.c  "a" → 9c02…'),
         (InputChanged("action", "Input:A[0].action", None, OLD, NEW), "Input:A[0].action  3fa1… → 9c02…"),
+        (InputChanged("action", "Input:A[0].action", None, OLD, NEW, files=("helpers.py", "a/b.py")),
+         "Input:A[0].action  3fa1… → 9c02…  (helpers.py, a/b.py)"),
         (InputChanged("x", "Input:X", None, None, NEW), "x ← Input:X  9c02… (added)"),
         (InputChanged("c", None, "Input:A[0].with.c", OLD, None, "a"), 'Input:A[0].with.c  "a" (removed)'),
         (InputChanged("x", "Input:X", None, OLD, OLD), "x ← Input:X  the same content in another place or form"),
@@ -288,6 +290,18 @@ def test_a_wide_plan_shows_the_first_of_each_block_and_says_how_to_see_all() -> 
         "  … and 50 more (`--all` lists them)",
     ]
     assert len(render_explain(plan, show_all=True).splitlines()) == 252
+
+
+def test_a_long_list_of_deferred_jobs_is_collapsed() -> None:
+    jobs = tuple(PlannedJob(f"Job:A[{i}]", "shell", 0, "deferred", (MissingOutput(),)) for i in range(25))
+    plan = plan_with({"deferred": 25}, jobs, targets=("Job:B",))
+    lines = render_explain(plan).splitlines()
+    assert len(lines) == 1 + 1 + 10 + 1
+    assert lines[-2:] == [
+        "  Job:A[9]   MISSING_OUTPUT  it has not succeeded yet",
+        "  … and 15 more (`--all` lists them)",
+    ]
+    assert len(render_explain(plan, show_all=True).splitlines()) == 27
 
 
 def test_a_result_reused_from_another_job_names_it() -> None:

@@ -12,7 +12,7 @@ from project_lab import Heard, Lab, codes, reasons, states
 from scenarios.harness import Scenario
 from whyrun.errors import Exit, InvalidError, StateError
 from whyrun.execution.session import RunOptions, run_workflow
-from whyrun.planning.plan import PlanOptions
+from whyrun.planning.plan import Plan, PlanOptions
 
 Make = Callable[..., Lab]
 Load = Callable[[str], Scenario]
@@ -129,14 +129,14 @@ def test_a_saved_plan_that_is_stale_is_refused(project: Make) -> None:
     )
     saved = lab.plan()
     lab.edit("workflow.yaml", "default: one", "default: two")
-    run_with(lab, lab.plan().digest)
+    run_with(lab, lab.plan())
     assert lab.runs() == ["r0001"]
     with pytest.raises(StateError) as refused:
-        run_with(lab, saved.digest)
+        run_with(lab, saved)
     assert refused.value.diagnostics[0].code == "PLAN_STALE"
     assert refused.value.exit is Exit.STATE
     assert lab.runs() == ["r0001"]
 
 
-def run_with(lab: Lab, digest: str) -> None:
-    run_workflow(lab.world(), PlanOptions(), RunOptions(jobs=1), Heard(), expected_digest=digest)
+def run_with(lab: Lab, saved: Plan) -> None:
+    run_workflow(lab.world(), PlanOptions(), RunOptions(jobs=1), Heard(), saved_plan=saved.to_json())

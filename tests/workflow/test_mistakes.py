@@ -355,6 +355,88 @@ error[WRONG_TYPE] w.yaml:1:1: a workflow is a map, not nothing
       | ^
    hint: begin with `workflow: my-name`""",
     ),
+    "type of an array without quotes": (
+        "workflow: demo\ninputs:\n  Files: {type: file[], default: data/*.csv}\njobs: {}\n",
+        """\
+error[YAML_SYNTAX] w.yaml:3:17: did not find expected ',' or '}' while parsing a flow mapping
+    3 |   Files: {type: file[], default: data/*.csv}
+      |                 ^^^^^^
+   hint: put quotes around it: `"file[]"`""",
+    ),
+    "expression without quotes in a flow map": (
+        job("uses: python\nwith: {a: 1, b: see ${{ inputs.Topic }} there, c: 2}"),
+        """\
+error[YAML_SYNTAX] w.yaml:20:21: did not find expected ',' or '}' while parsing a flow mapping
+   20 |     with: {a: 1, b: see ${{ inputs.Topic }} there, c: 2}
+      |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+   hint: put quotes around it: `"see ${{ inputs.Topic }} there"`""",
+    ),
+    "expression without quotes in a flow list": (
+        job("uses: python\nwith:\n  a: [${{ inputs.Photos[0] }}]"),
+        """\
+error[YAML_SYNTAX] w.yaml:21:11: did not find expected ',' or ']' while parsing a flow sequence
+   21 |       a: [${{ inputs.Photos[0] }}]
+      |           ^^^^^^^^^^^^^^^^^^^^^^^
+   hint: put quotes around it: `"${{ inputs.Photos[0] }}"`""",
+    ),
+    "a missing comma is no missing quote": (
+        "workflow: demo\njobs: {A: {uses: shell} {B: 1}}\n",
+        """\
+error[YAML_SYNTAX] w.yaml:2:25: did not find expected ',' or '}' while parsing a flow mapping
+    2 | jobs: {A: {uses: shell} {B: 1}}
+      |                         ^
+   hint: indent with spaces; look at the line before, too""",
+    ),
+    "parameter of the action beside with": (
+        job("uses: shell\nrun: echo hello"),
+        """\
+error[UNKNOWN_KEY] w.yaml:20:5: job `J` has no key `run`
+   20 |     run: echo hello
+      |     ^^^
+   hint: `run` belongs under `with:`""",
+    ),
+    "steps at the top": (
+        HEAD + "steps: []\n",
+        """\
+error[UNKNOWN_KEY] w.yaml:18:1: a workflow has no key `steps`
+   18 | steps: []
+      | ^^^^^
+   hint: jobs stand under `jobs:`""",
+    ),
+    "second loop that is not in for": (
+        job("for: [photo]\nuses: python\nwith: {a: '${{ part }}'}"),
+        """\
+error[UNKNOWN_LOOP] w.yaml:21:20: the loop `part` is not in this job's `for:`
+   21 |     with: {a: '${{ part }}'}
+      |                    ^^^^
+   hint: add it: `for: [photo, part]`""",
+    ),
+    "loop over a bare name": (
+        "workflow: demo\ninputs: {Files: {type: 'file[]'}}\nloops: {f: {each: Files}}\njobs: {}\n",
+        """\
+error[UNKNOWN_REFERENCE] w.yaml:3:19: `Files` alone is no source of loop `f`
+    3 | loops: {f: {each: Files}}
+      |                   ^^^^^
+   hint: write `inputs.Files`""",
+    ),
+    "selectors in brackets of their own": (
+        job("uses: python\nfor: [photo, net]\noutputs: {O: {type: file}}")
+        + "  K:\n    for: [net]\n    uses: python\n    with: {a: '${{ jobs.J.outputs.O[0][net] }}'}\n",
+        """\
+error[LOOP_MISMATCH] w.yaml:25:40: job `J` runs for [photo, net]: its selectors stand in one pair of brackets
+   25 |     with: {a: '${{ jobs.J.outputs.O[0][net] }}'}
+      |                                        ^^^
+   hint: write `O[0, net]`""",
+    ),
+    "name of a place that the state has": (
+        "workflow: stat-cache\njobs: {}\n",
+        """\
+error[NAME_INVALID] w.yaml:1:11: a workflow cannot be called `stat-cache`: \
+its state would stand where whyrun keeps its own
+    1 | workflow: stat-cache
+      |           ^^^^^^^^^^
+   hint: choose another name; not `stat-cache`, `store`, `tmp`""",
+    ),
     "unclosed expression": (
         job("uses: python\nwith: {a: 'x ${{ inputs.Topic'}"),
         """\

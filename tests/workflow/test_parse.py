@@ -109,6 +109,7 @@ def test_then_and_now_is_read_as_written() -> None:
     assert list(clip.places) == [
         "for[0]",
         "outputs.Frame",
+        "outputs.Frame.path",
         "for",
         "if",
         "uses",
@@ -117,7 +118,9 @@ def test_then_and_now_is_read_as_written() -> None:
         "retries",
         "outputs",
         "with.start",
+        "with.start#key",
         "with.run",
+        "with.run#key",
     ]
 
 

@@ -31,6 +31,8 @@ def test_it_is_a_valid_schema_with_a_description_for_every_key() -> None:
     schema = workflow_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     assert all("description" in entry for entry in schema["properties"].values())
+    timeout = schema["$defs"]["job"]["properties"]["timeout"]
+    assert timeout["description"] == "How long one attempt may take: `30s`, `5m`, `1h30m`; a plain number is seconds."
 
 
 def test_the_example_fits() -> None:
@@ -45,6 +47,7 @@ def test_the_example_fits() -> None:
         ("type: integer", "type: int", "inputs/Segments/type"),
         ("{count: inputs.Segments}", "{count: inputs.Segments, range: 0-2}", "loops/segment"),
         ("workflow: then-and-now", "workflow: Then", "workflow"),
+        ("workflow: then-and-now", "workflow: store", "workflow"),
         ("{Image: {type: image}}", '{Image: {type: "image[]"}}', "jobs/ThenImage/outputs/Image/type"),
         ("for: [character]", "for: character", "jobs/ThenImage/for"),
     ],

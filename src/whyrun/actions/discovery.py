@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.source import Signature, SourceError, parse_file, signature_of
+from whyrun.actions.source import Signature, SourceError, parse_source, read_source, signature_of
 
 ACTIONS_FOLDER = "actions"
 
@@ -49,11 +50,11 @@ def discover_project_actions(project: Path) -> ProjectActions:
     for file in action_files(project):
         shown = f"{ACTIONS_FOLDER}/{file.name}"
         try:
-            tree = parse_file(file, shown)
+            found_here = _actions_in_source(read_source(file, shown), shown)
         except SourceError as problem:
             broken.append(BrokenFile(shown, str(problem), _text(file)))
             continue
-        for found in actions_in(tree, shown):
+        for found in found_here:
             places.setdefault(found.name, []).append(shown)
             actions.setdefault(found.name, found)
     duplicates = {name: tuple(where) for name, where in places.items() if len(where) > 1}
@@ -63,6 +64,12 @@ def discover_project_actions(project: Path) -> ProjectActions:
 def action_files(project: Path) -> list[Path]:
     folder = project / ACTIONS_FOLDER
     return sorted(folder.glob("*.py"), key=lambda path: path.name.encode()) if folder.is_dir() else []
+
+
+@lru_cache(maxsize=256)
+def _actions_in_source(data: bytes, shown: str) -> tuple[FoundAction, ...]:
+    """Every job asks for its action; a file is looked through once, as long as its content is the same."""
+    return tuple(actions_in(parse_source(data, shown), shown))
 
 
 def _text(file: Path) -> str:

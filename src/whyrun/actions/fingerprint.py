@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.actions.builtin.python import entry_file
+from whyrun.actions.imports import project_code
 from whyrun.actions.registry import ActionInfo, resolve_action
-from whyrun.actions.source import project_code
 from whyrun.artifacts.hashing import canonical_json, digest, file_sha256
 from whyrun.errors import Diagnostic, InvalidError, error
 
@@ -28,7 +28,7 @@ def action_fingerprint(
     facts: dict[str, Any] = {"name": info.name, "version": info.version, "distribution": info.distribution}
     entry = _entry(info, with_literals, project)
     if entry is not None:
-        code = project_code(project, entry)
+        code = project_code(project, entry, imported=info.name == "python" and "call" in with_literals)
         if code.problems:
             raise InvalidError(
                 Diagnostic("INVALID_USES", f"the action `{uses}` cannot be read: {p}", hint="correct that file")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from whyrun.actions.builtin import BUILTIN
-from whyrun.actions.discovery import ProjectActions, action_files, discover_project_actions
+from whyrun.actions.discovery import ProjectActions, discover_project_actions
 from whyrun.actions.problem import NOT_LITERAL, Problem, check_signature
 from whyrun.actions.source import Signature
 from whyrun.errors import WhyrunError, error
@@ -37,7 +37,7 @@ def resolve_action(uses: str, project: Path) -> ActionInfo:
     """The one action of that name, or `INVALID_USES` with the available ones, nearest first."""
     if uses in BUILTIN:
         return ActionInfo(name=uses, version=BUILTIN[uses], origin="builtin")
-    found = _project_actions(project)
+    found = discover_project_actions(project)
     if uses in found.duplicates:
         places = " and ".join(f"`{place}`" for place in found.duplicates[uses])
         raise error("INVALID_USES", f"the action `{uses}` is defined in {places}", hint="give each its own name")
@@ -62,7 +62,7 @@ def resolve_action(uses: str, project: Path) -> ActionInfo:
 
 
 def available_actions(project: Path) -> list[str]:
-    return sorted({*BUILTIN, *_project_actions(project).actions, *_plugins()})
+    return sorted({*BUILTIN, *discover_project_actions(project).actions, *_plugins()})
 
 
 def _unknown(uses: str, found: ProjectActions, names: list[str]) -> WhyrunError:
@@ -78,16 +78,6 @@ def _unknown(uses: str, found: ProjectActions, names: list[str]) -> WhyrunError:
     if found.broken:
         hint += "; not readable: " + "; ".join(broken.problem for broken in found.broken)
     return error("INVALID_USES", f"there is no action `{uses}`", hint=hint)
-
-
-def _project_actions(project: Path) -> ProjectActions:
-    stats = [(file.name, file.stat()) for file in action_files(project)]
-    return _discover(project, tuple((name, s.st_mtime_ns, s.st_size, s.st_ino) for name, s in stats))
-
-
-@lru_cache(maxsize=8)
-def _discover(project: Path, _files: tuple[tuple[str, int, int, int], ...]) -> ProjectActions:
-    return discover_project_actions(project)
 
 
 @lru_cache(maxsize=1)

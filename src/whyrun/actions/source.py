@@ -1,4 +1,4 @@
-"""Python source, read without running it: its canonical form, what it imports, what it defines.
+"""Python source, read without running it: its canonical form, what it defines. What it imports: `imports`.
 
 The canonical form leaves out comments, layout, docstrings and type comments, and does not depend on the Python that
 reads it. `ast.dump` and `ast.unparse` were rejected: both changed between Python versions.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,19 +33,23 @@ class Signature:
     open_ended: bool  # has **kwargs
 
 
-def parse_file(path: Path, shown: str) -> ast.Module:
-    """The tree of a file. `shown` is how messages name it."""
+def read_source(path: str | os.PathLike[str], shown: str) -> bytes:
+    """The content of a file. `shown` is how messages name it."""
     try:
-        stat = path.stat()
-        return _parse(str(path), shown, stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        with open(path, "rb") as file:
+            return file.read()
     except OSError as problem:
         raise SourceError(f"{shown} cannot be read: {problem.strerror}") from None
 
 
+def parse_file(path: str | os.PathLike[str], shown: str) -> ast.Module:
+    return parse_source(read_source(path, shown), shown)
+
+
+# Remembered by content, not by size and times: an edit of the same size within one tick of the clock shows in neither,
+# and reading a file that is in memory anyway costs next to nothing beside parsing it.
 @lru_cache(maxsize=256)
-def _parse(path: str, shown: str, *_signature: int) -> ast.Module:
-    with open(path, "rb") as file:
-        data = file.read()
+def parse_source(data: bytes, shown: str) -> ast.Module:
     try:
         return ast.parse(data, filename=shown)
     except SyntaxError as problem:
@@ -137,83 +142,7 @@ def _constant(value: Any) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
-# --- imports -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectCode:
-    """Files of the project that code consists of, by path relative to the project; and those that do not parse."""
-
-    digests: tuple[tuple[str, str], ...]
-    problems: tuple[str, ...]
-
-
-def project_code(project: Path, entry: Path) -> ProjectCode:
-    """A file and, transitively, every project module it imports, wherever in the file the import stands."""
-    digests: dict[str, str] = {}
-    problems: list[str] = []
-    queue = [entry]
-    seen: set[Path] = set()
-    while queue:
-        path = queue.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        shown = _relative(project, path)
-        try:
-            tree = parse_file(path, shown)
-        except SourceError as problem:
-            problems.append(str(problem))
-            continue
-        digests[shown] = source_sha256(tree)
-        queue.extend(_imported_files(project, path, tree))
-    return ProjectCode(tuple(sorted(digests.items())), tuple(sorted(problems)))
-
-
-def _relative(project: Path, path: Path) -> str:
-    return path.relative_to(project).as_posix() if path.is_relative_to(project) else path.name
-
-
-def _imported_files(project: Path, path: Path, tree: ast.Module) -> Iterator[Path]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from module_files(project, alias.name.split("."))
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module.split(".") if node.module else []
-            root = project
-            if node.level:
-                root = path.parent
-                for _ in range(node.level - 1):
-                    root = root.parent
-                if not root.is_relative_to(project):
-                    continue
-                yield from _package_inits(project, root)
-            yield from module_files(root, base)
-            for alias in node.names:
-                yield from module_files(root, [*base, alias.name])
-
-
-def _package_inits(project: Path, folder: Path) -> Iterator[Path]:
-    while folder != project and folder.is_relative_to(project):
-        if (init := folder / "__init__.py").is_file():
-            yield init
-        folder = folder.parent
-
-
-def module_files(root: Path, parts: Iterable[str]) -> Iterator[Path]:
-    """The file of `a.b.c` below a folder, and the `__init__.py` of each package on the way."""
-    folder = root
-    for part in parts:
-        package = folder / part
-        if (init := package / "__init__.py").is_file():
-            yield init
-        elif (module := folder / f"{part}.py").is_file():
-            yield module
-            return  # a module has no modules below it; the next part is one of its names
-        elif not package.is_dir():
-            return
-        folder = package
+# --- definitions -------------------------------------------------------------------------------------------------
 
 
 def find_module(project: Path, dotted: str) -> Path | None:
@@ -226,9 +155,6 @@ def find_module(project: Path, dotted: str) -> Path | None:
         if candidate.is_file():
             return candidate
     return None
-
-
-# --- definitions -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

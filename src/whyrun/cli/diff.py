@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from whyrun.snapshot.world import World
 
 _TITLES = {
-    "jobs": "jobs in the plan",
-    "reasons": "first reasons",
     "inputs": "inputs",
-    "artifacts": "artifacts",
     "actions": "actions",
+    "reasons": "first reasons",
+    "jobs": "jobs in the plan",
+    "artifacts": "artifacts",
 }
 
 
@@ -30,7 +30,7 @@ _TITLES = {
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 @world_options
 def command(world: World, old: str, new: str, show_all: bool, as_json: bool) -> None:
-    """Show what differs between two runs: planned jobs, reasons, inputs, artifacts, actions.
+    """Show what differs between two runs: inputs and actions first, then reasons and planned jobs, then artifacts.
 
     Inputs and artifacts are compared as they were at the end of each run.
 
@@ -58,7 +58,10 @@ def _side(world: World, name: str) -> RunSide:
     if isinstance(first, ev.RunStart) and first.mode != "run":
         return RunSide(name, None, {}, records)
     planned = plan_of_run(world, name)
-    return RunSide(name, planned.plan, planned.snapshot.actions, records)
+    # Known while planning, or found during the run.
+    inactive = {job.id for job in planned.plan.jobs if job.state == "inactive"}
+    inactive |= {e.step_id for e in run.events() if isinstance(e, ev.StepSkipped) and e.why != "reused"}
+    return RunSide(name, planned.plan, planned.snapshot.actions, records, frozenset(inactive))
 
 
 def _lines(found: RunDiff, show_all: bool) -> Iterator[str]:
@@ -80,8 +83,10 @@ def _lines(found: RunDiff, show_all: bool) -> Iterator[str]:
 def _text(name: str, value: Any) -> str:
     if value is None:
         return "not planned" if name == "jobs" else "none"
-    if name == "inputs":
+    if name in ("inputs", "artifacts"):
+        if "inactive" in value:
+            return "inactive"
         return value_text(value["value"]) if "value" in value else short(value["sha256"])
     if name == "actions":
         return f"{value['name']} {short(value['sha256'])}"
-    return short(value) if name == "artifacts" else str(value)
+    return str(value)

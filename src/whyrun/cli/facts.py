@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from whyrun.cli.text import bytes_text, columns, duration_text, local_time, page, short, value_text
+from whyrun.cli.text import bytes_text, columns, duration_text, local_time, page, short, state_text, value_text
 
 Facts = dict[str, Any]
 
@@ -42,6 +42,8 @@ def _plain(name: str, value: Any) -> str:
             return local_time(value)
         case "value":
             return value_text(value, 1000)
+        case "state" | "job_state":
+            return state_text(value)
     return value if isinstance(value, str) else value_text(value)
 
 
@@ -63,7 +65,10 @@ def _attempt(value: Facts) -> Iterator[tuple[str, ...]]:
     for name, one in value.items():
         if name == "attempt" and one == 0:
             continue  # reuse and adoption are no attempts of their own
-        yield name, short(one) if name == "fingerprint" else _plain(name, one)
+        if name == "logs":
+            yield from ((name if i == 0 else "", path) for i, path in enumerate(one))
+        else:
+            yield name, short(one) if name == "fingerprint" else _plain(name, one)
 
 
 def _reasons(value: Any) -> Iterator[tuple[str, ...]]:
@@ -75,7 +80,8 @@ def _reasons(value: Any) -> Iterator[tuple[str, ...]]:
 
 def _outputs(value: list[Facts]) -> Iterator[tuple[str, ...]]:
     for one in value:
-        yield one["id"], one["state"], one.get("run", ""), bytes_text(one.get("size")), one.get("path", "")
+        what = value_text(one["value"], 40) if "value" in one else bytes_text(one.get("size"))
+        yield one["id"], one["state"], one.get("run", ""), what, one.get("path", "")
 
 
 def _each(value: list[str]) -> Iterator[tuple[str, ...]]:

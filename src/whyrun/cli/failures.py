@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LAST_LINES = 20  # of what a step wrote
 _TAIL_BYTES = 65536  # enough for these; a log may be gigabytes long
-_FRAME = re.compile(r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
+_FRAME = re.compile(r'^[ |]*File "(?P<file>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 _FOREIGN = ("site-packages", "dist-packages")
 
 
@@ -44,7 +44,9 @@ def failure_lines(
 
     lead = " " * indent
     text = traceback.strip("\n")
-    if text and text.strip() != f"{error_type}: {error}".strip():  # else it says nothing more than the event itself
+    said = f"{error_type}: {error}".strip("\n")
+    # Without frames it is the error alone, perhaps with the module of its type: the event itself has said that.
+    if text and (not text.endswith(said) or "\n" in text.removesuffix(said)):
         yield from (lead + _shown(line) for line in text.split("\n"))
     for path in logs:
         lines, is_cut = _last_lines(path)

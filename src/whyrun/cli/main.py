@@ -145,15 +145,21 @@ def fail_loudly() -> NoReturn:
 
 def usage_error(problem: click.ClickException) -> WhyrunError:
     """A word or option that click does not accept, in the form of all our messages."""
+    import re
+
     from whyrun.errors import error
 
     context = getattr(problem, "ctx", None)
-    asked = context.command_path if context is not None else "whyrun"
-    hint = f"`{asked} --help` shows how it is used"
+    if context is None:  # click does not always know of which command it speaks
+        asked, hint = "whyrun", "`whyrun COMMAND --help` shows how a command is used"
+    else:
+        asked = context.command_path
+        usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
+        hint = f"it is used as `{usage}`; `{asked} --help` tells more"
     if isinstance(problem, click.exceptions.NoSuchOption):
         near = f"did you mean `{problem.possibilities[0]}`?" if problem.possibilities else None
         return error("USAGE", f"`{asked}` has no option `{problem.option_name}`", hint=near or hint)
-    message = problem.format_message().rstrip(".").replace("'", "`")
+    message = re.sub(r"'([^'\n]*)'", r"`\1`", problem.format_message()).rstrip(".")
     return error("USAGE", message[:1].lower() + message[1:], hint=hint)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import UNSET
 
 from whyrun.cli.facts import Facts, facts_lines
-from whyrun.cli.main import print_json, world_options
+from whyrun.cli.main import print_json, words_of, world_options
 from whyrun.cli.text import print_lines
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def id_facts(world: World, id_: str) -> Facts:
     snapshot = world.snapshot()
     known = KnownState(snapshot, compute_execution_plan(snapshot))
     if subject.kind == "job":
-        return job_facts(known, subject)
+        return job_facts(world, known, subject)
     if subject.kind == "artifact":
         return artifact_facts(world, known, subject)
     if subject.kind == "parameter":
@@ -59,7 +58,7 @@ def id_facts(world: World, id_: str) -> Facts:
 # --- jobs --------------------------------------------------------------------------------------------------------
 
 
-def job_facts(known: KnownState, subject: Subject) -> Facts:
+def job_facts(world: World, known: KnownState, subject: Subject) -> Facts:
     from whyrun.evidence.current import current_artifacts
     from whyrun.graph.layers import compute_layers
     from whyrun.planning.why import why_job
@@ -85,7 +84,7 @@ def job_facts(known: KnownState, subject: Subject) -> Facts:
             facts[key] = why[key]
     if known.jobs.get(subject.node) is None or known.jobs[subject.node].state != "inactive":
         facts["bindings"], facts["parameters"] = _consumed(known, subject.node)
-    facts["latest_attempt"] = _latest(known, subject.node)
+    facts["latest_attempt"] = _latest(world, known, subject.node)
     outputs = current_artifacts(known.snapshot, known.plan, [subject.node])
     facts["outputs"] = [artifact.to_json() for artifact in outputs]
     return facts
@@ -103,7 +102,7 @@ def _consumed(known: KnownState, node: int) -> tuple[Facts, Facts]:
     return dict(found.shown), parameters
 
 
-def _latest(known: KnownState, node: int) -> Facts | None:
+def _latest(world: World, known: KnownState, node: int) -> Facts | None:
     from whyrun.snapshot.fold import run_name
 
     record = known.snapshot.record(node)
@@ -119,6 +118,28 @@ def _latest(known: KnownState, node: int) -> Facts | None:
     }
     if not latest.ok:
         facts["error"] = f"{latest.error_type}: {latest.error}"
+        facts |= _where(world, run_name(latest.run), known.graph.job_id(node))
+    return facts
+
+
+def _where(world: World, run_name: str, step: str) -> Facts:
+    """Where a failed attempt broke, and where what it wrote and its traceback stand."""
+    import shlex
+
+    from whyrun.cli.failures import failure_place, step_logs
+    from whyrun.console.render import relative
+    from whyrun.log import events as ev
+
+    facts: Facts = {}
+    run = world.state.run(run_name)
+    failures = [e for e in run.events() if isinstance(e, ev.StepFailed) and e.step_id == step]
+    place = failure_place(failures[-1].traceback, world.project) if failures else None
+    if place is not None:
+        facts["place"] = place
+    logs = [relative(path) for path in step_logs(run.path, step)]
+    if logs:
+        facts["logs"] = logs
+    facts["see"] = f"whyrun log {run_name}{words_of(world)} --job {shlex.quote(step)}"
     return facts
 
 
@@ -135,10 +156,6 @@ def artifact_facts(world: World, known: KnownState, subject: Subject) -> Facts:
     current = current_artifacts(known.snapshot, known.plan, [subject.node])
     artifact = next(one for one in current if one.id == subject.id)
     facts: Facts = {"kind": "artifact", **artifact.to_json()}
-    if known.snapshot.shas[at.table][at.artifact][at.position] is not None:
-        output = known.snapshot.output(at)
-        if output.value is not UNSET:
-            facts["value"] = output.value
     facts["versions"] = len({v.sha256 for entry in find_history(world, subject.id) for v in entry.outputs})
     facts["read_by"] = direct_readers(graph, at)
     return facts
@@ -165,7 +182,7 @@ def input_facts(world: World, known: KnownState, subject: Subject) -> Facts:
     recorded = known.snapshot.records.inputs.get(subject.id)
     if recorded is not None and recorded.sha256 and recorded.sha256 != value.sha256:
         facts["recorded_sha256"] = recorded.sha256
-    facts["read_by"] = readers_of_input(world, known.graph, subject.id)
+    facts["read_by"] = [reader.job for reader in readers_of_input(world, known.graph, subject.id)]
     return facts
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import UNSET
 
 from whyrun.cli.main import print_json
 from whyrun.cli.subjects import KINDS, words_and_world
-from whyrun.cli.text import bytes_text, columns, local_time, page, print_lines
+from whyrun.cli.text import bytes_text, columns, local_time, page, print_lines, value_text
 from whyrun.console.lines import count
 
 if TYPE_CHECKING:
@@ -65,22 +66,25 @@ class State:
 
 
 def look(world: World, patterns: tuple[str, ...]) -> State:
-    from whyrun.evidence.current import current_artifacts, stale_files
+    from whyrun.evidence.current import current_artifacts, stale_files, while_running
     from whyrun.evidence.run_list import unfinished_run
     from whyrun.planning.plan import compute_execution_plan, match_nodes
 
     snapshot = world.snapshot()
     plan = compute_execution_plan(snapshot)
     graph = snapshot.dependency_graph
+    unfinished = unfinished_run(world.state)
+    running = _running_steps(snapshot, unfinished)
     artifacts = list(current_artifacts(snapshot, plan))
+    if unfinished is not None and running:
+        artifacts = list(while_running(artifacts, unfinished.run, running))
     if patterns:
         wanted = _wanted(patterns)
         for pattern in patterns:
             match_nodes(graph, pattern)  # one that names nothing is an error
         artifacts = [a for a in artifacts if any(p.matches(a.id) or p.matches(a.job) for p in wanted)]
-    unfinished = unfinished_run(world.state)
     stale = stale_files(graph, plan, world.state.runs(), lambda p: world.cache.sha256_of(f"{world.project}/{p}"))
-    return State(snapshot, plan, _job_counts(plan, unfinished), unfinished, artifacts, stale)
+    return State(snapshot, plan, _job_counts(plan, len(running)), unfinished, artifacts, stale)
 
 
 def _wanted(patterns: tuple[str, ...]) -> list[Any]:
@@ -89,13 +93,20 @@ def _wanted(patterns: tuple[str, ...]) -> list[Any]:
     return [IdPattern(pattern) for pattern in patterns]
 
 
-def _job_counts(plan: Plan, unfinished: Unfinished | None) -> dict[str, int]:
+def _running_steps(snapshot: PlanningSnapshot, unfinished: Unfinished | None) -> set[str]:
+    """Open steps of a run that goes on. Those that the snapshot knows of: the log may have grown since."""
+    if unfinished is None or unfinished.state != "running":
+        return set()
+    steps = snapshot.records.steps
+    known = snapshot.dependency_graph.node_of
+    return {s for s in unfinished.open_steps if s in known and s in steps and not steps[s].latest.ok}
+
+
+def _job_counts(plan: Plan, running: int) -> dict[str, int]:
     """The latest attempt of every instance. Open steps of a run that goes on are running, not interrupted."""
     counts = dict(plan.snapshot["jobs"])
-    if unfinished is not None and unfinished.state == "running":
-        running = len(unfinished.open_steps)
-        counts["running"] += running
-        counts["failed"] -= running
+    counts["running"] += running
+    counts["failed"] -= running
     return counts
 
 
@@ -133,7 +144,8 @@ def _lines(found: State, show_all: bool) -> Iterator[str]:
 def _row(artifact: CurrentArtifact, headline: str) -> tuple[str, ...]:
     state = f"{artifact.state} ({artifact.change})" if artifact.change is not None else artifact.state
     run = (artifact.run or "") + (f" {artifact.origin}" if artifact.origin else "")
-    return artifact.id, state, run, bytes_text(artifact.size), artifact.path or "", headline
+    what = value_text(artifact.value, 40) if artifact.value is not UNSET else bytes_text(artifact.size)
+    return artifact.id, state, run, what, artifact.path or "", "" if artifact.state == "running" else headline
 
 
 def _unfinished(found: Unfinished) -> str:

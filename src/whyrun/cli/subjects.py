@@ -98,6 +98,28 @@ def find_subject(graph: Graph, text: str) -> Subject:
     raise unknown_id(text, [f"Input:{id_.removeprefix('Job:')}.action" for id_ in graph.node_of])
 
 
+def find_subjects(graph: Graph, text: str) -> list[Subject]:
+    """All that an ID names in which `*` stands for a whole name or index, in the order of the graph; or the one."""
+    from whyrun.ids import IdPattern
+    from whyrun.planning.plan import match_nodes, unknown_id
+    from whyrun.snapshot.snapshot import leaf_inputs
+
+    if "*" not in text or text in graph.node_of or text in graph.artifact_of:
+        return [find_subject(graph, text)]
+    if text.startswith("Job:"):
+        return [Subject("job", graph.job_id(node), node) for node in match_nodes(graph, text)]
+    pattern = IdPattern(text)
+    if text.startswith("Artifact:"):
+        match_nodes(graph, text)  # one that names nothing is an error
+        found = [id_ for id_ in graph.artifact_of if pattern.matches(id_)]
+        return [Subject("artifact", id_, graph.node(graph.artifact_of[id_])) for id_ in found]
+    inputs = {**graph.inputs, **dict(leaf_inputs(graph.inputs))}
+    matching = [Subject("input", id_, value=value) for id_, value in inputs.items() if pattern.matches(id_)]
+    if not matching:
+        raise unknown_id(text, list(inputs))
+    return matching
+
+
 def _input(graph: Graph, text: str) -> InputValue:
     from whyrun.errors import error
     from whyrun.planning.plan import unknown_id

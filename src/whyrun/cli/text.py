@@ -41,6 +41,11 @@ def duration_text(duration: float | None) -> str:
     return "" if duration is None else seconds(duration)
 
 
+def state_text(state: str) -> str:
+    """The state of a job in the words of all our texts; JSON keeps the short one."""
+    return "up to date" if state == "clean" else state
+
+
 def value_text(value: Any, most: int = 100) -> str:
     """A value on one line, as JSON, shortened."""
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import UNSET
 
-from whyrun.cli.main import print_json, world_options
-from whyrun.cli.text import columns, page, print_lines, short, value_text
+from whyrun.cli.main import note_running, print_json, world_options
+from whyrun.cli.text import columns, page, print_lines, short, state_text, value_text
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
     from whyrun.cli.subjects import Subject
     from whyrun.graph.graph import Graph
     from whyrun.planning.known import KnownState
-    from whyrun.planning.why import Why, WhyJob
+    from whyrun.planning.why import Reader, Why, WhyJob
     from whyrun.snapshot.world import World
 
+MATCHES = 20  # of a pattern that are answered; the rest is counted
 DEEPEST = 12  # levels of indentation; deeper chains go on at that level
 _STATES = {
     "planned": "is planned",
@@ -44,37 +45,52 @@ _PAST = {
 def command(world: World, id_: str, at: str | None, as_json: bool) -> None:
     """Say why a job is, was, or is not in the plan: reason by reason, back to the root cause.
 
-    An artifact's answer is that of its job. For an input: which jobs read it, and which would run if it changed.
+    An artifact's answer is that of its job. For an input: which jobs read it, and which would run if it changed. With
+    `*` for a name or index, every match is answered.
 
     \b
     Example:
       whyrun why Job:Montage
       whyrun why 'Artifact:Clip.Frame[1]' --at r0002
+      whyrun why 'Job:Clip[*]'
       whyrun why Input:Topic
     """
     from whyrun.api import planned
-    from whyrun.cli.subjects import find_subject
+    from whyrun.cli.subjects import find_subjects
     from whyrun.planning.known import KnownState
     from whyrun.planning.plan import PlanOptions
 
+    if at is None:
+        note_running(world)
     found = planned(world, PlanOptions(), at=at)
-    subject = find_subject(found.snapshot.dependency_graph, id_)
+    subjects = find_subjects(found.snapshot.dependency_graph, id_)
     known = KnownState(found.snapshot, found.plan)
     head: dict[str, Any] = {"id": id_, "at": at, "log_position": found.snapshot.log_position}
+    answers = [_answer(world, found, known, subject, at) for subject in subjects[:MATCHES]]
+    left_out = len(subjects) - len(answers)
+    if not as_json:
+        for i, (_, lines) in enumerate(answers):
+            print_lines(lines if i == 0 else ["", *lines])
+        if left_out:
+            print_lines(["", f"… {left_out} more match `{id_}`"])
+    elif subjects[0].id == id_:
+        print_json({**head, **answers[0][0]})
+    else:
+        written = [{"id": subject.id, **body} for subject, (body, _) in zip(subjects, answers, strict=False)]
+        print_json({**head, "answers": written, "more": left_out})
+
+
+def _answer(
+    world: World, found: Planned, known: KnownState, subject: Subject, at: str | None
+) -> tuple[dict[str, Any], Iterable[str]]:
+    """The answer for one subject, as JSON and as lines."""
     if subject.kind == "input":
         answer = _input_answer(world, found, known, subject, at)
-        if as_json:
-            print_json({**head, **answer})
-        else:
-            print_lines(_input_lines(id_, answer, at))
-        return
+        return answer, _input_lines(subject.id, answer, at)
     from whyrun.planning.why import why_job
 
     why = why_job(known, subject.node)
-    if as_json:
-        print_json({**head, "job": why.jobs[0].id, **why.to_json()})
-    else:
-        print_lines(why_lines(why, subject, at, known))
+    return {"job": why.jobs[0].id, **why.to_json()}, why_lines(why, subject, at, known)
 
 
 # --- jobs and artifacts ------------------------------------------------------------------------------------------
@@ -91,14 +107,16 @@ def why_lines(why: Why, subject: Subject, at: str | None, known: KnownState) -> 
         lead = " " * indent + ("" if job.depth == 0 else "because ")
         state = (_PAST if at else _STATES)[job.state]
         layer = f" (layer {job.layer})" if job.layer is not None and job.state != "inactive" else ""
-        yield f"{lead}{job.id} {state}{layer}{', ' + when if job.depth == 0 else ''}"
+        alike = f", and {job.alike} more like it" if job.alike else ""
+        yield f"{lead}{job.id} {state}{layer}{', ' + when if job.depth == 0 else ''}{alike}"
         yield from columns(_job_rows(job, known), indent + 2)
     if why.more:
         yield f"… {why.more} more jobs upstream"
-    roots = [root for root in why.roots if root.depth > 0]
-    if roots:
-        yield "root cause" if len(why.roots) == 1 else "root causes"
-        yield from columns(_root_rows(roots, known))
+    if why.hidden:
+        yield "root causes among these"
+        yield from columns(_root_rows(why.hidden, known))
+    elif len(why.roots) == 1 and not why.is_chain:  # it has been told above, but which one it was is not plain to see
+        yield f"root cause: {why.roots[0].id}"
 
 
 def _root_rows(roots: Sequence[WhyJob], known: KnownState) -> Iterator[tuple[str, ...]]:
@@ -144,9 +162,11 @@ def _input_answer(world: World, found: Planned, known: KnownState, subject: Subj
     graph, id_ = found.snapshot.dependency_graph, subject.id
     changed = [c for c in found.snapshot.inputs_changed if c == id_ or c.startswith(f"{id_}[")]
     rows = []
-    for job in readers_of_input(world, graph, id_):
+    for job, condition_only in readers_of_input(world, graph, id_):
         planned_job = known.jobs.get(graph.node_of[job])
         row: dict[str, Any] = {"job": job, "state": planned_job.state if planned_job is not None else "clean"}
+        if condition_only:
+            row["condition_only"] = True
         if planned_job is not None and planned_job.reasons:
             first = planned_job.reasons[0]
             row |= {"reason": first.code, "text": particulars(first, job)}
@@ -164,7 +184,7 @@ def _input_answer(world: World, found: Planned, known: KnownState, subject: Subj
     return answer
 
 
-def readers_of_input(world: World, graph: Graph, id_: str) -> list[str]:
+def readers_of_input(world: World, graph: Graph, id_: str) -> list[Reader]:
     """The jobs that read an input or an element of it, in `with`, `env`, `if` or through their loops."""
     from whyrun.errors import WhyrunError
     from whyrun.graph.expand import expand
@@ -179,7 +199,7 @@ def readers_of_input(world: World, graph: Graph, id_: str) -> list[str]:
         # It has no content that could be another, or another would make the workflow invalid (a loop's count): then
         # every instance of the jobs that refer to it.
         return named_readers(graph, id_)
-    return [job for job in readers(graph, other) if job in graph.node_of]  # without those that there would be only then
+    return [r for r in readers(graph, other) if r.job in graph.node_of]  # without those that there would be only then
 
 
 def _input_lines(id_: str, answer: dict[str, Any], at: str | None) -> Iterator[str]:
@@ -193,9 +213,14 @@ def _input_lines(id_: str, answer: dict[str, Any], at: str | None) -> Iterator[s
                 yield rest
     else:
         yield f"{id_} {'had' if at else 'has'} not changed"
-    yield "read by" if answer["readers"] else "no job reads it"
-    shown, rest = page(answer["readers"], False)
-    yield from columns((r["job"], r["state"], r.get("reason", ""), r.get("text", "")) for r in shown)
+    readers = answer["readers"]
+    only_conditions = bool(readers) and all("condition_only" in r for r in readers)
+    if only_conditions:
+        yield "only conditions read it; whether these jobs run depends on its value"
+    else:
+        yield "read by" if readers else "no job reads it"
+    shown, rest = page(readers, False)
+    yield from columns(_reader_row(r, only_conditions) for r in shown)
     if rest is not None:
         yield rest
     if answer.get("would_run"):
@@ -204,3 +229,10 @@ def _input_lines(id_: str, answer: dict[str, Any], at: str | None) -> Iterator[s
         yield from columns((r["job"], r["reason"]) for r in shown)
         if rest is not None:
             yield rest
+
+
+def _reader_row(reader: dict[str, Any], only_conditions: bool) -> tuple[str, ...]:
+    state = state_text(reader["state"])
+    if "condition_only" in reader and not only_conditions:
+        state += " (only its condition reads it)"
+    return reader["job"], state, reader.get("reason", ""), reader.get("text", "")

@@ -20,6 +20,7 @@ from whyrun.planning.explain import (
     particulars,
     plan_blocks,
     printable,
+    shown_of,
 )
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import CODES, More
@@ -82,7 +83,7 @@ def render_plan(plan: Plan, *, estimate: float | None = None, show_all: bool = F
     """The short form: each job under its layer with its first reason. `explain` has them all."""
     text = [headline(plan, estimate)]
     blocks = plan_blocks(plan)
-    shown = {title: jobs[: None if show_all else SHOWN] for title, jobs in blocks}
+    shown = {title: jobs[: shown_of(title, show_all)] for title, jobs in blocks}
     width = max((len(job.id) for jobs in shown.values() for job in jobs), default=0)
     for title, jobs in blocks:
         text.append(title)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from msgspec import UNSET
@@ -15,7 +15,7 @@ from whyrun.planning.plan import Plan
 from whyrun.snapshot.fold import Output, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
-ArtifactState = Literal["available", "missing", "failed", "inactive"]
+ArtifactState = Literal["available", "missing", "failed", "inactive", "running"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,12 @@ class CurrentArtifact:
     path: str | None = None
     change: str | None = None
     origin: str | None = None  # reused, adopted
+    value: Any = UNSET  # of leaves and value outputs
 
     def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        written = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "value"}
+        found = {name: value for name, value in written.items() if value is not None}
+        return found if self.value is UNSET else {**found, "value": self.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ def _artifact(
     origin = latest.origin or None
     if available:
         return CurrentArtifact(
-            id_, "available", type_, job, job_state, run, output.sha256, output.size, path, None, origin
+            id_, "available", type_, job, job_state, run, output.sha256, output.size, path, None, origin, output.value
         )
     change = "lost" if path is None else snapshot.files.get(path, "retyped")
     if path is None and output.value is not UNSET:
@@ -107,6 +110,15 @@ def _artifact(
     return CurrentArtifact(
         id_, "missing", type_, job, job_state, run, output.sha256, output.size, path, change, origin
     )
+
+
+def while_running(artifacts: Iterable[CurrentArtifact], run: str, steps: Container[str]) -> Iterator[CurrentArtifact]:
+    """The same, where the run with these open steps goes on: they are being made, and have not failed."""
+    for artifact in artifacts:
+        if artifact.state == "failed" and artifact.job in steps:
+            yield replace(artifact, state="running", run=run)
+        else:
+            yield artifact
 
 
 def stale_files(

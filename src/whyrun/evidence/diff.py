@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET
 
 from whyrun.planning.plan import Plan
-from whyrun.snapshot.fold import Records
+from whyrun.snapshot.fold import Output, Records
 from whyrun.snapshot.snapshot import ActionFacts
+
+INACTIVE: dict[str, Any] = {"inactive": True}  # an artifact whose job is inactive in this run
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class RunSide:
     plan: Plan | None
     actions: Mapping[str, ActionFacts]
     records: Records
+    inactive: frozenset[str] = frozenset()  # jobs that were inactive in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,12 @@ class Difference:
 class RunDiff:
     old: str
     new: str
-    jobs: tuple[Difference, ...]  # state: planned reused deferred inactive; None is clean, or not there
-    reasons: tuple[Difference, ...]  # the headline, of jobs with reasons in both
+    # Causes first: what was given, then what was to run for it, then what came of it.
     inputs: tuple[Difference, ...]
-    artifacts: tuple[Difference, ...]
     actions: tuple[Difference, ...]
+    reasons: tuple[Difference, ...]  # the headline, of jobs with reasons in both
+    jobs: tuple[Difference, ...]  # state: planned reused deferred inactive; None is clean, or not there
+    artifacts: tuple[Difference, ...]  # hash, and the value where it is small; or that it is inactive
 
     @property
     def same(self) -> bool:
@@ -51,7 +55,7 @@ class RunDiff:
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"old": self.old, "new": self.new, "same": self.same}
-        for name in ("jobs", "reasons", "inputs", "artifacts", "actions"):
+        for name in ("inputs", "actions", "reasons", "jobs", "artifacts"):
             found[name] = [difference.to_json() for difference in getattr(self, name)]
         return found
 
@@ -62,12 +66,12 @@ def diff_runs(old: RunSide, new: RunSide) -> RunDiff:
     return RunDiff(
         old.run,
         new.run,
-        _differences(_states(old.plan), _states(new.plan)),
-        _differences({id_: old_heads[id_] for id_ in both}, {id_: new_heads[id_] for id_ in both}),
         _differences(_inputs(old.records), _inputs(new.records)),
-        _differences(_artifacts(old.records), _artifacts(new.records)),
         # A run without a plan says nothing of actions, so there is nothing to compare.
         _differences(_actions(old.actions), _actions(new.actions)) if old.plan and new.plan else (),
+        _differences({id_: old_heads[id_] for id_ in both}, {id_: new_heads[id_] for id_ in both}),
+        _differences(_states(old.plan), _states(new.plan)),
+        tuple(d for d in _differences(_artifacts(old, new), _artifacts(new, old)) if not _is_nothing(d)),
     )
 
 
@@ -96,14 +100,28 @@ def _inputs(records: Records) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _artifacts(records: Records) -> dict[str, str]:
-    """What was available by the log alone: outputs of latest attempts that succeeded."""
-    return {
-        output.id: output.sha256
-        for record in records.steps.values()
-        if record.latest.ok
-        for output in record.latest.outputs
-    }
+def _artifacts(side: RunSide, other: RunSide) -> dict[str, dict[str, Any]]:
+    """What was available by the log alone: outputs of latest attempts that succeeded. Those of inactive jobs are
+    inactive, whatever an earlier run made of them; which they would be is known from the other side too."""
+    found: dict[str, dict[str, Any]] = {}
+    for job, output in _outputs(other):
+        if job in side.inactive:
+            found[output.id] = INACTIVE
+    for job, output in _outputs(side):
+        small = {} if output.value is UNSET else {"value": output.value}
+        found[output.id] = INACTIVE if job in side.inactive else {"sha256": output.sha256, **small}
+    return found
+
+
+def _outputs(side: RunSide) -> Iterator[tuple[str, Output]]:
+    for job, record in side.records.steps.items():
+        if record.latest.ok:
+            yield from ((job, output) for output in record.latest.outputs)
+
+
+def _is_nothing(difference: Difference) -> bool:
+    """Not there in one run and inactive in the other: there was nothing in either."""
+    return all(side is None or side is INACTIVE for side in (difference.old, difference.new))
 
 
 def _actions(actions: Mapping[str, ActionFacts]) -> dict[str, dict[str, str]]:

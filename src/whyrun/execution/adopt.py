@@ -33,6 +33,7 @@ from whyrun.execution.failure import StepError
 from whyrun.execution.prepare import manifest, recorded_bindings
 from whyrun.execution.publisher import Publisher, published_hashes
 from whyrun.execution.recorder import Recorder, Reporter
+from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
 from whyrun.log.lock import RunLock
@@ -79,8 +80,9 @@ def adopt_file(
 ) -> Adoption:
     """Take the content of a file (or folder) as the artifact."""
     path = Path(file)
-    if not path.exists():
-        raise error("FILE_MISSING", f"there is no file `{path}`", hint="name the file whose content is to be adopted")
+    if not path.is_file() and not path.is_dir():  # pipes and devices have no content that could be kept
+        what = "is neither a file nor a folder" if path.exists() else "does not exist"
+        raise error("FILE_MISSING", f"`{path}` {what}", hint="name the file whose content is to be adopted")
 
     def take(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
         try:
@@ -264,6 +266,7 @@ class _Recording:
                     bindings=bindings,
                     by=self.by,
                     value=result.value,
+                    suffix=recorded_suffix(target.table, number),
                     path=target.path_of(number),
                 )
             )

@@ -15,6 +15,7 @@ from whyrun.execution.commands import StepFinished, StepLost
 from whyrun.execution.prepare import recorded_bindings
 from whyrun.execution.publisher import Publisher, published_path
 from whyrun.execution.recorder import Recorder
+from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.graph import Graph, JobTable
 from whyrun.ids import file_name
 from whyrun.log import events as ev
@@ -110,6 +111,7 @@ class Endings:
                     sha256=output.sha256,
                     size=output.size,
                     type=output.type,
+                    suffix=recorded_suffix(table, a),
                     path=path,
                     value=output.value,
                     reused_from=reuse.run,
@@ -165,6 +167,7 @@ class Endings:
                     sha256=output.sha256,
                     size=output.size,
                     type=output.type,
+                    suffix=recorded_suffix(table, a),
                     path=published_path(table, a, position),
                     value=output.value,
                 ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import whyrun
 
+_TYPE_LIMIT = 256
 _ERROR_LIMIT = 16_000
 _TRACEBACK_LIMIT = 64_000
 _OWN_CODE = os.path.dirname(os.path.abspath(whyrun.__file__)) + os.sep
@@ -32,10 +33,11 @@ class Failure:
     def also(self, doing: str, second: BaseException) -> Failure:
         """The same failure, with a word on what went wrong while it was handled."""
         note = f"\nWhile {doing}, also: {_message(second)} ({type(second).__name__})\n"
-        return replace(self, traceback=self.traceback + note)
+        return replace(self, traceback=self.traceback + utf8(note))
 
     def shortened(self) -> Failure:
-        return Failure(self.error_type, _cut(self.error, _ERROR_LIMIT), _cut(self.traceback, _TRACEBACK_LIMIT))
+        kind, error = _cut(self.error_type, _TYPE_LIMIT), _cut(self.error, _ERROR_LIMIT)
+        return Failure(kind, error, _cut(self.traceback, _TRACEBACK_LIMIT))
 
 
 def failure_of(problem: BaseException) -> Failure:
@@ -46,7 +48,12 @@ def failure_of(problem: BaseException) -> Failure:
         text = "".join(_formatted(problem))
     except Exception as second:  # a broken __str__, __cause__ or source file: the error itself still counts
         text = f"{kind}: {message}\n(the traceback could not be written: {type(second).__name__})\n"
-    return Failure(kind, message, text)
+    return Failure(utf8(kind), utf8(message), utf8(text))
+
+
+def utf8(text: str) -> str:
+    """The same text, but what UTF-8 cannot write (a lone surrogate: half a character, or a byte of a file name) escaped."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _message(problem: BaseException) -> str:

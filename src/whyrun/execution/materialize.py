@@ -192,7 +192,6 @@ class Materializer:
         return msgspec.json.decode(self._store.read(spec.sha256))
 
     def _target(self, name: str, spec: InputSpec) -> Path:
-        self._scratch.inputs_used = True
         plain_name = _UNSAFE.sub(".", name).strip(".") or "input"
         target = self._scratch.inputs / f"{plain_name}{spec.suffix}"
         number = 2

@@ -11,7 +11,7 @@ from whyrun.execution.commands import InputSource
 from whyrun.graph.fingerprint import input_form
 from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.log.wide import wide
-from whyrun.planning.consume import Consumption, Entry, listed
+from whyrun.planning.consume import Consumption, Entry, Members
 from whyrun.snapshot.snapshot import ActionFacts
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES
@@ -138,8 +138,8 @@ def recorded_bindings(
         entry = found.entries.get(slot.name)
         if entry is None:
             continue  # only in the record of a step that fails because this slot has no value
-        if isinstance(entry, list):
-            bindings[slot.name] = wide(listed(entry), put_blob)
+        if isinstance(entry, Members):
+            bindings[slot.name] = wide(entry.recorded, put_blob)
         else:
             bindings[slot.name] = [entry.to_json()]
     return bindings

@@ -29,8 +29,7 @@ class Scratch:
         self.script = root / _SCRIPT
         self.stdout = root / "stdout"
         self.stderr = root / "stderr"
-        self.out_used = self.inputs_used = False  # whether this step knows of these folders at all
-        self._always = [str(folder) for folder in (self.work, self.tmp, self.home)]
+        self._all = [str(folder) for folder in (self.work, self.out, self.tmp, self.home, self.inputs)]
 
     def make(self) -> None:
         for name in (*_KEPT, "inputs"):
@@ -57,10 +56,13 @@ class Scratch:
         else:
             move(source, target)
 
-    def keep_script(self, step_dir: Path) -> None:
-        if self.script.exists():
-            step_dir.mkdir(parents=True, exist_ok=True)
-            move(self.script, step_dir / _SCRIPT)
+    def keep_script(self, step_dir: Path, redactor: Redactor) -> None:
+        if not self.script.exists():
+            return
+        step_dir.mkdir(parents=True, exist_ok=True)
+        if redactor and redactor.found_in(data := self.script.read_bytes()):
+            self.script.write_bytes(redactor.data(data))
+        move(self.script, step_dir / _SCRIPT)
 
     def keep_partial(self, step_dir: Path, redactor: Redactor) -> None:
         """After a failure: what the step wrote, as `scratch/`. Nothing where a secret stands."""
@@ -72,7 +74,7 @@ class Scratch:
             if not os.listdir(folder):
                 continue
             if redactor:
-                _remove_files_with_secrets(folder, redactor)
+                _remove_secrets(folder, b"", redactor)
                 if not os.listdir(folder):
                     continue
             kept.mkdir(parents=True, exist_ok=True)
@@ -84,24 +86,22 @@ class Scratch:
         for name in _LOGS:
             if (self.root / name).exists() and (self.root / name).stat().st_size:
                 self.keep_log(name, step_dir, redactor)
-        self.keep_script(step_dir)
+        self.keep_script(step_dir, redactor)
         self.keep_partial(step_dir, redactor)
 
     def empty(self) -> None:
-        folders = list(self._always)
-        if self.out_used:
-            folders.append(str(self.out))
-        if self.inputs_used:
-            folders.append(str(self.inputs))
-        self.out_used = self.inputs_used = False
-        for folder in folders:
+        """Every folder, always: what a step wrote, and by which way, is not known here (it may have been a fork)."""
+        for folder in self._all:
             for name in os.listdir(folder):
                 remove(f"{folder}/{name}")
 
-    def tail(self, name: str, limit: int = 4096) -> str:
+    def tail(self, name: str, redactor: Redactor, limit: int = 4096) -> str:
         """The last bytes of a log, as text."""
         try:
             with open(self.root / name, "rb") as file:
+                if redactor:
+                    # Whole, or the tail could begin in the middle of a secret, and that part would not be known as one.
+                    return redactor.data(file.read())[-limit:].decode("utf-8", "replace")
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - limit))
                 return file.read().decode("utf-8", "replace")
@@ -156,9 +156,15 @@ def _make_writable_and_retry(function: object, path: str, info: object) -> None:
             function(path)
 
 
-def _remove_files_with_secrets(folder: Path, redactor: Redactor) -> None:
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            path = Path(parent, name)
-            if path.is_symlink() or not path.is_file() or redactor.found_in(path.read_bytes()):
-                path.unlink()
+def _remove_secrets(folder: Path, relative: bytes, redactor: Redactor) -> None:
+    """Everything below whose name, path or content has a secret; links and special files too, whatever they lead to."""
+    with os.scandir(folder) as listing:
+        entries = list(listing)
+    for entry in entries:
+        path = relative + b"/" + os.fsencode(entry.name)
+        if redactor.found_in(path):
+            remove(entry.path)
+        elif entry.is_dir(follow_symlinks=False):
+            _remove_secrets(Path(entry.path), path, redactor)
+        elif not entry.is_file(follow_symlinks=False) or redactor.found_in(Path(entry.path).read_bytes()):
+            os.unlink(entry.path)

@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-SHORTEST = 4  # shorter values would take harmless text out of logs
+from whyrun.execution.failure import StepError
+
+SHORTEST = 4  # characters; a shorter value stands in harmless text too, so it cannot be taken out of logs
 MASK = "***"
 
 
@@ -28,15 +30,23 @@ def with_secrets(value: Any, secrets: Mapping[str, str]) -> Any:
     return value
 
 
+def check_secrets(secrets: Mapping[str, str]) -> None:
+    """Refuse what could not be kept out of our files. An empty value hides nothing."""
+    for name, value in secrets.items():
+        if 0 < len(value.strip()) < SHORTEST:
+            message = f"the secret `{name}` has fewer than {SHORTEST} characters: so short a text cannot be kept out "
+            raise StepError("SecretTooShort", message + "of logs and outputs; use a longer one")
+
+
 class Redactor:
-    """Takes secret values out of text, by value, also where they stand in JSON."""
+    """Takes secret values out of text, by value, also where they stand in JSON, in a `repr` or in a URL."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        found = {value for value in secrets.values() if len(value) >= SHORTEST}
-        found |= {json.dumps(value)[1:-1] for value in found} | {json.dumps(v, ensure_ascii=False)[1:-1] for v in found}
+        found = {value for whole in secrets.values() for value in (whole, whole.strip()) if len(value) >= SHORTEST}
+        found |= {spelling for value in found for spelling in _spellings(value)}
         # The longest first, so that one secret inside another leaves no rest.
         self._values = sorted(found, key=lambda value: (-len(value), value))
-        self._bytes = [value.encode() for value in self._values]
+        self._bytes = [value.encode("utf-8", "surrogateescape") for value in self._values]
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -64,6 +74,14 @@ class Redactor:
 
     def found_in(self, data: bytes) -> bool:
         return any(value in data for value in self._bytes)
+
+
+def _spellings(value: str) -> set[str]:
+    from urllib.parse import quote, quote_plus  # only steps with secrets need it
+
+    data = value.encode("utf-8", "surrogateescape")
+    spellings = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    return spellings | {ascii(value)[1:-1], quote(data), quote(data, safe=""), quote_plus(data)}
 
 
 NOTHING_SECRET = Redactor({})

@@ -75,8 +75,8 @@ class RunResult:
     def __repr__(self) -> str:
         if self.run is None:
             return f"<whyrun: nothing to do, {self.plan.totals['clean']} of {self.plan.totals['jobs']} jobs up to date>"
-        counts = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in asdict(self.counts).items() if number)
-        return f"<whyrun {self.run} {self.state} in {seconds(self.duration)}: {counts}>"
+        counts = [f"{number} {name.replace('_', ' ')}" for name, number in asdict(self.counts).items() if number]
+        return f"<whyrun {self.run} {self.state} in {seconds(self.duration)}: {', '.join(counts)}>"
 
     def to_json(self) -> dict[str, Any]:
         return {

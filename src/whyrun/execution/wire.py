@@ -7,6 +7,7 @@ means that the host is gone. *Messages*: lines of JSON from the worker, one writ
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -42,12 +43,17 @@ class WorkerStart(msgspec.Struct, frozen=True):
 
 
 class Assignment(msgspec.Struct, omit_defaults=True, frozen=True):
-    """One command and, beside it, the secrets that its step refers to. Secrets are in no file."""
+    """One command and, beside it, the secrets that its step refers to. Secrets are in no file.
+
+    They are bytes, since an environment variable need not be UTF-8. Where they are too long for a datagram, they come
+    as anonymous memory, whose descriptor goes with it.
+    """
 
     number: int  # which of the commands given to this worker it is
     command: ExecStep | None = None
     file: str | None = None
-    secrets: dict[str, str] = {}
+    secrets: dict[str, bytes] = {}
+    secrets_beside: bool = False
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
@@ -55,11 +61,24 @@ class Acknowledged(msgspec.Struct, frozen=True):
     key: str
 
 
+Secrets = dict[str, bytes]
+
 encode = msgspec.json.Encoder().encode
+decode_secrets = msgspec.json.Decoder(Secrets).decode
 decode_assignment = msgspec.json.Decoder(Assignment).decode
 decode_command = msgspec.json.Decoder(ExecStep).decode
 decode_acknowledged = msgspec.json.Decoder(Acknowledged).decode
-decode_messages = msgspec.json.Decoder(Message).decode_lines
+_messages = msgspec.json.Decoder(Message)
+decode_message = _messages.decode
+decode_messages = _messages.decode_lines
+
+
+def secret_bytes(secrets: Mapping[str, str]) -> Secrets:
+    return {name: value.encode("utf-8", "surrogateescape") for name, value in secrets.items()}
+
+
+def secret_texts(secrets: Secrets) -> dict[str, str]:
+    return {name: value.decode("utf-8", "surrogateescape") for name, value in secrets.items()}
 
 
 def timestamp() -> str:

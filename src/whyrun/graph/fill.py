@@ -108,6 +108,8 @@ class _Filler:
         rows = range(len(self.table))
         operands = self.operands(template)
         later = any(_reads_artifacts(column) for column in operands)
+        if later and not uses_loops(template) and rows:
+            return SameTerm(Computed(template, tuple(c.at(0) for c in operands), self.names(0)))  # type: ignore[misc]
         if later:
             terms = [
                 Computed(template, tuple(c.at(p) for c in operands), self.names(p))  # type: ignore[misc]
@@ -160,11 +162,12 @@ class _Filler:
         table.slots = tuple(sorted(self.slots, key=lambda slot: slot.name))
         if decl.condition is not None:
             columns = self.operands(decl.condition)
+            same = not uses_loops(decl.condition) and len(table) > 0
             terms = [
                 Computed(decl.condition, tuple(c.at(p) for c in columns), self.names(p))  # type: ignore[misc]
-                for p in range(len(table))
+                for p in range(1 if same else len(table))
             ]
-            table.condition = Condition(decl.condition, EachTerm(terms))
+            table.condition = Condition(decl.condition, SameTerm(terms[0]) if same else EachTerm(terms))
         table.outputs = tuple(self.output(decl.outputs[name]) for name in sorted(decl.outputs))
         table.needs = tuple(self.scope.tables[self.scope.prefix + job].number for job in decl.needs)
 

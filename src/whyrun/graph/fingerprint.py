@@ -48,6 +48,11 @@ def artifact_form(table: JobTable, artifact: int) -> str:
     return "v" if spec.is_leaf else form_of(spec.type, table.output_of(artifact).suffix)
 
 
+def recorded_suffix(table: JobTable, artifact: int) -> str:
+    """The suffix that belongs to an artifact: files have one, values and leaves none."""
+    return artifact_form(table, artifact)[1:]
+
+
 def source_form(graph: Graph, source: ArtifactAt | InputAt) -> str:
     if isinstance(source, InputAt):
         return input_form(source.value)

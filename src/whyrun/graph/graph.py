@@ -9,7 +9,7 @@ made only for the rows that someone asks for. A node is a number: `table.base + 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -316,22 +316,46 @@ class Graph:
         return found
 
     @cached_property
-    def _inverse(self) -> dict[tuple[int, int], dict[int, list[int]]]:
+    def _inverse(self) -> dict[tuple[int, int], dict[int, list[Sequence[int]]]]:
         return {}
 
     def dependents(self, node: int) -> Iterator[int]:
         """The nodes that read an artifact of this one, now or perhaps (a candidate of `first`). May repeat."""
+        for base, rows in self.dependent_rows(node):
+            for row in rows:
+                yield base + row
+
+    def dependent_rows(self, node: int) -> Iterator[tuple[int, Sequence[int]]]:
+        """The same as (base of the table, rows). Members of one fan-in share one list of rows, the same object: who
+        follows many nodes downstream needs to look at each list only once, so that N × M stays N + M."""
         table, position = self.table_at(node)
         for consumer, column in self._consumers[table.number]:
             if isinstance(column, AlignedArtifact):
-                yield consumer.base + position
+                yield consumer.base, (position,)
                 continue
             key = (id(column), table.number)
             inverse = self._inverse.get(key)
             if inverse is None:
                 inverse = self._inverse[key] = _invert(column, len(consumer), table.number)
-            for p in inverse.get(position, ()):
-                yield consumer.base + p
+            for rows in inverse.get(position, ()):
+                yield consumer.base, rows
+
+    def downstream(self, roots: Iterable[int]) -> set[int]:
+        """The roots and everything that depends on them, by edges of artifacts."""
+        seen = set(roots)
+        stack = list(seen)
+        lists: set[int] = set()  # shared lists that were followed already
+        while stack:
+            for base, rows in self.dependent_rows(stack.pop()):
+                if len(rows) > 1:
+                    if id(rows) in lists:
+                        continue
+                    lists.add(id(rows))
+                for row in rows:
+                    if base + row not in seen:
+                        seen.add(base + row)
+                        stack.append(base + row)
+        return seen
 
     @cached_property
     def needed_by(self) -> list[list[int]]:
@@ -347,34 +371,53 @@ def tables_read(column: Column) -> set[int]:
     if isinstance(column, AlignedArtifact):
         return {column.table}
     terms = [column.term] if isinstance(column, SameTerm) else column.terms
-    seen_groups: set[int] = set()
     found: set[int] = set()
-    for term in terms:
-        if isinstance(term, Known | InputAt):
-            continue
-        if isinstance(term, Group):
-            if id(term) in seen_groups:
-                continue
-            seen_groups.add(id(term))
-        found.update(s.table for s in sources_of(term) if isinstance(s, ArtifactAt))
+    for part in parts_of(terms):
+        found.update(s.table for s in sources_of(part) if isinstance(s, ArtifactAt))
     return found
 
 
-def _invert(column: SameTerm | EachTerm, rows: int, table: int) -> dict[int, list[int]]:
-    """Producing row → consuming rows. A shared group is walked once, and its consumers share one list."""
-    inverse: dict[int, list[int]] = {}
+def parts_of(terms: Iterable[Term]) -> Iterator[Operand]:
+    """The operands of many terms; a fan-in that several share comes once, however deep it stands."""
+    seen: set[int] = set()
+    for term in terms:
+        for part in operands_of(term):
+            if isinstance(part, Group):
+                if id(part) in seen:
+                    continue
+                seen.add(id(part))
+            yield part
+
+
+def operands_of(term: Term | Operand) -> Sequence[Operand]:
+    if isinstance(term, Computed):
+        return term.operands
+    return () if isinstance(term, Known) else (term,)
+
+
+def _invert(column: SameTerm | EachTerm, rows: int, table: int) -> dict[int, list[Sequence[int]]]:
+    """Producing row → lists of consuming rows. All members of a fan-in get the very same list."""
+    inverse: dict[int, list[Sequence[int]]] = {}
+
+    def add(sources: Iterable[Source], consumers: Sequence[int]) -> None:
+        for position in {s.position for s in sources if isinstance(s, ArtifactAt) and s.table == table}:
+            inverse.setdefault(position, []).append(consumers)
+
     if isinstance(column, SameTerm):
-        everyone = list(range(rows))
-        for source in sources_of(column.term):
-            if isinstance(source, ArtifactAt) and source.table == table:
-                inverse[source.position] = everyone
+        add(sources_of(column.term), range(rows))
         return inverse
-    by_term: dict[int, list[int]] = {}
+    singles: dict[int, list[int]] = {}
+    groups: dict[int, tuple[Group, list[int]]] = {}
     for p, term in enumerate(column.terms):
-        by_term.setdefault(id(term), []).append(p)
-    for consumers in by_term.values():
-        for source in sources_of(column.terms[consumers[0]]):
-            if isinstance(source, ArtifactAt) and source.table == table:
-                before = inverse.get(source.position)
-                inverse[source.position] = consumers if before is None else before + consumers
+        for part in operands_of(term):
+            if isinstance(part, Group):
+                groups.setdefault(id(part), (part, []))[1].append(p)
+                continue
+            for source in sources_of(part):
+                if isinstance(source, ArtifactAt) and source.table == table:
+                    singles.setdefault(source.position, []).append(p)
+    for position, consumers in singles.items():
+        inverse.setdefault(position, []).append(consumers)
+    for group, consumers in groups.values():
+        add(group.members, consumers)
     return inverse

@@ -11,11 +11,13 @@ from whyrun.graph.graph import (
     AlignedArtifact,
     ArtifactAt,
     Column,
+    Computed,
     Graph,
     Group,
     JobTable,
-    Known,
+    Operand,
     SameTerm,
+    Term,
     sources_of,
     tables_read,
 )
@@ -113,17 +115,15 @@ def _column_layers(graph: Graph, column: Column, rows: int, layers: list[int]) -
         return [layer + 1 for layer in layers[base : base + rows]]
     groups: dict[int, int] = {}
 
-    def layer_of(term: object) -> int:
+    def layer_of(term: Term | Operand) -> int:
         if isinstance(term, ArtifactAt):
             return layers[graph.node(term)] + 1
-        if isinstance(term, Known):
-            return 0
-        shared = isinstance(term, Group)
-        if shared and id(term) in groups:
+        if isinstance(term, Computed):
+            return max(map(layer_of, term.operands), default=0)
+        if isinstance(term, Group) and id(term) in groups:
             return groups[id(term)]
-        sources = sources_of(term)  # type: ignore[arg-type]  # the columns hold terms
-        layer = max((layers[graph.node(s)] + 1 for s in sources if isinstance(s, ArtifactAt)), default=0)
-        if shared:
+        layer = max((layers[graph.node(s)] + 1 for s in sources_of(term) if isinstance(s, ArtifactAt)), default=0)
+        if isinstance(term, Group):
             groups[id(term)] = layer
         return layer
 

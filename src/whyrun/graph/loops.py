@@ -53,14 +53,18 @@ def loop_values(
         return range(first, last + 1)
     if not isinstance(source, tuple | list):
         return wrong("WRONG_TYPE", f"loop `{loop.name}` needs a list of values")
-    seen: set[str] = set()
+    seen: dict[Index, str] = {}
     for value in source:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             return wrong("WRONG_TYPE", f"loop `{loop.name}`: {value!r} is neither text nor a number")
         text = format_index(value)
-        if text in seen:
-            return wrong("NAME_TAKEN", f"loop `{loop.name}` has the value `{text}` twice", "values are names: keep one")
-        seen.add(text)
+        if value in seen:
+            # `1` and `1.0` are equal, so that as keys each would stand for the other.
+            twice = (
+                f"the value `{text}` twice" if seen[value] == text else f"the equal values `{seen[value]}` and `{text}`"
+            )
+            return wrong("NAME_TAKEN", f"loop `{loop.name}` has {twice}", "values are names: keep one")
+        seen[value] = text
     return tuple(source)
 
 
@@ -77,6 +81,7 @@ def rows_of(scope: Scope, decl: JobDecl) -> Sequence[tuple[Index, ...]]:
         )
         return ()
     rows = list(product(*axes))
+    _check_spelling(scope, decl)
     if decl.exclude:
         number = {loop: i for i, loop in enumerate(decl.loops)}
         drops = [[(number[loop], value) for loop, value in entry.items()] for entry in decl.exclude]
@@ -88,3 +93,20 @@ def rows_of(scope: Scope, decl: JobDecl) -> Sequence[tuple[Index, ...]]:
             known.add(added)
             rows.append(added)
     return rows
+
+
+def _check_spelling(scope: Scope, decl: JobDecl) -> None:
+    """`exclude` and `include` name an index as the loop does: `2.0` is not `2`, though Python calls them equal."""
+    added: dict[tuple[str, Index], Index] = {}
+    for kind, entries in (("exclude", decl.exclude), ("include", decl.include)):
+        for i, entry in enumerate(entries):
+            for loop, value in entry.items():
+                position = scope.loop_position[loop].get(value)
+                known = added.setdefault((loop, value), value) if position is None else scope.loops[loop][position]
+                if format_index(known) != format_index(value):
+                    message = (
+                        f"`{format_index(value)}` is no index of loop `{loop}`: it is written `{format_index(known)}`"
+                    )
+                    place = decl.places.get(f"{kind}[{i}]", decl.place)
+                    hint = "a whole number and a decimal are two indices"
+                    scope.diagnostics.append(place.diagnostic("INDEX_FORMAT_INVALID", message, hint))

@@ -64,7 +64,7 @@ class Scope:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     groups: dict[Any, Group] = field(default_factory=dict)
     rows: dict[tuple[str, ...], tuple[Sequence[tuple[Index, ...]], Sequence[str]]] = field(default_factory=dict)
-    leaves: dict[int, dict[tuple[str, Leaf], int]] = field(default_factory=dict)
+    leaves: dict[int, dict[tuple[str, Leaf], tuple[int, Leaf]]] = field(default_factory=dict)
 
 
 class Resolver:
@@ -199,7 +199,7 @@ class Resolver:
             if _HOLE in flat:
                 return self._hole(ref, holes, position)
             if _EVERY in flat:
-                key = (target.number, ref.output, indices, leaf)
+                key = (target.number, ref.output, indices, leaf, _shown(flat) if float in map(type, flat) else "")
                 group = self.scope.groups.get(key)
                 if group is None:
                     group = self.scope.groups[key] = self._select(ref, target, indices, leaf)
@@ -207,8 +207,8 @@ class Resolver:
                     self._check_empty(ref, target, indices, position)
                 return group
             row = target.position_of.get(indices)
-            if row is None:
-                if any(isinstance(s, Loop) and s.offset for s in ref.selectors):
+            if row is None or not _same_spelling(indices, target.rows[row]):
+                if row is None and any(isinstance(s, Loop) and s.offset for s in ref.selectors):
                     return self._hole(ref, holes, position)
                 self._report_index(ref, target, indices, position)
                 return Absent()
@@ -238,7 +238,7 @@ class Resolver:
                 isinstance(s, Loop) and s.offset == 0 and s.loop == loop
                 for s, loop in zip(ref.selectors, self.loops, strict=True)
             )
-            and (target.rows is self.table.rows or target.rows == self.table.rows)
+            and (target.rows is self.table.rows or target.texts == self.table.texts)
         )
 
     def _select(self, ref: OutputRef, target: JobTable, indices: tuple[Any, ...], leaf: Leaf) -> Group:
@@ -251,7 +251,7 @@ class Resolver:
                 assert number is not None
                 members.append(ArtifactAt(target.number, number, row))
                 continue
-            for (output, have), number in self._leaf_numbers(target, row).items():
+            for (output, have), (number, _) in self._leaf_numbers(target, row).items():
                 if output == ref.output and len(have) == len(leaf):
                     pairs = zip(leaf, have, strict=True)
                     if all(want[0] == h[0] and _fits(want[1], h[1]) for want, h in pairs):
@@ -262,7 +262,13 @@ class Resolver:
         """A fan-in may be empty because combinations are excluded, not because an index is none of its loop's."""
         scope = self.scope.of_table[target.name]
         for place, (loop, index) in enumerate(zip(target.decl.loops, indices, strict=True)):
-            if index is _EVERY or index in scope.loop_position[loop] or any(r[place] == index for r in target.rows):
+            if index is _EVERY:
+                continue
+            at = scope.loop_position[loop].get(index)
+            known = [scope.loops[loop][at]] if at is not None else [r[place] for r in target.rows if r[place] == index]
+            if known:
+                if not _same_spelling((index,), known[:1]):
+                    self._report_spelling(ref, f"[{format_index(index)}]", f"[{format_index(known[0])}]", position)
                 continue
             values = _few([format_index(value) for value in scope.loops[loop]])
             message = f"`{format_index(index)}` is no value of `{loop}`, the loop of `{target.name}` in this place"
@@ -271,15 +277,21 @@ class Resolver:
             return
 
     def _artifact(self, target: JobTable, ref: OutputRef, leaf: Leaf, row: int) -> int | None:
-        return self._leaf_numbers(target, row).get((ref.output, leaf))
+        number, have = self._leaf_numbers(target, row).get((ref.output, leaf), (None, ()))
+        alike = all(_same_spelling(want[1], here[1]) for want, here in zip(leaf, have, strict=False))
+        return number if alike else None
 
-    def _leaf_numbers(self, target: JobTable, row: int) -> dict[tuple[str, Leaf], int]:
-        """(output, leaf path) → artifact number. One for all rows, unless a leaf's path uses the job's own loop."""
+    def _leaf_numbers(self, target: JobTable, row: int) -> dict[tuple[str, Leaf], tuple[int, Leaf]]:
+        """(output, leaf path) → artifact number, and the path as it is spelled there.
+
+        One for all rows, unless a leaf's path uses the job's own loop.
+        """
         own = any(spec.leaf_by_row is not None for spec in target.artifacts)
         key = (target.base + row) if own else -1 - target.number
         found = self.scope.leaves.get(key)
         if found is None:
-            found = {(spec.output, _split_leaf(spec.leaf_at(row))): a for a, spec in enumerate(target.artifacts)}
+            split = [(spec.output, _split_leaf(spec.leaf_at(row))) for spec in target.artifacts]
+            found = {key: (number, key[1]) for number, key in enumerate(split)}
             self.scope.leaves[key] = found
         return found
 
@@ -297,6 +309,10 @@ class Resolver:
         return Absent()
 
     def _report_index(self, ref: OutputRef, target: JobTable, indices: tuple[Any, ...], position: int) -> None:
+        row = target.position_of.get(indices)
+        if row is not None:
+            self._report_spelling(ref, format_indices(indices), target.texts[row], position)
+            return
         have = target.rows[0] if target.rows else ()
         for want, index in zip(indices, have, strict=False):
             if isinstance(want, str) != isinstance(index, str):
@@ -312,6 +328,10 @@ class Resolver:
         self._report(
             ref, "INDEX_OUT_OF_RANGE", f"`Job:{target.name}{format_indices(indices)}` does not exist", position, hint
         )
+
+    def _report_spelling(self, ref: OutputRef, written: str, one: str, position: int) -> None:
+        message = f"`{written}` is no index of `{ref.job}`: it is written `{one}`"
+        self._report(ref, "INDEX_FORMAT_INVALID", message, position, "a whole number and a decimal are two indices")
 
     def _report(self, ref: Ref, code: str, message: str, position: int, hint: str | None = None) -> None:
         """Once per reference: the first instance stands for the rest."""
@@ -329,7 +349,15 @@ def _split_leaf(text: str) -> Leaf:
 
 
 def _fits(wanted: Sequence[Any], have: Sequence[Index]) -> bool:
-    return len(wanted) == len(have) and all(w is _EVERY or w == h for w, h in zip(wanted, have, strict=True))
+    return len(wanted) == len(have) and all(
+        w is _EVERY or (w == h and _same_spelling((w,), (h,))) for w, h in zip(wanted, have, strict=True)
+    )
+
+
+def _same_spelling(one: Sequence[Index], other: Sequence[Index]) -> bool:
+    """Are indices that Python calls equal also one name? `2` and `2.0` are not, nor are `0.0` and `-0.0`."""
+    kinds = list(map(type, one))
+    return kinds == list(map(type, other)) and (float not in kinds or format_indices(one) == format_indices(other))
 
 
 def _shown(indices: Sequence[Any]) -> str:

@@ -106,7 +106,9 @@ def check_paths(graph: Graph, diagnostics: list[Diagnostic]) -> None:
             hint = None
             if other != mine:
                 problem = f"`{path}` would be written by both `{other}` and `{mine}`"
-                hint = "put a loop variable into the path, such as `${{ segment }}`"
+                hint = "give each output a path of its own"
+                if other.startswith(f"Artifact:{table.name}.{output.name}["):
+                    hint = f"put each loop variable into the path, such as `${{{{ {table.decl.loops[-1]} }}}}`"
             elif path in folders:
                 inside = next(p for p in paths if p.startswith(f"{path}/"))
                 problem = f"`{path}` is an output and also the folder of `{inside}`"

@@ -83,6 +83,7 @@ class ArtifactAvailable(Event, tag="artifact_available"):
     sha256: str
     size: int
     type: str
+    suffix: str = ""  # ".png": of files; a consumer sees them under a name with it
     path: str | None = None  # where it is published, relative to the project
     section: str | None = None
     value: Any = msgspec.UNSET  # leaves and value outputs, always
@@ -153,6 +154,7 @@ class ArtifactAdopted(Event, tag="artifact_adopted"):
     bindings: Bindings | None = None
     by: str = ""
     value: Any = msgspec.UNSET
+    suffix: str = ""
     path: str | None = None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,7 +27,7 @@ class Lean(msgspec.Struct, tag_field="event", gc=False, kw_only=True):
 
 
 class RunStart(Lean, tag="run_start"):
-    mode: str
+    mode: Literal["run", "compare", "adopt"]
     workflow_sha256: str = ""
 
 
@@ -50,6 +50,7 @@ class ArtifactAvailable(Lean, tag="artifact_available"):
     sha256: str
     size: int
     type: str
+    suffix: str = ""
     path: str | None = None
     value: Any = msgspec.UNSET
 
@@ -63,15 +64,16 @@ class StepFailed(Lean, tag="step_failed"):
     step_id: str
     error: str
     error_type: str
-    status: str
+    status: Literal["FAILED", "TIMED_OUT", "INTERRUPTED"]
 
 
 class StepSkipped(Lean, tag="step_skipped"):
     step_id: str
-    why: str
+    why: Literal["condition_false", "source_inactive", "reused", "not_comparable"]
     fingerprint: str | None = None
     bindings: msgspec.Raw = NOTHING
     from_run: str | None = None
+    from_step: str | None = None
 
 
 class ArtifactAdopted(Lean, tag="artifact_adopted"):
@@ -81,6 +83,7 @@ class ArtifactAdopted(Lean, tag="artifact_adopted"):
     size: int
     type: str
     fingerprint: str
+    suffix: str = ""
     path: str | None = None
     value: Any = msgspec.UNSET
     bindings: msgspec.Raw = NOTHING
@@ -94,7 +97,7 @@ class RequestRecorded(Lean, tag="request_recorded"):
 
 
 class RunComplete(Lean, tag="run_complete"):
-    state: str
+    state: Literal["succeeded", "failed", "interrupted"]
 
 
 class PlanComputed(Lean, tag="plan_computed"): ...
@@ -106,25 +109,33 @@ class ManifestMaterialized(Lean, tag="manifest_materialized"): ...
 class CfgMaterialized(Lean, tag="cfg_materialized"): ...
 
 
-class StepBlocked(Lean, tag="step_blocked"): ...
+class StepBlocked(Lean, tag="step_blocked"):
+    step_id: str
+    because: list[str]
 
 
-class ConditionEvaluated(Lean, tag="condition_evaluated"): ...
+class ConditionEvaluated(Lean, tag="condition_evaluated"):
+    step_id: str
+    inputs: dict[str, msgspec.Raw]
 
 
-class Task(Lean, tag="task"): ...
+class Task(Lean, tag="task"):
+    step_id: str
 
 
 class FileDisplaced(Lean, tag="file_displaced"): ...
 
 
-class Comparison(Lean, tag="comparison"): ...
+class Comparison(Lean, tag="comparison"):
+    artifact: str
 
 
-class StatusContractViolation(Lean, tag="status_contract_violation"): ...
+class StatusContractViolation(Lean, tag="status_contract_violation"):
+    step_id: str
 
 
-class LogRepaired(Lean, tag="log_repaired"): ...
+class LogRepaired(Lean, tag="log_repaired"):
+    interrupted: list[str]
 
 
 LeanEvent = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
@@ -31,6 +32,7 @@ from whyrun.graph.graph import (
     JobTable,
     Known,
     Operand,
+    SameTerm,
     Slot,
     Source,
     Term,
@@ -90,9 +92,27 @@ class Entry(NamedTuple):
 class GroupState:
     """What is known of a fan-in. Many consumers may share one."""
 
-    entries: list[Entry]
+    entries: Members
     pending: tuple[ArtifactAt, ...]
     ids: list[str]
+    values: list[Any]  # of the entries, for expressions
+
+
+class Members(list[Entry]):
+    """The entries of a fan-in. Shared by all its consumers, and so is what is derived from the whole list."""
+
+    @cached_property
+    def token(self) -> str:
+        return group_token([entry.token for entry in self])
+
+    @cached_property
+    def recorded(self) -> list[dict[str, Any]]:
+        """As its record says it. The only member of a fan-in says that it stood in a list: to be given `[a]` and to be
+        given `a` are two things, and nothing else in the record would tell them apart."""
+        members = [entry.to_json() for entry in self]
+        if len(members) == 1:
+            members[0]["listed"] = True
+        return members
 
 
 class Decision(NamedTuple):
@@ -106,7 +126,7 @@ class Decision(NamedTuple):
 class Consumption:
     """The answer for one instance. `entries` has every slot that is known; a fan-in is a list, others a single."""
 
-    entries: dict[str, Entry | list[Entry]] = field(default_factory=dict)
+    entries: dict[str, Entry | Members] = field(default_factory=dict)
     shown: dict[str, Any] = field(default_factory=dict)  # bindings as the plan writes them
     singles: dict[ArtifactAt, None] = field(default_factory=dict)  # pending, in order, each once
     groups: list[GroupState] = field(default_factory=list)  # fan-ins with pending members: shared, never copied
@@ -137,20 +157,7 @@ class Consumption:
         return not self.unknown and not self.problems
 
     def fingerprint(self, prefix: str, slots: Sequence[Slot]) -> str:
-        return fingerprint(prefix, [entry_token(self.entries[slot.name]) for slot in slots])
-
-
-def listed(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """A fan-in as its record says it. The only member of one says that it stood in a list: to be given `[a]` and to be
-    given `a` are two things, and nothing else in the record would tell them apart."""
-    members = [entry.to_json() for entry in entries]
-    if len(members) == 1:
-        members[0]["listed"] = True
-    return members
-
-
-def entry_token(entry: Entry | list[Entry]) -> str:
-    return group_token([e.token for e in entry]) if isinstance(entry, list) else entry.token
+        return fingerprint(prefix, [self.entries[slot.name].token for slot in slots])
 
 
 class Consumer:
@@ -164,6 +171,8 @@ class Consumer:
         self.look = look
         self.is_final = is_final
         self._groups: dict[int, GroupState] = {}
+        self._computed: dict[int, tuple[Any, str]] = {}  # by id of a term that all instances of a job share
+        self._decided: dict[int, Decision] = {}
 
     def consume(self, table: JobTable, position: int) -> Consumption:
         found = Consumption()
@@ -180,16 +189,23 @@ class Consumer:
         if isinstance(term, Known):
             found.entries[name] = Entry(slot.input_id(table.path(position)), term.sha256, "v", term.value)
         elif isinstance(term, Computed):
-            values = self._operands(found, term, optional_operands(term.template))
-            if values is None:
-                found.unknown.append(name)
-                return
-            try:
-                value = compute(term.template, values, term.names)
-            except ExpressionError as problem:
-                found.problems[name] = str(problem)
-                return
-            found.entries[name] = Entry(slot.input_id(table.path(position)), value_sha256(value), "v", value)
+            shared = isinstance(slot.column, SameTerm)
+            if shared and id(term) in self._computed:  # the same for every instance, and known already
+                value, sha256 = self._computed[id(term)]
+            else:
+                values = self._operands(found, term, optional_operands(term.template))
+                if values is None:
+                    found.unknown.append(name)
+                    return
+                try:
+                    value = compute(term.template, values, term.names)
+                except ExpressionError as problem:
+                    found.problems[name] = str(problem)
+                    return
+                sha256 = value_sha256(value)
+                if shared:
+                    self._computed[id(term)] = value, sha256
+            found.entries[name] = Entry(slot.input_id(table.path(position)), sha256, "v", value)
         elif isinstance(term, Group):
             group = self._group(term)
             found.shown[name] = group.ids
@@ -231,7 +247,7 @@ class Consumer:
         cached = self._groups.get(id(group))
         if cached is not None:
             return cached
-        entries: list[Entry] = []
+        entries = Members()
         pending: list[ArtifactAt] = []
         ids: list[str] = []
         for member in group.members:
@@ -247,7 +263,7 @@ class Consumer:
                 pending.append(member)
             else:
                 entries.append(self._artifact_entry(member, look))
-        state = GroupState(entries, tuple(pending), ids)
+        state = GroupState(entries, tuple(pending), ids, [_entry_value(entry) for entry in entries])
         if self.is_final is None or all(map(self.is_final, pending)):
             self._groups[id(group)] = state
         return state
@@ -303,7 +319,7 @@ class Consumer:
             group = self._group(operand)
             if group.pending:
                 found.groups.append(group)
-            return not group.pending, [_entry_value(e) for e in group.entries]
+            return not group.pending, group.values
         if isinstance(operand, FirstOf):
             entry, left, none = self._first(found, operand)
             if none and not optional:
@@ -317,6 +333,10 @@ class Consumer:
     def _condition(self, found: Consumption, table: JobTable, position: int) -> None:
         assert table.condition is not None
         term = table.condition.at(position)
+        shared = isinstance(table.condition.operands, SameTerm)
+        if shared and id(term) in self._decided:
+            found.decision = self._decided[id(term)]
+            return
         optional = optional_operands(term.template)
         values = self._operands(found, term, optional)
         if found.inactive_by is not None:
@@ -331,6 +351,8 @@ class Consumer:
             found.undecided = found.maybe = True
             return
         found.decision = Decision(result, self._named(term, values))
+        if shared:
+            self._decided[id(term)] = found.decision
 
     def _named(self, term: Computed, values: Sequence[Any]) -> dict[str, Any]:
         """The condition's inputs by ID, for the record."""

@@ -9,23 +9,24 @@ from __future__ import annotations
 import heapq
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import UNSET
 
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.graph.fingerprint import prefix, token
+from whyrun.graph.fingerprint import prefix, recorded_suffix, token
 from whyrun.graph.graph import ArtifactAt, JobTable
 from whyrun.ids import artifact_id, parse_id_of
 from whyrun.planning.consume import (
     Consumer,
     Consumption,
     Entry,
+    GroupState,
     Look,
+    Members,
     Pending,
     Seen,
     is_small,
-    listed,
 )
 from whyrun.planning.reasons import (
     Forced,
@@ -36,6 +37,7 @@ from whyrun.planning.reasons import (
     UpstreamDirty,
     UpstreamFailed,
     bounded,
+    listed_reasons,
 )
 from whyrun.snapshot.fold import Attempt, Output, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -72,16 +74,31 @@ def judge_all(snapshot: PlanningSnapshot, layers: Sequence[int], forced: Mapping
     waiting = {*snapshot.suspects, *forced}
     queue = [(layers[node], node) for node in waiting]
     heapq.heapify(queue)
+    followed: set[int] = set()  # lists of dependents that a whole fan-in shares
     while queue:
         _, node = heapq.heappop(queue)
         verdict = judge.verdicts[node] = judge.judge(node)
         if verdict.state == "clean":
             continue
-        for dependent in graph.dependents(node):
-            if dependent not in waiting:
-                waiting.add(dependent)
-                heapq.heappush(queue, (layers[dependent], dependent))
+        for base, rows in graph.dependent_rows(node):
+            if len(rows) > 1:
+                if id(rows) in followed:
+                    continue
+                followed.add(id(rows))
+            for dependent in (base + row for row in rows):
+                if dependent not in waiting:
+                    waiting.add(dependent)
+                    heapq.heappush(queue, (layers[dependent], dependent))
     return judge.verdicts
+
+
+class _Shared(NamedTuple):
+    """The pending nodes and failed artifacts of some fan-ins."""
+
+    nodes: list[int]
+    node_set: set[int]
+    failed: list[str]
+    failed_set: set[str]
 
 
 class Judge:
@@ -92,7 +109,7 @@ class Judge:
         self.verdicts: dict[int, Verdict] = {}
         self.consumer = Consumer(self.graph, self.look)
         self._prefixes: dict[int, str] = {}
-        self._of_group: dict[int, tuple[list[Reason], list[Reason]]] = {}  # by id of a fan-in's (kept) state
+        self._shared: dict[tuple[int, ...], _Shared] = {}
         self._any_success: dict[str, tuple[str, Attempt]] | None = None
 
     def look(self, at: ArtifactAt) -> Look:
@@ -124,8 +141,7 @@ class Judge:
             *self.retry(record),
             *bounded(self.missing_outputs(table, position, record)),
             *bounded(self.changed_inputs(table, position, record, found)),
-            *self.failed_upstream(found),
-            *self.dirty_upstream(found),
+            *self.upstream(found),
         ]
         if node in self.forced:
             reasons.append(Forced(self.forced[node]))
@@ -180,7 +196,7 @@ class Judge:
             # Out of the suspects' reach, and looked at only because it or something upstream is forced: what it would
             # consume is, as far as it is known, what it consumed.
             return changes
-        now: dict[str, Entry | list[Entry]] = found.entries
+        now: dict[str, Entry | Members] = found.entries
         changes.extend(self.changed_action(table, position, before.get(".action") or [{}]))
         for name in sorted({*before, *now, *found.problems} - {"if", ".action"}):
             if name in found.problems:
@@ -210,30 +226,34 @@ class Judge:
             )
         ]
 
-    def failed_upstream(self, found: Consumption) -> list[Reason]:
-        return self._upstream(found)[0]
+    def upstream(self, found: Consumption) -> list[Reason]:
+        """UPSTREAM_FAILED and UPSTREAM_DIRTY. What many consumers share of fan-ins is worked out once."""
+        if not found.waits:
+            return []
+        shared = self._of_groups(found.groups)
+        nodes = {self.graph.node(at) for at in found.singles} - shared.node_set
+        failed = {self.graph.artifact_id(at) for at in found.singles if self.is_failed(self.graph.node(at))}
+        failed -= shared.failed_set
+        return [
+            *listed_reasons("UPSTREAM_FAILED", shared.failed, sorted(failed), UpstreamFailed),
+            *listed_reasons(
+                "UPSTREAM_DIRTY", shared.nodes, sorted(nodes), lambda node: UpstreamDirty(self.graph.job_id(node))
+            ),
+        ]
 
-    def dirty_upstream(self, found: Consumption) -> list[Reason]:
-        return self._upstream(found)[1]
+    def is_failed(self, node: int) -> bool:
+        record = self.snapshot.record(node)
+        return record is not None and not record.latest.ok
 
-    def _upstream(self, found: Consumption) -> tuple[list[Reason], list[Reason]]:
-        """The failed artifacts and the jobs still to run among its sources; consumers of one fan-in share it."""
-        shared = id(found.groups[0]) if len(found.groups) == 1 and not found.singles else None
-        if shared is not None and shared in self._of_group:
-            return self._of_group[shared]
-        nodes = sorted({self.graph.node(at) for at in found.pending})
-        failed = set()
-        for at in found.pending:
-            record = self.snapshot.record(self.graph.node(at))
-            if record is not None and not record.latest.ok:
-                failed.add(self.graph.artifact_id(at))
-        answer: tuple[list[Reason], list[Reason]] = (
-            bounded([UpstreamFailed(id_) for id_ in sorted(failed)]),
-            bounded([UpstreamDirty(self.graph.job_id(node)) for node in nodes]),
-        )
-        if shared is not None:
-            self._of_group[shared] = answer
-        return answer
+    def _of_groups(self, groups: Sequence[GroupState]) -> _Shared:
+        key = tuple(map(id, groups))  # states are kept by the consumer, so their ids stay theirs
+        found = self._shared.get(key)
+        if found is None:
+            pending = {at for group in groups for at in group.pending}
+            nodes = {self.graph.node(at) for at in pending}
+            failed = {self.graph.artifact_id(at) for at in pending if self.is_failed(self.graph.node(at))}
+            found = self._shared[key] = _Shared(sorted(nodes), nodes, sorted(failed), failed)
+        return found
 
     # -- reuse --
 
@@ -261,12 +281,13 @@ def successes_by_fingerprint(steps: Mapping[str, StepRecord]) -> dict[str, tuple
     found: dict[str, tuple[str, Attempt]] = {}
     for step in sorted(steps):
         for attempt in steps[step].attempts():
-            if not attempt.ok or attempt.origin == "adopted":
+            if attempt.origin == "adopted":
                 continue
             before = found.get(attempt.fingerprint)
             if before is None or (before[1].run, before[1].seq) < (attempt.run, attempt.seq):
                 found[attempt.fingerprint] = (step, attempt)
-    return found
+    # The latest attempt with a fingerprint counts, whoever made it: where that failed, nothing is taken.
+    return {print_: latest for print_, latest in found.items() if latest[1].ok}
 
 
 def reusable(
@@ -304,7 +325,9 @@ def _earlier_result(
         leaf = spec.leaf_at(position)
         id_ = table.artifact_id(a, position) if own else artifact_id(job, spec.output, leaf)
         output = by_id.get(id_)
-        if output is None or output.type != spec.type or (output.value is UNSET and output.bytes_key in lost):
+        if output is None or (output.type, output.suffix) != (spec.type, recorded_suffix(table, a)):
+            return None
+        if output.value is UNSET and output.bytes_key in lost:
             return None
         outputs[spec.key_at(position)] = output
     return Reuse(run_name(attempt.made_in), from_step, outputs)
@@ -313,17 +336,19 @@ def _earlier_result(
 # --- comparing what was consumed with what would be --------------------------------------------------------------
 
 
-def compare_entries(name: str, before: Any, now: Entry | list[Entry] | None) -> list[Reason]:
+def compare_entries(name: str, before: Any, now: Entry | Members | None) -> list[Reason]:
     """The differences of one slot, by content: old entries as recorded, new ones as they would be consumed."""
     if isinstance(before, dict):  # a wide list whose members cannot be read any more: only its digest is known
-        members = listed(now) if isinstance(now, list) else []
+        members = now.recorded if isinstance(now, Members) else []
         return [] if before["digest"] == wide_digest(members) else [InputChanged(name, old=before["digest"])]
     new = [] if now is None else now if isinstance(now, list) else [now]
     old = [] if before is None else before
     if [_token(e) for e in old] == [e.token for e in new]:
         if len(new) == 1:
             was_listed = old[0].get("listed", False)
-            return [] if was_listed == isinstance(now, list) else [_change(name, old[0], new[0])]
+            if was_listed == isinstance(now, list):
+                return []
+            return [_change(name, old[0], new[0], listed=isinstance(now, list))]
         if (before is None) == (now is None):
             return []
         # An empty fan-in that was added or taken away: nothing was consumed, and still the binding is another.
@@ -356,12 +381,19 @@ def _token(entry: Mapping[str, Any]) -> str:
     return token(entry.get("as", "v"), entry["sha256"])
 
 
-def _change(name: str, then: Mapping[str, Any] | None, now: Entry | None) -> InputChanged:
+def _change(
+    name: str, then: Mapping[str, Any] | None, now: Entry | None, *, listed: bool = False
+) -> InputChanged:
     old_value = then.get("value") if then is not None else None
     new_value = None
     if now is not None and now.value is not UNSET and is_small(now.value):
         new_value = now.value
     moved = then is not None and now is not None and then["id"] != now.id
+    old_as = new_as = None
+    if then is not None and now is not None and then["sha256"] == now.sha256:
+        # The same content, handed over in another form: as a file with another suffix, alone or in a list.
+        old_as = then.get("as", "v") + ("[]" if then.get("listed") else "")
+        new_as = now.form + ("[]" if listed else "")
     return InputChanged(
         name,
         source=now.id if now is not None else None,
@@ -370,6 +402,8 @@ def _change(name: str, then: Mapping[str, Any] | None, now: Entry | None) -> Inp
         new=now.sha256 if now is not None else None,
         old_value=old_value,
         new_value=new_value,
+        old_as=old_as,
+        new_as=new_as,
     )
 
 

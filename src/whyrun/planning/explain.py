@@ -29,6 +29,7 @@ from whyrun.snapshot.fold import StepRecord
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 SHOWN = 200  # jobs of one block; `--all` shows every one
+DEFERRED = 10  # of the block that is not the question
 LONGEST = 80  # characters of a small value
 _NULL = value_sha256(None)
 _CHANGES = {
@@ -46,7 +47,7 @@ Line = tuple[str, str]  # (reason code or lower-case mark, particulars)
 
 def render_explain(plan: Plan, *, estimate: float | None = None, show_all: bool = False) -> str:
     """The plan and every reason, for people. `estimate`: seconds that the run may take."""
-    blocks = [(title, [(job.id, job_lines(job)) for job in jobs[: None if show_all else SHOWN]], len(jobs))
+    blocks = [(title, [(job.id, job_lines(job)) for job in jobs[: shown_of(title, show_all)]], len(jobs))
               for title, jobs in plan_blocks(plan)]  # fmt: skip
     ids = max((len(id_) for _, shown, _ in blocks for id_, _ in shown), default=0)
     codes = max((len(code) for _, shown, _ in blocks for _, lines in shown for code, _ in lines if code), default=0)
@@ -60,6 +61,11 @@ def render_explain(plan: Plan, *, estimate: float | None = None, show_all: bool 
         if total > len(shown):
             text.append(f"  … and {total - len(shown)} more (`--all` lists them)")
     return "\n".join(text)
+
+
+def shown_of(title: str, show_all: bool) -> int | None:
+    """How many jobs of a block are shown; None for all."""
+    return None if show_all else DEFERRED if title == "deferred" else SHOWN
 
 
 def headline(plan: Plan, estimate: float | None = None) -> str:
@@ -171,7 +177,8 @@ def _changed(reason: InputChanged, job: str) -> str:
         text += f" (was {reason.old_source})"
     if reason.old == reason.new:
         return f"{text}  the same content in another place or form"
-    return f"{text}  {old} → {new}"
+    files = f"  ({', '.join(reason.files)})" if reason.files else ""
+    return printable(f"{text}  {old} → {new}{files}")
 
 
 def _shown(sha256: str | None, value: Any) -> str:

@@ -32,7 +32,7 @@ class PlanOptions:
     force: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {"up": self.up, "targets": sorted(self.targets), "force": sorted(self.force)}
+        return {"up": self.up, "targets": sorted(set(self.targets)), "force": sorted(set(self.force))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ class Plan:
     @cached_property
     def _written(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         blobs: dict[str, bytes] = {}
+        known: dict[int, Any] = {}
         body = {
             "version": VERSION,
             "workflow": self.workflow,
@@ -91,7 +92,7 @@ class Plan:
                          "inputs_changed": _narrow(self.snapshot["inputs_changed"], blobs)},
             "totals": dict(self.totals),
             "layers": self.layers,
-            "jobs": [_job_json(job, blobs) for job in self.jobs],
+            "jobs": [_job_json(job, blobs, known) for job in self.jobs],
         }  # fmt: skip
         return body, blobs
 
@@ -116,7 +117,8 @@ class Plan:
         return canonical_json(self.to_json()) + b"\n"
 
 
-def _job_json(job: PlannedJob, blobs: dict[str, bytes]) -> dict[str, Any]:
+def _job_json(job: PlannedJob, blobs: dict[str, bytes], known: dict[int, Any]) -> dict[str, Any]:
+    """`known`: what long lists came to, by id, since the instances of a job may share a fan-in of thousands."""
     found: dict[str, Any] = {"id": job.id, "action": job.action, "layer": job.layer, "state": job.state}
     if job.conditional:
         found["conditional"] = True
@@ -127,9 +129,20 @@ def _job_json(job: PlannedJob, blobs: dict[str, bytes]) -> dict[str, Any]:
     else:
         found["reasons"] = [reason_json(reason) for reason in job.reasons]
         found["bindings"] = {
-            name: _narrow(value, blobs) if isinstance(value, list) else value for name, value in job.bindings.items()
+            name: _narrow_binding(value, blobs, known) if isinstance(value, list | dict) else value
+            for name, value in job.bindings.items()
         }
     return found
+
+
+def _narrow_binding(value: Any, blobs: dict[str, bytes], known: dict[int, Any]) -> Any:
+    if isinstance(value, dict):
+        return {"first": _narrow(value["first"], blobs)}
+    if len(value) <= WIDE:
+        return list(value)
+    if id(value) not in known:
+        known[id(value)] = _narrow(value, blobs)
+    return known[id(value)]
 
 
 def _narrow(members: Sequence[Any], blobs: dict[str, bytes]) -> Any:
@@ -238,7 +251,7 @@ def unknown_id(text: str, known: Sequence[str]) -> Exception:
 
 def _forced(graph: Graph, layers: Sequence[int], force: Sequence[str]) -> dict[int, str]:
     found: dict[int, str] = {}
-    for text in force:
+    for text in sorted(set(force)):  # in one order, because the first that names a node is told
         if text.startswith("layer:"):
             number = text.removeprefix("layer:")
             nodes = [n for n, layer in enumerate(layers) if str(layer) == number]

@@ -3,8 +3,10 @@ renders them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from heapq import merge
+from itertools import islice
 from typing import Any
 
 LISTED = 20  # particulars of one code that are listed; the rest is counted
@@ -45,6 +47,8 @@ class InputChanged:
     new: str | None = None
     old_value: Any = None
     new_value: Any = None
+    old_as: str | None = None  # where the content is the same: the form it is handed over in (`f.csv`, `v`, `f.csv[]`)
+    new_as: str | None = None
     problem: str | None = None  # it cannot be computed
     files: tuple[str, ...] | None = None  # of an action: those that changed, came or went
 
@@ -89,6 +93,13 @@ def bounded(reasons: Sequence[Reason]) -> list[Reason]:
     if len(reasons) <= LISTED:
         return list(reasons)
     return [*reasons[:LISTED], More(reasons[0].code, len(reasons) - LISTED)]
+
+
+def listed_reasons(code: str, shared: Sequence[Any], own: Sequence[Any], make: Callable[[Any], Reason]) -> list[Reason]:
+    """The same for two sorted, disjoint lists of particulars: only those that are listed are made into reasons."""
+    first = list(islice(merge(shared, own), LISTED))
+    rest = len(shared) + len(own) - len(first)
+    return [*map(make, first), *([More(code, rest)] if rest else [])]
 
 
 def reason_json(reason: Reason) -> dict[str, Any]:

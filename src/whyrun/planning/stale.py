@@ -75,8 +75,10 @@ def _first_reason(job: Mapping[str, Any]) -> str:
 def _job_differences(id_: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     gone = _texts(old.get("reasons", []), new.get("reasons", []), id_)
     come = _texts(new.get("reasons", []), old.get("reasons", []), id_)
-    if gone or come:
-        yield f"was {', '.join(gone) or 'without a reason'}; is {', '.join(come) or 'without it'}"
+    if gone and come:
+        yield f"was {', '.join(gone)}; is {', '.join(come)}"
+    elif gone or come:
+        yield f"{'no longer' if gone else 'now also'} {', '.join(gone or come)}"
     for name in sorted({*old, *new} - {"id", "state", "reasons"}):
         if old.get(name) != new.get(name):
             yield f"its {'wiring' if name == 'bindings' else name} is another"

@@ -7,8 +7,8 @@ planned. A clean instance is answered with what was compared, an inactive one wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
@@ -24,6 +24,7 @@ from whyrun.snapshot.fold import Attempt, run_name
 from whyrun.workflow.model import First, InputRef, JobDecl, Workflow
 
 EXPLAINED = 40  # jobs of one answer that are told in full; root causes are found beyond them
+OF_A_KIND = 3  # jobs that differ in their indices only and are told in full; the rest of a wide fan-in is counted
 COMPARED = 64  # members of one answer
 
 
@@ -69,6 +70,7 @@ class WhyJob:
     last_success: LastSuccess | None = None
     compared: tuple[Compared, ...] = ()
     compared_more: int = 0
+    alike: int = 0  # so many more jobs are like this one: the same job, state and reasons, other indices
 
     @property
     def is_root(self) -> bool:
@@ -94,6 +96,8 @@ class WhyJob:
             found["compared"] = [entry.to_json() for entry in self.compared]
             if self.compared_more:
                 found["compared_more"] = self.compared_more
+        if self.alike:
+            found["alike"] = self.alike
         found["causes"] = list(self.causes)
         return found
 
@@ -103,8 +107,14 @@ class Why:
     """The answer: the job asked about first, then those that its reasons lead to, each once, depth first."""
 
     jobs: tuple[WhyJob, ...]
-    roots: tuple[WhyJob, ...]
-    more: int  # jobs upstream that are not told in full
+    roots: tuple[WhyJob, ...]  # at most so many as are told
+    more: int  # jobs upstream that are neither told nor like one that is
+    hidden: tuple[WhyJob, ...] = ()  # the roots among these
+
+    @property
+    def is_chain(self) -> bool:
+        """Each job has one cause: then the last one told is the root cause."""
+        return not self.more and all(len(job.causes) <= 1 for job in self.jobs)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -118,6 +128,8 @@ def why_job(known: KnownState, node: int) -> Why:
     """Depth first along the reasons, each job once. Deep chains are walked, not recursed into."""
     told: list[WhyJob] = []
     roots: list[WhyJob] = []
+    hidden: list[WhyJob] = []
+    kinds: dict[tuple[Any, ...], list[int]] = {}  # kind → positions in `told`, then -1 for each that is only counted
     seen: set[int] = set()
     stack = [(node, 0)]
     more = 0
@@ -127,16 +139,33 @@ def why_job(known: KnownState, node: int) -> Why:
             continue
         seen.add(at)
         causes = list(_causes(known, at))
-        if len(told) < EXPLAINED or not causes:
-            answer = _describe(known, at, depth, causes)
-            if not causes and len(roots) < EXPLAINED:
-                roots.append(answer)
-        if len(told) < EXPLAINED:
+        answer = _describe(known, at, depth, causes)
+        is_root = not causes and len(roots) < EXPLAINED
+        if is_root:
+            roots.append(answer)
+        alike = kinds.setdefault(_kind(known, answer), [])
+        if len(alike) >= OF_A_KIND:
+            alike.append(-1)
+        elif len(told) < EXPLAINED:
+            alike.append(len(told))
             told.append(answer)
         else:
             more += 1
+            if is_root:
+                hidden.append(answer)
         stack.extend((cause, depth + 1) for cause in reversed(causes) if cause not in seen)
-    return Why(tuple(told), tuple(roots), more)
+    for positions in kinds.values():
+        if len(positions) > OF_A_KIND:
+            last = positions[OF_A_KIND - 1]
+            told[last] = replace(told[last], alike=len(positions) - OF_A_KIND)
+    return Why(tuple(told), tuple(roots), more, tuple(hidden))
+
+
+def _kind(known: KnownState, job: WhyJob) -> tuple[Any, ...]:
+    """What instances of one job have in common that are in the plan for the same reasons."""
+    table, _ = known.graph.table_at(job.node)
+    reasons = tuple((reason.code, getattr(reason, "binding", None)) for reason in job.reasons)
+    return table.number, job.depth, job.state, job.reuse, job.conditional, reasons, bool(job.causes)
 
 
 def _causes(known: KnownState, node: int) -> Iterator[int]:
@@ -240,16 +269,27 @@ def direct_readers(graph: Graph, at: ArtifactAt) -> list[str]:
 # --- inputs ------------------------------------------------------------------------------------------------------
 
 
-def readers(graph: Graph, other: Graph) -> list[str]:
+class Reader(NamedTuple):
+    """A job that reads an input. `condition_only`: it decides whether the job runs, and is nothing to it beyond."""
+
+    job: str
+    condition_only: bool
+
+
+def readers(graph: Graph, other: Graph) -> list[Reader]:
     """The jobs that read something other in the second graph, which is the first with one input assumed to be another:
     those whose own slots or condition differ, and those that are in one of them only."""
     before, after = _by_job(graph), _by_job(other)
-    found = [job for job, reads in before.items() if after.get(job) != reads]
-    return found + [job for job in after if job not in before]
+    found = []
+    for job, (slots, condition) in before.items():
+        others = after.get(job)
+        if others != (slots, condition):
+            found.append(Reader(job, others is not None and others[0] == slots))
+    return found + [Reader(job, False) for job in after if job not in before]
 
 
-def _by_job(graph: Graph) -> dict[str, tuple[Any, ...]]:
-    """Job → what its slots and condition read of inputs, by content."""
+def _by_job(graph: Graph) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """Job → what its slots and its condition read of inputs, by content."""
     same: dict[int, Any] = {}
 
     def content(term: Term) -> Any:
@@ -259,11 +299,13 @@ def _by_job(graph: Graph) -> dict[str, tuple[Any, ...]]:
             same[id(term)] = _content(term)
         return same[id(term)]
 
-    return {
-        id_: tuple(content(column.at(p)) for _, column in table.operand_columns())
-        for table in graph.tables
-        for p, id_ in enumerate(table.job_ids())
-    }
+    found = {}
+    for table in graph.tables:
+        columns = list(table.operand_columns())
+        for p, id_ in enumerate(table.job_ids()):
+            slots = tuple(content(column.at(p)) for slot, column in columns if slot is not None)
+            found[id_] = slots, tuple(content(column.at(p)) for slot, column in columns if slot is None)
+    return found
 
 
 def _content(term: Term) -> Any:
@@ -273,7 +315,7 @@ def _content(term: Term) -> Any:
     return len(sources), [(source.id, source.value.sha256) for source in sources if isinstance(source, InputAt)]
 
 
-def named_readers(graph: Graph, id_: str) -> list[str]:
+def named_readers(graph: Graph, id_: str) -> list[Reader]:
     """All instances of the jobs whose `with`, `env`, `if` or loops refer to an input by name."""
     identity = parse_id_of("Input", id_)
     workflow = graph.workflow
@@ -281,14 +323,25 @@ def named_readers(graph: Graph, id_: str) -> list[str]:
         workflow = workflow.imports[name].workflow
     prefix = "".join(f"{name}/" for name in identity.imports)
     wanted = identity.segments[0].name
-    jobs = {f"{prefix}{name}" for name, decl in workflow.jobs.items() if wanted in _named_inputs(workflow, decl)}
-    return [job for table in graph.tables if table.name in jobs for job in table.job_ids()]
+    found = []
+    for table in graph.tables:
+        decl = workflow.jobs.get(table.name.removeprefix(prefix)) if table.name.startswith(prefix) else None
+        if decl is not None:
+            by_content = wanted in _named_inputs(workflow, decl)
+            if by_content or wanted in _names([decl.condition]):
+                found += [Reader(job, not by_content) for job in table.job_ids()]
+    return found
 
 
 def _named_inputs(workflow: Workflow, decl: JobDecl) -> set[str]:
-    templates = [*decl.with_.values(), *decl.env.values(), *([decl.condition] if decl.condition is not None else [])]
-    refs = [ref for template in templates for expression in expressions_in(template) for ref in expression.refs]
-    found = {ref.name for ref in refs if isinstance(ref, InputRef)}
-    found |= {c.name for ref in refs if isinstance(ref, First) for c in ref.candidates if isinstance(c, InputRef)}
+    """Of `with`, `env` and the loops."""
     sources = [workflow.loops[loop].source for loop in decl.loops]
-    return found | {source.name for source in sources if isinstance(source, InputRef)}
+    loops = {source.name for source in sources if isinstance(source, InputRef)}
+    return loops | _names([*decl.with_.values(), *decl.env.values()])
+
+
+def _names(templates: Iterable[Any]) -> set[str]:
+    given = [template for template in templates if template is not None]
+    refs = [ref for template in given for expression in expressions_in(template) for ref in expression.refs]
+    found = {ref.name for ref in refs if isinstance(ref, InputRef)}
+    return found | {c.name for ref in refs if isinstance(ref, First) for c in ref.candidates if isinstance(c, InputRef)}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from whyrun.errors import WhyrunError, error
+from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.graph import (
     Graph,
     JobTable,
@@ -16,7 +17,7 @@ from whyrun.snapshot.fold import (
     StepRecord,
 )
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
-from whyrun.snapshot.suspects import find_suspects, reach_of
+from whyrun.snapshot.suspects import find_suspects
 from whyrun.workflow.model import VALUE_TYPES
 
 
@@ -38,10 +39,10 @@ def build_planning_snapshot(
     snapshot.shas = [_recorded(table, snapshot.rows[table.number]) for table in graph.tables]
     _check_foreign_ids(snapshot, log)
     snapshot.files = observe.changed_files(*_published(graph, snapshot.shas))
-    lost = set(observe.lost_blobs(_blob_checks(graph, snapshot.shas)))
+    lost = set(observe.lost_blobs(_blob_checks(snapshot)))
     _apply_deviations(snapshot, lost)
     snapshot.suspects = find_suspects(snapshot, {} if memo is None else memo)
-    reach = reach_of(graph, snapshot.suspects)
+    reach = sorted(graph.downstream(snapshot.suspects))
     histories = [r for node in reach if (r := snapshot.record(node)) is not None]
     successes = [a for r in histories if (a := r.last_success()) is not None]
     snapshot.consumed = log.consumed(successes)
@@ -80,24 +81,25 @@ def _check_foreign_ids(snapshot: PlanningSnapshot, log: LogReader) -> None:
 
 
 def _recorded(table: JobTable, rows: Sequence[StepRecord | None]) -> list[list[str | None]]:
-    """By artifact and row: the hash recorded by the latest attempt, if that succeeded and the type still fits."""
+    """By artifact and row: the hash recorded by the latest attempt, if that succeeded and type and suffix still fit."""
     columns: list[list[str | None]] = [[None] * len(table) for _ in table.artifacts]
     ids = [table.artifact_ids(a) for a in range(len(table.artifacts))]
     if len(columns) == 1:  # the common case, in one pass without dictionaries
-        column, names, type_ = columns[0], ids[0], table.artifacts[0].type
+        column, names, type_, suffix = columns[0], ids[0], table.artifacts[0].type, recorded_suffix(table, 0)
         for p, record in enumerate(rows):
             if record is not None and record.latest.ok:
                 for output in record.latest.outputs:
-                    if output.id == names[p] and output.type == type_:
+                    if output.id == names[p] and output.type == type_ and output.suffix == suffix:
                         column[p] = output.sha256
         return columns
+    declared = [(spec.type, recorded_suffix(table, a)) for a, spec in enumerate(table.artifacts)]
     for p, record in enumerate(rows):
         if record is None or not record.latest.ok:
             continue
         by_id = {output.id: output for output in record.latest.outputs}
         for a, column in enumerate(columns):
             found = by_id.get(ids[a][p])
-            if found is not None and found.type == table.artifacts[a].type:
+            if found is not None and (found.type, found.suffix) == declared[a]:
                 column[p] = found.sha256
     return columns
 
@@ -123,16 +125,27 @@ def _published(graph: Graph, shas: list[list[list[str | None]]]) -> tuple[list[s
     return paths, expected
 
 
-def _blob_checks(graph: Graph, shas: list[list[list[str | None]]]) -> list[BlobCheck]:
+def _blob_checks(snapshot: PlanningSnapshot) -> list[BlobCheck]:
     """Outputs that are published nowhere live in the store only. Small values are in the log itself."""
     checks = []
-    for table in graph.tables:
-        for a, spec in enumerate(table.artifacts):
-            if spec.is_leaf or spec.type in VALUE_TYPES or table.output_of(a).paths is not None:
-                continue
-            for sha in shas[table.number][a]:
-                if sha is not None:
-                    checks.append(BlobCheck(sha, -1, spec.type, None, sha))
+    for table in snapshot.dependency_graph.tables:
+        wanted = {
+            a: snapshot.shas[table.number][a]
+            for a, spec in enumerate(table.artifacts)
+            if not spec.is_leaf and spec.type not in VALUE_TYPES and table.output_of(a).paths is None
+        }
+        if not wanted:
+            continue
+        only = len(table.artifacts) == 1
+        for p, record in enumerate(snapshot.rows[table.number]):
+            for a, column in wanted.items():
+                sha = column[p]
+                if sha is None or record is None:
+                    continue
+                outputs = record.latest.outputs
+                id_ = outputs[0].id if only and len(outputs) == 1 else table.artifact_id(a, p)
+                size = next(o.size for o in outputs if o.id == id_)
+                checks.append(BlobCheck(sha, size, table.artifacts[a].type, None, sha))
     return checks
 
 

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 from whyrun.errors import WhyrunError, error
+from whyrun.ids import Kind
 from whyrun.log import scan
+from whyrun.log.event_ids import PLAIN_OWN, damaged_line, id_problem, owner_problem
 from whyrun.log.events import INTERRUPTED_ERROR, INTERRUPTED_TYPE
 from whyrun.log.scan import ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
 
@@ -29,6 +31,7 @@ class Output(msgspec.Struct, array_like=True, gc=False, frozen=True):
     type: str
     path: str | None = None
     held: tuple[Any, ...] = ()  # (value,) for leaves and value outputs: UNSET does not survive in an array
+    suffix: str = ""
 
     @property
     def value(self) -> Any:
@@ -70,7 +73,7 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
     """All that the log says of one job instance.
 
     `success` is the last success where it is not the latest attempt; `settled` the latest settled attempt of every
-    fingerprint, oldest first, where that is more than the latest attempt. Nearly all instances have neither.
+    fingerprint, oldest first, where that is not the latest attempt alone. Nearly all instances have neither.
     """
 
     latest: Attempt
@@ -115,10 +118,6 @@ class Records(msgspec.Struct, gc=False):
     seq: int = 0
 
 
-def _is_nothing(bindings: msgspec.Raw) -> bool:
-    return len(bytes(bindings)) <= 4  # absent or null
-
-
 def _held(value: Any) -> tuple[Any, ...]:
     return () if value is msgspec.UNSET else (value,)
 
@@ -139,11 +138,16 @@ class RunFold:
         self.mode = ""
         self.complete = False
         self.open: dict[str, tuple[Attempt, list[Output]]] = {}
-        self.reused: dict[str, tuple[Attempt, list[Output]]] = {}
+        self.reused: dict[str, tuple[Attempt, int]] = {}  # and how many outputs there are to take
+
+    @property
+    def counts(self) -> bool:
+        """Runs that only compare change nothing; they are read as strictly as all others."""
+        return self.mode != "compare"
 
     def feed(self, events: Iterable[scan.LeanEvent]) -> None:
-        seq, name, mode = self.seq, self.name, self.mode
-        open_ = self.open
+        seq, name = self.seq, self.name
+        open_, is_own = self.open, PLAIN_OWN.fullmatch
         for event in events:
             seq += 1
             if event.seq != seq or event.session != name:
@@ -155,73 +159,79 @@ class RunFold:
                     hint="lines were lost or moved; restore the file from a copy, or move the run folder away",
                 )
             if type(event) is ArtifactAvailable:
-                if mode == "compare":
-                    continue
-                entry = open_.get(event.step_id) or self.reused.get(event.step_id)
-                if entry is None:
-                    raise self.incomplete(seq, f"`{event.artifact}` has no `step_start` of its step before it")
-                output = Output(event.artifact, event.sha256, event.size, event.type, event.path, _held(event.value))
-                entry[1].append(output)
-                if entry[0].ok:  # reuse: a success from the start, with the outputs that were recorded
-                    entry[0].outputs = tuple(entry[1])
+                step = event.step_id
+                if is_own(f"{step} {event.artifact}") is None:
+                    self.check_owner(step, event.artifact, seq)
+                held = _held(event.value)
+                output = Output(event.artifact, event.sha256, event.size, event.type, event.path, held, event.suffix)
+                entry = open_.get(step)
+                if entry is not None:
+                    entry[1].append(output)
+                else:
+                    self.add_to_reuse(step, output, seq)
             elif type(event) is StepStart:
-                if mode != "compare":
-                    if _is_nothing(event.bindings):
-                        raise self.incomplete(seq, f"the `step_start` of `{event.step_id}` has no bindings")
-                    attempt = Attempt(self.run, seq, event.attempt, event.fingerprint)
-                    open_[event.step_id] = (attempt, [])
+                if bytes(event.bindings)[:2] != b'{"':
+                    self.check_bindings(event.bindings, f"the `step_start` of `{event.step_id}`", seq)
+                if event.step_id in open_:
+                    raise self.incomplete(
+                        seq, f"`{event.step_id}` starts again, and no event says how its start before ended"
+                    )
+                open_[event.step_id] = (Attempt(self.run, seq, event.attempt, event.fingerprint), [])
             elif type(event) is StepComplete:
-                if mode != "compare":
-                    entry = open_.pop(event.step_id, None)
-                    if entry is None:
-                        raise self.incomplete(seq, f"`{event.step_id}` completed without a `step_start`")
-                    attempt = entry[0]
-                    attempt.ok = True
-                    attempt.outputs = tuple(entry[1])
-                    attempt.duration = event.duration
-                    self.settle(event.step_id, attempt)
+                entry = open_.pop(event.step_id, None)
+                if entry is None:
+                    raise self.incomplete(seq, f"`{event.step_id}` completed without a `step_start`")
+                attempt = entry[0]
+                attempt.ok = True
+                attempt.outputs = tuple(entry[1])
+                attempt.duration = event.duration
+                self.settle(event.step_id, attempt)
             elif type(event) is not CfgMaterialized:
                 self.seq = seq
                 self.rare(event, seq)
-                mode = self.mode
         self.seq = seq
 
     def rare(self, event: scan.LeanEvent, seq: int) -> None:
         if isinstance(event, scan.RunStart):
             if seq != 1:
-                raise error("LOG_DAMAGED", "a run starts twice", file=self.file, line=seq)
+                raise self.damaged(seq, "a run starts twice")
             self.mode = event.mode
             return
         if not self.mode:
             raise self.incomplete(seq, "the log has no `run_start`")
         if isinstance(event, scan.RunComplete):
             self.complete = True
-        elif self.mode == "compare":
-            return
         elif isinstance(event, scan.StepFailed):
+            self.check_ids(seq, "Job", event.step_id)
             entry = self.open.pop(event.step_id, None)
             if entry is None:
                 raise self.incomplete(seq, f"`{event.step_id}` failed without a `step_start`")
             self.fail(event.step_id, entry[0], event.status, event.error_type, event.error)
         elif isinstance(event, scan.StepSkipped):
+            self.check_ids(seq, "Job", event.step_id)
             if event.why == "reused":
-                if event.fingerprint is None or _is_nothing(event.bindings):
-                    raise self.incomplete(seq, f"the reuse of `{event.step_id}` has no fingerprint or bindings")
-                before = self.records.steps.get(event.step_id)
-                base = before.by_fingerprint(event.fingerprint) if before is not None else None
-                # Adopted bytes stay adopted when they are reused: they are good for their own instance only.
-                origin = "adopted" if base is not None and base.origin == "adopted" else "reused"
-                attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin=origin)
-                if event.from_run is not None:  # the run that executed it, however often it was reused since
-                    attempt.made = self.run_number(event.from_run, seq)
-                self.reused[event.step_id] = (attempt, [])
-                self.settle(event.step_id, attempt)
+                self.reuse(event, seq)
         elif isinstance(event, scan.ArtifactAdopted):
+            self.check_owner(event.step_id, event.artifact, seq)
             self.adopt(event, seq)
         elif isinstance(event, scan.InputRecorded):
-            self.records.inputs[event.id] = InputRecord(event.sha256, _held(event.value))
+            self.check_ids(seq, "Input", event.id)
+            if self.counts:
+                self.records.inputs[event.id] = InputRecord(event.sha256, _held(event.value))
         elif isinstance(event, scan.RequestRecorded):
+            self.check_ids(seq, "Job", event.step_id)
             self.remember(event)
+        elif isinstance(event, scan.StepBlocked):
+            self.check_ids(seq, "Job", event.step_id, *event.because)
+        elif isinstance(event, scan.ConditionEvaluated):
+            self.check_ids(seq, "Job", event.step_id)
+            self.check_ids(seq, None, *event.inputs)
+        elif isinstance(event, scan.Task | scan.StatusContractViolation):
+            self.check_ids(seq, "Job", event.step_id)
+        elif isinstance(event, scan.LogRepaired):
+            self.check_ids(seq, "Job", *event.interrupted)
+        elif isinstance(event, scan.Comparison):
+            self.check_ids(seq, "Artifact", event.artifact)
 
     def finish(self) -> None:
         """The end of the run's file. Open steps of a run that has not ended are interrupted, repaired or not."""
@@ -240,18 +250,20 @@ class RunFold:
         attempt.error = message.split("\n", 1)[0][:200]
         self.settle(step, attempt)
 
-    def settle(self, step: str, attempt: Attempt) -> None:
-        """An attempt has ended (well or not): it is the latest now."""
+    def settle(self, step: str, attempt: Attempt, *, whole: bool = True) -> None:
+        """An attempt has ended (well or not): it is the latest now, and if `whole` the one to reuse."""
+        if not self.counts:
+            return
         steps = self.records.steps
         record = steps.get(step)
         if record is None:
-            steps[step] = StepRecord(attempt)
+            steps[step] = StepRecord(attempt, settled=None if whole else [])
             return
         before = record.latest
         settled = record.settled
         if settled is None:
             settled = [before] if before.settled else []
-        if attempt.settled:
+        if attempt.settled and whole:
             settled = [a for a in settled if a.fingerprint != attempt.fingerprint]
             settled.append(attempt)
         if not attempt.ok and before.ok:
@@ -263,17 +275,59 @@ class RunFold:
         record.latest = attempt
         record.settled = None if settled == [attempt] else settled
 
+    # -- reuse and adoption --
+
+    def reuse(self, event: scan.StepSkipped, seq: int) -> None:
+        """A success from the start, with the outputs that are recorded after it.
+
+        A kill can fall between its record and those of its outputs. So it takes the place of the result that it
+        reuses only once it has as many outputs: until then that one is still there to be reused, and nothing is paid
+        twice, nor are adopted bytes lost. This holds before a repair as after it, which adds nothing to a reuse.
+        """
+        if event.fingerprint is None:
+            raise self.incomplete(seq, f"the reuse of `{event.step_id}` has no fingerprint or bindings")
+        self.check_bindings(event.bindings, f"the reuse of `{event.step_id}`", seq)
+        own = self.earlier(event.step_id, event.fingerprint)
+        source = own
+        if event.from_step is not None and event.from_step != event.step_id:
+            self.check_ids(seq, "Job", event.from_step)
+            source = self.earlier(event.from_step, event.fingerprint)
+        # Adopted bytes stay adopted when they are reused: they are good for their own instance only.
+        origin = "adopted" if own is not None and own.origin == "adopted" else "reused"
+        attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin=origin)
+        if event.from_run is not None:  # the run that executed it, however often it was reused since
+            attempt.made = self.run_number(event.from_run, seq)
+        to_take = max((len(a.outputs) for a in (own, source) if a is not None and a.ok), default=0)
+        self.reused[event.step_id] = (attempt, to_take)
+        self.settle(event.step_id, attempt, whole=not to_take)
+
+    def add_to_reuse(self, step: str, output: Output, seq: int) -> None:
+        entry = self.reused.get(step)
+        if entry is None:
+            raise self.incomplete(seq, f"`{output.id}` has no `step_start` of its step before it")
+        attempt, to_take = entry
+        attempt.outputs = (*attempt.outputs, output)
+        record = self.records.steps.get(step)
+        if len(attempt.outputs) == to_take and record is not None and record.latest is attempt:
+            others = [a for a in record.attempts() if a.fingerprint != attempt.fingerprint]
+            record.settled = [*others, attempt] if others else None
+
+    def earlier(self, step: str, fingerprint: str) -> Attempt | None:
+        record = self.records.steps.get(step)
+        return record.by_fingerprint(fingerprint) if record is not None else None
+
     def adopt(self, event: scan.ArtifactAdopted, seq: int) -> None:
-        if _is_nothing(event.bindings):
-            raise self.incomplete(seq, f"the adoption of `{event.artifact}` has no bindings")
-        record = self.records.steps.get(event.step_id)
-        base = record.by_fingerprint(event.fingerprint) if record is not None else None
+        self.check_bindings(event.bindings, f"the adoption of `{event.artifact}`", seq)
+        base = self.earlier(event.step_id, event.fingerprint)
         kept = tuple(o for o in base.outputs if o.id != event.artifact) if base is not None and base.ok else ()
-        output = Output(event.artifact, event.sha256, event.size, event.type, event.path, _held(event.value))
+        held = _held(event.value)
+        output = Output(event.artifact, event.sha256, event.size, event.type, event.path, held, event.suffix)
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, outputs=(*kept, output), origin="adopted")
         self.settle(event.step_id, attempt)
 
     def remember(self, event: scan.RequestRecorded) -> None:
+        if not self.counts:
+            return
         record = self.records.steps.get(event.step_id)
         if record is None:
             # The step is open and has no record yet. One that says nothing else is made when it ends, so keep the
@@ -290,8 +344,32 @@ class RunFold:
 
     def run_number(self, name: str, line: int) -> int:
         if not name[1:].isdecimal() or run_name(int(name[1:])) != name:
-            raise error("LOG_DAMAGED", f"`{name}` is no run", file=self.file, line=line)
+            raise self.damaged(line, f"`{name}` is no run")
         return int(name[1:])
+
+    # -- what a log must hold --
+
+    def check_ids(self, line: int, kind: Kind | None, *ids: str) -> None:
+        for text in ids:
+            problem = id_problem(text, kind)
+            if problem is not None:
+                raise self.damaged(line, problem)
+
+    def check_owner(self, step: str, artifact: str, line: int) -> None:
+        problem = owner_problem(step, artifact)
+        if problem is not None:
+            raise self.damaged(line, problem)
+
+    def check_bindings(self, bindings: msgspec.Raw, whose: str, line: int) -> None:
+        """They are there, and an object; the rest is checked when they are read."""
+        text = bytes(bindings)
+        if text in (b"", b"null", b"{}"):
+            raise self.incomplete(line, f"{whose} has no bindings")
+        if text[:1] != b"{":
+            raise self.damaged(line, f"the bindings of {whose} are no object")
+
+    def damaged(self, line: int, what: str) -> WhyrunError:
+        return damaged_line(self.file, line, what)
 
     def incomplete(self, line: int, what: str) -> WhyrunError:
         return error(

@@ -26,7 +26,6 @@ from whyrun.graph.graph import (
     Column,
     Computed,
     FirstOf,
-    Graph,
     Group,
     InputAt,
     Known,
@@ -132,15 +131,3 @@ def _plain_token(snapshot: PlanningSnapshot, term: Term) -> str | None:
             return None
     assert isinstance(term, FirstOf | Group)
     return None
-
-
-def reach_of(graph: Graph, roots: Sequence[int]) -> list[int]:
-    """The roots and everything downstream: all that the planner can have a question about."""
-    seen = set(roots)
-    stack = list(roots)
-    while stack:
-        for node in graph.dependents(stack.pop()):
-            if node not in seen:
-                seen.add(node)
-                stack.append(node)
-    return sorted(seen)

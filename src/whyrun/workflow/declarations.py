@@ -104,6 +104,10 @@ class Declarations(Fields):
                 "EXPRESSION_FORBIDDEN",
             )
             return None
+        if node.value in names.inputs:
+            message = f"`{node.value}` alone is no source of {what}"
+            self.wrong(node, message, f"write `inputs.{node.value}`", "UNKNOWN_REFERENCE")
+            return None
         scope = Scope(names, "in a loop", frozenset({"inputs"}), binding=True)
         expression = parse_expression(node.value, node.locate, scope, self.problems)
         if expression is None:

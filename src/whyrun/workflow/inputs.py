@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,6 +48,8 @@ def known_inputs(
     text = None
     if inputs_file is not None:
         try:
+            if inputs_file.exists() and not inputs_file.is_file():  # a pipe would wait for ever
+                raise OSError(errno.EINVAL, "it is not a regular file")
             text = inputs_file.read_bytes().decode("utf-8")
         except UnicodeDecodeError:
             unreadable.append(Diagnostic("YAML_SYNTAX", "the inputs file is no UTF-8 text", file=str(inputs_file)))

@@ -1,0 +1,469 @@
+"""What one step does to its worker, its files or its messages harms no other step, and no secret gets out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_lab import Lab
+
+from whyrun.execution.commands import MetricReported, StepBegan, StepFinished, StepLost, TaskReported
+
+SECRET = "s3cr3t-v4lue"
+TOKEN: dict[str, Any] = {"secrets": ["TOKEN"], "with_": {"token": {"$secret": "TOKEN"}}}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    made = Lab(tmp_path)
+    yield made
+    made.backend.close()
+
+
+def finished(lab: Lab, step_id: str) -> StepFinished:
+    word = lab.end_of(step_id)
+    assert isinstance(word, StepFinished), word
+    return word
+
+
+def places_of(text: str, lab: Lab) -> list[str]:
+    """Every file or folder of the project whose name or content has this text; the code of the step itself aside."""
+    return [
+        str(path.relative_to(lab.project))
+        for path in lab.project.rglob("*")
+        if text in path.name or (path.is_file() and path.name != "m.py" and text.encode() in path.read_bytes())
+    ]
+
+
+# --- files of one step and the next ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("type_", ["json", "string", "file", "directory"])
+@pytest.mark.parametrize("more", [{"env": {"X": "1"}}, {}])
+def test_a_step_never_has_the_output_of_the_step_before_it(lab: Lab, type_: str, more: dict[str, Any]) -> None:
+    write = 'mkdir "$out_o"; echo 1 > "$out_o/x"' if type_ == "directory" else """echo '{"by": "A"}' > "$out_o" """
+    first = lab.one(lab.command("shell", {"run": write}, {"o": type_}, step_id="Job:A", **more))
+    assert first.error_type is None, first.error
+    for step_id, own in (("Job:B", {"env": {"X": "1"}}), ("Job:C", {})):
+        word = lab.one(lab.command("shell", {"run": "true"}, {"o": type_}, step_id=step_id, **own))
+        assert (word.error_type, word.error) == ("MissingOutput", "the step ended without its declared `o`")
+
+
+def test_what_a_step_wrote_past_its_context_is_no_output_of_the_next(lab: Lab) -> None:
+    lab.file("m.py", "def f():\n    open('../out/o', 'w').write('1')\n    open('../inputs/x', 'w').write('1')\n")
+    lab.one(lab.call("m:f", step_id="Job:A"))
+    look = {"run": "ls ../inputs; test -e ../out/o"}
+    assert lab.failure(lab.command("shell", look, {"o": "integer"}, step_id="Job:B")) == ("CommandFailed", "exit status 1")
+    assert lab.evidence() == {"B/script.sh": look["run"]}
+
+
+@pytest.mark.parametrize("more", [{}, {"env": {"X": "1"}}])
+def test_a_process_that_a_script_leaves_behind_cannot_write_into_a_stored_output(
+    lab: Lab, more: dict[str, Any]
+) -> None:
+    run = 'exec 9> "$out_o"; echo good >&9; (while sleep 0.01; do echo bad >&9; echo x > late; done) & disown'
+    word = lab.one(lab.command("shell", {"run": run}, {"o": "file"}, **more))
+    assert word.error_type is None, word.error
+    (output,) = word.outputs
+    before = lab.store.read(output.sha256)
+    time.sleep(0.3)
+    assert lab.store.read(output.sha256) == before  # checks the hash
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        "f = subprocess.Popen(['bash', '-c', 'while sleep 0.01; do echo bad; done'], stdout=open(path, 'a'))",
+        "f = open(path, 'a'); f.write('bad')",
+        "f = mmap.mmap(os.open(path, os.O_RDWR), 5)\n    threading.Timer(0.2, lambda: f.write(b'bad')).start()",
+    ],
+)
+def test_a_file_that_is_still_open_for_writing_is_copied_so_nothing_reaches_the_stored_bytes(
+    lab: Lab, keep: str
+) -> None:
+    lab.file(
+        "m.py",
+        "import mmap, os, subprocess, threading\nf = None\n"
+        "def make(context):\n    global f\n    path = context.output('o')\n    path.write_text('good\\n')\n"
+        f"    {keep}\n"
+        "def end():\n    import time\n    time.sleep(0.4)\n    getattr(f, 'kill', getattr(f, 'close', None))()\n",
+    )
+    word = lab.one(lab.call("m:make", {"o": "file"}, step_id="Job:A"))
+    assert word.error_type is None, word.error
+    assert lab.one(lab.call("m:end", step_id="Job:B")).error_type is None
+    assert lab.bytes_of(word, "o").startswith(b"good\n")  # checks the hash
+
+
+def test_outputs_that_nobody_holds_are_moved_not_copied(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "def f(context):\n    path = context.output('o')\n    path.write_text('moved')\n"
+        "    return {'inode': path.stat().st_ino}\n",
+    )
+    word = lab.one(lab.call("m:f", {"o": "file", "inode": "integer"}))
+    found = {output.key: output for output in word.outputs}
+    assert Path(lab.store.path(found["o"].sha256)).stat().st_ino == found["inode"].value
+
+
+@pytest.mark.parametrize("more", [{}, {"env": {"X": "1"}}])
+@pytest.mark.parametrize("end", ["return {'n': 2}", "raise ValueError('child')", "os._exit(0)"])
+def test_a_fork_that_comes_back_from_the_action_does_not_become_a_second_worker(
+    lab: Lab, end: str, more: dict[str, Any]
+) -> None:
+    lab.file(
+        "m.py",
+        f"import os, time\ndef f():\n    if os.fork() == 0:\n        {end}\n    time.sleep(0.3)\n    return {{'n': 1}}\n"
+        "def g(n):\n    return {'n': n}\n",
+    )
+    commands = [lab.call("m:g", {"n": "integer"}, with_={"n": i}, step_id=f"Job:G[{i}]") for i in range(20)]
+    words = lab.run(lab.call("m:f", {"n": "integer"}, **more), *commands)
+    assert [word.outputs[0].value for word in words if isinstance(word, StepFinished)] == [1, *range(20)]
+
+
+# --- special files -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("secrets", [None, {"TOKEN": SECRET}])
+@pytest.mark.parametrize("type_", ["file", "text", "json", "integer", "dataset"])
+def test_a_pipe_is_no_output(lab: Lab, type_: str, secrets: dict[str, str] | None) -> None:
+    command = lab.command("shell", {"run": 'mkfifo "$out_o"'}, {"o": type_})
+    assert lab.failure(command, secrets) == (
+        "WrongOutputType",
+        f"`o` is declared as {type_}, but a named pipe was written; only files and folders have content",
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "what"),
+    [
+        ('ln -s /dev/zero "$out_o"', "a device"),
+        ("""python3 -c 'import socket, sys; socket.socket(1).bind(sys.argv[1])' "$out_o" """, "a socket"),
+    ],
+)
+def test_sockets_and_devices_are_no_outputs(lab: Lab, run: str, what: str) -> None:
+    kind, message = lab.failure(lab.command("shell", {"run": run}, {"o": "file"}))
+    assert (kind, message) == (
+        "WrongOutputType",
+        f"`o` is declared as file, but {what} was written; only files and folders have content",
+    )
+
+
+@pytest.mark.parametrize("secrets", [None, {"TOKEN": SECRET}])
+def test_a_folder_with_a_pipe_in_it_is_no_output(lab: Lab, secrets: dict[str, str] | None) -> None:
+    command = lab.command("shell", {"run": 'mkdir -p "$out_o/in"; mkfifo "$out_o/in/p"'}, {"o": "directory"})
+    kind, message = lab.failure(command, secrets)
+    assert (kind, message) == ("WrongOutputType", "`o`: `scratch/out/o/in/p` is neither a file nor a folder")
+
+
+def test_a_link_that_leads_nowhere_is_no_output(lab: Lab) -> None:
+    assert lab.failure(lab.command("shell", {"run": 'ln -s nowhere "$out_o"'}, {"o": "file"})) == (
+        "WrongOutputType",
+        "`o` is declared as file, but a link that leads nowhere was written",
+    )
+
+
+# --- messages ----------------------------------------------------------------------------------------------------
+
+LATE = (
+    "import threading, time\n"
+    "def f(context, logger):\n"
+    "    def late():\n"
+    "        for i in range(60):\n"
+    "            context.task('EXECUTES', 'late'); context.metric('late', 1); context.progress(2, 1)\n"
+    "            logger.log_task('a', 'EXECUTES', 'late'); time.sleep(0.01)\n"
+    "        try:\n            context.remember('late', 1)\n"
+    "        except RuntimeError as refused:\n            open({mark!r}, 'w').write(str(refused))\n"
+    "    threading.Thread(target=late).start()\n"
+    "def g(n):\n    time.sleep(0.02)\n    return {{'n': n}}\n"
+)
+
+
+def test_a_thread_of_a_step_that_has_ended_is_not_heard(lab: Lab, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    lab.file("m.py", LATE.format(mark=str(mark)))
+    commands = [lab.call("m:g", {"n": "integer"}, with_={"n": i}, step_id=f"Job:G[{i}]") for i in range(60)]
+    words = lab.run(lab.call("m:f", step_id="Job:F"), *commands)
+    assert [word.outputs[0].value for word in words[1:] if isinstance(word, StepFinished)] == list(range(60))
+    assert {m.step_id for m in lab.heard if isinstance(m, TaskReported)} <= {"Job:F"}
+    assert mark.read_text() == "the step has ended: nothing more can be remembered"
+
+
+def test_a_process_that_speaks_for_a_step_that_has_ended_harms_no_other(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "import os, time\n"
+        "def f(context):\n    if os.fork() == 0:\n        for i in range(50):\n            time.sleep(0.01)\n"
+        "            context.task('EXECUTES', 'late')\n        os._exit(0)\n"
+        "def g(n):\n    time.sleep(0.02)\n    return {'n': n}\n",
+    )
+    commands = [lab.call("m:g", {"n": "integer"}, with_={"n": i}, step_id=f"Job:G[{i}]") for i in range(40)]
+    words = lab.run(lab.call("m:f", step_id="Job:F"), *commands)
+    assert [type(word) for word in words] == [StepFinished] * 41
+
+
+@pytest.mark.parametrize("more", [{}, {"env": {"X": "1"}}])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("metric('m', float('nan'))", "the metric 'm' is nan: only finite numbers can be recorded"),
+        ("metric('m', float('inf'))", "the metric 'm' is inf: only finite numbers can be recorded"),
+        ("metric('m' * 257, 1)", "the name of a metric may have at most 256 characters, this has 257"),
+        ("metric('m', 1, 'u' * 257)", "the unit of a metric may have at most 256 characters, this has 257"),
+        ("task('S' * 257, 'x')", "the status of a task may have at most 256 characters, this has 257"),
+        ("task('S', 'x', 'd' * 70000)", "the details of a task may have at most 64000 bytes, this has 70002"),
+        ("task('S', 'x', b'd')", "the details of a task must be JSON, this has a bytes"),
+        ("task('S', 'x', {'a': object()})", "the details of a task must be JSON, this has a object"),
+        ("remember(5, 1)", "the key of a remembered value is a string, not 5"),
+        ("remember('k' * 257, 1)", "the key of a remembered value may have at most 256 characters, this has 257"),
+        ("remember('\\ud800', 1)", "the key of a remembered value cannot be written as UTF-8: '\\ud800'"),
+        ("remember('k', '\\ud800')", "a remembered value cannot be written as UTF-8: '\\ud800'"),
+        ("remember('k', {1: 2})", "a remembered value must be JSON, this has the key 1"),
+        ("remember('k', float('nan'))", "a remembered value must be JSON, this has nan"),
+        ("remember('k', {'a': [{1, 2}]})", "a remembered value must be JSON, this has a set"),
+        ("remember('k', b'x')", "a remembered value must be JSON, this has a bytes"),
+        ("remember('k', 'x' * 70000)", "a remembered value may have at most 64000 bytes, this has 70002"),
+        ("remember('k', (x := [], x.append(x))[0])", "a remembered value must be JSON, this is nested too deeply"),
+    ],
+)
+def test_what_cannot_be_said_fails_the_step_that_says_it_and_no_other(
+    lab: Lab, call: str, message: str, more: dict[str, Any]
+) -> None:
+    lab.file("m.py", f"def f(context):\n    context.metric('before', 1)\n    context.{call}\ndef g(n):\n    return {{'n': n}}\n")
+    words = lab.run(
+        lab.call("m:g", {"n": "integer"}, with_={"n": 1}, step_id="Job:G"),
+        lab.call("m:f", step_id="Job:F", **more),
+        lab.call("m:g", {"n": "integer"}, with_={"n": 2}, step_id="Job:H"),
+    )
+    assert all(isinstance(word, StepFinished) for word in words), words
+    assert [word.error_type for word in words if isinstance(word, StepFinished)] == [None, "ValueError", None]
+    assert isinstance(words[1], StepFinished)
+    assert words[1].error == message
+    assert [m.metric for m in lab.heard if isinstance(m, MetricReported)] == ["before"]
+
+
+def test_details_may_hold_what_has_a_plain_form_and_long_messages_are_cut(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "import dataclasses, datetime, pathlib\n@dataclasses.dataclass\nclass D:\n    x: int\n"
+        "def f(context):\n"
+        "    context.task('A', 'm' * 5000, {1: pathlib.Path('p'), 'd': D(1), 's': {3}, 'n': float('nan'), 't': (1, 2)})\n"
+        "    context.progress(float('nan'), 3)\n",
+    )
+    assert lab.one(lab.call("m:f")).error_type is None
+    first, second = [m for m in lab.heard if isinstance(m, TaskReported)]
+    assert first.message == "m" * 4000 + " … (1000 characters left out)"
+    assert first.details == {"1": "p", "d": {"x": 1}, "s": [3], "n": "nan", "t": [1, 2]}
+    assert (second.message, second.details) == ("nan of 3", {"done": "nan", "total": 3})
+
+
+def test_a_line_that_is_no_message_fails_the_step_that_runs_and_what_came_before_counts(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "import glob, os, time\n"
+        "def f(context):\n    context.task('EXECUTES', 'good')\n"
+        "    context._outbox.write(b'{\"msg\":\"metric\",\"step_id\":\"Job:F\",\"value\":null}\\n')\n    time.sleep(60)\n"
+        "def g(n):\n    return {'n': n}\n",
+    )
+    commands = [lab.call("m:g", {"n": "integer"}, with_={"n": i}, step_id=f"Job:G[{i}]") for i in range(10)]
+    words = lab.run(*commands[:5], lab.call("m:f", step_id="Job:F"), *commands[5:])
+    lost = words[5]
+    assert isinstance(lost, StepLost)
+    assert lost.reason.startswith("the worker was ended: it sent what is no message: ")
+    values = [word.outputs[0].value for word in words if isinstance(word, StepFinished)]
+    assert values == list(range(10))
+    assert [m.message for m in lab.heard if isinstance(m, TaskReported)] == ["good"]
+    assert [m.step_id for m in lab.heard if isinstance(m, StepBegan)].count("Job:F") == 1
+
+
+def test_several_threads_may_remember_at_once(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "from concurrent.futures import ThreadPoolExecutor\ndef f(context):\n"
+        "    with ThreadPoolExecutor(4) as pool:\n"
+        "        list(pool.map(lambda i: context.remember(f'k{i}', i), range(4)))\n"
+        "    return {'o': [context.recall(f'k{i}') for i in range(4)]}\n",
+    )
+    for more in ({}, {"env": {"X": "1"}}):
+        lab.backend.submit(lab.call("m:f", {"o": "json"}, **more))
+        keys = [lab.remembered().key for _ in range(4)]
+        for key in reversed(keys):
+            lab.backend.acknowledge("Job:S", key)
+        assert json.loads(lab.bytes_of(finished(lab, "Job:S"), "o")) == [0, 1, 2, 3]
+
+
+# --- errors ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [{}, {"env": {"X": "1"}}])
+def test_lesson_28_text_that_is_not_unicode_does_not_hide_the_error(lab: Lab, more: dict[str, Any]) -> None:
+    lab.file(
+        "m.py",
+        "def f(context):\n    context.task('\\ud800', 'a\\udcff', {'k\\ud800': 'v\\ud800'}); context.metric('m\\ud800', 1)\n"
+        "    raise ValueError('lone \\ud800')\n"
+        "def g():\n    open(b'no-\\xff'.decode('utf-8', 'surrogateescape'))\n",
+    )
+    word = lab.one(lab.call("m:f", **more))
+    assert (word.error_type, word.error) == ("ValueError", "lone \\ud800")
+    assert word.traceback.endswith("ValueError: lone \\ud800\n")
+    (task,) = [m for m in lab.heard if isinstance(m, TaskReported)]
+    assert (task.status, task.message, task.details) == ("\\ud800", "a\\udcff", {"k\\ud800": "v\\ud800"})
+    assert [m.metric for m in lab.heard if isinstance(m, MetricReported)] == ["m\\ud800"]
+    word = lab.one(lab.call("m:g", **more))
+    assert (word.error_type, word.error) == ("FileNotFoundError", "[Errno 2] No such file or directory: 'no-\\udcff'")
+
+
+def test_a_step_in_a_process_of_its_own_ends_although_a_grandchild_lives_on(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "import os, time\ndef f():\n    if os.fork() == 0:\n        os.setsid()\n        time.sleep(30)\n"
+        "        os._exit(0)\n    return {'n': 1}\n"
+        "def crash():\n    if os.fork() == 0:\n        os.setsid()\n        time.sleep(30)\n    os._exit(3)\n",
+    )
+    before = time.monotonic()
+    word = lab.one(lab.call("m:f", {"n": "integer"}, env={"X": "1"}))
+    assert word.outputs[0].value == 1
+    (lost,) = lab.run(lab.call("m:crash", env={"X": "1"}))
+    assert isinstance(lost, StepLost)
+    assert lost.reason == "the worker exited with status 3 while the step ran"
+    assert time.monotonic() - before < 10
+
+
+# --- secrets -----------------------------------------------------------------------------------------------------
+
+
+def test_no_field_of_a_message_carries_a_secret(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "class Text(str):\n    pass\n"
+        "def f(token, context, logger):\n"
+        "    context.task('S ' + token, 'm', {Text(token): [Text(token)]}); logger.log_task(token, token, token)\n"
+        "    context.metric('m ' + token, 1, 'u ' + token)\n"
+        "    raise type('Error_' + token, (Exception,), {})(repr(token))\n"
+        "def key(token, context):\n    context.remember('k ' + token, 1)\n"
+        "def value(token, context):\n    context.remember('k', {token: 1})\n",
+    )
+    values = {"TOKEN": SECRET}
+    word = lab.one(lab.call("m:f", **TOKEN), values)
+    assert (word.error_type, word.error) == ("Error_***", "'***'")
+    heard = [m for m in lab.heard if isinstance(m, (TaskReported, MetricReported))]
+    assert [(m.status, m.message, m.details) for m in heard if isinstance(m, TaskReported)] == [
+        ("S ***", "m", {"***": ["***"]}),
+        ("***", "***", {"action": "***"}),
+    ]
+    assert [(m.metric, m.unit) for m in heard if isinstance(m, MetricReported)] == [("m ***", "u ***")]
+    assert lab.failure(lab.call("m:key", **TOKEN), values) == (
+        "ValueError",
+        "the key of a remembered value contains a secret",
+    )
+    assert lab.failure(lab.call("m:value", **TOKEN), values) == ("ValueError", "the value remembered as 'k' contains a secret")
+    assert SECRET not in word.traceback
+    assert SECRET not in str(lab.heard)
+    assert places_of(SECRET, lab) == []
+
+
+def test_names_of_files_are_searched_for_secrets_too(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "import os, sys\ndef f(token):\n    os.mkdir('d-' + token); open(f'd-{token}/x', 'w').write('x')\n"
+        "    open('f-' + token, 'w').write('x'); os.mkdir('plain'); open('plain/x', 'w').write('kept')\n"
+        "    os.makedirs('a'); open('a/' + token[:3], 'w').close(); os.mkdir('e'); os.mkdir('e/' + token)\n"
+        "    raise ValueError\n"
+        "def out(token, context):\n    path = context.output('o')\n    os.mkdir(path); open(path / ('f' + token), 'w').close()\n"
+        "def empty(token, context):\n    path = context.output('o')\n    os.makedirs(path / token)\n",
+    )
+    values = {"TOKEN": SECRET}
+    lab.one(lab.call("m:f", step_id="Job:F", **TOKEN), values)
+    assert lab.evidence() == {"F/scratch/work/a/s3c": "", "F/scratch/work/plain/x": "kept"}
+    for function in ("m:out", "m:empty"):
+        assert lab.failure(lab.call(function, {"o": "directory"}, **TOKEN), values) == (
+            "SecretInOutput",
+            "`o` contains a secret that the step was given; it is not kept",
+        )
+    assert places_of(SECRET, lab) == []
+
+
+def test_a_secret_that_spans_two_names_is_found(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "import os\ndef f(token, context, fail):\n    path = context.output('o') / os.path.dirname(token)\n"
+        "    os.makedirs(path); open(path / os.path.basename(token), 'w').close()\n    assert not fail\n",
+    )
+    values = {"TOKEN": "abcd/efgh"}
+    more = {"secrets": ["TOKEN"], "with_": {"token": {"$secret": "TOKEN"}, "fail": False}}
+    assert lab.failure(lab.call("m:f", {"o": "directory"}, **more), values)[0] == "SecretInOutput"
+    assert [path for path in lab.project.rglob("*") if "abcd/efgh" in str(path)] == []
+
+
+@pytest.mark.parametrize("value", ["a", "abc", "ab\n\n"])
+def test_a_secret_too_short_to_be_kept_out_of_logs_is_refused(lab: Lab, value: str) -> None:
+    lab.file("m.py", "def f(token):\n    print(token)\n")
+    assert lab.failure(lab.call("m:f", **TOKEN), {"TOKEN": value}) == (
+        "SecretTooShort",
+        "the secret `TOKEN` has fewer than 4 characters: so short a text cannot be kept out of logs and outputs; "
+        "use a longer one",
+    )
+    assert lab.evidence() == {}
+
+
+def test_an_empty_secret_hides_nothing(lab: Lab) -> None:
+    lab.file("m.py", "def f(token):\n    print('words')\n    return {'n': len(token)}\n")
+    assert lab.one(lab.call("m:f", {"n": "integer"}, **TOKEN), {"TOKEN": ""}).outputs[0].value == 0
+    assert lab.evidence() == {"S/stdout.log": "words\n"}
+
+
+def test_other_spellings_of_a_secret_are_redacted_too(lab: Lab) -> None:
+    secret = "it's \"a\" sécret/\n"
+    lab.file(
+        "m.py",
+        "import json, urllib.parse\ndef f(token):\n"
+        "    print(repr(token)); print(ascii(token)); print(json.dumps(token)); print(token.strip(), 'x')\n"
+        "    print(urllib.parse.quote(token)); print(urllib.parse.quote_plus(token)); print(urllib.parse.quote(token, ''))\n",
+    )
+    lab.one(lab.call("m:f", **TOKEN), {"TOKEN": secret})
+    assert lab.evidence()["S/stdout.log"].split() == ["'***'", "'***'", '"***"', "***", "x", "***", "***", "***"]
+
+
+def test_the_end_of_a_log_never_begins_in_the_middle_of_a_secret(lab: Lab) -> None:
+    secret = "0123456789" * 500
+    run = 'printf "%s\\n" "$token" >&2; printf "last" >&2; exit 3'
+    more: dict[str, Any] = {"secrets": ["TOKEN"]}
+    error = lab.failure(lab.command("shell", {"run": run, "token": {"$secret": "TOKEN"}}, **more), {"TOKEN": secret})
+    assert error == ("CommandFailed", "exit status 3\n***\nlast")
+    lab.file("m.py", "import os, sys\ndef f(token):\n    print(token, file=sys.stderr)\n    os._exit(3)\n")
+    (lost,) = lab.run(lab.call("m:f", **TOKEN), secrets={"TOKEN": secret})
+    assert isinstance(lost, StepLost)
+    assert lost.last_stderr == "***\n"
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_long_secrets_arrive_whole(lab: Lab, wide: bool) -> None:
+    lab.file(
+        "m.py",
+        "import hashlib\ndef f(a, b, xs):\n"
+        "    return {'o': [hashlib.sha256(x.encode()).hexdigest() for x in (a, b)] + [len(xs)]}\n",
+    )
+    values = {"A": "a1-" * 30_000, "B": "bö-" * 30_000}
+    members = [lab.artifact(str(i).encode(), "integer", id=f"Artifact:A.X[{i}]") for i in range(1500 if wide else 1)]
+    with_ = {"a": {"$secret": "A"}, "b": {"$secret": "B"}, "xs": {"$input": "xs"}}
+    commands = [
+        lab.call("m:f", {"o": "json"}, with_=with_, secrets=["A", "B"], inputs={"xs": members}, step_id=f"Job:L[{i}]")
+        for i in range(3)
+    ]
+    expected = [hashlib.sha256(value.encode()).hexdigest() for value in values.values()]
+    for word in lab.run(*commands, secrets=values):
+        assert isinstance(word, StepFinished), word
+        assert word.error_type is None, word.error
+        assert json.loads(lab.bytes_of(word, "o")) == [*expected, len(members)]
+
+
+def test_a_secret_that_is_not_unicode_reaches_the_step(lab: Lab) -> None:
+    lab.file("m.py", "import os\ndef f():\n    print('x'); os.write(1, os.environb[b'T'])\n    return {'n': len(os.environb[b'T'])}\n")
+    value = b"word-\xff\xfe".decode("utf-8", "surrogateescape")
+    more: dict[str, Any] = {"secrets": ["TOKEN"], "env": {"T": {"$secret": "TOKEN"}}}
+    assert lab.one(lab.call("m:f", {"n": "integer"}, **more), {"TOKEN": value}).outputs[0].value == 7
+    assert lab.evidence() == {"S/stdout.log": "x\n***"}
