@@ -18,6 +18,7 @@ PURE = (
     "snapshot/fold.py",
     "snapshot/snapshot.py",
     "execution/scheduler.py",
+    "log/event_ids.py",
     "log/events.py",
     "log/outcomes.py",
     "evidence/status.py",

@@ -49,24 +49,62 @@ def test_a_step_never_has_the_output_of_the_step_before_it(lab: Lab, type_: str,
     write = 'mkdir "$out_o"; echo 1 > "$out_o/x"' if type_ == "directory" else """echo '{"by": "A"}' > "$out_o" """
     first = lab.one(lab.command("shell", {"run": write}, {"o": type_}, step_id="Job:A", **more))
     assert first.error_type is None, first.error
-    for step_id, own in (("Job:B", {"env": {"X": "1"}}), ("Job:C", {})):
-        word = lab.one(lab.command("shell", {"run": "true"}, {"o": type_}, step_id=step_id, **own))
-        assert (word.error_type, word.error) == ("MissingOutput", "the step ended without its declared `o`")
+    following: dict[str, dict[str, Any]] = {"Job:B": {"env": {"X": "1"}}, "Job:C": {}}
+    for step_id, own in following.items():
+        kind, message = lab.failure(lab.command("shell", {"run": "true"}, {"o": type_}, step_id=step_id, **own))
+        assert (kind, message) == ("MissingOutput", 'the step ended without its declared `o`: write it to "$out_o"')
 
 
 def test_what_a_step_wrote_past_its_context_is_no_output_of_the_next(lab: Lab) -> None:
     lab.file("m.py", "def f():\n    open('../out/o', 'w').write('1')\n    open('../inputs/x', 'w').write('1')\n")
     lab.one(lab.call("m:f", step_id="Job:A"))
     look = {"run": "ls ../inputs; test -e ../out/o"}
-    assert lab.failure(lab.command("shell", look, {"o": "integer"}, step_id="Job:B")) == ("CommandFailed", "exit status 1")
+    assert lab.failure(lab.command("shell", look, {"o": "integer"}, step_id="Job:B")) == (
+        "CommandFailed",
+        "exit status 1",
+    )
     assert lab.evidence() == {"B/script.sh": look["run"]}
+
+
+@pytest.mark.parametrize("folder", ["work", "out", "inputs", "tmp", "home"])
+@pytest.mark.parametrize("more", [{}, {"env": {"X": "1"}}])
+def test_a_step_that_takes_its_folders_away_harms_neither_the_next_step_nor_what_a_link_leads_to(
+    lab: Lab, tmp_path: Path, folder: str, more: dict[str, Any]
+) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("kept")
+    take_away = f'cd ..; rm -r {folder}; ln -s "$elsewhere" {folder}'
+    lab.one(lab.command("shell", {"run": take_away, "elsewhere": str(precious)}, step_id="Job:A", **more))
+    lab.one(lab.command("shell", {"run": f"cd ..; rm -r {folder}"}, step_id="Job:B", **more))
+    look = 'echo *; ls ../out ../inputs "$TMPDIR" "$HOME" | tr -d ":"; pwd | xargs basename; echo 1 > "$out_o"'
+    word = lab.one(lab.command("shell", {"run": look}, {"o": "integer"}, step_id="Job:C", **more))
+    assert word.error_type is None, word.error
+    names = lab.evidence()["C/stdout.log"].split()
+    assert [name.rpartition("/")[2] for name in names] == ["*", "inputs", "out", "home", "tmp", "work"]
+    assert (precious / "file").read_text() == "kept"
+
+
+def test_what_a_link_leads_to_is_neither_kept_nor_searched_for_secrets(lab: Lab, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text(SECRET)
+    run = 'echo half > half; cd ..; rm -r out tmp; ln -s "$elsewhere" out; exit 3'
+    with_ = {"run": run, "elsewhere": str(precious), "token": {"$secret": "TOKEN"}}
+    assert lab.failure(lab.command("shell", with_, secrets=["TOKEN"]), {"TOKEN": SECRET}) == (
+        "CommandFailed",
+        "exit status 3",
+    )
+    assert lab.evidence() == {"S/script.sh": run, "S/scratch/work/half": "half\n"}
+    assert (precious / "file").read_text() == SECRET
 
 
 @pytest.mark.parametrize("more", [{}, {"env": {"X": "1"}}])
 def test_a_process_that_a_script_leaves_behind_cannot_write_into_a_stored_output(
     lab: Lab, more: dict[str, Any]
 ) -> None:
-    run = 'exec 9> "$out_o"; echo good >&9; (while sleep 0.01; do echo bad >&9; echo x > late; done) & disown'
+    # Long, so that the writing goes on while it is hashed.
+    run = 'exec 9> "$out_o"; head -c 50000000 /dev/zero >&9; (while :; do echo bad >&9; done) & disown'
     word = lab.one(lab.command("shell", {"run": run}, {"o": "file"}, **more))
     assert word.error_type is None, word.error
     (output,) = word.outputs
@@ -117,7 +155,8 @@ def test_a_fork_that_comes_back_from_the_action_does_not_become_a_second_worker(
 ) -> None:
     lab.file(
         "m.py",
-        f"import os, time\ndef f():\n    if os.fork() == 0:\n        {end}\n    time.sleep(0.3)\n    return {{'n': 1}}\n"
+        f"import os, time\ndef f():\n    if os.fork() == 0:\n        {end}\n"
+        "    time.sleep(0.3)\n    return {'n': 1}\n"
         "def g(n):\n    return {'n': n}\n",
     )
     commands = [lab.call("m:g", {"n": "integer"}, with_={"n": i}, step_id=f"Job:G[{i}]") for i in range(20)]
@@ -142,7 +181,7 @@ def test_a_pipe_is_no_output(lab: Lab, type_: str, secrets: dict[str, str] | Non
     ("run", "what"),
     [
         ('ln -s /dev/zero "$out_o"', "a device"),
-        ("""python3 -c 'import socket, sys; socket.socket(1).bind(sys.argv[1])' "$out_o" """, "a socket"),
+        ("cd ../out; python3 -c 'import socket; socket.socket(1).bind(\"o\")'", "a socket"),
     ],
 )
 def test_sockets_and_devices_are_no_outputs(lab: Lab, run: str, what: str) -> None:
@@ -233,7 +272,10 @@ def test_a_process_that_speaks_for_a_step_that_has_ended_harms_no_other(lab: Lab
 def test_what_cannot_be_said_fails_the_step_that_says_it_and_no_other(
     lab: Lab, call: str, message: str, more: dict[str, Any]
 ) -> None:
-    lab.file("m.py", f"def f(context):\n    context.metric('before', 1)\n    context.{call}\ndef g(n):\n    return {{'n': n}}\n")
+    lab.file(
+        "m.py",
+        f"def f(context):\n    context.metric('before', 1)\n    context.{call}\ndef g(n):\n    return {{'n': n}}\n",
+    )
     words = lab.run(
         lab.call("m:g", {"n": "integer"}, with_={"n": 1}, step_id="Job:G"),
         lab.call("m:f", step_id="Job:F", **more),
@@ -251,7 +293,8 @@ def test_details_may_hold_what_has_a_plain_form_and_long_messages_are_cut(lab: L
         "m.py",
         "import dataclasses, datetime, pathlib\n@dataclasses.dataclass\nclass D:\n    x: int\n"
         "def f(context):\n"
-        "    context.task('A', 'm' * 5000, {1: pathlib.Path('p'), 'd': D(1), 's': {3}, 'n': float('nan'), 't': (1, 2)})\n"
+        "    context.task('A', 'm' * 5000, {1: pathlib.Path('p'), 'd': D(1), 's': {3},\n"
+        "                                   'n': float('nan'), 't': (1, 2)})\n"
         "    context.progress(float('nan'), 3)\n",
     )
     assert lab.one(lab.call("m:f")).error_type is None
@@ -266,7 +309,7 @@ def test_a_line_that_is_no_message_fails_the_step_that_runs_and_what_came_before
         "m.py",
         "import glob, os, time\n"
         "def f(context):\n    context.task('EXECUTES', 'good')\n"
-        "    context._outbox.write(b'{\"msg\":\"metric\",\"step_id\":\"Job:F\",\"value\":null}\\n')\n    time.sleep(60)\n"
+        '    context._outbox.write(b\'{"msg":"metric","step_id":"Job:F","value":null}\\n\')\n    time.sleep(60)\n'
         "def g(n):\n    return {'n': n}\n",
     )
     commands = [lab.call("m:g", {"n": "integer"}, with_={"n": i}, step_id=f"Job:G[{i}]") for i in range(10)]
@@ -303,7 +346,8 @@ def test_several_threads_may_remember_at_once(lab: Lab) -> None:
 def test_lesson_28_text_that_is_not_unicode_does_not_hide_the_error(lab: Lab, more: dict[str, Any]) -> None:
     lab.file(
         "m.py",
-        "def f(context):\n    context.task('\\ud800', 'a\\udcff', {'k\\ud800': 'v\\ud800'}); context.metric('m\\ud800', 1)\n"
+        "def f(context):\n    context.task('\\ud800', 'a\\udcff', {'k\\ud800': 'v\\ud800'})\n"
+        "    context.metric('m\\ud800', 1)\n"
         "    raise ValueError('lone \\ud800')\n"
         "def g():\n    open(b'no-\\xff'.decode('utf-8', 'surrogateescape'))\n",
     )
@@ -360,7 +404,10 @@ def test_no_field_of_a_message_carries_a_secret(lab: Lab) -> None:
         "ValueError",
         "the key of a remembered value contains a secret",
     )
-    assert lab.failure(lab.call("m:value", **TOKEN), values) == ("ValueError", "the value remembered as 'k' contains a secret")
+    assert lab.failure(lab.call("m:value", **TOKEN), values) == (
+        "ValueError",
+        "the value remembered as 'k' contains a secret",
+    )
     assert SECRET not in word.traceback
     assert SECRET not in str(lab.heard)
     assert places_of(SECRET, lab) == []
@@ -373,7 +420,8 @@ def test_names_of_files_are_searched_for_secrets_too(lab: Lab) -> None:
         "    open('f-' + token, 'w').write('x'); os.mkdir('plain'); open('plain/x', 'w').write('kept')\n"
         "    os.makedirs('a'); open('a/' + token[:3], 'w').close(); os.mkdir('e'); os.mkdir('e/' + token)\n"
         "    raise ValueError\n"
-        "def out(token, context):\n    path = context.output('o')\n    os.mkdir(path); open(path / ('f' + token), 'w').close()\n"
+        "def out(token, context):\n    path = context.output('o')\n"
+        "    os.mkdir(path); open(path / ('f' + token), 'w').close()\n"
         "def empty(token, context):\n    path = context.output('o')\n    os.makedirs(path / token)\n",
     )
     values = {"TOKEN": SECRET}
@@ -417,12 +465,13 @@ def test_an_empty_secret_hides_nothing(lab: Lab) -> None:
 
 
 def test_other_spellings_of_a_secret_are_redacted_too(lab: Lab) -> None:
-    secret = "it's \"a\" sécret/\n"
+    secret = 'it\'s "a" sécret/\n'
     lab.file(
         "m.py",
         "import json, urllib.parse\ndef f(token):\n"
         "    print(repr(token)); print(ascii(token)); print(json.dumps(token)); print(token.strip(), 'x')\n"
-        "    print(urllib.parse.quote(token)); print(urllib.parse.quote_plus(token)); print(urllib.parse.quote(token, ''))\n",
+        "    print(urllib.parse.quote(token)); print(urllib.parse.quote_plus(token))\n"
+        "    print(urllib.parse.quote(token, ''))\n",
     )
     lab.one(lab.call("m:f", **TOKEN), {"TOKEN": secret})
     assert lab.evidence()["S/stdout.log"].split() == ["'***'", "'***'", '"***"', "***", "x", "***", "***", "***"]
@@ -462,7 +511,11 @@ def test_long_secrets_arrive_whole(lab: Lab, wide: bool) -> None:
 
 
 def test_a_secret_that_is_not_unicode_reaches_the_step(lab: Lab) -> None:
-    lab.file("m.py", "import os\ndef f():\n    print('x'); os.write(1, os.environb[b'T'])\n    return {'n': len(os.environb[b'T'])}\n")
+    lab.file(
+        "m.py",
+        "import os\ndef f():\n    print('x'); os.write(1, os.environb[b'T'])\n"
+        "    return {'n': len(os.environb[b'T'])}\n",
+    )
     value = b"word-\xff\xfe".decode("utf-8", "surrogateescape")
     more: dict[str, Any] = {"secrets": ["TOKEN"], "env": {"T": {"$secret": "TOKEN"}}}
     assert lab.one(lab.call("m:f", {"n": "integer"}, **more), {"TOKEN": value}).outputs[0].value == 7

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 from project_lab import ECHO, Lab, reasons
+from whyrun.errors import InvalidError
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]
@@ -266,3 +274,148 @@ def test_an_edit_of_the_same_size_within_a_second_is_what_runs(project: Make) ->
         lab.write({"code.py": f"def go():\n    return {{'N': {n}}}\n"})
         assert lab.succeed().executed == ["Job:A"]
         assert lab.content("Artifact:A.N") == n
+
+
+def test_an_edit_of_a_package_around_the_called_module_is_seen(project: Make) -> None:
+    """`call: "pkg.mod:f"` runs `pkg/__init__.py` too."""
+    lab = project(
+        """
+        workflow: w
+        jobs:
+          A:
+            uses: python
+            with: {call: "pkg.sub.mod:f"}
+            outputs: {N: {type: integer}}
+        """,
+        {
+            "pkg/__init__.py": "import builtins\nbuiltins.outer = 1\n",
+            "pkg/sub/__init__.py": "import builtins\nbuiltins.inner = 10\n",
+            "pkg/sub/mod.py": "import builtins\ndef f():\n    return {'N': builtins.outer + builtins.inner}\n",
+        },
+    )
+    lab.succeed()
+    assert lab.content("Artifact:A.N") == 11
+    lab.edit("pkg/__init__.py", "outer = 1", "outer = 2")
+    assert lab.plan().headlines() == {"Job:A": "INPUT_CHANGED"}
+    lab.succeed()
+    lab.edit("pkg/sub/__init__.py", "inner = 10", "inner = 20")
+    lab.succeed()
+    assert lab.content("Artifact:A.N") == 22
+    assert lab.plan().headlines() == {}
+
+
+FILES = """
+    workflow: w
+    inputs:
+      Fs: {type: "file[]", default: "in/*"}
+    jobs:
+      A:
+        uses: python
+        with: {call: "echo:received", files: "${{ inputs.Fs }}"}
+        outputs: {Got: {type: json}}
+"""
+
+
+def told(lab: Lab, *sets: str) -> list[tuple[str, int | None, str]]:
+    with pytest.raises(InvalidError) as caught:
+        lab.plan(sets=sets)
+    assert int(caught.value.exit) == 2
+    return [(d.code, d.line, d.message) for d in caught.value.diagnostics]
+
+
+def test_every_element_of_an_array_of_files_is_a_file(project: Make) -> None:
+    lab = project(FILES, {"echo.py": ECHO, "in/a.txt": "a", "in/b/x.txt": "x", "in/c.txt": "c"})
+    assert told(lab) == [("INPUT_TYPE", 4, "`Input:Fs[1]`: `in/b` is a folder, not a file")]
+    lab.write({"in/b": None, "in/b.txt": "b"})
+    lab.succeed()
+    assert lab.content("Artifact:A.Got") == {"files": ["file:a", "file:b", "file:c"]}
+    lab.write({"in/b.txt": None, "in/b.txt/x": "now a folder"})
+    assert told(lab) == [("INPUT_TYPE", 4, "`Input:Fs[1]`: `in/b.txt` is a folder, not a file")]
+    lab.edit("workflow.yaml", "file[]", "directory[]")
+    assert told(lab) == [
+        ("INPUT_TYPE", 4, "`Input:Fs[0]`: `in/a.txt` is a file, not a directory"),
+        ("INPUT_TYPE", 4, "`Input:Fs[2]`: `in/c.txt` is a file, not a directory"),
+    ]
+
+
+def test_a_file_whose_name_begins_with_two_dots_lies_in_the_project(project: Make) -> None:
+    lab = project(FILES, {"echo.py": ECHO, "in/a": "a", "..notes": "n", "..more/x.txt": "x"})
+    outside = lab.root.parent / "outside.txt"
+    outside.write_text("o")
+    given = [lab.root / "..notes", lab.root / "..more" / "x.txt", outside]
+    sets = [f"Fs=[{', '.join(str(path) for path in given)}]"]
+    assert lab.world(sets).inputs["Input:Fs"].value == ["..notes", "..more/x.txt", str(outside)]
+    lab.succeed(sets=sets)
+    assert lab.content("Artifact:A.Got") == {"files": ["file:n", "file:x", "file:o"]}
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that any user may enter; pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may read everything, so that as root this is looked at with another user's rights."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_inputs_that_cannot_be_read_are_named_with_their_place(open_folder: Path) -> None:
+    lab = Lab(open_folder).write(
+        {
+            "workflow.yaml": """
+                workflow: w
+                inputs:
+                  D: {type: directory, default: closed}
+                  E: {type: directory, default: open}
+                  F: {type: file, default: secret.txt}
+                  G: {type: "file[]", default: [fine.txt, secret.txt, closed/x.txt]}
+                jobs:
+                  A:
+                    uses: shell
+                    with: {d: "${{ inputs.D }}", run: 'true'}
+                    outputs: {T: {type: text}}
+                """,
+            "closed/x.txt": "x",
+            "open/inner/y.txt": "y",
+            "secret.txt": "s",
+            "fine.txt": "f",
+        }
+    )
+    lab.plan()
+    closed = [lab.root / "closed", lab.root / "open" / "inner", lab.root / "secret.txt"]
+    for path in closed:
+        path.chmod(0)
+    try:
+        with as_nobody():
+            said = told(lab)
+    finally:
+        for path in closed:
+            path.chmod(0o755)
+    assert said == [
+        ("FILE_MISSING", 4, "`Input:D`: `closed` cannot be read: Permission denied"),
+        ("FILE_MISSING", 5, "`Input:E`: `open/inner` cannot be read: Permission denied"),
+        ("FILE_MISSING", 6, "`Input:F`: `secret.txt` cannot be read: Permission denied"),
+        ("FILE_MISSING", 7, "`Input:G[1]`: `secret.txt` cannot be read: Permission denied"),
+        ("FILE_MISSING", 7, "`Input:G[2]`: `closed/x.txt` cannot be read: Permission denied"),
+    ]
+
+
+def test_what_is_wrong_inside_an_input_folder_is_told_with_its_place(project: Make) -> None:
+    lab = project(FILES.replace('"file[]", default: "in/*"', "directory, default: in"), {"echo.py": ECHO, "in/a": "a"})
+    os.symlink("/etc", lab.root / "in" / "away")
+    assert told(lab) == [("PATH_OUTSIDE", 4, "`Input:Fs`: the link `in/away` leads out of its folder")]
+    (lab.root / "in" / "away").unlink()
+    os.mkfifo(lab.root / "in" / "pipe")
+    assert told(lab) == [("INPUT_TYPE", 4, "`Input:Fs`: `in/pipe` is neither a file nor a folder")]

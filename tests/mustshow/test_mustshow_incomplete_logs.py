@@ -82,6 +82,11 @@ def started_step_without_an_end(logs: dict[str, Log]) -> None:
     drop(logs["r0001"], ev.StepComplete, "Job:Montage")
 
 
+def second_start_without_an_end_of_the_first(logs: dict[str, Log]) -> None:
+    start = next(e for e in logs["r0002"] if isinstance(e, ev.StepStart) and e.step_id == "Job:ThenImage[0]")
+    logs["r0002"].insert(logs["r0002"].index(start), msgspec.structs.replace(start))
+
+
 @pytest.mark.parametrize(
     ("base", "omit", "named"),
     [
@@ -91,11 +96,12 @@ def started_step_without_an_end(logs: dict[str, Log]) -> None:
         ("then-and-now", artifact_without_start, "`Artifact:Montage.Picture` has no `step_start`"),
         ("failed-image", failure_without_start, "`Job:ThenImage[0]` failed without a `step_start`"),
         ("then-and-now", start_without_bindings, "the `step_start` of `Job:Montage` has no bindings"),
-        ("reused", reuse_without_bindings, "the reuse of `Job:Montage` has no fingerprint or bindings"),
-        ("reused", reuse_without_fingerprint, "the reuse of `Job:Montage` has no fingerprint or bindings"),
+        ("reused", reuse_without_bindings, "the reuse of `Job:Montage` has no bindings"),
+        ("reused", reuse_without_fingerprint, "the reuse of `Job:Montage` has no fingerprint"),
         ("reused", artifact_without_reuse_record, "`Artifact:Montage.Picture` has no `step_start`"),
         ("then-and-now", adoption_without_bindings, "the adoption of `Artifact:Montage.Picture` has no bindings"),
         ("then-and-now", started_step_without_an_end, "`Job:Montage` started, the run ended"),
+        ("failed-image", second_start_without_an_end_of_the_first, "`Job:ThenImage[0]` starts again"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )

@@ -158,15 +158,21 @@ def test_refused_in_logs(scenario: Load, field: str, old: str, new: str) -> None
     assert new in diagnostic.message
 
 
-def test_a_parent_in_the_log_says_nothing_about_its_elements(scenario: Load, tmp_path: Path) -> None:
-    """`Artifact:Clip.Frame` parses, but no instance has that artifact: the instance's own output is missing."""
+def test_a_parent_in_the_log_where_an_element_is_due(scenario: Load, tmp_path: Path) -> None:
+    """`Artifact:Clip.Frame` parses, but it is no artifact of `Job:Clip[2]`."""
     story = scenario("then-and-now").with_log()
     logs = read_logs(story.world.state.runs_dir)
+    line = 0
     for event in logs["r0001"]:
         if getattr(event, "artifact", None) == "Artifact:Clip.Frame[2]":
             event.artifact = "Artifact:Clip.Frame"
+            line = event.seq
     rewrite(story, logs)
-    assert story.plan().headlines() == {"Job:Clip[2]": "MISSING_OUTPUT", "Job:Montage": "UPSTREAM_DIRTY"}
+    with pytest.raises(StateError) as refused:
+        story.plan()
+    (diagnostic,) = refused.value.diagnostics
+    assert (diagnostic.code, diagnostic.line) == ("LOG_DAMAGED", line)
+    assert diagnostic.message == "`Artifact:Clip.Frame` is no artifact of `Job:Clip[2]`"
 
 
 def rewrite(story: Scenario, logs: dict[str, list[object]]) -> None:

@@ -182,7 +182,7 @@ def test_stored_bytes_that_were_cut_are_missing(project: Make) -> None:
 DETERMINISTIC = """
     workflow: twice
     jobs:
-      A: {uses: shell, deterministic: true, with: {run: 'test ! -e FLAG; echo x > "$out_F"'}, outputs: {F: {type: text}}}
+      A: {uses: shell, deterministic: true, with: {run: 'test ! -e FLAG; echo x > "$out_F"'}, outputs: {F: {type: file}}}
 """
 
 
@@ -196,7 +196,7 @@ def test_a_newer_failure_with_the_same_fingerprint_stands_in_the_way_of_reuse(pr
     job = text[text.index("  A:") :]
     lab.write({"workflow.yaml": text + job.replace("  A:", "  B:"), "flag": ""})
     assert lab.succeed().reused == {"Job:B": "r0001"}
-    assert lab.run(force=["Job:B"]).failed == {"Job:B": ("FAILED", "ShellError")}
+    assert lab.run(force=["Job:B"]).failed == {"Job:B": ("FAILED", "CommandFailed")}
     lab.write({"workflow.yaml": text + job.replace("  A:", "  B:") + job.replace("  A:", "  C:")})
     (lab.root / "flag").unlink()
     assert {j.id: j.reuse for j in lab.plan().planned} == {"Job:B": None, "Job:C": None}

@@ -14,6 +14,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from whyrun.ids import artifact_id, parse_id
 from whyrun.log.runs import WorkflowState
 from whyrun.log.scan import scan
 from whyrun.snapshot.fold import Records, RunFold, StepRecord
@@ -38,9 +39,12 @@ class Try:
     error_type: str = "Interrupted"
     origin: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
+    whole: bool = True  # a reuse that lacks outputs of what it reuses does not take its place
 
     @property
     def settled(self) -> bool:
+        if not self.whole:
+            return False
         return self.ok or not (self.status == "INTERRUPTED" or self.error_type == "InputChangedDuringRun")
 
 
@@ -57,6 +61,10 @@ class Model:
 
     def with_print(self, step: str, fingerprint: str) -> Try | None:
         return next((t for t in reversed(self.tries[step]) if t.settled and t.fingerprint == fingerprint), None)
+
+
+def artifact_of(step: str, output: str) -> str:
+    return artifact_id(parse_id(step), output)
 
 
 class Log:
@@ -132,11 +140,12 @@ class Log:
             adopted = before is not None and before.origin == "adopted"
             one = Try(self.number, seq, 0, fingerprint, True, "", "", "adopted" if adopted else "reused")
             one.outputs = self.outputs(step)
+            one.whole = before is None or not before.ok or len(one.outputs) >= len(before.outputs)
             if counted:
                 self.model.ended(step, one)
         elif kind == "adopt":
             fields = {"step_id": step, "fingerprint": fingerprint, "bindings": {"p": []}, "by": "me"}
-            artifact, sha = f"Artifact:{step[4:]}.adopted", self.pick("a1", "a2")
+            artifact, sha = artifact_of(step, "adopted"), self.pick("a1", "a2")
             seq = self.add("artifact_adopted", artifact=artifact, sha256=sha, size=1, type="text", **fields)
             before = self.model.with_print(step, fingerprint) if step in self.model.tries else None
             kept = dict(before.outputs) if before is not None and before.ok else {}
@@ -151,7 +160,7 @@ class Log:
     def outputs(self, step: str) -> dict[str, str]:
         made = {}
         for name in ("x", "y")[: self.pick(0, 1, 2)]:
-            artifact, sha = f"Artifact:{step[4:]}.{name}", self.pick("o1", "o2")
+            artifact, sha = artifact_of(step, name), self.pick("o1", "o2")
             self.add("artifact_available", artifact=artifact, step_id=step, sha256=sha, size=1, type="text")
             made[artifact] = sha
         return made

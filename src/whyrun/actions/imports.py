@@ -41,7 +41,7 @@ class Import:
 
 
 @dataclass(frozen=True, slots=True)
-class _FileFacts:
+class FileFacts:
     sha256: str
     imports: tuple[Import, ...] = ()
     exports: tuple[str, ...] | None = ()  # what `__all__` lists; None where the source does not show it
@@ -80,18 +80,18 @@ def project_code(project: Path, entry: Path, *, imported: bool) -> ProjectCode:
 # --- what one file says ------------------------------------------------------------------------------------------
 
 
-def _read(path: str, shown: str) -> _FileFacts:
+def _read(path: str, shown: str) -> FileFacts:
     data = read_source(path, shown)
     if path.endswith(_COMPILED):  # what it imports cannot be read
-        return _FileFacts(hashlib.sha256(data).hexdigest())
-    return _facts(data, shown)
+        return FileFacts(hashlib.sha256(data).hexdigest())
+    return facts_of(data, shown)
 
 
 @lru_cache(maxsize=4096)
-def _facts(data: bytes, shown: str) -> _FileFacts:
+def facts_of(data: bytes, shown: str) -> FileFacts:
     """Many jobs share one module: it is looked through once."""
     tree = parse_source(data, shown)
-    return _FileFacts(source_sha256(tree), tuple(dict.fromkeys(imports_in(tree))), _exports(tree))
+    return FileFacts(source_sha256(tree), tuple(dict.fromkeys(imports_in(tree))), _exports(tree))
 
 
 def imports_in(tree: ast.Module) -> Iterator[Import]:

@@ -68,6 +68,7 @@ class StatCache:
         self._fresh: dict[str, tuple[Signature, str]] = {}
         self._gone: set[str] = set()
         self._pending: dict[str, WrittenFile] = {}
+        self._folders: set[str] = set()
         self._now = now
 
     @classmethod
@@ -126,6 +127,10 @@ class StatCache:
             else:
                 add(self._hash(path, status))
         return found
+
+    def is_folder(self, path: str) -> bool:
+        """Was this path a folder when its hash was last asked for? Folders have no entries, so that is known."""
+        return path in self._folders
 
     def note(self, path: str, written: WrittenFile) -> None:
         """We have just written this file. Its hash is known, its signature not yet to be trusted: see `settle`."""
@@ -197,13 +202,16 @@ class StatCache:
 
     def _forget(self, path: str) -> None:
         self._fresh.pop(path, None)
+        self._folders.discard(path)
         if path in self._position:
             self._gone.add(path)
 
     def _hash(self, path: str, status: os.stat_result) -> str:
         """The slow way: an entry of this session, or the content itself."""
         if stat.S_ISDIR(status.st_mode):
+            self._folders.add(path)
             return bytes_sha256(tree_manifest(path, self._hash_existing))
+        self._folders.discard(path)
         entry = self._fresh.get(path)
         if entry is not None and entry[0] == _signature(status):
             return entry[1]

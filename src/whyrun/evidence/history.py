@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from whyrun.errors import error
 from whyrun.log import events as ev
-from whyrun.log.runs import RunRef
+from whyrun.log.runs import RunRef, log_without_start
 
 
 @dataclass(slots=True)
@@ -79,18 +79,25 @@ def artifact_versions(entries: Iterator[HistoryEntry], wanted: Callable[[str], b
 class _RunReader:
     def __init__(self, run: RunRef, wanted: Callable[[str], bool], is_running: bool) -> None:
         self.run, self.wanted, self.is_running = run, wanted, is_running
-        self.mode = "run"
+        self.mode = ""  # until `run_start`
         self.open: dict[str, HistoryEntry] = {}  # steps without an end yet, or whose outputs follow (reuse)
         self._wanted: dict[str, bool] = {}
 
     def entries(self) -> list[HistoryEntry]:
         found: list[HistoryEntry] = []
-        for event in self.run.events():
-            if isinstance(event, ev.RunStart):
-                self.mode = event.mode
-            step = getattr(event, "step_id", None)
-            if step is not None and self.is_wanted(step):
-                self.add(event, found)
+        try:
+            for event in self.run.events():
+                if isinstance(event, ev.RunStart):
+                    self.mode = event.mode
+                elif not self.mode:
+                    raise log_without_start(self.run)
+                step = getattr(event, "step_id", None)
+                if step is not None and self.is_wanted(step):
+                    self.add(event, found)
+        except FileNotFoundError:
+            raise log_without_start(self.run) from None
+        if not self.mode:
+            raise log_without_start(self.run)
         for entry in found:
             if entry.status == "RUNNING" and not self.is_running:
                 entry.status, entry.error = "INTERRUPTED", f"{ev.INTERRUPTED_TYPE}: {ev.INTERRUPTED_ERROR}"

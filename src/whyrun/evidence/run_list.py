@@ -8,7 +8,7 @@ from typing import Any
 from whyrun.log import events as ev
 from whyrun.log.lock import Holder, holder_and_state
 from whyrun.log.outcomes import RunOutcome
-from whyrun.log.runs import RunRef, WorkflowState
+from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ def running_note(state: WorkflowState) -> str | None:
 
 def summarize_run(run: RunRef, is_running: bool) -> RunSummary:
     outcome, reused = _fold(run)
+    assert outcome.start is not None
     counts = outcome.counts()
     state = "running" if is_running else "interrupted"
     if outcome.end is not None:
@@ -86,8 +87,8 @@ def summarize_run(run: RunRef, is_running: bool) -> RunSummary:
     return RunSummary(
         run=run.name,
         state=state,
-        mode=outcome.start.mode if outcome.start is not None else "",
-        started=outcome.start.ts if outcome.start is not None else "",
+        mode=outcome.start.mode,
+        started=outcome.start.ts,
         ended=outcome.end.ts if outcome.end is not None else None,
         duration=outcome.end.duration if outcome.end is not None else None,
         planned=outcome.planned if outcome.planned is not None else len(outcome.steps),
@@ -116,10 +117,16 @@ def unfinished_run(state: WorkflowState) -> Unfinished | None:
 
 
 def _fold(run: RunRef) -> tuple[RunOutcome, int]:
+    """How its steps ended; LOG_INCOMPLETE unless it has a `run_start`."""
     outcome = RunOutcome()
     reused: set[str] = set()
-    for event in run.events():
-        outcome.add(event)
-        if isinstance(event, ev.StepSkipped) and event.why == "reused":
-            reused.add(event.step_id)
+    try:
+        for event in run.events():
+            outcome.add(event)
+            if isinstance(event, ev.StepSkipped) and event.why == "reused":
+                reused.add(event.step_id)
+    except FileNotFoundError:
+        raise log_without_start(run) from None
+    if outcome.start is None:
+        raise log_without_start(run)
     return outcome, len(reused)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,8 +13,9 @@ from typing import Any
 
 import msgspec
 
-from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json, walk_tree
 from whyrun.artifacts.store import Store
+from whyrun.errors import WhyrunError
 from whyrun.execution.cfg import OutputSpec
 from whyrun.execution.commands import OutputResult
 from whyrun.execution.context import output_path
@@ -146,9 +149,15 @@ def _from_value(name: str, spec: OutputSpec, value: Any, scratch: Scratch) -> _R
 
 
 def _from_file(name: str, spec: OutputSpec, path: Path, move: bool) -> _Ready:
-    if path.is_dir() != (spec.type == "directory") and spec.type != "dataset":
-        found = "a folder" if path.is_dir() else "a file"
+    is_folder = _is_folder(name, spec, path)
+    if is_folder != (spec.type == "directory") and spec.type != "dataset":
+        found = "a folder" if is_folder else "a file"
         raise StepError("WrongOutputType", f"`{name}` is declared as {spec.type}, but {found} was written")
+    if is_folder:
+        try:
+            walk_tree(path)  # before anything is read or stored: a pipe in it would never end
+        except WhyrunError as refused:
+            raise StepError("WrongOutputType", f"`{name}`: {refused.diagnostics[0].message}") from None
     if spec.type in VALUE_TYPES:
         return _value(name, spec.type, _parsed_value(name, spec.type, path))
     if spec.type == "json":
@@ -156,6 +165,19 @@ def _from_file(name: str, spec: OutputSpec, path: Path, move: bool) -> _Ready:
         _decoded(name, data)
         return _Ready(name, "json", data=data)
     return _Ready(name, spec.type, path=path, move=move and not path.is_symlink())
+
+
+def _is_folder(name: str, spec: OutputSpec, path: Path) -> bool:
+    """Whether it is a folder, and not a file. Anything else has no content, or no end."""
+    declared = f"`{name}` is declared as {spec.type}, but"
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise StepError("WrongOutputType", f"{declared} a link that leads nowhere was written") from None
+    if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+        return stat.S_ISDIR(mode)
+    found = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+    raise StepError("WrongOutputType", f"{declared} {found} was written; only files and folders have content")
 
 
 def _parsed_value(name: str, type_: str, path: Path) -> Any:
@@ -250,10 +272,15 @@ def _at(document: Any, path: tuple[Segment, ...]) -> Any:
 
 
 def _refuse_secrets(ready: _Ready, redactor: Redactor) -> None:
-    files = [ready.path] if ready.path is not None else []
+    found = redactor.found_in(ready.data or b"")
     if ready.path is not None and ready.path.is_dir():
-        files = [Path(parent, name) for parent, _, names in os.walk(ready.path) for name in names]
-    if redactor.found_in(ready.data or b"") or any(redactor.found_in(file.read_bytes()) for file in files):
+        files, empty = walk_tree(ready.path)
+        names = [*empty, *(file.path for file in files)]  # as they would stand in the store
+        found = any(redactor.found_in(os.fsencode(name)) for name in names)
+        found = found or any(redactor.found_in(Path(file.location).read_bytes()) for file in files)
+    elif ready.path is not None:
+        found = redactor.found_in(ready.path.read_bytes())
+    if found:
         raise StepError("SecretInOutput", f"`{ready.key}` contains a secret that the step was given; it is not kept")
 
 
@@ -267,6 +294,35 @@ def _stored(ready: _Ready, store: Store) -> OutputResult:
         assert ready.path is not None
         if ready.path.is_dir():
             sha256, size = store.put_tree(ready.path)
+        elif ready.move:
+            sha256, size = _moved(ready.path, store)
         else:
-            sha256, size = store.put_file(ready.path, move=ready.move)
+            sha256, size = store.put_file(ready.path)
     return OutputResult(ready.key, sha256, size, ready.type, ready.value)
+
+
+def _moved(path: Path, store: Store) -> tuple[str, int]:
+    """Move a file into the store, unless somebody can still write into it: then its bytes are copied.
+
+    Under a name that nobody knows, nobody can open it again; who had opened it before shows in the lease.
+    """
+    private = path.with_name(f".{os.urandom(12).hex()}")
+    os.rename(path, private)
+    try:
+        return store.put_file(private, move=not _is_open_for_writing(private))
+    except BaseException:
+        os.rename(private, path)  # it stays what the step left behind: evidence
+        raise
+
+
+def _is_open_for_writing(path: Path) -> bool:
+    """Whether any process has it open, or mapped, for writing. Where leases do not exist: it may be so."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import os
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from whyrun.actions.base import plain
-from whyrun.artifacts.durable import write_all
 from whyrun.execution.cfg import OutputSpec
-from whyrun.execution.commands import (
-    ExecStep,
-    Message,
-    MetricReported,
-    RequestRemembered,
-    StepBegan,
-    TaskReported,
-)
-from whyrun.execution.failure import StepError
+from whyrun.execution.commands import ExecStep, Message, MetricReported, RequestRemembered, TaskReported
+from whyrun.execution.failure import StepError, utf8
+from whyrun.execution.outbox import Acknowledgements, Outbox
 from whyrun.execution.scratch import Scratch
 from whyrun.execution.secrets import Redactor
-from whyrun.execution.wire import Acknowledged, encode, timestamp
+from whyrun.execution.wire import timestamp
+from whyrun.execution.words import as_json, check_name, check_size, shortened
 
-_MESSAGE_LIMIT = 4_000  # characters of a task's message
-_DETAILS_LIMIT = 64_000  # bytes of a task's details, or of a remembered value
 _PROGRESS_EVERY = 0.5  # seconds
 
 
@@ -82,34 +72,6 @@ class Cancellation:
             raise StepCancelled("the step was told to stop (SIGTERM)")
 
 
-class Outbox:
-    """The worker's messages: one JSON line each, numbered within their step, written at once.
-
-    What a worker said is in the pipe even if it dies the next moment, so the host knows which step was running.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._lock = threading.Lock()
-        self.numbered = 0
-
-    def began(self, command: ExecStep, before: bytes) -> None:
-        """`before` is the previous step's last word: both go out in one write."""
-        self.numbered = 0
-        began = encode(StepBegan(command.step_id, command.attempt, timestamp(), 0))
-        write_all(self._descriptor, before + began + b"\n")
-
-    def send(self, make: Callable[[int], Message]) -> None:
-        with self._lock:
-            line = encode(make(self.numbered + 1)) + b"\n"
-            self.numbered += 1
-            write_all(self._descriptor, line)
-
-    def write(self, line: bytes) -> None:
-        if line:
-            write_all(self._descriptor, line)
-
-
 class StepContext:
     """See `whyrun.actions.base.Context`."""
 
@@ -122,7 +84,7 @@ class StepContext:
         scratch: Scratch,
         outbox: Outbox,
         cancellation: Cancellation,
-        next_acknowledged: Callable[[], Acknowledged],
+        acknowledgements: Acknowledgements,
         redactor: Redactor,
     ) -> None:
         self.project = project
@@ -135,10 +97,15 @@ class StepContext:
         self._scratch = scratch
         self._outbox = outbox
         self._cancellation = cancellation
-        self._next_acknowledged = next_acknowledged
+        self._acknowledgements = acknowledgements
         self._redactor = redactor
         self._recalled = dict(command.recalled)
         self._progress_due = 0.0
+        outbox.let_speak(self)
+
+    def close(self) -> None:
+        """The step has ended: a thread that it left running is not heard any more."""
+        self._outbox.let_speak(None)
 
     @property
     def inputs(self) -> Mapping[str, Any]:
@@ -155,14 +122,20 @@ class StepContext:
         return output_path(self._scratch, self._outputs, name)
 
     def task(self, status: str, message: str, details: Any = None) -> None:
-        details = self._redactor.json(details)
-        _check_size("the details of a task", details)
-        text = self._redactor.text(str(message))[:_MESSAGE_LIMIT]
-        self._send(lambda n: TaskReported(self._step_id, timestamp(), str(status), text, details, n))
+        shown = None
+        if details is not None:
+            shown = self._redactor.json(as_json("the details of a task", details, exact=False))
+            check_size("the details of a task", shown)
+        name = self._named("the status of a task", status)
+        text = shortened(utf8(self._redactor.text(str(message))))
+        self._send(lambda n: TaskReported(self._step_id, timestamp(), name, text, shown, n))
 
     def metric(self, name: str, value: float, unit: str = "") -> None:
         number = float(value)
-        self._send(lambda n: MetricReported(self._step_id, timestamp(), str(name), number, str(unit), n))
+        shown, unit = self._named("the name of a metric", name), self._named("the unit of a metric", unit)
+        if not math.isfinite(number):
+            raise ValueError(f"the metric {shown!r} is {number}: only finite numbers can be recorded")
+        self._send(lambda n: MetricReported(self._step_id, timestamp(), shown, number, unit, n))
 
     def progress(self, done: float, total: float) -> None:
         now = time.monotonic()
@@ -173,12 +146,20 @@ class StepContext:
 
     def remember(self, key: str, value: Any) -> None:
         """Put an outside request id into the log; when this returns, it is there, synced."""
-        _check_size("a remembered value", value)
+        # Not altered in any way, unlike what is only shown: a retry must find exactly what was remembered.
+        if not isinstance(key, str):
+            raise ValueError(f"the key of a remembered value is a string, not {key!r:.100}")
+        check_name("the key of a remembered value", key)
+        if self._redactor.text(key) != key:
+            raise ValueError("the key of a remembered value contains a secret")
+        value = as_json("a remembered value", value, exact=True)
+        check_size("a remembered value", value)
         if self._redactor.json(value) != value:
             raise ValueError(f"the value remembered as {key!r} contains a secret")
-        self._send(lambda n: RequestRemembered(self._step_id, timestamp(), key, value, n))
-        while (word := self._next_acknowledged()).step_id != self._step_id or word.key != key:
-            pass  # an acknowledgement for a step that was cancelled while it waited
+        acknowledged = self._acknowledgements.expect(self._step_id, key)
+        sent = self._send(lambda n: RequestRemembered(self._step_id, timestamp(), key, value, n))
+        if not sent or not acknowledged.get():
+            raise RuntimeError("the step has ended: nothing more can be remembered")
         self._recalled[key] = value
 
     def recall(self, key: str) -> Any:
@@ -186,13 +167,18 @@ class StepContext:
         return self._recalled.get(key)
 
     def stderr_tail(self, lines: int = 10) -> str:
-        return "\n".join(self._scratch.tail("stderr").splitlines()[-lines:])
+        return "\n".join(self._scratch.tail("stderr", self._redactor).splitlines()[-lines:])
 
-    def _send(self, make: Callable[[int], Message]) -> None:
+    def _named(self, what: str, name: object) -> str:
+        text = utf8(self._redactor.text(str(name)))
+        check_name(what, text)
+        return text
+
+    def _send(self, make: Callable[[int], Message]) -> bool:
         # A cancellation in the middle of a write would leave half a line.
         was_armed = self._cancellation.disarm()
         try:
-            self._outbox.send(make)
+            return self._outbox.send(self, make)
         finally:
             if was_armed:
                 self._cancellation.arm()
@@ -224,11 +210,4 @@ def output_path(scratch: Scratch, outputs: Mapping[str, OutputSpec], name: str) 
     if spec is None:
         known = ", ".join(f"`{known}`" for known in outputs) or "none"
         raise StepError("UnknownOutput", f"the job declares no output `{name}` (declared: {known})")
-    scratch.out_used = True
     return scratch.out / f"{name}{spec.suffix}"
-
-
-def _check_size(what: str, value: Any) -> None:
-    size = len(msgspec.json.encode(value, enc_hook=os.fspath))
-    if size > _DETAILS_LIMIT:
-        raise ValueError(f"{what} may have at most {_DETAILS_LIMIT} bytes, this has {size}")

@@ -52,7 +52,7 @@ def failure_of(problem: BaseException) -> Failure:
 
 
 def utf8(text: str) -> str:
-    """The same text, but what UTF-8 cannot write (a lone surrogate: half a character, or a byte of a file name) escaped."""
+    """The same text; what UTF-8 cannot write (half a character, or a byte of a file name) is escaped."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 

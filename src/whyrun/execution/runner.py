@@ -257,15 +257,19 @@ class Runner:
         lost: set[str] = set()
         for attempt in (own, other[1] if other is not None else None):
             for output in attempt.outputs if attempt is not None and attempt.ok else ():
-                if output.value is UNSET and not self.is_there(output.sha256, output.type, output.path):
+                if output.value is UNSET and not self.is_there(output.sha256, output.type, output.path, output.size):
                     lost.add(output.bytes_key)
         return reusable(table, position, record, fingerprint, others, lost)
 
-    def is_there(self, sha256: str, type_: str, path: str | None) -> bool:
-        there = self.store.has_tree if type_ == "directory" else self.store.has
-        if not there(sha256) and path is not None:
+    def is_there(self, sha256: str, type_: str, path: str | None, size: int | None = None) -> bool:
+        """Are these bytes in the store, or can they be fetched back from the published file?"""
+
+        def there() -> bool:
+            return self.store.has_tree(sha256) if type_ == "directory" else self.store.has(sha256, size)
+
+        if not there() and path is not None:
             self.publisher.restore(path, sha256)
-        return there(sha256)
+        return there()
 
     def take_earlier(
         self, node: int, table: JobTable, position: int, found: Consumption, fingerprint: str, reuse: Reuse

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from pathlib import Path
 
 from whyrun.execution.secrets import Redactor
@@ -71,7 +72,7 @@ class Scratch:
             shutil.rmtree(kept, onerror=_make_writable_and_retry)
         for name in _KEPT:
             folder = self.root / name
-            if not os.listdir(folder):
+            if not _is_folder(str(folder)) or not os.listdir(folder):
                 continue
             if redactor:
                 _remove_secrets(folder, b"", redactor)
@@ -92,6 +93,11 @@ class Scratch:
     def empty(self) -> None:
         """Every folder, always: what a step wrote, and by which way, is not known here (it may have been a fork)."""
         for folder in self._all:
+            if not _is_folder(folder):
+                # A step took it away, or put a link in its place: where that leads is not ours to empty.
+                if os.path.lexists(folder):
+                    os.unlink(folder)
+                os.makedirs(folder)
             for name in os.listdir(folder):
                 remove(f"{folder}/{name}")
 
@@ -134,6 +140,13 @@ def move(source: Path, target: Path) -> None:
         if problem.errno != errno.EXDEV:
             raise
         shutil.move(source, target)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def remove(path: str) -> None:

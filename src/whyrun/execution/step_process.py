@@ -9,7 +9,6 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -20,14 +19,15 @@ from whyrun.artifacts.store import Store
 from whyrun.execution.cfg import StepCfg
 from whyrun.execution.collect import collect_outputs
 from whyrun.execution.commands import ExecStep, OutputResult, StepFinished
-from whyrun.execution.context import Cancellation, Outbox, StepContext, StepLogger
+from whyrun.execution.context import Cancellation, StepContext, StepLogger
 from whyrun.execution.failure import Failure, StepError, failure_of
-from whyrun.execution.isolation import Baseline, descendants, end_descendants, has_children, usage
+from whyrun.execution.isolation import Baseline, become_worker, descendants, end_descendants, has_children, usage
 from whyrun.execution.materialize import InputGuard, Materializer, check_bindings, put_in_place
+from whyrun.execution.outbox import Acknowledgements, Outbox
 from whyrun.execution.scratch import step_folder
-from whyrun.execution.secrets import NOTHING_SECRET, Redactor, with_secrets
+from whyrun.execution.secrets import NOTHING_SECRET, Redactor, check_secrets, with_secrets
 from whyrun.execution.streams import Streams
-from whyrun.execution.wire import Acknowledged, WorkerStart, decode_acknowledged, encode, timestamp
+from whyrun.execution.wire import WorkerStart, encode, timestamp
 
 _decode_cfg = msgspec.json.Decoder(StepCfg).decode
 
@@ -81,17 +81,21 @@ class StepRunner:
     def execute(self, command: ExecStep, secrets: dict[str, str]) -> StepFinished:
         began = time.perf_counter()
         redactor = Redactor(secrets) if secrets else NOTHING_SECRET
-        action = ""
+        action, fresh = "", False
         try:
+            # Emptied after every step; here again, since a thread that one left running may have written in between.
+            self._scratch.empty()
+            os.chdir(self._scratch.work)
+            self._acknowledgements.begin()
+            check_secrets(secrets)
             cfg = self._read_cfg(command)
-            action = cfg.action
-            fresh = bool(cfg.env or cfg.secrets or secrets)
+            action, fresh = cfg.action, bool(cfg.env or cfg.secrets or secrets)
             done = (self._in_fresh_process if fresh else self._perform)(command, cfg, secrets, redactor)
         except BaseException as problem:  # whatever a step raises is its own failure, never the worker's
             done = _Done([], failure_of(problem), 0.0, 0, self._outbox.numbered)
         self._cancellation.end()
         duration = time.perf_counter() - began
-        failure = self._tidy(command, action, done.failure, redactor)
+        failure = self._tidy(command, action, fresh, done.failure, redactor)
         metrics = {
             "step_duration_ms": round(duration * 1000, 3),
             "cpu_seconds": round(done.cpu_seconds, 6),
@@ -131,19 +135,21 @@ class StepRunner:
             raise StepError("CfgMismatch", f"`{command.cfg_path}` is the cfg of `{cfg.step_id}`")
         return cfg
 
-    def _perform(self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor) -> _Done:
+    def _perform(
+        self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor, fresh: bool = False
+    ) -> _Done:
         cpu_before, _ = usage()
         outputs: list[OutputResult] = []
         failure: Failure | None = None
         try:
-            outputs = self._outputs_of(command, cfg, secrets, redactor)
+            outputs = self._outputs_of(command, cfg, secrets, redactor, fresh)
         except BaseException as problem:  # see `execute`
             failure = failure_of(problem)
         cpu, max_rss = usage()
         return _Done(outputs, failure, cpu - cpu_before, max_rss, self._outbox.numbered)
 
     def _outputs_of(
-        self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor
+        self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor, fresh: bool
     ) -> list[OutputResult]:
         check_bindings(cfg, command)
         inputs = self._materializer.inputs(cfg)
@@ -160,15 +166,22 @@ class StepRunner:
             self._scratch,
             self._outbox,
             self._cancellation,
-            self._acknowledgements.next,
+            self._acknowledgements,
             redactor,
         )
+        process = os.getpid()
         try:
             self._cancellation.arm()
             action = self._action(cfg.action)
             returned = action.call(parameters, context, StepLogger(context))
         finally:
             self._cancellation.disarm()
+            if os.getpid() != process:
+                os._exit(0)  # a fork that came back from the action: there is one worker, and this is not it
+            context.close()
+        if fresh or cfg.action == "shell":
+            # Before anything is collected, so that nobody writes into what is stored.
+            self._end_strays(True)
         os.chdir(self._scratch.work)
         self._guard.check_unchanged()
         return collect_outputs(cfg.outputs, action.outputs, returned, self._scratch, self._store, redactor, cfg.action)
@@ -183,7 +196,8 @@ class StepRunner:
 
     def _in_fresh_process(self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor) -> _Done:
         """Steps with `env` or secrets: nothing they set, and no secret, outlives them in the worker's memory."""
-        results, result_end = os.pipe()
+        # Not a pipe: a process that the step leaves behind would hold it open, and we would wait for its end.
+        result = os.memfd_create("whyrun-result")
         relay, relay_end = os.pipe()
         with warnings.catch_warnings():
             # The only other thread of ours waits in a read and holds nothing.
@@ -192,28 +206,35 @@ class StepRunner:
         if child == 0:
             status = 1
             try:
-                os.close(results)
                 os.close(relay_end)
+                become_worker()
+                self._spared = frozenset()
                 self._acknowledgements.read_from(relay)
+                self._outbox.after_fork()
                 self._cancellation.adopt_thread()
-                done = self._perform(command, cfg, secrets, redactor)
+                done = self._perform(command, cfg, secrets, redactor, fresh=True)
                 self._streams.flush()
-                write_all(result_end, encode(done))
+                write_all(result, encode(done))
                 status = 0
             finally:
                 os._exit(status)
-        os.close(result_end)
-        os.close(relay)
-        with self._acknowledgements.relayed_to(relay_end):
-            word = _read_all(results)
+        self._acknowledgements.relay_to(relay_end)
         _, status = os.waitpid(child, 0)
+        self._acknowledgements.relay_to(None)
+        os.close(relay)
+        os.close(relay_end)
+        with os.fdopen(result, "rb") as file:
+            file.seek(0)
+            word = file.read()
         if status != 0 or not word:
             _die_like(status)
         return _decode_done(word)
 
     # --- afterwards ----------------------------------------------------------------------------------------------
 
-    def _tidy(self, command: ExecStep, action: str, failure: Failure | None, redactor: Redactor) -> Failure | None:
+    def _tidy(
+        self, command: ExecStep, action: str, fresh: bool, failure: Failure | None, redactor: Redactor
+    ) -> Failure | None:
         """Keep the evidence, end what the step left running, empty the scratch folder, restore the worker.
 
         A problem in here is told, but never in place of the step's own error.
@@ -227,7 +248,7 @@ class StepRunner:
         tidying.append("emptying the scratch folder")
         for doing in tidying:
             try:
-                self._tidy_one(doing, command, failed or action == "shell", redactor)
+                self._tidy_one(doing, command, failed or fresh or action == "shell", redactor)
             except Exception as second:  # told beside the step's own error, never instead of it
                 failure = failure_of(second) if failure is None else failure.also(doing, second)
         return failure
@@ -243,7 +264,7 @@ class StepRunner:
                     self._streams.keep(step_folder(self._run_dir, command.step_id), redactor)
                 self._streams.attach()
             case "keeping its script":
-                self._scratch.keep_script(step_folder(self._run_dir, command.step_id))
+                self._scratch.keep_script(step_folder(self._run_dir, command.step_id), redactor)
             case "keeping its files":
                 self._scratch.keep_partial(step_folder(self._run_dir, command.step_id), redactor)
             case "emptying the scratch folder":
@@ -261,57 +282,7 @@ class StepRunner:
         for path, shown in (*self._materializer.names.items(), *self._shown):
             if path != "/":
                 error, trace = error.replace(path, shown), trace.replace(path, shown)
-        return Failure(failure.error_type, redactor.text(error), redactor.text(trace)).shortened()
-
-
-class Acknowledgements:
-    """Where a step hears that what it remembered is in the log: from the worker's thread, or through a relay."""
-
-    def __init__(self) -> None:
-        import queue
-
-        self._queue: queue.SimpleQueue[Acknowledged] = queue.SimpleQueue()
-        self._relay: int | None = None
-        self._source: Any = None
-
-    def put(self, line: bytes) -> None:
-        """Called by the thread that listens to the host."""
-        if self._relay is not None:
-            write_all(self._relay, line + b"\n")
-        else:
-            self._queue.put(decode_acknowledged(line))
-
-    def next(self) -> Acknowledged:
-        if self._source is not None:
-            return decode_acknowledged(self._source.readline())
-        return self._queue.get()
-
-    def read_from(self, descriptor: int) -> None:
-        self._source = os.fdopen(descriptor, "rb", buffering=0)
-
-    def relayed_to(self, descriptor: int) -> _Relayed:
-        return _Relayed(self, descriptor)
-
-    def set_relay(self, descriptor: int | None) -> None:
-        self._relay = descriptor
-
-
-class _Relayed:
-    def __init__(self, acknowledgements: Acknowledgements, descriptor: int) -> None:
-        self._acknowledgements = acknowledgements
-        self._descriptor = descriptor
-
-    def __enter__(self) -> None:
-        self._acknowledgements.set_relay(self._descriptor)
-
-    def __exit__(self, *_: object) -> None:
-        self._acknowledgements.set_relay(None)
-        os.close(self._descriptor)
-
-
-def _read_all(descriptor: int) -> bytes:
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
+        return Failure(redactor.text(failure.error_type), redactor.text(error), redactor.text(trace)).shortened()
 
 
 def _die_like(status: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import os
 import signal
 import socket
@@ -11,16 +12,28 @@ from pathlib import Path
 
 import msgspec
 
-from whyrun.execution.commands import ExecStep
-from whyrun.execution.context import Cancellation, Outbox
+from whyrun.execution.commands import ExecStep, StepFinished
+from whyrun.execution.context import Cancellation
+from whyrun.execution.failure import failure_of
 from whyrun.execution.from_source import import_project_from_source
 from whyrun.execution.isolation import become_worker, descendants, end_descendants, end_group, has_children
+from whyrun.execution.outbox import Acknowledgements, Outbox
 from whyrun.execution.scratch import Scratch
-from whyrun.execution.step_process import Acknowledgements, StepRunner
+from whyrun.execution.step_process import StepRunner
 from whyrun.execution.streams import Streams
-from whyrun.execution.wire import WorkerStart, decode_assignment, decode_command, encode
+from whyrun.execution.wire import (
+    Assignment,
+    WorkerStart,
+    decode_assignment,
+    decode_command,
+    decode_secrets,
+    encode,
+    secret_texts,
+)
 
 _DATAGRAM = 1 << 17
+_DESCRIPTOR = array.array("i").itemsize
+_BESIDE = socket.CMSG_SPACE(_DESCRIPTOR)
 
 
 def main(facts: str) -> None:
@@ -53,20 +66,50 @@ def _work(commands: socket.socket, outbox: Outbox, cancellation: Cancellation, r
     last_word = b""
     while True:
         try:
-            size = commands.recv_into(buffer, 0, socket.MSG_DONTWAIT)
+            size, beside, *_ = commands.recvmsg_into([buffer], _BESIDE, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             outbox.write(last_word)
             last_word = b""
-            size = commands.recv_into(buffer)
+            size, beside, *_ = commands.recvmsg_into([buffer], _BESIDE, socket.MSG_CMSG_CLOEXEC)
         if not size:
             break
         assignment = decode_assignment(view[:size])
         command = assignment.command if assignment.file is None else _read_command(assignment.file)
         assert command is not None
+        secrets = _secrets(assignment, beside) if assignment.secrets or beside else {}
         cancellation.begin()  # before the host hears of it: a signal that follows at once must not be missed
         outbox.began(command, last_word)
-        last_word = encode(runner.execute(command, assignment.secrets)) + b"\n"
+        last_word = _encoded(runner.execute(command, secrets))
     outbox.write(last_word)
+
+
+def _secrets(assignment: Assignment, beside: list[tuple[int, int, bytes]]) -> dict[str, str]:
+    if not assignment.secrets_beside:
+        return secret_texts(assignment.secrets)
+    ((_, _, data),) = beside
+    (descriptor,) = array.array("i", data[:_DESCRIPTOR])
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0)
+        return secret_texts(decode_secrets(file.read()))
+
+
+def _encoded(word: StepFinished) -> bytes:
+    try:
+        return encode(word) + b"\n"
+    except Exception as problem:  # a value that no check caught: the step fails, and the worker goes on
+        failure = failure_of(problem)
+        word = StepFinished(
+            word.step_id,
+            word.attempt,
+            word.ts,
+            word.duration,
+            [],
+            {},
+            f"the result of the step cannot be told: {failure.error}",
+            failure.error_type,
+            n=word.n,
+        )
+        return encode(word) + b"\n"
 
 
 def _read_command(path: str) -> ExecStep:

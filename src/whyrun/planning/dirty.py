@@ -173,7 +173,7 @@ class Judge:
             if made is not None:  # it was made, and is not there any more, or is not what is declared now
                 paths = table.output_of(a).paths
                 path = None if paths is None or spec.is_leaf else paths[position]
-                if made.type != spec.type:
+                if (made.type, made.suffix) != (spec.type, recorded_suffix(table, a)):
                     change = "retyped"
                 else:
                     change = "lost" if path is None else self.snapshot.files.get(path, "lost")

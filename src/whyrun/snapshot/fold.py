@@ -285,7 +285,7 @@ class RunFold:
         twice, nor are adopted bytes lost. This holds before a repair as after it, which adds nothing to a reuse.
         """
         if event.fingerprint is None:
-            raise self.incomplete(seq, f"the reuse of `{event.step_id}` has no fingerprint or bindings")
+            raise self.incomplete(seq, f"the reuse of `{event.step_id}` has no fingerprint")
         self.check_bindings(event.bindings, f"the reuse of `{event.step_id}`", seq)
         own = self.earlier(event.step_id, event.fingerprint)
         source = own

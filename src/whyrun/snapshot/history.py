@@ -11,13 +11,13 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.errors import StateError
-from whyrun.log.event_ids import check_ids
+from whyrun.log.event_ids import check_ids, damaged_line, id_problem
 from whyrun.log.journal import last_chain
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.log.scan import read_lines, scan
@@ -45,8 +45,35 @@ class _Index(msgspec.Struct, array_like=True):
     records: Records
 
 
-class _Bindings(msgspec.Struct):
-    bindings: dict[str, Any] | None = None
+class _Member(msgspec.Struct, gc=False):
+    """What a binding was fed with, as far as something is done with it."""
+
+    id: str
+    sha256: str
+    form: str = msgspec.field(default="v", name="as")
+    listed: bool = False
+    files: dict[str, str] = {}
+
+
+class _Wide(msgspec.Struct, gc=False):
+    count: int
+    digest: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    blob: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class _Bindings(msgspec.Struct, gc=False):
+    """Checked against these types, and then handed out as they stand."""
+
+    bindings: dict[str, list[_Member] | _Wide]
+
+
+class _Plain(msgspec.Struct, gc=False):
+    bindings: dict[str, Any]
+
+
+_checked_bindings = msgspec.json.Decoder(_Bindings)
+_plain_bindings = msgspec.json.Decoder(_Plain)
+_checked_members = msgspec.json.Decoder(list[_Member])
 
 
 class History:
@@ -59,6 +86,7 @@ class History:
         self._partial = through is not None
         self._records: Records | None = None
         self._by_number = {run.number: run for run in self.runs}
+        self._wide: dict[str, list[Any]] = {}  # digest → members
 
     @property
     def records(self) -> Records:
@@ -70,28 +98,52 @@ class History:
         wanted: dict[int, set[int]] = {}
         for attempt in attempts:
             wanted.setdefault(attempt.run, set()).add(attempt.seq)
-        decoder = msgspec.json.Decoder(_Bindings)
         found: dict[tuple[int, int], Consumed] = {}
         for number, lines in wanted.items():
             for seq, line in read_lines(self._by_number[number].events_path, lines).items():
-                bindings = decoder.decode(line).bindings
-                assert bindings is not None, "the fold refuses records without bindings"
-                found[(number, seq)] = {name: self._members(value) for name, value in bindings.items()}
+                found[(number, seq)] = self._read_bindings(line, str(self._by_number[number].events_path), seq)
+        return found
+
+    def _read_bindings(self, line: bytes, file: str, seq: int) -> dict[str, Any]:
+        """As recorded, with the members of wide lists as long as their blobs can be read; LOG_DAMAGED if malformed."""
+        try:
+            bindings = _checked_bindings.decode(line).bindings
+        except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
+            raise damaged_line(file, seq, f"the bindings cannot be read: {wrong}") from None
+        if isinstance(bindings.get(".action"), _Wide):
+            raise damaged_line(file, seq, "the bindings cannot be read: `.action` is a long list")
+        found = _plain_bindings.decode(line).bindings
+        for name, members in bindings.items():
+            if isinstance(members, _Wide):
+                found[name] = self._members(found[name], file, seq)
+            else:
+                _check_members(name, members, file, seq)
         return found
 
     def check_ids(self) -> None:
         for run in self.runs:
             for event in run.events():
-                check_ids(event, run.events_path)
+                check_ids(event, str(run.events_path))
 
-    def _members(self, value: Any) -> Any:
-        """A wide list with its members, as long as its blob can be read; else what stands for it."""
-        if isinstance(value, list):
-            return value
-        try:
-            return read_wide(value, self._get_blob)
-        except StateError:
-            return value
+    def _members(self, wide: dict[str, Any], file: str, seq: int) -> Any:
+        """A wide list with its members, as long as its blob can be read; else what stands for it.
+
+        Many consumers share one fan-in: each list is read once.
+        """
+        digest = wide["digest"]
+        if digest not in self._wide:
+            try:
+                data = self._get_blob(wide["blob"])
+                members = _checked_members.decode(data)
+                _check_members(f"blob {wide['blob']}", members, file, seq)
+                self._wide[digest] = read_wide(wide, lambda _: data)
+            except StateError as lost:
+                if lost.diagnostics[0].code != "STORE_DAMAGED":
+                    raise
+                return wide
+            except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
+                raise damaged_line(file, seq, f"the blob {wide['blob']} holds no list of members: {wrong}") from None
+        return self._wide[digest]
 
     # -- folding --
 
@@ -152,6 +204,13 @@ class History:
             atomic_write(self.state.index_dir / name, with_checksum(data))
         except OSError:
             return  # no right to write, a read-only or full disk: planning works all the same, only slower
+
+
+def _check_members(name: str, members: Sequence[_Member], file: str, seq: int) -> None:
+    for member in members:
+        problem = id_problem(member.id, None)
+        if problem is not None:
+            raise damaged_line(file, seq, f"`{name}`: {problem}")
 
 
 def fold_run(records: Records, run: RunRef) -> tuple[bool, int]:

@@ -11,7 +11,7 @@ from typing import Any
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.artifacts.stat_cache import StatCache
 from whyrun.artifacts.store import Store
-from whyrun.errors import Diagnostic, InvalidError
+from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.template import compute, expressions_in
 from whyrun.snapshot.snapshot import BlobCheck
@@ -193,31 +193,49 @@ class InputObserver:
     ) -> list[InputValue | None]:
         relative = [self._relative(path) for path in paths]
         absolute = [path if os.path.isabs(path) else f"{self.root}/{path}" for path in relative]
+        folders = type_.base == "directory"
         found: list[InputValue | None] = []
-        hashes = self.cache.sha256_of_many(absolute)
-        for i, (path, full, sha) in enumerate(zip(relative, absolute, hashes, strict=True)):
-            problem = None
+        for i, (path, full, sha) in enumerate(zip(relative, absolute, self._hashes(absolute), strict=True)):
+            problems: Sequence[Diagnostic]
             if sha is None:
-                problem = ("INPUT_MISSING", f"there is no {type_.base} `{path}`", missing_hint)
-            elif len(paths) == 1 and os.path.isdir(full) != (type_.base == "directory"):
-                is_ = "a folder" if os.path.isdir(full) else "a file"
-                problem = ("INPUT_TYPE", f"`{path}` is {is_}, not a {type_.base}", "")
-            if problem is None:
-                assert sha is not None
+                problems = [Diagnostic("INPUT_MISSING", f"there is no {type_.base} `{path}`", hint=missing_hint)]
+            elif isinstance(sha, WhyrunError):
+                problems = sha.diagnostics
+            elif self.cache.is_folder(full) != folders:
+                is_ = "a file" if folders else "a folder"
+                problems = [Diagnostic("INPUT_TYPE", f"`{path}` is {is_}, not a {type_.base}")]
+            else:
                 found.append(InputValue(type_, path, sha, None, None, path))
                 continue
-            element_id = id_ if len(paths) == 1 else f"{id_}[{i}]"
-            code, message, hint = problem
-            self.diagnostics.append(place.diagnostic(code, f"`{element_id}`: {message}", hint or None))
+            name = id_ if len(paths) == 1 else f"{id_}[{i}]"
+            for problem in problems:
+                message = f"`{name}`: {problem.message}".replace(f"`{self.root}/", "`")  # no machine's paths
+                self.diagnostics.append(place.diagnostic(problem.code, message, problem.hint))
             found.append(None)
         return found
+
+    def _hashes(self, paths: Sequence[str]) -> Sequence[str | WhyrunError | None]:
+        """The hash of each; None where nothing is; what is wrong where something cannot be read."""
+        try:
+            return self.cache.sha256_of_many(paths)
+        except (WhyrunError, OSError):
+            return [self._hash(path) for path in paths]  # one after the other: each is to be told of
+
+    def _hash(self, path: str) -> str | WhyrunError | None:
+        try:
+            return self.cache.sha256_of(path)
+        except WhyrunError as problem:
+            return problem
+        except OSError as problem:  # a folder in it, or on the way to it, is closed to us
+            message = f"`{problem.filename or path}` cannot be read: {problem.strerror}"
+            return error("FILE_MISSING", message, hint="check the path and its permissions")
 
     def _relative(self, path: str) -> str:
         """Project-relative where it lies inside, so that no machine's paths reach plans and logs."""
         normal = os.path.normpath(path)
         if os.path.isabs(normal):
             inside = os.path.relpath(normal, self.root)
-            return normal if inside.startswith("..") else inside.replace(os.sep, "/")
+            return normal if inside == ".." or inside.startswith(f"..{os.sep}") else inside.replace(os.sep, "/")
         return normal.replace(os.sep, "/")
 
 

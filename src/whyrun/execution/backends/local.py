@@ -74,10 +74,10 @@ class LocalBackend:
             worker.signal(signum)
 
     def messages(self, timeout: float) -> Sequence[Message]:
+        # Given out before waiting and not after: what has just ended may mean that nothing more is to start.
         self._dispatch()
         if not self._ready:
             self._wait(timeout)
-            self._dispatch()
         ready, self._ready = self._ready, []
         return ready
 

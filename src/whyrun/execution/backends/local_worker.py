@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import os
 import select
 import signal
@@ -26,8 +27,10 @@ from whyrun.execution.wire import (
     Assignment,
     WorkerStart,
     decode_assignment,
+    decode_message,
     decode_messages,
     encode,
+    secret_bytes,
     timestamp,
 )
 
@@ -52,6 +55,7 @@ class LocalWorker:
         self._rest = b""
         self._complaint = ""
         self._given = 0
+        self._ended: set[str] = set()  # steps
         self._numbers: deque[int] = deque()  # of `jobs`
         self._scratch = Scratch(scratch)
         self._scratch.make()
@@ -83,13 +87,13 @@ class LocalWorker:
     def give(self, job: Job) -> bool:
         """Send one command. False: the channel is full for now."""
         number = self._given + 1
-        data = encode(Assignment(number, job.command, secrets=job.secrets))
-        if len(data) > INLINE_LIMIT:
-            path = self._scratch.root / f"command-{number}.json"
-            path.write_bytes(encode(job.command))
-            data = encode(Assignment(number, file=str(path), secrets=job.secrets))
+        secrets = secret_bytes(job.secrets) if job.secrets else {}
+        data = encode(Assignment(number, job.command, secrets=secrets))
         try:
-            self._commands.send(data)
+            if len(data) > INLINE_LIMIT:
+                self._give_long(number, job.command, encode(secrets))
+            else:
+                self._commands.send(data)
         except BlockingIOError:
             return False
         except (BrokenPipeError, ConnectionError):
@@ -100,6 +104,18 @@ class LocalWorker:
         self._numbers.append(number)
         self.jobs.append(job)
         return True
+
+    def _give_long(self, number: int, command: ExecStep, secrets: bytes) -> None:
+        """The command as a file; its secrets, which stand in none, as anonymous memory."""
+        path = self._scratch.root / f"command-{number}.json"
+        path.write_bytes(encode(command))
+        data = encode(Assignment(number, file=str(path), secrets_beside=True))
+        descriptor = os.memfd_create("whyrun-secrets")
+        with os.fdopen(descriptor, "wb") as memory:
+            memory.write(secrets)
+            memory.flush()
+            beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+            self._commands.sendmsg([data], beside)
 
     def take_back(self) -> list[Job]:
         """Everything that the worker has not taken, in order. A command is taken by exactly one side."""
@@ -147,18 +163,39 @@ class LocalWorker:
             if len(data) < _CHUNK // 16:
                 break  # the pipe is empty; another read would only say so
         lines, newline, self._rest = b"".join(chunks).rpartition(b"\n")
+        if self._complaint:
+            return []  # it is being ended; what it still said came after what it should not have said
+        if newline:
+            self.last_word = time.monotonic()
+        heard = self._accepted(lines) if newline else []
         if len(self._rest) > _LONGEST_LINE:
             self._distrust("it sent a line without end")
-            return []
-        if not newline:
-            return []
+        return heard
+
+    def _accepted(self, lines: bytes) -> list[Message]:
         try:
-            messages = decode_messages(lines)
-        except msgspec.DecodeError as problem:
-            self._distrust(f"it sent what is no message: {problem}")
-            return []
-        self.last_word = time.monotonic()
-        return [message for message in messages if self._accept(message)]
+            return self._until_distrust(decode_messages(lines))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass  # rare: line by line, so that all before the bad one count
+        heard: list[Message] = []
+        for line in lines.split(b"\n"):
+            try:
+                heard += self._until_distrust([decode_message(line)])
+            except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+                if self.current is not None:  # else nobody's: a process that a step left behind, between two steps
+                    self._distrust(f"it sent what is no message: {problem}")
+            if self._complaint:
+                break
+        return heard
+
+    def _until_distrust(self, messages: list[Message]) -> list[Message]:
+        heard: list[Message] = []
+        for message in messages:
+            if self._accept(message):
+                heard.append(message)
+            elif self._complaint:
+                break  # what follows must not end the step that spoke badly, or the next one would be blamed
+        return heard
 
     def _accept(self, message: Message) -> bool:
         """A worker speaks only for the step that it runs."""
@@ -171,7 +208,10 @@ class LocalWorker:
                 self.jobs.popleft()
                 self._numbers.popleft()
                 self.current = None
+                self._ended.add(message.step_id)
             return not isinstance(message, StepLost)
+        elif message.step_id in self._ended:
+            return False  # a process that the step left behind: too late to be heard, and no fault of the next step
         self._distrust(f"it spoke for `{message.step_id}`, which it does not run")
         return False
 
@@ -206,14 +246,14 @@ class LocalWorker:
     def lost(self, job: Job) -> StepLost:
         """The word on a step that its worker can no longer give; its logs and scratch files become evidence."""
         redactor = Redactor(job.secrets)
-        stderr = redactor.text(self._scratch.tail("stderr"))
+        stderr = self._scratch.tail("stderr", redactor)
         reason = self._reason()
         try:
             self._scratch.keep_all(step_folder(self._session.run_dir, job.command.step_id), redactor)
         except OSError as problem:  # the loss itself is what counts; a full disk must not hide it
             reason += f" (and its files could not be kept: {problem})"
         duration = time.monotonic() - self._began if self._began else 0.0
-        return StepLost(job.command.step_id, job.command.attempt, timestamp(), reason, stderr, duration)
+        return StepLost(job.command.step_id, job.command.attempt, timestamp(), redactor.text(reason), stderr, duration)
 
     def _reason(self) -> str:
         if self._complaint:
