@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, whyrun
@@ -84,8 +85,7 @@ def test_follow_ends_with_the_run(tmp_path: Path) -> None:
     process = subprocess.Popen([*COMMAND, "run", "-q"], cwd=folder, env=QUIET_ENVIRONMENT, start_new_session=True)
     log = folder / ".whyrun/tale/runs/r0001/events.jsonl"
     try:
-        while not log.exists():
-            time.sleep(0.02)
+        _wait(process, log.exists)
         followed = whyrun(folder, "log", "--follow", "--json")
         assert process.wait() == 0
     finally:
@@ -105,8 +105,7 @@ def test_follow_ends_when_the_run_is_killed(tmp_path: Path) -> None:
     log = folder / ".whyrun/tale/runs/r0001/events.jsonl"
     follower = None
     try:
-        while not log.exists() or b'"step_start","step_id":"Job:Join"' not in log.read_bytes():
-            time.sleep(0.02)
+        _wait(process, lambda: log.exists() and b'"step_start","step_id":"Job:Join"' in log.read_bytes())
         words = [*COMMAND, "log", "--follow", "--json"]
         follower = subprocess.Popen(words, cwd=folder, env=QUIET_ENVIRONMENT, stdout=subprocess.PIPE)
         assert follower.stdout is not None
@@ -117,3 +116,12 @@ def test_follow_ends_when_the_run_is_killed(tmp_path: Path) -> None:
         process.wait()
     assert follower.wait(timeout=20) == 0
     follower.stdout.close()
+
+
+def _wait(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+    """Until it holds; a run that ended before that is a failure, not a reason to wait for ever."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

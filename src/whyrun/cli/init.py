@@ -51,7 +51,7 @@ jobs:
 """
 
 MODULE = '''\
-"""The functions that workflow.yaml calls. Change one, and exactly the jobs that use it run again."""
+"""The functions that workflow.yaml calls. Change this file, and the jobs that call it run again."""
 
 from pathlib import Path
 
