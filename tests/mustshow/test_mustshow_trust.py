@@ -182,7 +182,7 @@ def test_stored_bytes_that_were_cut_are_missing(project: Make) -> None:
 DETERMINISTIC = """
     workflow: twice
     jobs:
-      A: {uses: shell, deterministic: true, with: {run: 'test ! -e FLAG; echo x > "$out_F"'}, outputs: {F: {type: file}}}
+      A: {uses: shell, deterministic: true, with: {run: 'test ! -e FLAG; echo > "$out_F"'}, outputs: {F: {type: file}}}
 """
 
 
@@ -207,3 +207,29 @@ def test_the_order_of_force_options_does_not_matter(project: Make) -> None:
     lab.succeed()
     one, all_ = "Job:A[x][0]", "Job:A[*][*]"
     assert lab.plan(force=[one, all_]).to_bytes() == lab.plan(force=[all_, one, one]).to_bytes()
+
+
+DAMAGED = """
+    workflow: damaged
+    jobs:
+      A: {uses: shell, with: {run: 'echo right > "$out_F"'}, outputs: {F: {type: file}}}
+      B:
+        uses: shell
+        with: {f: "${{ jobs.A.outputs.F }}", run: 'cp "$f" "$out_G"'}
+        outputs: {G: {type: file, path: out.txt}}
+"""
+
+
+def test_a_step_never_consumes_bytes_other_than_the_recorded_ones(project: Make) -> None:
+    lab = project(DAMAGED, {})
+    lab.succeed()
+    blob = lab.blob(sha256(b"right\n").hexdigest())
+    blob.chmod(0o644)
+    blob.write_bytes(b"wrong\n")  # of the same size: only reading it tells
+    assert lab.run(force=["Job:B"]).failed == {"Job:B": ("FAILED", "StoreDamaged")}
+    assert {job.id: job.headline for job in lab.plan().planned} == {
+        "Job:A": "MISSING_OUTPUT",
+        "Job:B": "RETRY_PREVIOUS_FAILURE",
+    }
+    lab.succeed()
+    assert lab.read("out.txt") == "right\n"

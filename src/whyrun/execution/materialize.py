@@ -46,6 +46,7 @@ class InputGuard:
         self._known: dict[str, _Seen] = {}  # by path; lives as long as the worker, so a shared input is hashed once
         self._watched: list[tuple[str, str, str, Signature, bool]] = []
         self._blobs: list[tuple[str, str, Signature]] = []
+        self._sound: dict[str, Signature] = {}  # blobs whose content was seen to be right
 
     def begin(self) -> None:
         self._watched.clear()
@@ -64,7 +65,14 @@ class InputGuard:
         return path
 
     def blob(self, path: str, sha256: str) -> None:
-        self._blobs.append((path, sha256, _blob_signature(path)))
+        """A step never consumes bytes other than the recorded ones. Each blob is read once by a worker to see that."""
+        signature = _blob_signature(path)
+        if self._sound.get(path) != signature:
+            if file_sha256(path) != sha256:
+                os.unlink(path)  # worse than none: without it the next plan makes it again
+                raise StepError("StoreDamaged", f"the stored bytes of {sha256} are damaged; they are removed")
+            self._sound[path] = signature
+        self._blobs.append((path, sha256, signature))
 
     def check_unchanged(self) -> None:
         for id_, relative, sha256, before, settled in self._watched:

@@ -30,15 +30,16 @@ from whyrun.execution.commands import (
     StepLost,
     TaskReported,
 )
+from whyrun.execution.earlier import EarlierResults
 from whyrun.execution.endings import Active, Endings, Problem
 from whyrun.execution.prepare import input_sources, step_cfg
-from whyrun.execution.publisher import Publisher, published_path
+from whyrun.execution.publisher import Publisher
 from whyrun.execution.recorder import Recorder
 from whyrun.execution.scheduler import Scheduler
 from whyrun.graph.graph import ArtifactAt, JobTable
 from whyrun.log import events as ev
 from whyrun.planning.consume import Consumer, Consumption, Look, Pending, Seen
-from whyrun.planning.dirty import Judge, Reuse, reusable, successes_by_fingerprint
+from whyrun.planning.dirty import Judge, Reuse
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import Forced
 from whyrun.snapshot.fold import run_name
@@ -92,9 +93,10 @@ class Runner:
     ) -> None:
         self.snapshot, self.backend, self.recorder = snapshot, backend, recorder
         self.graph = snapshot.dependency_graph
-        self.publisher, self.store, self.code = publisher, publisher.store, code
+        self.code = code
         self.secrets, self.fail_fast = secrets, fail_fast
         self.endings = Endings(snapshot, recorder, publisher)
+        self.earlier = EarlierResults(snapshot, publisher)
         self.scheduler = Scheduler(self.graph, plan, limits)
         self.consumer = Consumer(self.graph, self.look, lambda at: self.graph.node(at) in self.ended)
         self.judge = Judge(snapshot, {})
@@ -112,7 +114,6 @@ class Runner:
         self.interrupts = 0
         self.stopping: float | None = None  # monotonic time of the order to stop
         self._killed_all = False
-        self._others: Mapping[str, Any] | None = None
 
     # -- what is known --
 
@@ -213,7 +214,7 @@ class Runner:
             return False
         fingerprint = found.fingerprint(self.judge.prefix(table, position), table.slots)
         if node not in self.forced and node not in self.attempts:
-            reuse = self.earlier(node, table, position, fingerprint)
+            reuse = self.earlier.find(node, table, position, fingerprint)
             if reuse is not None:
                 self.take_earlier(node, table, position, found, fingerprint, reuse)
                 return False
@@ -244,33 +245,6 @@ class Runner:
         message = f"{name} cannot be computed: {problem}"
         self.failure(active, Problem("FAILED", "ExpressionError", message, "", 0.0), final=True)
 
-    def earlier(self, node: int, table: JobTable, position: int, fingerprint: str) -> Reuse | None:
-        """An earlier result to take; its bytes are looked for now, and fetched back from published files."""
-        record = self.snapshot.record(node)
-        others: Mapping[str, Any] = {}
-        if self.snapshot.actions[table.name].deterministic:
-            if self._others is None:
-                self._others = successes_by_fingerprint(self.snapshot.records.steps)
-            others = self._others
-        own = record.by_fingerprint(fingerprint) if record is not None else None
-        other = others.get(fingerprint)
-        lost: set[str] = set()
-        for attempt in (own, other[1] if other is not None else None):
-            for output in attempt.outputs if attempt is not None and attempt.ok else ():
-                if output.value is UNSET and not self.is_there(output.sha256, output.type, output.path, output.size):
-                    lost.add(output.bytes_key)
-        return reusable(table, position, record, fingerprint, others, lost)
-
-    def is_there(self, sha256: str, type_: str, path: str | None, size: int | None = None) -> bool:
-        """Are these bytes in the store, or can they be fetched back from the published file?"""
-
-        def there() -> bool:
-            return self.store.has_tree(sha256) if type_ == "directory" else self.store.has(sha256, size)
-
-        if not there() and path is not None:
-            self.publisher.restore(path, sha256)
-        return there()
-
     def take_earlier(
         self, node: int, table: JobTable, position: int, found: Consumption, fingerprint: str, reuse: Reuse
     ) -> None:
@@ -287,7 +261,7 @@ class Runner:
         step = table.job_id(position)
         action = self.snapshot.actions[table.name]
         attempt = self.attempts[node] = self.attempts.get(node, 0) + 1
-        self.restore_lost_inputs(found)
+        self.earlier.put_back(found)
         data = _encode_cfg(step_cfg(self.graph, table, position, found, action))
         path = self.recorder.directory.write_cfg(table.path(position), data)
         sha256 = bytes_sha256(data)
@@ -316,15 +290,6 @@ class Runner:
             found.update(record.requests.get(fingerprint, {}))
         found.update(self.remembered.get((step, fingerprint), {}))
         return found
-
-    def restore_lost_inputs(self, found: Consumption) -> None:
-        """An artifact whose stored bytes are gone, but whose published file is still right, goes back to the store."""
-        for entry in found.entries.values():
-            for one in entry if isinstance(entry, list) else (entry,):
-                if isinstance(one.source, ArtifactAt) and one.value is UNSET:
-                    table = self.graph.tables[one.source.table]
-                    path = published_path(table, one.source.artifact, one.source.position)
-                    self.is_there(one.sha256, table.artifacts[one.source.artifact].type, path)
 
     # -- what comes back --
 

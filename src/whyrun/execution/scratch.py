@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from whyrun.execution.secrets import Redactor
@@ -31,6 +32,7 @@ class Scratch:
         self.stdout = root / "stdout"
         self.stderr = root / "stderr"
         self._all = [str(folder) for folder in (self.work, self.out, self.tmp, self.home, self.inputs)]
+        self.handed = (str(self.out), str(self.inputs))  # what a later step would take for its own
 
     def make(self) -> None:
         for name in (*_KEPT, "inputs"):
@@ -90,9 +92,9 @@ class Scratch:
         self.keep_script(step_dir, redactor)
         self.keep_partial(step_dir, redactor)
 
-    def empty(self) -> None:
+    def empty(self, only: Sequence[str] | None = None) -> None:
         """Every folder, always: what a step wrote, and by which way, is not known here (it may have been a fork)."""
-        for folder in self._all:
+        for folder in self._all if only is None else only:
             if not _is_folder(folder):
                 # A step took it away, or put a link in its place: where that leads is not ours to empty.
                 if os.path.lexists(folder):

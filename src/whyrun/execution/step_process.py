@@ -84,7 +84,7 @@ class StepRunner:
         action, fresh = "", False
         try:
             # Emptied after every step; here again, since a thread that one left running may have written in between.
-            self._scratch.empty()
+            self._scratch.empty(self._scratch.handed)
             os.chdir(self._scratch.work)
             self._acknowledgements.begin()
             check_secrets(secrets)

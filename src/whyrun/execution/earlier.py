@@ -1,0 +1,60 @@
+"""Results of earlier runs: to be taken instead of executing, or to be put back where a step needs their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import UNSET
+
+from whyrun.execution.publisher import Publisher, published_path
+from whyrun.graph.graph import ArtifactAt, JobTable
+from whyrun.planning.consume import Consumption
+from whyrun.planning.dirty import Reuse, reusable, successes_by_fingerprint
+from whyrun.snapshot.fold import Attempt
+from whyrun.snapshot.snapshot import PlanningSnapshot
+
+
+class EarlierResults:
+    def __init__(self, snapshot: PlanningSnapshot, publisher: Publisher) -> None:
+        self.snapshot, self.publisher, self.store = snapshot, publisher, publisher.store
+        self._others: Mapping[str, tuple[str, Attempt]] | None = None
+
+    def find(self, node: int, table: JobTable, position: int, fingerprint: str) -> Reuse | None:
+        """An earlier result to take; its bytes are looked for now, and fetched back from published files."""
+        record, others = self.snapshot.record(node), self._others_of(table)
+        own = record.by_fingerprint(fingerprint) if record is not None else None
+        other = others.get(fingerprint)
+        lost: set[str] = set()
+        for attempt in (own, other[1] if other is not None else None):
+            for output in attempt.outputs if attempt is not None and attempt.ok else ():
+                if output.value is UNSET and not self.is_there(output.sha256, output.type, output.path, output.size):
+                    lost.add(output.bytes_key)
+        return reusable(table, position, record, fingerprint, others, lost)
+
+    def _others_of(self, table: JobTable) -> Mapping[str, tuple[str, Attempt]]:
+        if not self.snapshot.actions[table.name].deterministic:
+            return {}
+        if self._others is None:
+            self._others = successes_by_fingerprint(self.snapshot.records.steps)
+        return self._others
+
+    def is_there(self, sha256: str, type_: str, path: str | None, size: int | None = None) -> bool:
+        """Are these bytes in the store, or can they be fetched back from the published file?"""
+
+        def there() -> bool:
+            return self.store.has_tree(sha256) if type_ == "directory" else self.store.has(sha256, size)
+
+        if there():
+            return True
+        if path is not None:
+            self.publisher.restore(path, sha256)
+        return there()
+
+    def put_back(self, found: Consumption) -> None:
+        """An artifact whose stored bytes are gone, but whose published file is still right, goes back to the store."""
+        for entry in found.entries.values():
+            for one in entry if isinstance(entry, list) else (entry,):
+                if isinstance(one.source, ArtifactAt) and one.value is UNSET:
+                    table = self.snapshot.dependency_graph.tables[one.source.table]
+                    path = published_path(table, one.source.artifact, one.source.position)
+                    self.is_there(one.sha256, table.artifacts[one.source.artifact].type, path)
