@@ -111,7 +111,8 @@ def test_a_cfg_with_other_bytes_is_refused(lab: Lab) -> None:
 @pytest.mark.parametrize("new", ["other", "same-size", ""])
 def test_an_input_edited_while_the_step_runs_fails_it_and_stores_nothing(lab: Lab, new: str) -> None:
     """Lesson 16: an input edited while the step ran was recorded as what it had read."""
-    lab.file("m.py", "def f(x, new):\n    x.write_text(new) if new else x.resolve().unlink()\n    return {'o': 'result-of-f'}\n")
+    edit = "x.write_text(new) if new else x.resolve().unlink()"
+    lab.file("m.py", f"def f(x, new):\n    {edit}\n    return {{'o': 'result-of-f'}}\n")
     spec = lab.project_input("x.txt", "0123456789" if new != "same-size" else "123456789")
     with_ = {"x": {"$input": "x"}, "new": new}
     error = lab.failure(lab.call("m:f", {"o": "text"}, with_=with_, inputs={"x": spec}))

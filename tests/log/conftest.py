@@ -61,7 +61,7 @@ def step_events() -> Callable[[str], list[Event]]:
             StepStart(step_id=step, driver="shell", attempt=1, fingerprint="f" * 64, bindings={}),
             Task(step_id=step, status="note", message=STRANGE, details={"n": [1, 2.5]}),
             ArtifactAvailable(artifact=f"Artifact:{path}.Image", step_id=step, sha256="b" * 64, size=3, type="image"),
-            StepComplete(step_id=step, driver="shell", output_dir=f"artifacts/{path}", duration=0.25, status="EXECUTES"),
+            StepComplete(step_id=step, driver="shell", output_dir=f"a/{path}", duration=0.25, status="EXECUTES"),
         ]
 
     return events

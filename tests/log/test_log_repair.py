@@ -184,7 +184,8 @@ with RunLock(state.lock_path, utc_now) as lock:
         step = f"Job:A[{n}]"
         journal.append(StepStart(step_id=step, driver="d", attempt=1, fingerprint="f", bindings={}))
         journal.flush()
-        journal.append(StepComplete(step_id=step, driver="d", output_dir="x" * (n % 9000), duration=0.0, status="EXECUTES"))
+        folder = "x" * (n % 9000)
+        journal.append(StepComplete(step_id=step, driver="d", output_dir=folder, duration=0.0, status="EXECUTES"))
         if n % 3 == 0:
             journal.flush()
 """

@@ -329,4 +329,7 @@ def test_any_expression_is_refused_or_has_a_value_or_an_error(text: str) -> None
         try:
             evaluate(expression, [VALUES.get(getattr(ref, "name", ""), 1) for ref in expression.refs], NAMES)
         except ExpressionError as problem:
-            assert str(problem)
+            message = str(problem)
+        else:
+            message = "it has a value"
+        assert message

@@ -311,7 +311,8 @@ def test_files_that_import_each_other_are_refused() -> None:
 
 def test_imports_that_multiply_are_refused_quickly() -> None:
     files = {
-        f"f{n}": f"workflow: f\nimports: {{A: {{workflow: f{n + 1}.yaml}}, B: {{workflow: f{n + 1}.yaml}}}}\njobs: {{}}\n"
+        f"f{n}": f"workflow: f\njobs: {{}}\n"
+        f"imports: {{A: {{workflow: f{n + 1}.yaml}}, B: {{workflow: f{n + 1}.yaml}}}}\n"
         for n in range(20)
     }
     files["f20"] = "workflow: f\njobs: {}\n"

@@ -191,6 +191,12 @@ class Resolver:
         indices_at = self._indices(ref.selectors)
         leaf_selectors = [s for _, selectors in ref.leaf for s in selectors]
         parts = [(name, self._indices(selectors)) for name, selectors in ref.leaf]
+        # Where no decimal is about, indices that are equal are the same; nearly always, and then nothing is compared.
+        decimals = (
+            any(isinstance(s, At) and type(s.index) is float for s in ref.selectors)
+            or _has_decimals(self.scope, self.table)
+            or _has_decimals(self.scope.of_table[target.name], target)
+        )
 
         def at(position: int) -> Operand:
             indices = indices_at(position)
@@ -207,7 +213,7 @@ class Resolver:
                     self._check_empty(ref, target, indices, position)
                 return group
             row = target.position_of.get(indices)
-            if row is None or not _same_spelling(indices, target.rows[row]):
+            if row is None or (decimals and not _same_spelling(indices, target.rows[row])):
                 if row is None and any(isinstance(s, Loop) and s.offset for s in ref.selectors):
                     return self._hole(ref, holes, position)
                 self._report_index(ref, target, indices, position)
@@ -278,7 +284,7 @@ class Resolver:
 
     def _artifact(self, target: JobTable, ref: OutputRef, leaf: Leaf, row: int) -> int | None:
         number, have = self._leaf_numbers(target, row).get((ref.output, leaf), (None, ()))
-        alike = all(_same_spelling(want[1], here[1]) for want, here in zip(leaf, have, strict=False))
+        alike = not leaf or all(_same_spelling(want[1], here[1]) for want, here in zip(leaf, have, strict=False))
         return number if alike else None
 
     def _leaf_numbers(self, target: JobTable, row: int) -> dict[tuple[str, Leaf], tuple[int, Leaf]]:
@@ -352,6 +358,12 @@ def _fits(wanted: Sequence[Any], have: Sequence[Index]) -> bool:
     return len(wanted) == len(have) and all(
         w is _EVERY or (w == h and _same_spelling((w,), (h,))) for w, h in zip(wanted, have, strict=True)
     )
+
+
+def _has_decimals(scope: Scope, table: JobTable) -> bool:
+    values = [scope.loops[loop] for loop in table.decl.loops if not isinstance(scope.loops[loop], range)]
+    added = [list(entry.values()) for entry in table.decl.include]
+    return any(float in map(type, indices) for indices in (*values, *added))
 
 
 def _same_spelling(one: Sequence[Index], other: Sequence[Index]) -> bool:
