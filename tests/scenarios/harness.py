@@ -77,7 +77,8 @@ class Scenario:
 
     def with_log(self) -> Scenario:
         world = World.open(self.root / "workflow.yaml")
-        shutil.copytree(self.source / "runs", world.state.runs_dir)
+        if (self.source / "runs").is_dir():  # git keeps no empty folder
+            shutil.copytree(self.source / "runs", world.state.runs_dir)
         for blob in (self.source / "blobs").glob("*"):
             world.store.put_bytes(blob.read_bytes())
         return self

@@ -34,7 +34,7 @@ def test_every_recipe_has_its_folder_and_every_folder_its_recipe() -> None:
 @pytest.mark.parametrize("name", names())
 def test_scenario(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     scenario = Scenario.load(name, tmp_path / name)
-    if any((scenario.source / "runs").iterdir()):
+    if any((scenario.source / "runs").glob("r*")):  # git keeps no empty folder
         scenario.with_log()
     snapshot = scenario.snapshot()
     plan = compute_execution_plan(snapshot, plan_options(scenario.facts["options"]))
