@@ -47,6 +47,7 @@ class Try:
     status: str = "INTERRUPTED"  # until an event says how it ended
     error_type: str = "Interrupted"
     outputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by artifact ID
+    made: str = ""  # a reuse: the run that executed it
 
     @property
     def ok(self) -> bool:
@@ -76,6 +77,7 @@ def read_log(runs: list[Path]) -> list[Try]:
                 found.append(one)
             elif kind == "step_skipped" and e["why"] == "reused":
                 one = Try(e["step_id"], run.name, e["seq"], 0, e["fingerprint"], e["bindings"], "reused", "OK", "")
+                one.made = e["from_run"]
                 reused[e["step_id"]] = one
                 found.append(one)
             elif kind == "artifact_available":
@@ -304,7 +306,8 @@ class Judge:
                 return taken
         if not job.deterministic:
             return None
-        others = [t for s in self.by_step if (t := self.last_with(s, wanted)) is not None and t.ok]
+        # The latest attempt with this fingerprint counts, whoever made it, and however it ended.
+        others = [t for s in self.by_step if (t := self.last_with(s, wanted)) is not None]
         if not others:
             return None
         return self.taken(job, row, max(others, key=lambda t: (t.run, t.seq)))
@@ -327,7 +330,7 @@ class Judge:
             if event is None or event["type"] != type_ or not self.disk.bytes_there(event):
                 return None
             events[artifact.key] = event
-        return Reused(one.run, one.step, events)
+        return Reused(one.made or one.run, one.step, events)
 
     # -- controls --
 
