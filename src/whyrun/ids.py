@@ -27,6 +27,10 @@ _INTEGER = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan|infinity)", re.IGNORECASE)
 _STAR = re.compile(r"(?<![^./\[])\*(?![^./\[\]])")  # a whole name or index, not a star inside a quoted one
 _FILE_NAME_LIMIT = 200
+_WHOLE_OUTPUT = re.compile(
+    r"Artifact:(?:[A-Za-z_][A-Za-z0-9_-]*/)*[A-Za-z_][A-Za-z0-9_-]*\.([A-Za-z_][A-Za-z0-9_-]*)"
+    r"(?:\[(?:\"(?:[^\"\\]|\\.)*\"|[^\[\]\"]+)\])*"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,12 @@ def artifact_id(job: CanonicalId, output: str, leaf: str = "") -> str:
     """The artifact of a job instance: its indices follow the output's name, then comes the leaf (`.Segments[0].x`)."""
     imports = "".join(f"{name}/" for name in job.imports)
     return f"Artifact:{imports}{job.segments[0].name}.{output}{format_indices(job.segments[0].indices)}{leaf}"
+
+
+def output_of(artifact: str) -> str | None:
+    """The output's name of an artifact ID as events have it, and None for a leaf. Quicker than taking all apart."""
+    found = _WHOLE_OUTPUT.fullmatch(artifact)
+    return found.group(1) if found is not None else None
 
 
 def file_name(path: str) -> str:

@@ -90,7 +90,8 @@ def test_a_signal_at_any_moment_ends_in_complete_evidence(number: int, tmp_path:
     if lab.runs():
         lab.check_evidence()
         state = json.loads((lab.runs()[0].path / "status.json").read_bytes())["state"]
-        assert state == ("interrupted" if '"interrupted"' in ended.out else "succeeded")
+        if ended.code in (0, 130):  # else the signal came after the last word
+            assert state == json.loads(ended.out.splitlines()[-1])["state"]
     lab.succeed()
     assert lab.published() == FINAL
     lab.check_evidence()

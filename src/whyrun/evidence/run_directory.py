@@ -19,7 +19,7 @@ from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
 from whyrun.evidence.status import status_of
-from whyrun.ids import file_name, parse_id_of
+from whyrun.ids import file_name, output_of
 from whyrun.log import events as ev
 from whyrun.log.journal import EVENTS_FILE, read_events
 from whyrun.log.outcomes import RunOutcome
@@ -93,16 +93,18 @@ class RunDirectory:
 
     # --- at the end ----------------------------------------------------------------------------------------------
 
-    def finish(self, store: Store, events: Iterable[ev.Event] | None = None) -> dict[str, Any]:
-        """Complete the folder from its events and return the status. `status.json` comes last: where it is, all is."""
-        outcome = RunOutcome()
-        links = _Links()
-        for event in read_events(self.events) if events is None else events:
-            outcome.add(event)
-            links.add(event)
-        self._ensure_files(outcome)
-        self._link_artifacts(store, links.final(outcome))
-        status = status_of(outcome)
+    def finish(self, store: Store, seen: SeenEvents | None = None) -> dict[str, Any]:
+        """Complete the folder from its events and return the status. `status.json` comes last: where it is, all is.
+
+        `seen`: the events, folded while they were written; without it they are read.
+        """
+        if seen is None:
+            seen = SeenEvents()
+            for event in read_events(self.events):
+                seen.add(event)
+        self._ensure_files(seen.outcome)
+        self._link_artifacts(store, seen.artifacts())
+        status = status_of(seen.outcome)
         atomic_write(self.status, canonical_json(status) + b"\n")
         return status
 
@@ -162,30 +164,28 @@ class _Artifact(msgspec.Struct, frozen=True):
     type: str
 
 
-class _Links:
-    """Declared outputs as the events tell of them; a new attempt starts afresh."""
+class SeenEvents:
+    """What the evidence at the end needs of a run's events, folded one by one."""
 
     def __init__(self) -> None:
+        self.outcome = RunOutcome()
         self._by_step: dict[str, dict[str, _Artifact]] = {}
 
     def add(self, event: ev.Event) -> None:
-        match event:
-            case ev.StepStart():
-                self._by_step.pop(event.step_id, None)
-            case ev.ArtifactAvailable() | ev.ArtifactAdopted():
-                parts = parse_id_of("Artifact", event.artifact).segments
-                if len(parts) == 2:  # a leaf (more parts) is a value within the file of its output
-                    step = parse_id_of("Job", event.step_id).path
-                    name = parts[1].name + suffix_of(event.type, event.path)
-                    artifact = _Artifact(step, name, event.sha256, event.type)
-                    self._by_step.setdefault(event.step_id, {})[name] = artifact
-            case _:
-                pass
+        self.outcome.add(event)
+        if isinstance(event, ev.StepStart):
+            self._by_step.pop(event.step_id, None)  # a new attempt starts afresh
+        elif isinstance(event, ev.ArtifactAvailable | ev.ArtifactAdopted):
+            output = output_of(event.artifact)
+            if output is not None:  # a leaf is a value within the file of its output
+                name = output + suffix_of(event.type, event.path)
+                artifact = _Artifact(event.step_id.removeprefix("Job:"), name, event.sha256, event.type)
+                self._by_step.setdefault(event.step_id, {})[name] = artifact
 
-    def final(self, outcome: RunOutcome) -> Iterator[_Artifact]:
+    def artifacts(self) -> Iterator[_Artifact]:
         """Those of steps that succeeded: what a failed attempt left is not an output."""
         for step, artifacts in self._by_step.items():
-            if outcome.steps.get(step) in ("completed", "skipped"):
+            if self.outcome.steps.get(step) in ("completed", "skipped"):
                 yield from artifacts.values()
 
 
@@ -208,7 +208,7 @@ def source_files(sources: Mapping[str, str | bytes]) -> dict[str, bytes]:
 
 def complete_run(run: RunRef, store: Store) -> None:
     """For `repair`: write what the folder of a killed run lacks."""
-    RunDirectory(run.path).finish(store, run.events())
+    RunDirectory(run.path).finish(store)
 
 
 def _append(path: Path, records: Iterable[Any]) -> None:

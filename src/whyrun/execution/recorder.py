@@ -6,6 +6,7 @@ sync. Many events share one sync; a power cut loses at most the unsynced tail, a
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -16,9 +17,9 @@ import msgspec
 from whyrun.artifacts.durable import sync_filesystem
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import status_line
-from whyrun.evidence.run_directory import Metric, RunDirectory
+from whyrun.evidence.run_directory import Metric, RunDirectory, SeenEvents
 from whyrun.log.events import Event
-from whyrun.log.journal import Journal
+from whyrun.log.journal import Journal, read_events
 
 SYNC_INTERVAL = 0.25  # seconds
 UNITS = {"step_duration_ms": "ms", "cpu_seconds": "s", "max_rss_bytes": "bytes"}
@@ -36,6 +37,22 @@ class Reporter(Protocol):
     def note(self, text: str) -> None: ...
 
 
+class _Sync(threading.Thread):
+    """One sync: the stored bytes first, then the log that speaks of them."""
+
+    def __init__(self, store: Store, journal: Journal, lines: list[tuple[str, str]]) -> None:
+        super().__init__(name="whyrun-sync", daemon=True)
+        self.store, self.journal, self.lines = store, journal, lines
+        self.problem: OSError | None = None
+
+    def run(self) -> None:
+        try:
+            sync_filesystem(self.store.root)
+            self.journal.sync_written()
+        except OSError as problem:
+            self.problem = problem  # raised by whoever waits for the sync
+
+
 class Recorder:
     def __init__(
         self, journal: Journal, directory: RunDirectory, store: Store, reporter: Reporter, clock: Callable[[], datetime]
@@ -51,11 +68,16 @@ class Recorder:
         self._untold: list[tuple[str, str]] = []  # not yet told, because not yet synced
         self._unsynced = False
         self._last_sync = time.monotonic()
+        self._syncing: _Sync | None = None
+        self.seen = SeenEvents()
+        for event in read_events(directory.events):  # `run_start`, with which the run was made
+            self.seen.add(event)
         self._log = directory.log.open("a", encoding="utf-8")
         self._debug = directory.debug_log.open("a", encoding="utf-8")
 
     def event(self, event: Event, ts: str | None = None) -> None:
-        self.journal.append(event, ts)
+        event.ts = self.journal.append(event, ts)  # as whoever reads it back will see it
+        self.seen.add(event)
         self._unsynced = True
 
     def command(self, command: Any) -> None:
@@ -96,10 +118,21 @@ class Recorder:
             self._lines = []
 
     def sync_if_due(self) -> None:
-        if (self._unsynced or self._untold) and time.monotonic() - self._last_sync >= SYNC_INTERVAL:
-            self.sync()
+        """Sync beside the work, so that nobody waits for the disk; what it makes true is told when it is done."""
+        if self._syncing is not None and not self._syncing.is_alive():
+            self._end_sync()
+        due = time.monotonic() - self._last_sync >= SYNC_INTERVAL
+        if due and self._syncing is None and (self._unsynced or self._untold):
+            self.flush()
+            self._syncing = _Sync(self.store, self.journal, self._untold)
+            self._untold, self._unsynced = [], False
+            self._last_sync = time.monotonic()
+            self._syncing.start()
 
     def sync(self) -> None:
+        """All that was recorded is on disk when this returns."""
+        if self._syncing is not None:
+            self._end_sync()
         self.flush()
         if self._unsynced:
             sync_filesystem(self.store.root)  # the bytes that the events speak of
@@ -107,7 +140,18 @@ class Recorder:
             self._unsynced = False
         self._last_sync = time.monotonic()
         untold, self._untold = self._untold, []
-        for text, status in untold:
+        self._tell(untold)
+
+    def _end_sync(self) -> None:
+        assert self._syncing is not None
+        ended, self._syncing = self._syncing, None
+        ended.join()
+        if ended.problem is not None:
+            raise ended.problem
+        self._tell(ended.lines)
+
+    def _tell(self, lines: list[tuple[str, str]]) -> None:
+        for text, status in lines:
             self.reporter.line(text, status)
 
     def close(self) -> None:

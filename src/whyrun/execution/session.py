@@ -284,7 +284,7 @@ def _finish(
     duration = round(time.monotonic() - started, 6)
     recorder.event(ev.RunComplete(state=outcome, counts=counts, duration=duration))
     recorder.close()
-    directory.finish(store)
+    directory.finish(store, recorder.seen)
 
 
 def _counts_of_broken(run: RunRef, recorder: Recorder) -> dict[str, int]:

@@ -112,8 +112,8 @@ class Journal:
         os.lseek(descriptor, offset, os.SEEK_SET)
         return cls(descriptor, session, seq, chain, clock)
 
-    def append(self, event: Event, ts: str | None = None) -> None:
-        """Add an event; `ts` where someone else's clock saw it."""
+    def append(self, event: Event, ts: str | None = None) -> str:
+        """Add an event; `ts` where someone else's clock saw it. The time that it is written with."""
         record = check(event)
         if ts is None:
             ts = timestamp(self._clock())
@@ -124,6 +124,7 @@ class Journal:
         chain = hashlib.sha256(self.chain.encode() + line).hexdigest()
         self._lines.append(b'%b,"chain":"%b"}\n' % (line, chain.encode()))
         self.seq, self.chain = seq, chain
+        return ts
 
     def flush(self) -> None:
         """Hand all that was appended to the system, in one write. What could not be written stays in the buffer."""
@@ -140,6 +141,10 @@ class Journal:
     def sync(self) -> None:
         """All that was appended is on disk when this returns."""
         self.flush()
+        os.fdatasync(self._descriptor)
+
+    def sync_written(self) -> None:
+        """What was flushed before is on disk when this returns. May be called beside appending, from another thread."""
         os.fdatasync(self._descriptor)
 
     def cut(self) -> None:
