@@ -48,6 +48,7 @@ class Try:
     error_type: str = "Interrupted"
     outputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by artifact ID
     made: str = ""  # a reuse: the run that executed it
+    needs: int = 0  # a reuse: how many outputs it must have to count
 
     @property
     def ok(self) -> bool:
@@ -78,6 +79,10 @@ def read_log(runs: list[Path]) -> list[Try]:
             elif kind == "step_skipped" and e["why"] == "reused":
                 one = Try(e["step_id"], run.name, e["seq"], 0, e["fingerprint"], e["bindings"], "reused", "OK", "")
                 one.made = e["from_run"]
+                # Cut short, a reuse does not take the place of what it reused: it must have as many outputs.
+                steps = (one.step, e["from_step"])
+                bases = [t for t in found if t.step in steps and t.fingerprint == one.fingerprint and t.ok]
+                one.needs = max((len(t.outputs) for t in bases), default=0)
                 reused[e["step_id"]] = one
                 found.append(one)
             elif kind == "artifact_available":
@@ -314,7 +319,7 @@ class Judge:
 
     def last_with(self, step: str, wanted: Signature) -> Try | None:
         for one in reversed(self.by_step.get(step, [])):
-            if one.settled and self.signature_of_try(one) == wanted:
+            if one.settled and len(one.outputs) >= one.needs and self.signature_of_try(one) == wanted:
                 return one
         return None
 
