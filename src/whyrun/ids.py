@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 from urllib.parse import quote
 
@@ -107,6 +108,7 @@ def output_of(artifact: str) -> str | None:
     return found.group(1) if found is not None else None
 
 
+@lru_cache(maxsize=4096)  # asked several times while a step runs
 def file_name(path: str) -> str:
     """An ID's path (`ThenImage[0]`) as one file name: percent-encoded, shortened with a hash above 200 bytes."""
     name = quote(path, safe="")

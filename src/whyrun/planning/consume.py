@@ -45,7 +45,9 @@ SMALL = 256  # bytes of canonical JSON: values up to this stand in events and re
 
 def is_small(value: Any) -> bool:
     """May this value stand in full in events and reasons? The quick tests first: it is asked for every binding."""
-    if value is None or isinstance(value, bool) or (isinstance(value, str) and len(value) <= SMALL // 6):
+    if value is None or isinstance(value, bool | float) or (isinstance(value, str) and len(value) <= SMALL // 6):
+        return True
+    if isinstance(value, int) and -(1 << 64) < value < 1 << 64:
         return True
     return len(canonical_json(value)) <= SMALL
 
