@@ -27,6 +27,7 @@ from whyrun.log.runs import RunRef
 
 # Made empty if nothing was written to them.
 _MAY_BE_EMPTY = ("metrics.jsonl", "commands.jsonl", "whyrun.log", "debug.log")
+FEW = 1000  # steps: below, a second thread is not worth starting
 _SUFFIX_OF_TYPE = {"json": ".json", "text": ".txt"}
 
 
@@ -128,10 +129,27 @@ class RunDirectory:
             atomic_write(self.plan, canonical_json({"lost": "this run has no stored plan"}) + b"\n")
 
     def _link_artifacts(self, store: Store, artifacts: Iterable[_Artifact]) -> None:
-        """`artifacts/<step>/<output>`: relative links into the store; a folder is a folder of links."""
+        """`artifacts/<step>/<output>`: relative links into the store; a folder is a folder of links.
+
+        By two threads, where there are many: it is all waiting for the file system.
+        """
+        by_step: dict[str, list[_Artifact]] = {}
+        for artifact in artifacts:
+            by_step.setdefault(artifact.step_path, []).append(artifact)
+        steps = list(by_step.values())
+        if len(steps) < FEW:
+            self._link_steps(store, steps)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(2) as pool:
+            for half in [pool.submit(self._link_steps, store, steps[start::2]) for start in range(2)]:
+                half.result()
+
+    def _link_steps(self, store: Store, steps: Iterable[list[_Artifact]]) -> None:
         up = os.path.relpath(os.path.abspath(store.root), os.path.abspath(self.artifacts / "step"))
         made: set[str] = set()
-        for artifact in artifacts:
+        for artifact in (artifact for step in steps for artifact in step):
             folder = f"{self.artifacts}/{file_name(artifact.step_path)}"
             if folder not in made:
                 os.makedirs(folder, exist_ok=True)

@@ -22,7 +22,7 @@ _SHORT = 0.005  # seconds: steps that take less are sent ahead
 _AHEAD = 8  # how many at most, beyond the one that runs
 _STALE = 0.01  # seconds that commands may wait behind a step that turned out long, before they are taken back
 _SMOOTHING = 0.2
-_GATHER = 0.0005  # seconds to let short messages gather while every worker has enough to do: fewer, fuller turns
+_GATHER = 0.0001  # seconds to let short messages gather while every worker has enough to do: fewer, fuller turns
 _PATIENCE = 1.0  # seconds for idle workers to end by themselves
 
 
