@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from whyrun import __version__
-from whyrun.errors import Exit, WhyrunError
+from whyrun.errors import Exit, WhyrunError, error
 
 if TYPE_CHECKING:
     from whyrun.snapshot.world import World
@@ -106,6 +106,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     # A plan makes many long-lived objects and no cycles worth collecting; the process is short.
     gc.disable()
     try:
+        for word in sys.argv[1:] if argv is None else argv:
+            if not word.isascii() and any("\udc80" <= letter <= "\udcff" for letter in word):
+                raise error("USAGE", f"{word!a} is not UTF-8 text", hint="values and names are UTF-8")
         code = cli.main(args=list(argv) if argv is not None else None, prog_name="whyrun", standalone_mode=False)
     except WhyrunError as problem:
         report(problem)
@@ -123,6 +126,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             report(usage_error(problem))
         sys.exit(int(Exit.INVALID))
     except OSError as problem:
+        if problem.errno in (errno.ENAMETOOLONG, errno.ELOOP):  # only a path from the command line can be that
+            shown = str(problem.filename)[:60]
+            report(error("FILE_MISSING", f"`{shown}…`: {problem.strerror}", hint="check the path"))
+            sys.exit(int(Exit.INVALID))
         if problem.errno not in _CIRCUMSTANCES:
             fail_loudly()
         where = f" `{problem.filename}`" if problem.filename else ""
