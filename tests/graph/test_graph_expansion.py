@@ -178,3 +178,25 @@ def test_fan_ins_and_needs_cost_no_edge_per_pair(project: Make) -> None:
     assert [r["code"] for r in last["reasons"]] == ["MISSING_OUTPUT", *["UPSTREAM_DIRTY"] * 21]
     assert last["reasons"][-1] == {"code": "UPSTREAM_DIRTY", "more": 980}
     assert last["bindings"]["all"]["count"] == 1000
+
+
+def test_the_members_of_a_fan_in_share_one_list_of_dependents(project: Callable[..., Lab]) -> None:
+    """N producers and N consumers of one fan-in are N + N edges: nothing is listed N times, at any depth."""
+    lab = project(
+        """
+        workflow: wide
+        loops: {i: {count: 30}}
+        jobs:
+          A: {for: [i], uses: shell, with: {run: "true"}, outputs: {F: {type: integer}}}
+          B:
+            for: [i]
+            uses: shell
+            with: {all: "${{ jobs.A.outputs.F[:] }}", mixed: "${{ sum(jobs.A.outputs.F[:]) + i }}", run: "true"}
+            outputs: {G: {type: integer}}
+        """
+    )
+    graph = lab.world().graph
+    producers = [graph.node_of[f"Job:A[{i}]"] for i in range(30)]
+    lists = {id(rows): list(rows) for node in producers for _, rows in graph.dependent_rows(node)}
+    assert list(lists.values()) == [list(range(30))] * 2  # one for each of the two columns
+    assert graph.downstream(producers[:1]) == {producers[0], *(graph.node_of[f"Job:B[{i}]"] for i in range(30))}
