@@ -11,14 +11,17 @@ SLOW := $(wildcard tests/crash tests/property)
 CHECKED := src tests examples docs $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow lint bench docs clean tools
+.PHONY: help demo example-causal test test-fast test-slow lint bench docs clean tools
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
-		printf '  make %-10s %s\n' "$$name" "$$text"; done
+		printf '  make %-14s %s\n' "$$name" "$$text"; done
 
 demo: $(VENV)/.images ## the example, run for real and explained step by step
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/then-and-now/demo.sh "$(CURDIR)/.demo"
+
+example-causal: $(VENV)/.causal ## causal discovery: 158 jobs with a real library, grown, changed and compared
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/causal-discovery/demo.sh "$(CURDIR)/.demo"
 
 test: lint test-fast test-slow ## everything: style, types, layers, tests
 
@@ -60,11 +63,15 @@ tools:
 $(BIN)/pip: | tools
 	"$(PYTHON)" -m venv $(VENV)
 
-# Stamps: nothing is installed again until pyproject.toml changes. The developers' set contains that of the demo.
+# Stamps: nothing is installed again until pyproject.toml changes. The developers' set contains those of the examples.
 $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install -q -e '.[dev]'
-	@touch $(VENV)/.images $@
+	@touch $(VENV)/.images $(VENV)/.causal $@
 
 $(VENV)/.images: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install -q -e '.[images]'
+	@touch $@
+
+$(VENV)/.causal: pyproject.toml examples/causal-discovery/requirements.txt | $(BIN)/pip
+	$(BIN)/pip install -q -e . -r examples/causal-discovery/requirements.txt
 	@touch $@

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import fold
+import logging_cost
 import peers
 import trivial
 import workload
@@ -246,6 +247,30 @@ def run_trivial(bench: Bench) -> None:
     bench.judge("run_trivial", "whyrun run / ProcessPoolExecutor, whole processes (best)", ratio, 5.0)
 
 
+def logging(bench: Bench) -> None:
+    """2,000 short tasks, as jobs and inside one action: every line told to a file, beside the same with none told."""
+    for kind in ("jobs", "study"):
+        costs: dict[str, list[Cost]] = {"all lines, to a file": [], "nothing told": []}
+        for round_ in range(bench.repeats):
+            for name in costs:
+                folder = bench.folder / f"logging-{kind}-{len(name)}-{round_}-{time.time_ns()}"
+                silent = logging_cost.project(folder, kind)
+                told = ["--log-level", "all", "--log-file", folder / "told.log"]
+                words = told if name.startswith("all") else ["--log-level", "none", *silent]
+                command = [sys.executable, "-m", "whyrun.cli.main", "run", "--jobs", "2", *words]
+                cost = timed(command, folder, output=bench.log(f"logging-{kind}"))
+                assert cost is not None
+                costs[name].append(cost)
+                if name.startswith("all"):
+                    assert (folder / "told.log").read_text().count("] EXECUTES ") >= logging_cost.TASKS
+        found = {name: Series(f"{kind}: {name}", tuple(many)) for name, many in costs.items()}
+        for series in found.values():
+            _show(series, logging_cost.TASKS)
+            bench.add("logging", logging_cost.TASKS, series)
+        ratio = found["all lines, to a file"].best / found["nothing told"].best
+        bench.judge("logging", f"2,000 short tasks as {kind}, told / not told (best)", ratio, 1.05)
+
+
 def fold_events(bench: Bench) -> None:
     """A million events folded, beside the plain decoding of the same file; the work itself is timed inside."""
     state = bench.folder / f"fold-{bench.events}"
@@ -278,6 +303,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "plan_one_changed": plan_one_changed,
     "growth": growth,
     "run_trivial": run_trivial,
+    "logging": logging,
     "fold": fold_events,
     "slow_peers": slow_peers,
 }

@@ -65,22 +65,27 @@ def painted(text: str) -> str:
 
 
 def draw(text: str) -> str:
+    shown = "\n".join(line if len(line) <= 4 * WIDTH else line[:WIDTH] for line in painted(text).split("\n"))
+    return svg(shown, text, "whyrun explain", WIDTH)
+
+
+def svg(coloured: str, text: str, title: str, width: int) -> str:
+    """A picture of a terminal with this text; without its colours, it is the description."""
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(record=True, width=WIDTH, file=StringIO())
-    shown = "\n".join(line if len(line) <= 4 * WIDTH else line[:WIDTH] for line in painted(text).split("\n"))
-    console.print(Text.from_ansi(shown), overflow="ellipsis", no_wrap=True, crop=True)
-    svg = console.export_svg(title="whyrun explain", unique_id="whyrun")
+    console = Console(record=True, width=width, file=StringIO())
+    console.print(Text.from_ansi(coloured), overflow="ellipsis", no_wrap=True, crop=True)
+    drawn = console.export_svg(title=title, unique_id="whyrun")
     # Fonts from far away are neither needed nor wanted: the picture stands alone.
-    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"font-family: (Fira Code|arial)[^;]*;", f"font-family: {FONT};", svg)
-    return svg.replace("<!-- Generated with Rich https://www.textualize.io -->", f"<desc>{escape(text)}</desc>")
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r"font-family: (Fira Code|arial)[^;]*;", f"font-family: {FONT};", drawn)
+    return drawn.replace("<!-- Generated with Rich https://www.textualize.io -->", f"<desc>{escape(text)}</desc>")
 
 
-def described() -> str:
+def described(picture: Path = PICTURE) -> str:
     """The transcript that the picture shows."""
-    found = re.search(r"<desc>(.*?)</desc>", PICTURE.read_text(encoding="utf-8"), re.DOTALL)
+    found = re.search(r"<desc>(.*?)</desc>", picture.read_text(encoding="utf-8"), re.DOTALL)
     assert found, "the picture has no description"
     return unescape(found[1])
 

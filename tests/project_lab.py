@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from whyrun.console.lines import TaskLine
 from whyrun.execution.session import RunOptions, RunResult, run_workflow
 from whyrun.log import events as ev
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
@@ -40,14 +41,23 @@ class Heard:
     def started(self, run: str, total: int) -> None:
         pass
 
-    def line(self, text: str, status: str) -> None:
-        self.lines.append((status, text))
+    def line(self, line: TaskLine) -> None:
+        self.lines.append((line.status.value, line.render()))
 
     def progress(self, ended: int, running: list[str]) -> None:
         pass
 
+    def step_progress(self, step: str, fraction: float) -> None:
+        pass
+
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    def debug(self, text: str) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
 
 
 @dataclass
@@ -74,8 +84,9 @@ class Ran:
 
     @property
     def reused(self) -> dict[str, str | None]:
-        """Step → the run it was reused from."""
-        return {e.step_id: e.from_run for e in self.events if isinstance(e, ev.StepSkipped) and e.why == "reused"}
+        """Step → the run it was reused from. (Where that could not be published, the step has failed.)"""
+        taken = [e for e in self.events if isinstance(e, ev.StepSkipped) and e.why == "reused"]
+        return {e.step_id: e.from_run for e in taken if e.step_id not in self.failed}
 
     @property
     def inactive(self) -> dict[str, str]:
@@ -244,7 +255,9 @@ def check_run_is_its_plan(ran: Ran) -> None:
         statuses.count(s) for s in ("FAILED", "TIMED_OUT", "INTERRUPTED")
     )
     certain = {job["id"] for job in written["jobs"] if job["state"] == "planned" and "reuse" in job}
-    assert certain - not_started - set(ran.blocked) <= set(ran.reused), "certain reuse was executed"
+    unpublished = {step for step, (_, kind) in ran.failed.items() if kind == ev.NOT_PUBLISHED}
+    taken = set(ran.reused) | unpublished - {step for step, _ in ran.starts}
+    assert certain - not_started - set(ran.blocked) <= taken, "certain reuse was executed"
     (computed,) = ran.of(ev.PlanComputed)
     assert "sha256:" + computed.plan_sha256 == written["digest"] == plan.digest
     assert (computed.planned, computed.layers) == (len(planned), len(written["layers"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from project_lab import Heard
+from whyrun.console.lines import TaskLine
 from whyrun.errors import WhyrunError
 from whyrun.execution.session import RunOptions, run_workflow
 from whyrun.planning.plan import PlanOptions
@@ -15,8 +16,8 @@ class Telling(Heard):
     def started(self, run: str, total: int) -> None:
         print(f"started {run}", flush=True)
 
-    def line(self, text: str, status: str) -> None:
-        print(f"{status} {text}", flush=True)
+    def line(self, line: TaskLine) -> None:
+        print(f"{line.status.value} {line.render()}", flush=True)
 
 
 if __name__ == "__main__":

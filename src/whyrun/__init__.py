@@ -21,12 +21,20 @@ _PUBLIC = {
     "plan": "whyrun.api",
     "explain": "whyrun.api",
     "run": "whyrun.api",
+    "compare": "whyrun.api",
     "validate": "whyrun.api",
     "LoadedWorkflow": "whyrun.api",
     "RunResult": "whyrun.execution.session",
+    "CompareResult": "whyrun.execution.compare",
+    "Comparison": "whyrun.artifacts.compare.result",
     "Action": "whyrun.actions.base",
     "Context": "whyrun.actions.base",
     "action": "whyrun.actions.base",
+    "Directory": "whyrun.actions.parameters",
+    "File": "whyrun.actions.parameters",
+    "FileOrDirectory": "whyrun.actions.parameters",
+    "Meta": "whyrun.actions.parameters",
+    "Parameters": "whyrun.actions.parameters",
     "Plan": "whyrun.planning.plan",
     "PlanOptions": "whyrun.planning.plan",
     "PlannedJob": "whyrun.planning.plan",
@@ -37,6 +45,9 @@ _PUBLIC = {
     "build_planning_snapshot": "whyrun.snapshot.build",
     "CanonicalId": "whyrun.ids",
     "parse_id": "whyrun.ids",
+    "LogLevel": "whyrun.console.lines",
+    "TaskStatus": "whyrun.console.lines",
+    "WorkflowLogger": "whyrun.console.logger",
     "Diagnostic": "whyrun.errors",
     "InvalidError": "whyrun.errors",
     "StateError": "whyrun.errors",
@@ -46,20 +57,31 @@ _PUBLIC = {
 __all__ = [
     "Action",
     "CanonicalId",
+    "CompareResult",
+    "Comparison",
     "Context",
     "Diagnostic",
+    "Directory",
+    "File",
+    "FileOrDirectory",
     "InvalidError",
     "LoadedWorkflow",
+    "LogLevel",
+    "Meta",
+    "Parameters",
     "Plan",
     "PlanOptions",
     "PlannedJob",
     "PlanningSnapshot",
     "RunResult",
     "StateError",
+    "TaskStatus",
     "WhyrunError",
+    "WorkflowLogger",
     "__version__",
     "action",
     "build_planning_snapshot",
+    "compare",
     "compute_execution_plan",
     "explain",
     "explain_json",
@@ -75,8 +97,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from whyrun.actions.base import Action, Context, action
-    from whyrun.api import LoadedWorkflow, explain, load, plan, run, validate
+    from whyrun.actions.parameters import Directory, File, FileOrDirectory, Meta, Parameters
+    from whyrun.api import LoadedWorkflow, compare, explain, load, plan, run, validate
+    from whyrun.artifacts.compare.result import Comparison
+    from whyrun.console.lines import LogLevel, TaskStatus
+    from whyrun.console.logger import WorkflowLogger
     from whyrun.errors import Diagnostic, InvalidError, StateError, WhyrunError
+    from whyrun.execution.compare import CompareResult
     from whyrun.execution.session import RunResult
     from whyrun.ids import CanonicalId, parse_id
     from whyrun.planning.explain import explain_json, render_explain

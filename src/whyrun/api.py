@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from whyrun.errors import Diagnostic, WhyrunError, error
+from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.planning.explain import estimate_seconds, expected_durations, render_explain
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.build import build_planning_snapshot
@@ -23,6 +23,8 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.snapshot.world import World
 
 if TYPE_CHECKING:
+    from whyrun.console.logger import WorkflowLogger
+    from whyrun.execution.compare import CompareResult
     from whyrun.execution.session import RunResult
     from whyrun.planning.whatif import Assumption
 
@@ -74,18 +76,49 @@ class LoadedWorkflow:
         jobs: int = 0,
         fail_fast: bool = False,
         limits: Mapping[str, float] | None = None,
-        quiet: bool = True,
+        logger: WorkflowLogger | None = None,
     ) -> RunResult:
         """Run what the plan says. A failed job is a result with `exit_code` 1, not an exception.
 
-        `jobs`: how many at a time, 0 for as many as there are processors. With `quiet=False` lines go to stderr.
+        `jobs`: how many at a time, 0 for as many as there are processors. `logger`: who tells how it goes, such as
+        `WorkflowLogger()`; without one nothing is told.
         """
-        from whyrun.console.progress import LineReporter, SilentReporter
+        from whyrun.console.logger import WorkflowLogger
         from whyrun.execution.session import RunOptions, run_workflow
 
         options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits)
-        reporter = SilentReporter() if quiet else LineReporter()
-        return run_workflow(self.world(), plan_options(up, targets, force), options, reporter)
+        teller = WorkflowLogger(terminal=False) if logger is None else logger
+        try:
+            return run_workflow(self.world(), plan_options(up, targets, force), options, teller)
+        finally:
+            teller.finish()
+
+    def compare(
+        self,
+        ids: Ids = (),
+        *,
+        against: str | None = None,
+        accept: bool = False,
+        jobs: int = 0,
+        fail_fast: bool = False,
+        limits: Mapping[str, float] | None = None,
+        logger: WorkflowLogger | None = None,
+    ) -> CompareResult:
+        """Execute jobs again on the recorded artifacts, and compare. A difference is a result with `exit_code` 1.
+
+        `ids`: which jobs or artifacts; without any, all that have a result. `against="r0002"`: with the results as they
+        were after that run. `accept`: the new results are recorded as the latest, and published.
+        """
+        from whyrun.console.logger import WorkflowLogger
+        from whyrun.execution.compare import CompareOptions, compare_workflow
+        from whyrun.execution.session import RunOptions
+
+        options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits)
+        teller = WorkflowLogger(terminal=False) if logger is None else logger
+        try:
+            return compare_workflow(self.world(), CompareOptions(_several(ids), against, accept), options, teller)
+        finally:
+            teller.finish()
 
     def __repr__(self) -> str:
         return f"<whyrun workflow {os.fspath(self.file)!r}>"
@@ -146,10 +179,28 @@ def run(
     jobs: int = 0,
     fail_fast: bool = False,
     limits: Mapping[str, float] | None = None,
-    quiet: bool = True,
+    logger: WorkflowLogger | None = None,
 ) -> RunResult:
     return load(file, inputs=inputs, state=state).run(
-        up=up, targets=targets, force=force, jobs=jobs, fail_fast=fail_fast, limits=limits, quiet=quiet
+        up=up, targets=targets, force=force, jobs=jobs, fail_fast=fail_fast, limits=limits, logger=logger
+    )
+
+
+def compare(
+    file: PathLike | None = None,
+    ids: Ids = (),
+    *,
+    inputs: Inputs = None,
+    state: PathLike | None = None,
+    against: str | None = None,
+    accept: bool = False,
+    jobs: int = 0,
+    fail_fast: bool = False,
+    limits: Mapping[str, float] | None = None,
+    logger: WorkflowLogger | None = None,
+) -> CompareResult:
+    return load(file, inputs=inputs, state=state).compare(
+        ids, against=against, accept=accept, jobs=jobs, fail_fast=fail_fast, limits=limits, logger=logger
     )
 
 
@@ -214,7 +265,13 @@ def assumed_plan(world: World, options: PlanOptions, assume: Sequence[str]) -> P
 
     inputs, assumptions = whatif.assume(world.workflow, world.inputs, assume, InputObserver(world.project, world.cache))
     graph = expand(world.workflow, inputs)
-    snapshot = build_planning_snapshot(graph, world.history(), world.observer(), world.actions)
+    of_values = world.parameter_problems(graph)
+    if of_values:
+        raise InvalidError(of_values)
+    graph = world.with_asked_outputs(graph)
+    snapshot = build_planning_snapshot(
+        graph, world.history(), world.observer(), world.actions, ask=world.ask_about_files
+    )
     return Planned(compute_execution_plan(snapshot, options), snapshot, assumptions)
 
 

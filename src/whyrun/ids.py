@@ -212,3 +212,19 @@ def _parse_index(text: str, rest: str, position: int) -> tuple[Index, int]:
             raise _bad(text, "an index is a finite number")
         return number, match.end() + 1
     return token, match.end() + 1
+
+
+# --- published places ---------------------------------------------------------------------------------------------
+
+SECTION_MARK = " § "  # `path_problem` refuses it in paths, so a site can be taken apart in one way only
+
+
+def site_of(path: str, section: str | None) -> str:
+    """Where an artifact is published, as one text: a path, or `results/metadata.json § learn[asia][7]`."""
+    return path if section is None else f"{path}{SECTION_MARK}{section}"
+
+
+def split_site(site: str) -> tuple[str, str | None]:
+    """The path, and the key of the section where it is one."""
+    path, mark, section = site.partition(SECTION_MARK)
+    return path, section if mark else None

@@ -129,7 +129,7 @@ def test_lines_go_to_stderr_when_they_are_wanted(lab: Lab, capsys: pytest.Captur
     flow = whyrun.load(lab.file, inputs={"Names": ["names/a.txt"]})
     flow.run()
     assert capsys.readouterr() == ("", "")
-    flow.run(force="Job:All", quiet=False)
+    flow.run(force="Job:All", logger=whyrun.WorkflowLogger())
     told = capsys.readouterr()
     assert told.out == ""
     assert [line.split(" ", 2)[2].split(" in ")[0] for line in told.err.splitlines()] == ["[shell] EXECUTES Job:All"]

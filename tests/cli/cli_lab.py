@@ -45,6 +45,7 @@ def timeless(text: str) -> str:
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", text)
     text = re.sub(r"(in|after) ~?\d+(\.\d+)?s", r"\1 T", text)
     text = re.sub(r"  \(~[\d.]+ s\)", "", text)
+    text = re.sub(r"  cpu \S+, peak memory \d\S+ \(Job:\S+\)\n  slowest: Job:.*", "  USAGE", text)
     return re.sub(r"; saved ~[\d.]+ s by not running the rest again", "", text)
 
 

@@ -47,6 +47,8 @@ def test_the_summary_names_the_place_and_the_log_has_traceback_and_last_lines(tm
     assert answer.code == 1
     assert other_lines(answer.err)[1:] == [
         "r0001 failed in T: 1 failed",
+        "  FAILED 1",
+        "  USAGE",
         "  Job:Plot  IndexError: list index out of range  (weather.py:12)",
         "  look closer: whyrun log r0001 --job Job:Plot",
         "               whyrun why Job:Plot",

@@ -29,15 +29,20 @@ def test_what_init_makes_is_valid_runs_and_then_has_nothing_to_do(tmp_path: Path
     first = whyrun(tmp_path, "run")
     assert (first.code, first.out) == (0, "")
     assert step_lines(first.err) == [
-        "TIME [python] EXECUTES Job:Count[0] in T",
-        "TIME [python] EXECUTES Job:Count[1] in T",
-        "TIME [python] EXECUTES Job:Report in T → outputs: out/report.txt (27B)",
+        "TIME [python] EXECUTES Job:Count[0] in T → inputs: texts/rain.txt (52B) "
+        "→ outputs: Artifact:Count.Words[0] (31B)",
+        "TIME [python] EXECUTES Job:Count[1] in T → inputs: texts/sun.txt (17B) "
+        "→ outputs: Artifact:Count.Words[1] (28B)",
+        "TIME [python] EXECUTES Job:Report in T → inputs: Artifact:Count.Words[0] (31B), Artifact:Count.Words[1] (28B)"
+        " → outputs: out/report.txt (27B)",
         "TIME [shell] EXECUTES Job:Praise[0] in T → outputs: out/praise-0.txt (19B)",
         "TIME [shell] SKIPS Job:Praise[1] → condition is false",
     ]
     assert other_lines(first.err) == [
         "word-count before its first run: 5 of 5 jobs to run",
         "r0001 succeeded in T: 4 executed, 1 inactive",
+        "  EXECUTES 4, SKIPS 1",
+        "  USAGE",
         "evidence: .whyrun/word-count/runs/r0001",
     ]
     assert (tmp_path / "out/report.txt").read_text() == "Hello: 15 words in 2 texts\n"

@@ -23,12 +23,15 @@ def test_a_first_run_tells_the_headline_each_step_and_where_the_evidence_is(tmp_
     assert other_lines(answer.err) == [
         "pairs before its first run: 3 of 3 jobs to run",
         "r0001 succeeded in T: 3 executed",
+        "  EXECUTES 3",
+        "  USAGE",
         "evidence: .whyrun/pairs/runs/r0001",
     ]
     assert step_lines(answer.err) == [
-        "TIME [shell] EXECUTES Job:Join in T → outputs: out/all.txt (12B)",
-        "TIME [shell] EXECUTES Job:Shout[0] in T",
-        "TIME [shell] EXECUTES Job:Shout[1] in T",
+        "TIME [shell] EXECUTES Job:Join in T → inputs: Artifact:Shout.Loud[0] (6B), Artifact:Shout.Loud[1] (6B)"
+        " → outputs: out/all.txt (12B)",
+        "TIME [shell] EXECUTES Job:Shout[0] in T → inputs: words/a.txt (4B) → outputs: Artifact:Shout.Loud[0] (6B)",
+        "TIME [shell] EXECUTES Job:Shout[1] in T → inputs: words/b.txt (4B) → outputs: Artifact:Shout.Loud[1] (6B)",
     ]
     assert (tmp_path / "out/all.txt").read_text() == "ONE\n!\nTWO\n!\n"
 
@@ -44,6 +47,8 @@ def test_nothing_to_do_is_said_and_leaves_no_run(tmp_path: Path) -> None:
     assert (quiet.code, quiet.err) == (0, "")
     result = quiet.json
     assert result.pop("plan_digest").startswith("sha256:")
+    saved = result["saved_seconds"]
+    assert saved > 0
     assert result == {
         "run": None,
         "state": "nothing",
@@ -52,7 +57,13 @@ def test_nothing_to_do_is_said_and_leaves_no_run(tmp_path: Path) -> None:
             ("completed", "reused", "inactive", "failed", "timed_out", "interrupted", "blocked", "not_started"), 0
         ),
         "totals": {"jobs": 3, "planned": 0, "reused": 0, "clean": 3, "deferred": 0, "inactive": 0},
+        "statuses": {"SKIPS": 3},
         "duration": 0.0,
+        "saved_seconds": saved,
+        "cpu_seconds": 0.0,
+        "peak_memory_bytes": 0,
+        "peak_memory_step": None,
+        "slowest": [],
         "failed": [],
     }
 
@@ -65,6 +76,8 @@ def test_a_failed_job_exits_1_and_names_itself_the_error_and_where_to_look(tmp_p
     assert other_lines(answer.err) == [
         "pairs before its first run: 3 of 3 jobs to run",
         "r0001 failed in T: 1 executed, 1 failed, 1 blocked",
+        "  EXECUTES 1, FAILED 1",
+        "  USAGE",
         "  Job:Shout[1]  CommandFailed: exit status 3",
         "    it is broken",
         "  look closer: whyrun log r0001 --job 'Job:Shout[1]'",
@@ -103,7 +116,7 @@ def test_hints_of_a_named_file_and_state_name_them_again(tmp_path: Path) -> None
     (folder / "words/a.txt").write_text("broken\n")
     answer = whyrun(folder, "run", "other.yaml", "--state", "elsewhere")
     assert answer.code == 1
-    assert other_lines(answer.err)[4:] == [
+    assert other_lines(answer.err)[6:] == [
         "  look closer: whyrun log r0001 other.yaml --state elsewhere --job 'Job:Shout[0]'",
         "               whyrun why 'Job:Shout[0]' other.yaml --state elsewhere",
         "evidence: elsewhere/pairs/runs/r0001",
@@ -116,11 +129,17 @@ def test_lesson_29_a_dry_run_executes_and_records_nothing(tmp_path: Path) -> Non
     first = whyrun(folder, "run", "--dry-run")
     assert first.code == 0
     assert first.err == "dry run: nothing was executed or recorded\n"
-    assert other_lines(first.out) == ["pairs before its first run: 3 of 3 jobs to run"]
+    assert other_lines(first.out) == [
+        "pairs before its first run: 3 of 3 jobs to run",
+        "expected time not known yet, peak memory not known yet",
+    ]
     assert step_lines(first.out) == [
-        "TIME [shell] WOULD_EXECUTE Job:Join → MISSING_OUTPUT Artifact:Join.All",
-        "TIME [shell] WOULD_EXECUTE Job:Shout[0] → MISSING_OUTPUT Artifact:Shout.Loud[0]",
-        "TIME [shell] WOULD_EXECUTE Job:Shout[1] → MISSING_OUTPUT Artifact:Shout.Loud[1]",
+        "TIME [shell] WOULD_EXECUTE Job:Join → inputs: Artifact:Shout.Loud[0], Artifact:Shout.Loud[1] → outputs: "
+        "out/all.txt (estimated) → MISSING_OUTPUT Artifact:Join.All",
+        "TIME [shell] WOULD_EXECUTE Job:Shout[0] → inputs: words/a.txt (4B) → outputs: Artifact:Shout.Loud[0] "
+        "(estimated) → MISSING_OUTPUT Artifact:Shout.Loud[0]",
+        "TIME [shell] WOULD_EXECUTE Job:Shout[1] → inputs: words/b.txt (4B) → outputs: Artifact:Shout.Loud[1] "
+        "(estimated) → MISSING_OUTPUT Artifact:Shout.Loud[1]",
     ]
     assert tree(folder) == before
     assert whyrun(folder, "run", "-q").code == 0
@@ -129,7 +148,8 @@ def test_lesson_29_a_dry_run_executes_and_records_nothing(tmp_path: Path) -> Non
     logged = tree(folder / ".whyrun/pairs/runs")
     second = whyrun(folder, "run", "--dry-run", "--up", "1")
     assert step_lines(second.out) == [
-        "TIME [shell] WOULD_EXECUTE Job:Shout[1] in T → INPUT_CHANGED text ← Input:Words[1]  27dd… → f693…"
+        "TIME [shell] WOULD_EXECUTE Job:Shout[1] in T → inputs: words/b.txt (6B) → outputs: Artifact:Shout.Loud[1] "
+        "(estimated) → INPUT_CHANGED text ← Input:Words[1]  27dd… → f693…"
     ]
     (folder / "words/b.txt").write_text("two\n")
     third = whyrun(folder, "run", "--dry-run")
@@ -256,7 +276,8 @@ def test_ctrl_c_exits_130_and_the_evidence_is_complete(tmp_path: Path) -> None:
     assert process.returncode == 130
     head, *rest = other_lines(err)[1:]
     assert head.startswith("r0001 interrupted in T: ")
-    assert rest == ["  interrupted; run again to go on: whyrun run", "evidence: .whyrun/pairs/runs/r0001"]
+    assert rest[:-2] == ["  USAGE"]
+    assert rest[-2:] == ["  interrupted; run again to go on: whyrun run", "evidence: .whyrun/pairs/runs/r0001"]
     status = json.loads((folder / ".whyrun/pairs/runs/r0001/status.json").read_text())
     assert (status["state"], status["exit_code"]) == ("interrupted", 130)
 

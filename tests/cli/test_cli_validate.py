@@ -122,7 +122,7 @@ def test_a_mistake_in_the_file_does_not_hide_what_is_wrong_with_the_actions(tmp_
         error[INVALID_USES] workflow.yaml:9:11: there is no action `pyhton`
             9 |     uses: pyhton
               |           ^^^^^^
-           hint: available, nearest first: `python`, `shell`
+           hint: available, nearest first: `python`, `http/json`, `file/copy`, `shell`
         error[UNKNOWN_KEY] workflow.yaml:12:5: job `Misplaced` has no key `run`
            12 |     run: echo hello
               |     ^^^
@@ -142,7 +142,7 @@ def test_a_mistake_in_the_file_does_not_hide_what_is_wrong_with_the_actions(tmp_
         error[INVALID_USES] part.yaml:3:17: there is no action `shel`
             3 |   Inner: {uses: shel, with: {run: "true"}, outputs: {O: {type: fil}}}
               |                 ^^^^
-           hint: available, nearest first: `shell`, `python`
+           hint: available, nearest first: `shell`, `python`, `file/copy`, `http/json`
         error[WRONG_TYPE] part.yaml:3:64: there is no type `fil`
             3 |   Inner: {uses: shel, with: {run: "true"}, outputs: {O: {type: fil}}}
               |                                                                ^^^
@@ -229,7 +229,7 @@ def test_a_missing_input_does_not_hide_what_can_be_told_without_it(tmp_path: Pat
         error[INVALID_USES] w.yaml:37:16: there is no action `shel`
            37 |   Last: {uses: shel, needs: [After]}
               |                ^^^^
-           hint: available, nearest first: `shell`, `python`
+           hint: available, nearest first: `shell`, `python`, `file/copy`, `http/json`
         """)
     assert answer.err == expected + "w.yaml: 6 problems\n"
     assert whyrun(folder, "run", "w.yaml").err == expected

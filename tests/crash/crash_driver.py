@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 
+from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import WhyrunError
 from whyrun.execution.session import RunOptions, run_workflow
 from whyrun.planning.plan import PlanOptions
@@ -21,20 +22,12 @@ FILE_OPERATIONS = {"open", "os.rename", "os.mkdir", "os.symlink", "os.link", "os
 operations = 0
 
 
-class Teller:
-    """Implements `Reporter`: everything to stderr."""
+class Teller(WorkflowLogger):
+    """Everything to stderr, and when the run has started."""
 
     def started(self, run: str, total: int) -> None:
         print(f"started {run} {total}", file=sys.stderr, flush=True)
-
-    def line(self, text: str, status: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-    def progress(self, ended: int, running: list[str]) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        print(f"note: {text}", file=sys.stderr, flush=True)
+        super().started(run, total)
 
 
 def count_operations(limit: int) -> None:
@@ -42,7 +35,9 @@ def count_operations(limit: int) -> None:
 
     def hook(event: str, args: object) -> None:
         global operations
-        if event in FILE_OPERATIONS and os.getpid() == host:
+        if event not in FILE_OPERATIONS or os.getpid() != host:
+            return
+        if not str(args[0] if isinstance(args, tuple) else "").startswith("/proc/"):  # looking is no operation
             operations += 1
             if operations == limit:
                 os.kill(host, signal.SIGKILL)

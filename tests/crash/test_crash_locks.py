@@ -9,21 +9,12 @@ from pathlib import Path
 import pytest
 from crash_gate import FINAL, GateLab
 
+from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import StateError
 from whyrun.execution.session import RunOptions, run_workflow
 from whyrun.log import events as ev
 from whyrun.log.lock import holder, is_held
 from whyrun.planning.plan import PlanOptions
-
-
-class Silent:
-    def started(self, run: str, total: int) -> None: ...
-
-    def line(self, text: str, status: str) -> None: ...
-
-    def progress(self, ended: int, running: list[str]) -> None: ...
-
-    def note(self, text: str) -> None: ...
 
 
 def test_a_second_run_is_refused_and_told_who_runs(tmp_path: Path) -> None:
@@ -36,7 +27,7 @@ def test_a_second_run_is_refused_and_told_who_runs(tmp_path: Path) -> None:
     assert f"process {host.pid} on {os.uname().nodename}" in second.err
     assert "run r0001" in second.err
     with pytest.raises(StateError, match="LOCKED"):
-        run_workflow(lab.world(), PlanOptions(), RunOptions(), Silent())
+        run_workflow(lab.world(), PlanOptions(), RunOptions(), WorkflowLogger(terminal=False))
     assert [run.name for run in lab.runs()] == ["r0001"]
     assert lab.runs()[0].events_path.read_bytes().startswith(before)
     lab.open_gate()

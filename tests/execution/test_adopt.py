@@ -199,10 +199,10 @@ def test_the_leaves_of_an_adopted_json_are_adopted_with_it(project: Make) -> Non
         "Artifact:Script.Story.Title": "mine",
     }
     assert [(e.artifact, e.path) for e in lab.events("r0002") if isinstance(e, ev.ArtifactAdopted)] == [
-        ("Artifact:Script.Story", "out/story.json"),
         ("Artifact:Script.Story.On[0]", None),
         ("Artifact:Script.Story.On[1]", None),
         ("Artifact:Script.Story.Title", None),
+        ("Artifact:Script.Story", "out/story.json"),
     ]
     assert lab.plan().headlines() == {"Job:Maybe": "MISSING_OUTPUT"}
     lab.succeed()
@@ -384,6 +384,15 @@ def test_a_path_outside_the_project_leaves_its_name_alone_in_the_log(project: Ma
     for path in lab.run_folder("r0002").rglob("*"):
         if path.is_file():
             assert str(tmp_path) not in path.read_text()
+
+
+def test_a_file_whose_name_begins_with_two_dots_lies_inside_the_project(project: Make) -> None:
+    lab = project(CHAIN, {"..new/..mine.txt": "mine\n"})
+    lab.succeed()
+    adopt_file(lab.world(), "Artifact:Upper.Loud", lab.root / "..new/..mine.txt", Heard())
+    start = lab.events("r0002")[0]
+    assert isinstance(start, ev.RunStart)
+    assert start.options == {"artifact": "Artifact:Upper.Loud", "file": "..new/..mine.txt"}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

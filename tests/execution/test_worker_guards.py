@@ -253,7 +253,11 @@ def test_a_process_that_speaks_for_a_step_that_has_ended_harms_no_other(lab: Lab
         ("metric('m', float('inf'))", "the metric 'm' is inf: only finite numbers can be recorded"),
         ("metric('m' * 257, 1)", "the name of a metric may have at most 256 characters, this has 257"),
         ("metric('m', 1, 'u' * 257)", "the unit of a metric may have at most 256 characters, this has 257"),
-        ("task('S' * 257, 'x')", "the status of a task may have at most 256 characters, this has 257"),
+        (
+            "task('PROGRESS', 'x')",
+            "'PROGRESS' is no status of a task; the statuses are EXECUTES, WOULD_EXECUTE, SKIPS, WOULD_SKIP, "
+            "IDENTICAL, DIFFERENT, INVALID_USES, INVALID_PARAMETER, FAILED, TIMED_OUT",
+        ),
         ("task('S', 'x', 'd' * 70000)", "the details of a task may have at most 64000 bytes, this has 70002"),
         ("task('S', 'x', b'd')", "the details of a task must be JSON, this has a bytes"),
         ("task('S', 'x', {'a': object()})", "the details of a task must be JSON, this has a object"),
@@ -293,15 +297,15 @@ def test_details_may_hold_what_has_a_plain_form_and_long_messages_are_cut(lab: L
         "m.py",
         "import dataclasses, datetime, pathlib\n@dataclasses.dataclass\nclass D:\n    x: int\n"
         "def f(context):\n"
-        "    context.task('A', 'm' * 5000, {1: pathlib.Path('p'), 'd': D(1), 's': {3},\n"
+        "    context.task('SKIPS', 'm' * 5000, {1: pathlib.Path('p'), 'd': D(1), 's': {3},\n"
         "                                   'n': float('nan'), 't': (1, 2)})\n"
         "    context.progress(float('nan'), 3)\n",
     )
     assert lab.one(lab.call("m:f")).error_type is None
-    first, second = [m for m in lab.heard if isinstance(m, TaskReported)]
+    (first,) = [m for m in lab.heard if isinstance(m, TaskReported)]
     assert first.message == "m" * 4000 + " … (1000 characters left out)"
     assert first.details == {"1": "p", "d": {"x": 1}, "s": [3], "n": "nan", "t": [1, 2]}
-    assert (second.message, second.details) == ("nan of 3", {"done": "nan", "total": 3})
+    assert [m for m in lab.heard if isinstance(m, MetricReported)] == []  # a progress that is no number is not told
 
 
 def test_a_line_that_is_no_message_fails_the_step_that_runs_and_what_came_before_counts(lab: Lab) -> None:
@@ -346,7 +350,7 @@ def test_several_threads_may_remember_at_once(lab: Lab) -> None:
 def test_lesson_28_text_that_is_not_unicode_does_not_hide_the_error(lab: Lab, more: dict[str, Any]) -> None:
     lab.file(
         "m.py",
-        "def f(context):\n    context.task('\\ud800', 'a\\udcff', {'k\\ud800': 'v\\ud800'})\n"
+        "def f(context):\n    context.task('FAILED', 'a\\udcff', {'k\\ud800': 'v\\ud800'})\n"
         "    context.metric('m\\ud800', 1)\n"
         "    raise ValueError('lone \\ud800')\n"
         "def g():\n    open(b'no-\\xff'.decode('utf-8', 'surrogateescape'))\n",
@@ -355,7 +359,7 @@ def test_lesson_28_text_that_is_not_unicode_does_not_hide_the_error(lab: Lab, mo
     assert (word.error_type, word.error) == ("ValueError", "lone \\ud800")
     assert word.traceback.endswith("ValueError: lone \\ud800\n")
     (task,) = [m for m in lab.heard if isinstance(m, TaskReported)]
-    assert (task.status, task.message, task.details) == ("\\ud800", "a\\udcff", {"k\\ud800": "v\\ud800"})
+    assert (task.status, task.message, task.details) == ("FAILED", "a\\udcff", {"k\\ud800": "v\\ud800"})
     assert [m.metric for m in lab.heard if isinstance(m, MetricReported)] == ["m\\ud800"]
     word = lab.one(lab.call("m:g", **more))
     assert (word.error_type, word.error) == ("FileNotFoundError", "[Errno 2] No such file or directory: 'no-\\udcff'")
@@ -385,7 +389,8 @@ def test_no_field_of_a_message_carries_a_secret(lab: Lab) -> None:
         "m.py",
         "class Text(str):\n    pass\n"
         "def f(token, context, logger):\n"
-        "    context.task('S ' + token, 'm', {Text(token): [Text(token)]}); logger.log_task(token, token, token)\n"
+        "    context.task('SKIPS', 'm', {Text(token): [Text(token)]})\n"
+        "    logger.log_task(token, 'SKIPS', token, inputs=token, outputs=[token], job_info=token)\n"
         "    context.metric('m ' + token, 1, 'u ' + token)\n"
         "    raise type('Error_' + token, (Exception,), {})(repr(token))\n"
         "def key(token, context):\n    context.remember('k ' + token, 1)\n"
@@ -396,8 +401,8 @@ def test_no_field_of_a_message_carries_a_secret(lab: Lab) -> None:
     assert (word.error_type, word.error) == ("Error_***", "'***'")
     heard = [m for m in lab.heard if isinstance(m, (TaskReported, MetricReported))]
     assert [(m.status, m.message, m.details) for m in heard if isinstance(m, TaskReported)] == [
-        ("S ***", "m", {"***": ["***"]}),
-        ("***", "***", {"action": "***"}),
+        ("SKIPS", "m", {"***": ["***"]}),
+        ("SKIPS", "***", {"action": "***", "inputs": ["***"], "outputs": ["***"], "job_info": "***"}),
     ]
     assert [(m.metric, m.unit) for m in heard if isinstance(m, MetricReported)] == [("m ***", "u ***")]
     assert lab.failure(lab.call("m:key", **TOKEN), values) == (

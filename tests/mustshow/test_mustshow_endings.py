@@ -104,6 +104,6 @@ def test_a_result_that_cannot_be_published_fails_once_and_names_the_path(project
     os.symlink("/", lab.root / "out")  # leads out of the project
     ran = lab.run()
     (failed,) = ran.of(StepFailed)
-    assert (failed.error_type, failed.will_retry) == ("PATH_OUTSIDE", False)
+    assert (failed.error_type, failed.will_retry) == ("NotPublished", False)
     assert str(lab.root) not in failed.error + failed.traceback
     assert ran.exit_code == 1

@@ -12,6 +12,7 @@ from lab_flow import MODULI, Flow, artifacts_of, flow_yaml, module_source, publi
 from lab_judge import Disk, Judge, Verdict, raw_events
 from lab_oracle import run_everything
 
+from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import InvalidError
 from whyrun.execution.commands import Backend
 from whyrun.execution.session import RunOptions, RunResult, run_workflow
@@ -22,18 +23,6 @@ from whyrun.snapshot.world import World
 
 CODES = ("RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT", "INPUT_CHANGED", "UPSTREAM_FAILED", "UPSTREAM_DIRTY", "FORCED")
 PURE = Path(__file__).with_name("lab_pure.py").read_text(encoding="utf-8")
-
-
-class Silent:
-    """Implements `Reporter`."""
-
-    def started(self, run: str, total: int) -> None: ...
-
-    def line(self, text: str, status: str) -> None: ...
-
-    def progress(self, ended: int, running: list[str]) -> None: ...
-
-    def note(self, text: str) -> None: ...
 
 
 class Lab:
@@ -184,7 +173,9 @@ class Lab:
             backend = LabBackend(self.flow, faults)
         result: RunResult | None = None
         try:
-            result = run_workflow(self.world(), options, RunOptions(jobs=2), Silent(), backend=backend)
+            result = run_workflow(
+                self.world(), options, RunOptions(jobs=2), WorkflowLogger(terminal=False), backend=backend
+            )
         except Crash:
             assert faults.crash_at is not None
         new = [run for run in self.runs if run not in before]

@@ -42,6 +42,11 @@ class Try:
     whole: bool = True  # a reuse that lacks outputs of what it reuses does not take its place
 
     @property
+    def usable(self) -> bool:
+        """Its outputs may be taken again: also those that were made, and could not be put at their paths."""
+        return self.ok or (self.error_type == "NotPublished" and bool(self.outputs))
+
+    @property
     def settled(self) -> bool:
         if not self.whole:
             return False
@@ -140,15 +145,19 @@ class Log:
             adopted = before is not None and before.origin == "adopted"
             one = Try(self.number, seq, 0, fingerprint, True, "", "", "adopted" if adopted else "reused")
             one.outputs = self.outputs(step)
-            one.whole = before is None or not before.ok or len(one.outputs) >= len(before.outputs)
+            one.whole = before is None or not before.usable or len(one.outputs) >= len(before.outputs)
             if counted:
                 self.model.ended(step, one)
+            if one.whole and self.pick(True, False, False):
+                one.ok, one.status, one.error_type = False, "FAILED", "NotPublished"
+                fields = {"error": "no", "error_type": one.error_type, "traceback": "", "duration": 0.0}
+                self.add("step_failed", step_id=step, driver="python", status=one.status, will_retry=False, **fields)
         elif kind == "adopt":
             fields = {"step_id": step, "fingerprint": fingerprint, "bindings": {"p": []}, "by": "me"}
             artifact, sha = artifact_of(step, "adopted"), self.pick("a1", "a2")
             seq = self.add("artifact_adopted", artifact=artifact, sha256=sha, size=1, type="text", **fields)
             before = self.model.with_print(step, fingerprint) if step in self.model.tries else None
-            kept = dict(before.outputs) if before is not None and before.ok else {}
+            kept = dict(before.outputs) if before is not None and before.usable else {}
             one = Try(self.number, seq, 0, fingerprint, True, "", "", "adopted", {**kept, artifact: sha})
             if counted:
                 self.model.ended(step, one)
@@ -184,8 +193,10 @@ class Log:
         else:
             one.status, one.error_type = self.pick(
                 ("FAILED", "OSError"), ("FAILED", "InputChangedDuringRun"), ("TIMED_OUT", "TimedOut"),
-                ("INTERRUPTED", "Interrupted"),
+                ("INTERRUPTED", "Interrupted"), ("FAILED", "NotPublished"),
             )  # fmt: skip
+            if one.error_type == "NotPublished":
+                one.outputs = made
             fields = {"error": "no", "error_type": one.error_type, "traceback": "", "duration": 1.0}
             self.add("step_failed", step_id=step, driver="python", status=one.status, will_retry=False, **fields)
         if counted:

@@ -9,11 +9,11 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 from whyrun.workflow.declarations import INPUT_KEYS, LOOP_KINDS
+from whyrun.workflow.file import WORKFLOW_KEYS
 from whyrun.workflow.imports import IMPORT_KEYS
 from whyrun.workflow.jobs import JOB_KEYS
 from whyrun.workflow.nodes import Problems, plain_value
 from whyrun.workflow.outputs import OUTPUT_KEYS
-from whyrun.workflow.parse import WORKFLOW_KEYS
 from whyrun.workflow.schema import workflow_schema
 from whyrun.workflow.source import read_yaml
 

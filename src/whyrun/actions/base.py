@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from whyrun.artifacts.compare.result import Comparison
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+Comparer = Callable[[str, Path, Path], Comparison | str | None]  # (output, old path, new path)
 
 
 class Context(Protocol):
@@ -44,12 +47,19 @@ class WorkerContext(Context, Protocol):
 
 
 class Action:
-    """A class of action. Everything but `run` is optional; a fresh instance serves every step."""
+    """A class of action. Everything but `run` is optional; a fresh instance serves every step.
+
+    `inputs` is the `with:` block: a dict by name, files as `Path`. Where the class has `Params`, it is checked against
+    them before anything runs, `inputs` has every field with its default, and `self.params` holds the typed record.
+    """
 
     name: ClassVar[str] = ""
     version: ClassVar[str] = ""
-    outputs: ClassVar[Mapping[str, str]] = {}
+    outputs: ClassVar[Mapping[str, str] | None] = None  # None: whatever the job declares
     deterministic: ClassVar[bool] = False
+    Params: ClassVar[type[Any] | None] = None  # a subclass of `Parameters`
+    example: ClassVar[str] = ""  # a piece of a workflow, for `whyrun actions NAME`
+    params: Any = None  # in a step: the `Params` of this step
 
     def run(
         self, inputs: dict[str, Any], mode: str = "dry-run", context: Any = None, logger: Any = None
@@ -68,6 +78,15 @@ class Action:
     def has_existing_contribution(self, file_path: str, inputs: dict[str, Any]) -> bool:
         return False
 
+    def compare(self, output: str, old_path: Path, new_path: Path) -> Comparison | str | None:
+        """What `whyrun compare` says of two versions of an output whose bytes differ: a `Comparison`, or a text (an
+        empty one: identical). None: compare it as any other file."""
+        return None
+
+
+# What a class may bring beyond `run`; each is asked only where a class has its own.
+HOOKS = ("estimate_runtime", "get_output_files", "get_output_contribution_key", "has_existing_contribution")
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionFacts:
@@ -77,18 +96,27 @@ class FunctionFacts:
     outputs: Mapping[str, str]
     version: str
     deterministic: bool
+    compare: Comparer | None = None
 
 
 MARK = "__whyrun_action__"
 
 
 def action(
-    name: str, *, outputs: Mapping[str, str] | None = None, version: str = "", deterministic: bool = False
+    name: str,
+    *,
+    outputs: Mapping[str, str] | None = None,
+    version: str = "",
+    deterministic: bool = False,
+    compare: Comparer | None = None,
 ) -> Callable[[Function], Function]:
-    """Make a function an action: `@action("text/upper", outputs={"text": "text"})`."""
+    """Make a function an action: `@action("text/upper", outputs={"text": "text"})`.
+
+    `compare(output, old_path, new_path)`: its own way to compare versions of an output, as in `Action.compare`.
+    """
 
     def mark(function: Function) -> Function:
-        setattr(function, MARK, FunctionFacts(name, dict(outputs or {}), version, deterministic))
+        setattr(function, MARK, FunctionFacts(name, dict(outputs or {}), version, deterministic, compare))
         return function
 
     return mark

@@ -13,9 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from whyrun.actions.base import HOOKS
 from whyrun.actions.source import Signature, SourceError, parse_source, read_source, signature_of
 
 ACTIONS_FOLDER = "actions"
+_BRINGS = frozenset({"Params", *HOOKS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,10 @@ class FoundAction:
     outputs: Mapping[str, str] | None  # None where the source does not show them as a literal
     deterministic: bool
     signature: Signature | None  # functions only
+    # A class may bring `Params` and methods of its own: these names, which only running code can say more about.
+    brings: frozenset[str] = frozenset()
+    summary: str = ""
+    example: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,8 @@ def _text(file: Path) -> str:
 
 
 def actions_in(tree: ast.Module, shown: str) -> Iterator[FoundAction]:
-    decorators, bases = _local_names(tree)
+    decorators, actions = _local_names(tree)
+    bases = dict.fromkeys(actions, frozenset[str]())  # a class that others may derive from → what it brings
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
             for decorator in statement.decorator_list:
@@ -89,8 +96,9 @@ def actions_in(tree: ast.Module, shown: str) -> Iterator[FoundAction]:
                     if found is not None:
                         yield found
         elif isinstance(statement, ast.ClassDef) and any(_dotted(base) in bases for base in statement.bases):
-            bases.add(statement.name)  # a subclass of it is an action too
-            found = _class_action(statement, shown)
+            brings = _brought_by(statement, bases)
+            bases[statement.name] = brings  # a subclass of it is an action too
+            found = _class_action(statement, shown, brings)
             if found is not None:
                 yield found
 
@@ -142,10 +150,25 @@ def _function_action(function: ast.FunctionDef, call: ast.Call, shown: str) -> F
         outputs=_literal(keywords["outputs"], dict) if "outputs" in keywords else {},
         deterministic=_literal(keywords.get("deterministic"), bool) or False,
         signature=signature_of(function),
+        summary=_summary(function),
     )
 
 
-def _class_action(declaration: ast.ClassDef, shown: str) -> FoundAction | None:
+def _brought_by(declaration: ast.ClassDef, bases: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """`Params` and optional methods, the class's own and those of its bases; all where a base is not in this file."""
+    own = {s.name for s in declaration.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
+    own |= {name for name, _ in _class_assignments(declaration)}
+    found = own & _BRINGS
+    for base in declaration.bases:
+        found |= bases.get(_dotted(base), _BRINGS)
+    return frozenset(_BRINGS if declaration.decorator_list or declaration.keywords else found)
+
+
+def _summary(declaration: ast.FunctionDef | ast.ClassDef) -> str:
+    return (ast.get_docstring(declaration) or "").partition("\n")[0].strip()
+
+
+def _class_action(declaration: ast.ClassDef, shown: str, brings: frozenset[str]) -> FoundAction | None:
     values = dict(_class_assignments(declaration))
     name = _literal(values.get("name"), str)
     if name is None:
@@ -158,6 +181,9 @@ def _class_action(declaration: ast.ClassDef, shown: str) -> FoundAction | None:
         outputs=_literal(values.get("outputs"), dict),
         deterministic=_literal(values.get("deterministic"), bool) or False,
         signature=None,
+        brings=brings,
+        summary=_summary(declaration),
+        example=_literal(values.get("example"), str) or "",
     )
 
 

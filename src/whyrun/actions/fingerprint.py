@@ -18,13 +18,18 @@ from whyrun.errors import Diagnostic, InvalidError, error
 
 
 def action_fingerprint(
-    uses: str, with_literals: Mapping[str, Any], project: Path, code_globs: Sequence[str] = ()
+    uses: str,
+    with_literals: Mapping[str, Any],
+    project: Path,
+    code_globs: Sequence[str] = (),
+    info: ActionInfo | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """`(sha256, facts)`. `with_literals` needs to hold `call` or `script` for `python`; the rest is not looked at.
+    `info`: the action, if it was resolved already.
 
     The facts are what the hash is over, for `show` and for telling which file of an action changed.
     """
-    info = resolve_action(uses, project)
+    info = info or resolve_action(uses, project)
     facts: dict[str, Any] = {"name": info.name, "version": info.version, "distribution": info.distribution}
     entry = _entry(info, with_literals, project)
     if entry is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.base import MARK, Action, FunctionFacts, call_function, call_plan, plain
+from whyrun.actions.base import MARK, Action, Comparer, FunctionFacts, call_function, call_plan, plain
 from whyrun.actions.builtin import BUILTIN
 from whyrun.actions.discovery import ACTIONS_FOLDER
 
@@ -25,6 +25,7 @@ Call = Callable[[dict[str, Any], Any, Any], Any]  # (parameters, context, logger
 class LoadedAction:
     call: Call
     outputs: Mapping[str, str]  # what the action may return beyond what the job declares
+    compare: Comparer | None = None  # its own comparer
 
 
 class ActionNotFound(Exception):
@@ -32,21 +33,30 @@ class ActionNotFound(Exception):
 
 
 def load_action(uses: str, project: Path) -> LoadedAction:
-    if uses in BUILTIN:
-        module = importlib.import_module(f"whyrun.actions.builtin.{uses}")
-        return LoadedAction(module.run, {})
-    from whyrun.actions.registry import resolve_action  # reads files, so only for actions that are not built in
+    builtin = BUILTIN.get(uses)
+    if builtin is not None and not builtin.is_class:
+        return LoadedAction(builtin.load().run, {})
+    return loaded(uses, builtin.load() if builtin is not None else import_action(uses, project))
 
-    info = resolve_action(uses, project)
-    if info.origin == "project":
-        assert info.path is not None
-        assert info.attribute is not None
-        target = getattr(_project_module(project, Path(info.path).stem), info.attribute)
-    else:
-        assert info.path is not None
-        module_name, _, attribute = info.path.partition(":")
-        target = getattr(importlib.import_module(module_name), attribute)
-    return loaded(uses, target)
+
+def import_action(uses: str, project: Path) -> Any:
+    """The function or class of the project or of a plugin."""
+    from whyrun.actions.registry import find_action  # reads files, so only for actions that are not built in
+
+    info = find_action(uses, project)
+    assert info.path is not None
+    return import_found(info.origin, info.path, info.attribute or "", project)
+
+
+def import_found(origin: str, path: str, attribute: str, project: Path) -> Any:
+    """A file of the project and a name in it, or `package.module:attribute` as an entry point names it."""
+    if origin == "project":
+        return getattr(_project_module(project, Path(path).stem), attribute)
+    module_name, _, attribute = path.partition(":")
+    target: Any = importlib.import_module(module_name)
+    for name in attribute.split(".") if attribute else ():
+        target = getattr(target, name)
+    return target
 
 
 def loaded(uses: str, target: Any) -> LoadedAction:
@@ -54,23 +64,49 @@ def loaded(uses: str, target: Any) -> LoadedAction:
     if isinstance(facts, FunctionFacts):
         plan = call_plan(target)
         return LoadedAction(
-            lambda parameters, context, logger: call_function(target, plan, parameters, context, logger), facts.outputs
+            lambda parameters, context, logger: call_function(target, plan, parameters, context, logger),
+            facts.outputs,
+            facts.compare,
         )
     if isinstance(target, type) and issubclass(target, Action):
-        return LoadedAction(_class_call(target), target.outputs)
+        own = None if target.compare is Action.compare else lambda *versions: target().compare(*versions)
+        return LoadedAction(_class_call(uses, target), target.outputs or {}, own)
     raise ActionNotFound(f"`{uses}` is neither a function with @action nor a subclass of Action")
 
 
-def _class_call(cls: type[Action]) -> Call:
+def _class_call(uses: str, cls: type[Action]) -> Call:
     parameters_of_run = inspect.signature(cls.run).parameters
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters_of_run.values())
 
     def call(parameters: dict[str, Any], context: Any, logger: Any) -> Any:
         offered = {"mode": "run", "context": context, "logger": logger}
         taken = {name: value for name, value in offered.items() if open_ended or name in parameters_of_run}
-        return cls().run(plain(parameters), **taken)  # a fresh instance for every step
+        instance, inputs = prepared(uses, cls, parameters)
+        return instance.run(inputs, **taken)
 
     return call
+
+
+def prepared(
+    uses: str, cls: type[Action], parameters: dict[str, Any], *, partial: bool = False, made: bool = True
+) -> tuple[Action, dict[str, Any]]:
+    """A fresh instance, and its `inputs`: typed and with defaults where the class has `Params`.
+
+    `partial`: not everything is known yet, as when a runtime is estimated. What is known is handed over as it is, with
+    the defaults of the rest. `made`: the files are there already.
+    """
+    from whyrun.actions.describe import params_of
+
+    instance = cls()
+    params = params_of(cls)
+    if params is None:
+        return instance, dict(plain(parameters))
+    from whyrun.actions.parameters import converted, defaults_of, fields_of
+
+    if partial:
+        return instance, {**defaults_of(params), **plain(parameters)}
+    instance.params = converted(params, parameters, uses, made=made)
+    return instance, {name: getattr(instance.params, field.name) for name, field in fields_of(params).items()}
 
 
 def _project_module(project: Path, name: str) -> types.ModuleType:

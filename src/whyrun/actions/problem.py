@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from whyrun.actions.source import Signature
@@ -17,6 +17,16 @@ class _NotLiteral:
 
 NOT_LITERAL = _NotLiteral()  # stands for an entry of `with:` that is bound or computed
 
+
+class Bound:
+    """Stands for an entry that is bound to something of this type (`file`, `image[]`, `integer`); None: not known."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type_: str | None = None) -> None:
+        self.type = type_
+
+
 HANDED_IN = frozenset({"context", "logger"})  # parameters that the worker gives, not the workflow
 
 
@@ -24,7 +34,8 @@ HANDED_IN = frozenset({"context", "logger"})  # parameters that the worker gives
 class Problem:
     """`entry` is the key below `with:` (or `outputs.NAME`) that it is about; None for the block as a whole.
 
-    `at_name`: the name of the entry is wrong, not its value.
+    `at_name`: the name of the entry is wrong, not its value. `brief`: the same in a word, for `parameter_summary`:
+    what kind of problem ("missing required", "invalid", "unknown") and with what ("alpha=-0.1").
     """
 
     entry: str | None
@@ -32,6 +43,7 @@ class Problem:
     hint: str | None = None
     code: str = "INVALID_PARAMETER"
     at_name: bool = False
+    brief: tuple[str, str] | None = field(default=None, compare=False)
 
     def diagnostic(self) -> Diagnostic:
         return Diagnostic(self.code, self.message, hint=self.hint)
@@ -41,15 +53,39 @@ def check_signature(signature: Signature, with_: Mapping[str, Any], what: str) -
     """Missing required parameters and unknown ones."""
     known = [name for name in (*signature.required, *signature.optional) if name not in HANDED_IN]
     problems = [
-        Problem(None, f"{what} needs the parameter `{name}`", f"add `{name}:` to `with:`")
-        for name in signature.required
-        if name not in with_ and name not in HANDED_IN
+        missing_parameter(what, name) for name in signature.required if name not in with_ and name not in HANDED_IN
     ]
     for name in with_:
         if name in HANDED_IN and name in (*signature.required, *signature.optional):
             message = f"`{name}` is given to {what} by the worker"
             problems.append(Problem(name, message, "remove it from `with:`", at_name=True))
         elif name not in known and not signature.open_ended:
-            message = f"{what} has no parameter `{name}`"
-            problems.append(Problem(name, message, did_you_mean(name, known), at_name=True))
+            problems.append(unknown_parameter(what, name, known))
     return problems
+
+
+def missing_parameter(what: str, name: str) -> Problem:
+    return Problem(
+        None,
+        f"{what} needs the parameter `{name}`",
+        f"add `{name}:` to `with:`",
+        brief=("missing required", name),
+    )
+
+
+def unknown_parameter(what: str, name: str, known: list[str]) -> Problem:
+    message = f"{what} has no parameter `{name}`"
+    return Problem(name, message, did_you_mean(name, known), at_name=True, brief=("unknown", name))
+
+
+def parameter_summary(problems: Iterable[Problem]) -> str:
+    """All problems of a block in one line: `missing required: data_path, invalid: alpha=-0.1`."""
+    found: dict[str, list[str]] = {"missing required": [], "invalid": [], "unknown": [], "": []}
+    for problem in problems:
+        kind, subject = problem.brief or ("", problem.message)
+        found[kind].append(subject)
+    return ", ".join(
+        f"{kind}: {', '.join(subjects)}" if kind else ", ".join(subjects)
+        for kind, subjects in found.items()
+        if subjects
+    )

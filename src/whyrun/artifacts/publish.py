@@ -51,13 +51,13 @@ def publish(
     type: str = "file",
 ) -> PublishResult:
     """Put the content `sha` at `path` in the project. `is_ours(hash)`: does the log hold this hash for this path?"""
-    _check_path(path)
+    check_path(path)
     root = os.fspath(project)
-    displaced = _make_parents(store, root, path)
+    displaced = make_parents(store, root, path)
     target = f"{root}/{path}"
     beside = False
     for _ in range(_TRIES):
-        before = _look(target)
+        before = look(target)
         if before is not None:
             found = _content(before, target)
             if found == sha and stat.S_ISDIR(before.st_mode) == (type == "directory"):
@@ -68,15 +68,15 @@ def publish(
         new, seen = _prepare(store, sha, type, target if beside else None)
         try:
             # Whoever wrote to it since we looked has made it theirs: look again.
-            if _same(before, _look(target)):
+            if same(before, look(target)):
                 _replace(new, target, before, type)
                 return PublishResult(True, displaced, seen)
         except OSError as failed:
             if failed.errno != errno.EXDEV or beside:
-                _discard(new)
+                discard(new)
                 raise
             beside = True  # the store is on another file system
-        _discard(new)
+        discard(new)
     raise error(
         "STORE_DAMAGED",
         f"`{path}` keeps changing while it is being published",
@@ -84,7 +84,7 @@ def publish(
     )
 
 
-def _check_path(path: str) -> None:
+def check_path(path: str) -> None:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not parts or path.startswith("/") or ".." in parts or parts[0] == ".whyrun" or "\0" in path:
         raise _outside(path)
@@ -94,12 +94,12 @@ def _outside(path: str, why: str = "is not a path inside the project folder") ->
     return error("PATH_OUTSIDE", f"`{path}` {why}", hint="outputs are published below the project folder only")
 
 
-def _make_parents(store: Store, root: str, path: str) -> tuple[Displaced, ...]:
+def make_parents(store: Store, root: str, path: str) -> tuple[Displaced, ...]:
     """The folders above the path, as folders inside the project."""
     displaced: tuple[Displaced, ...] = ()
     for parent in iter_parents(path):
         place = f"{root}/{parent}"
-        status = _look(place)
+        status = look(place)
         if status is not None and stat.S_ISLNK(status.st_mode):
             real, real_root = os.path.realpath(place), os.path.realpath(root)
             if not real.startswith(real_root.rstrip("/") + "/"):
@@ -115,14 +115,14 @@ def _make_parents(store: Store, root: str, path: str) -> tuple[Displaced, ...]:
     return displaced
 
 
-def _look(path: str) -> os.stat_result | None:
+def look(path: str) -> os.stat_result | None:
     try:
         return os.lstat(path)
     except FileNotFoundError:
         return None
 
 
-def _same(before: os.stat_result | None, after: os.stat_result | None) -> bool:
+def same(before: os.stat_result | None, after: os.stat_result | None) -> bool:
     if before is None or after is None:
         return before is after
     return (before.st_ino, before.st_size, before.st_mtime_ns, before.st_ctime_ns) == (
@@ -163,7 +163,7 @@ def _prepare(store: Store, sha: str, type: str, beside: str | None) -> tuple[str
     try:
         store.export(sha, temp, type)
     except BaseException:
-        _discard(temp)
+        discard(temp)
         raise
     if type == "directory":
         return temp, None
@@ -187,10 +187,10 @@ def _replace(new: str, target: str, before: os.stat_result | None, type: str) ->
     except OSError:
         os.rename(aside, target)
         raise
-    _discard(aside)
+    discard(aside)
 
 
-def _discard(path: str) -> None:
+def discard(path: str) -> None:
     try:
         if stat.S_ISDIR(os.lstat(path).st_mode):
             shutil.rmtree(path)

@@ -14,19 +14,6 @@ if TYPE_CHECKING:
     from whyrun.snapshot.world import World
 
 
-class Notes:
-    """Implements `Reporter` for a run without steps: only what the user must know."""
-
-    def started(self, run: str, total: int) -> None: ...
-
-    def line(self, text: str, status: str) -> None: ...
-
-    def progress(self, ended: int, running: list[str]) -> None: ...
-
-    def note(self, text: str) -> None:
-        click.echo(f"note: {text}", err=True)
-
-
 def tell(adoption: Adoption, word: str) -> None:
     what = f"{adoption.artifact}  {short(adoption.sha256)}  {bytes_text(adoption.size)}"
     if adoption.run is None:
@@ -56,9 +43,10 @@ def command(world: World, artifact: str, path: str, as_json: bool) -> None:
     Example:
       whyrun adopt 'Artifact:Clip.Frame[2]' out/frame-2.png
     """
+    from whyrun.console.logger import WorkflowLogger
     from whyrun.execution.adopt import adopt_file
 
-    adoption = adopt_file(world, artifact, path, Notes())
+    adoption = adopt_file(world, artifact, path, WorkflowLogger(quiet=True))
     if as_json:
         print_json(adoption.to_json())
     else:

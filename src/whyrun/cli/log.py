@@ -86,7 +86,7 @@ def _filter(world: World, job: str | None, status: str | None, event: str | None
     def wanted(fields: dict[str, Any]) -> bool:
         return (
             (event is None or fields["event"] == event)
-            and (pattern is None or pattern.matches(fields.get("step_id", "")))
+            and (pattern is None or pattern.matches(step_of(fields)))
             and (status is None or status_of(fields) == status)
         )
 
@@ -109,6 +109,16 @@ def event_names() -> list[str]:
     from whyrun.log.events import AnyEvent
 
     return sorted(str(kind.__struct_config__.tag) for kind in get_args(AnyEvent))
+
+
+def step_of(fields: dict[str, Any]) -> str:
+    """The step that an event is about; a comparison names the artifact, which names it too."""
+    if fields["event"] != "comparison":
+        return str(fields.get("step_id", ""))
+    from whyrun.ids import format_indices, parse_id
+
+    artifact = parse_id(fields["artifact"])
+    return f"Job:{artifact.job}{format_indices(artifact.segments[1].indices)}"
 
 
 def status_of(fields: dict[str, Any]) -> str | None:

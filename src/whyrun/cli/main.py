@@ -30,9 +30,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Make a small workflow to start from."),
     "validate": ("validate", "Check a workflow file: everything that is wrong, at once."),
     "schema": ("schema", "Print the JSON Schema of workflow files, for editors."),
+    "actions": ("actions", "List the actions that jobs can use, or show one."),
     "plan": ("plan", "Show what would run, as text or JSON; nothing is executed."),
     "explain": ("explain", "Show what would run, and every reason why."),
     "run": ("run", "Run what the plan says, and nothing else."),
+    "compare": ("compare", "Execute again what has a result, and say what differs."),
     "status": ("status", "Show the state of jobs and the current artifacts."),
     "runs": ("runs", "List the runs of a workflow."),
     "show": ("show", "Show one job, artifact, input or run."),
@@ -250,6 +252,7 @@ def note_running(world: World) -> None:
     """Say that a run is going on, before an answer that counts its open steps as interrupted."""
     from whyrun.evidence.run_list import running_note
 
+    world.graph  # noqa: B018  # the answer needs it, and where something is wrong it tells more than the state does
     note = running_note(world.state)
     if note is not None:
         click.echo(f"note: {note}", err=True)

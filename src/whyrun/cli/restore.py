@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whyrun.cli.adopt import Notes, tell
+from whyrun.cli.adopt import tell
 from whyrun.cli.main import print_json, world_options
 
 if TYPE_CHECKING:
@@ -26,9 +26,10 @@ def command(world: World, artifact: str, run: str, as_json: bool) -> None:
       whyrun history 'Artifact:Clip.Frame[2]'
       whyrun restore 'Artifact:Clip.Frame[2]' --from r0002
     """
+    from whyrun.console.logger import WorkflowLogger
     from whyrun.execution.adopt import restore_version
 
-    adoption = restore_version(world, artifact, run, Notes())
+    adoption = restore_version(world, artifact, run, WorkflowLogger(quiet=True))
     if as_json:
         print_json(adoption.to_json())
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import asdict
@@ -11,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whyrun.cli.main import note_running, plan_options, print_json, words_of, world_options
+from whyrun.cli.saved_plan import saved_plan
+from whyrun.cli.talk import Talk, talk_options, telling_what_is_refused
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from whyrun.console.logger import WorkflowLogger
     from whyrun.console.render import Failure
+    from whyrun.execution.compare import CompareResult
     from whyrun.execution.session import RunOptions, RunResult
     from whyrun.planning.plan import Plan, PlanOptions
     from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="How much of a resource there is. Repeatable.")
 @click.option("--plan", "plan_file", metavar="FILE", help="Run a plan saved by `whyrun plan --save`, or refuse it.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done; execute and record nothing.")
-@click.option("--quiet", "-q", is_flag=True, help="Only failures and notes.")
+@talk_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout; talk stays on stderr.")
 @click.pass_context
 def command(
@@ -42,7 +47,7 @@ def command(
     limits: tuple[str, ...],
     plan_file: str | None,
     dry_run: bool,
-    quiet: bool,
+    talk: Talk,
     as_json: bool,
 ) -> None:
     """Run what the plan says, and nothing else.
@@ -56,18 +61,21 @@ def command(
       whyrun run
       whyrun run --jobs 4 --limit gpu=1
       whyrun run --target Job:Montage --force 'Job:Clip[*]'
+      whyrun run --log-level all --log-file today.log
       whyrun plan --save today.json && whyrun run --plan today.json
     """
     from whyrun.execution.session import RunOptions
 
     saved = None
-    if plan_file is not None:
-        options, saved = saved_plan(plan_file, options, world)
-    run_options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=parse_limits(limits))
-    if dry_run:
-        would_run(world, options, saved, run_options, quiet=quiet, as_json=as_json)
-        return
-    context.exit(execute(world, options, saved, run_options, quiet=quiet, as_json=as_json))
+    with telling_what_is_refused(world, talk):
+        if plan_file is not None:
+            options, saved = saved_plan(plan_file, options, world)
+        run_options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=parse_limits(limits))
+        if dry_run:
+            would_run(world, options, saved, run_options, talk, as_json=as_json)
+            return
+        code = execute(world, options, saved, run_options, talk, as_json=as_json)
+    context.exit(code)
 
 
 # --- options -----------------------------------------------------------------------------------------------------
@@ -91,63 +99,6 @@ def parse_limits(texts: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
-def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptions, dict[str, Any]]:
-    """A saved plan and its options: with them the same plan must come out again."""
-    from whyrun.errors import error
-    from whyrun.planning.plan import PlanOptions
-
-    if options != PlanOptions():
-        raise error(
-            "USAGE",
-            "a saved plan has its own options",
-            hint="leave `--up`, `--target` and `--force` away, or leave `--plan` away",
-        )
-    try:
-        with open(path, "rb") as file:
-            data = json.loads(file.read())
-    except OSError as problem:
-        hint = "save one with `whyrun plan --save FILE`"
-        raise error("FILE_MISSING", f"the plan `{path}` cannot be read: {problem.strerror}", hint=hint) from None
-    except ValueError:
-        data = None
-    if not _is_plan(data):
-        raise error("USAGE", f"`{path}` is no saved plan", hint="save one with `whyrun plan --save FILE`")
-    if data["workflow"] != world.workflow.name:
-        raise error(
-            "USAGE",
-            f"`{path}` is a plan of `{data['workflow']}`, and this workflow is `{world.workflow.name}`",
-            hint="name the workflow file that it was made for",
-        )
-    given = data["options"]
-    return PlanOptions(given["up"], tuple(given["targets"]), tuple(given["force"])), data
-
-
-def _is_plan(data: Any) -> bool:
-    if not isinstance(data, dict) or not isinstance(data.get("options"), dict):
-        return False
-    options = data["options"]
-    lists = [options.get("targets"), options.get("force")]
-    return (
-        data.get("version") == 1
-        and isinstance(data.get("workflow"), str)
-        and isinstance(data.get("digest"), str)
-        and (options.get("up") is None or type(options.get("up")) is int)
-        and all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in lists)
-        and all(isinstance(data.get(name), dict) for name in ("snapshot", "totals"))
-        and isinstance(data.get("jobs"), list)
-        and all(_is_job(job) for job in data["jobs"])
-    )
-
-
-def _is_job(job: Any) -> bool:
-    return (
-        isinstance(job, dict)
-        and all(isinstance(job.get(name), str) for name in ("id", "state"))
-        and isinstance(job.get("reasons", []), list)
-        and all(isinstance(each, dict) and "code" in each for each in job.get("reasons", []))
-    )
-
-
 # --- a dry run ---------------------------------------------------------------------------------------------------
 
 
@@ -156,13 +107,16 @@ def would_run(
     options: PlanOptions,
     saved: dict[str, Any] | None,
     run_options: RunOptions,
+    talk: Talk,
     *,
-    quiet: bool,
     as_json: bool,
 ) -> None:
     """What a run would do, from the same plan. Nothing is locked, executed or recorded."""
     from whyrun.api import Planned
-    from whyrun.console.render import Paint, dry_run_lines
+    from whyrun.console.foretold import dry_run_lines, untouched_lines
+    from whyrun.console.lines import LogLevel, TaskStatus
+    from whyrun.console.render import expectation
+    from whyrun.evidence.metrics import expected_peak
     from whyrun.execution.session import check_expected
     from whyrun.log.journal import utc_now
     from whyrun.planning.explain import expected_durations, headline
@@ -173,14 +127,28 @@ def would_run(
     plan = compute_execution_plan(snapshot, options)
     check_expected(plan, saved)
     estimate = Planned(plan, snapshot).estimate(run_options.jobs)
+    workers = run_options.jobs or os.cpu_count() or 1
+    peak = expected_peak(plan, snapshot, world.state.runs(), workers)
     if as_json:
-        print_json({"dry_run": True, "estimate_seconds": estimate, "plan": plan.to_json()})
+        print_json(
+            {
+                "dry_run": True,
+                "estimate_seconds": estimate,
+                "estimate_peak_memory_bytes": peak,
+                "plan": plan.to_json(),
+            }
+        )
         return
-    paint = Paint.for_stream(sys.stdout, os.environ)
-    click.echo(paint.styled(headline(plan, estimate), "bold"), color=True)
-    if not quiet:
-        for line, status in dry_run_lines(plan, expected_durations(plan, snapshot), utc_now().astimezone()):
-            click.echo(paint.status_line(line, status), color=True)
+    logger = talk.logger(sys.stdout)  # the lines are what was asked for: data
+    logger.say(headline(plan, estimate), "bold")
+    now = utc_now().astimezone()
+    for line in dry_run_lines(plan, snapshot, expected_durations(plan, snapshot), world.project, now):
+        logger.line(line)
+    if logger.log_level >= LogLevel.ALL:
+        for line in untouched_lines(plan, snapshot, world.project, now, TaskStatus.WOULD_SKIP):
+            logger.line(line)
+    if plan.planned:
+        logger.say(expectation(estimate, peak))
     click.echo("dry run: nothing was executed or recorded", err=True)
 
 
@@ -192,90 +160,77 @@ def execute(
     options: PlanOptions,
     saved: dict[str, Any] | None,
     run_options: RunOptions,
+    talk: Talk,
     *,
-    quiet: bool,
     as_json: bool,
 ) -> int:
-    from whyrun.console.render import Paint
     from whyrun.execution.session import run_workflow
 
-    teller = Teller(run_options, Paint.for_stream(sys.stderr, os.environ), quiet=quiet)
+    logger = talk.logger(sys.stderr)
+    workers = run_options.jobs or os.cpu_count() or 1
+    seen: list[PlanningSnapshot] = []
+
+    def on_plan(plan: Plan, snapshot: PlanningSnapshot) -> None:
+        seen.append(snapshot)
+        foretell(logger, plan, snapshot, world.project, workers)
+
     try:
-        result = run_workflow(world, options, run_options, teller, saved_plan=saved, on_plan=teller.on_plan)
+        result = run_workflow(world, options, run_options, logger, saved_plan=saved, on_plan=on_plan)
     finally:
-        teller.finish()
+        logger.finish()
     failures = failures_of(world, result)
-    if not quiet and result.run is not None:
-        teller.inner.write(teller.summary(world, result, failures))
+    saved_time = seconds_saved(world, result, seen[0])
+    if result.run is not None:
+        style = "green" if result.exit_code == 0 else "red"
+        logger.say(summary(world, result, failures, saved_time), style)
     if as_json:
-        print_json({**result.to_json(), "failed": [failure.to_json() for failure in failures]})
+        found = {**result.to_json(), "saved_seconds": round(saved_time, 3)}
+        print_json({**found, "failed": [failure.to_json() for failure in failures]})
     return result.exit_code
 
 
-class Teller:
-    """The reporter of a run: which form it takes is known only once there is a plan."""
+def foretell(logger: WorkflowLogger, plan: Plan, snapshot: PlanningSnapshot, project: Path, workers: int) -> None:
+    """What is to be done, and at level `all` what is not."""
+    from whyrun.console.foretold import untouched_lines
+    from whyrun.console.lines import LogLevel, TaskStatus
+    from whyrun.log.journal import utc_now
+    from whyrun.planning.explain import estimate_seconds, expected_durations, headline
 
-    def __init__(self, run_options: RunOptions, paint: Any, *, quiet: bool) -> None:
-        from whyrun.console.progress import LineReporter
-
-        self.workers = run_options.jobs or os.cpu_count() or 1
-        self.paint = paint
-        self.quiet = quiet
-        self.inner: Any = LineReporter(quiet=quiet, paint=paint)
-        self.snapshot: PlanningSnapshot | None = None
-
-    def on_plan(self, plan: Plan, snapshot: PlanningSnapshot) -> None:
-        from whyrun.planning.explain import estimate_seconds, expected_durations, headline
-
-        self.snapshot = snapshot
-        if self.quiet:
-            return
-        durations = expected_durations(plan, snapshot)
-        text = headline(plan, estimate_seconds(plan, durations, self.workers))
-        self.inner.write(self.paint.styled(text, "bold"))
-        if plan.planned and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            from whyrun.console.progress import BarReporter
-
-            self.inner = BarReporter(durations, self.workers, paint=self.paint)
-
-    def started(self, run: str, total: int) -> None:
-        self.inner.started(run, total)
-
-    def line(self, text: str, status: str) -> None:
-        self.inner.line(text, status)
-
-    def progress(self, ended: int, running: list[str]) -> None:
-        self.inner.progress(ended, running)
-
-    def note(self, text: str) -> None:
-        self.inner.note(text)
-
-    def finish(self) -> None:
-        self.inner.finish()
-
-    def summary(self, world: World, result: RunResult, failures: list[Failure]) -> str:
-        from whyrun.console.render import relative, run_summary, saved_seconds
-
-        assert result.run is not None
-        assert self.snapshot is not None
-        reused = reused_steps(world, result) if result.counts.reused else []
-        text = run_summary(
-            result.run,
-            result.state,
-            asdict(result.counts),
-            result.plan.totals,
-            result.duration,
-            saved_seconds(result.plan, self.snapshot, reused),
-            failures,
-            relative(world.state.runs_dir / result.run),
-            words_of(world),
-        )
-        head, *rest = text.split("\n")
-        style = "green" if result.exit_code == 0 else "red"
-        return "\n".join([self.paint.styled(head, style), *rest])
+    durations = expected_durations(plan, snapshot)
+    logger.expect(durations, workers)
+    logger.say(headline(plan, estimate_seconds(plan, durations, workers)), "bold")
+    if logger.log_level >= LogLevel.ALL:
+        for line in untouched_lines(plan, snapshot, project, utc_now().astimezone(), TaskStatus.SKIPS):
+            logger.line(line)
 
 
-def failures_of(world: World, result: RunResult) -> list[Failure]:
+def summary(world: World, result: RunResult, failures: list[Failure], saved_time: float) -> str:
+    from whyrun.console.render import relative, run_summary
+
+    assert result.run is not None
+    return run_summary(
+        result.run,
+        result.state,
+        asdict(result.counts),
+        result.plan.totals,
+        result.statuses,
+        result.duration,
+        saved_time,
+        result.usage.to_json(),
+        failures,
+        relative(world.state.runs_dir / result.run),
+        words_of(world),
+    )
+
+
+def seconds_saved(world: World, result: RunResult, snapshot: PlanningSnapshot) -> float:
+    from whyrun.console.render import saved_seconds
+
+    reused = reused_steps(world, result) if result.counts.reused else []
+    return saved_seconds(result.plan, snapshot, reused)
+
+
+def failures_of(world: World, result: RunResult | CompareResult) -> list[Failure]:
     """The failures that were final, from the log: it is the truth, also about how we ended."""
     from whyrun.cli.failures import failure_place
     from whyrun.console.render import Failure

@@ -12,7 +12,7 @@ from whyrun.cli.text import columns, duration_text, local_time, page, print_line
 if TYPE_CHECKING:
     from whyrun.snapshot.world import World
 
-_COUNTS = ("planned", "completed", "reused", "skipped", "failed", "blocked", "interrupted")
+_COUNTS = ("planned", "completed", "identical", "different", "reused", "skipped", "failed", "blocked", "interrupted")
 
 
 @click.command(short_help="List the runs of a workflow.")

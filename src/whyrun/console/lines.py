@@ -1,24 +1,129 @@
-"""The lines people read: `YYYY-MM-DD HH:MM:SS [action-name] STATUS task description (details)`. Pure."""
+"""The lines people read: `YYYY-MM-DD HH:MM:SS [action-name] STATUS task description (details)`. Pure.
+
+The set of statuses is closed, so that lines stay parseable; an action puts its own words into the details.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from enum import IntEnum, StrEnum
+
+SHOWN_FILES = 3  # inputs or outputs named in a line
 
 
-def status_line(when: datetime, action: str, status: str, text: str) -> str:
-    return f"{when:%Y-%m-%d %H:%M:%S} [{action}] {status} {text}"
+class TaskStatus(StrEnum):
+    EXECUTES = "EXECUTES"
+    WOULD_EXECUTE = "WOULD_EXECUTE"
+    SKIPS = "SKIPS"
+    WOULD_SKIP = "WOULD_SKIP"
+    IDENTICAL = "IDENTICAL"
+    DIFFERENT = "DIFFERENT"
+    INVALID_USES = "INVALID_USES"
+    INVALID_PARAMETER = "INVALID_PARAMETER"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED_OUT"
+
+
+STATUSES = {status.value: status for status in TaskStatus}
+BAD = frozenset(
+    {TaskStatus.FAILED, TaskStatus.TIMED_OUT, TaskStatus.DIFFERENT, TaskStatus.INVALID_USES,
+     TaskStatus.INVALID_PARAMETER}
+)  # fmt: skip
+
+
+class LogLevel(IntEnum):
+    """How much is told. Each level tells what the ones before it tell, and more."""
+
+    NONE = 0  # nothing at all
+    SUMMARY = 1  # a line for each job that a run touches, notes, and the summary at the end
+    ALL = 2  # up-to-date jobs, and the tasks that actions report, have their lines too
+    DEBUG = 3  # tracebacks, and what the engine itself does
+
+    @classmethod
+    def named(cls, name: str) -> LogLevel:
+        return cls[name.upper()]
+
+
+def task_status(status: str) -> TaskStatus:
+    """The status of that name, or a ValueError that names them all."""
+    try:
+        return STATUSES[status]
+    except KeyError:
+        raise ValueError(f"{status!r:.60} is no status of a task; the statuses are {', '.join(TaskStatus)}") from None
+
+
+@dataclass(slots=True)
+class TaskLine:
+    """One line, and the traceback that belongs below it in a log."""
+
+    when: datetime
+    action: str
+    status: TaskStatus
+    text: str
+    level: LogLevel = LogLevel.SUMMARY  # the least level at which it is told
+    traceback: str = ""
+    see: int | None = None  # the line of the log where the traceback begins
+    _rendered: str = ""
+
+    def render(self, see: int | None = None) -> str:
+        if not self._rendered:  # every place that it goes to asks
+            when = self.when.isoformat(" ", "seconds")[:19]
+            self._rendered = f"{when} [{self.action}] {self.status.value} {self.text}"
+        number = self.see if see is None else see
+        return f"{self._rendered} (see log line {number})" if self.traceback and number is not None else self._rendered
+
+    def log_lines(self, number: int) -> list[str]:
+        """The line and its traceback, as they stand in a log in which this is line `number`.
+
+        What is indented belongs to the line above: whoever parses a log skips it.
+        """
+        if not self.traceback:
+            return [self.render()]
+        return [self.render(number + 1), *(f"    {line}" for line in self.traceback.rstrip("\n").split("\n"))]
+
+
+def task_text(
+    task: str,
+    *,
+    runtime: str = "",
+    inputs: str = "",
+    outputs: str = "",
+    details: Iterable[str] = (),
+) -> str:
+    """`learn graph in 2.3s → inputs: asia.csv (1.2MB) → outputs: graph.xml (0.8MB) → details`."""
+    parts = [f"{task} {runtime}" if runtime else task]
+    if inputs:
+        parts.append(f"inputs: {inputs}")
+    if outputs:
+        parts.append(f"outputs: {outputs}")
+    parts.extend(detail for detail in details if detail)
+    return " → ".join(parts)
+
+
+def file_text(path: str, note: str) -> str:
+    return f"{path} ({note})" if note else path
+
+
+def runtime_text(status: TaskStatus, runtime: float | None) -> str:
+    if runtime is None:
+        return ""
+    if status in (TaskStatus.FAILED, TaskStatus.TIMED_OUT):
+        return f"after {seconds(runtime)}"
+    return f"in ~{seconds(runtime)}" if status is TaskStatus.WOULD_EXECUTE else f"in {seconds(runtime)}"
 
 
 def seconds(duration: float) -> str:
-    """2.3s, 0.04s, 95s, 1h 02m."""
+    """2.3s, 0.04s, 300s, 10m 05s, 1h 02m."""
     if duration < 0.095:
         return f"{duration:.2f}s"
     if duration < 99.95:
         return f"{duration:.1f}s"
-    if duration < 3600:
-        return f"{duration / 60:.0f}m {duration % 60:02.0f}s" if duration >= 600 else f"{duration:.0f}s"
-    return f"{int(duration // 3600)}h {int(duration % 3600 // 60):02d}m"
+    whole = round(duration)
+    if whole < 600:
+        return f"{whole}s"
+    return f"{whole // 60}m {whole % 60:02d}s" if whole < 3600 else f"{whole // 3600}h {whole % 3600 // 60:02d}m"
 
 
 def size(bytes_: int) -> str:
@@ -31,9 +136,11 @@ def size(bytes_: int) -> str:
     raise AssertionError("unreachable")
 
 
-def listed(names: Sequence[str], most: int = 3) -> str:
+def listed(names: Sequence[str], most: int = 3, total: int | None = None) -> str:
+    """The first few; `total` is how many there are, where `names` are not all of them."""
     shown = ", ".join(names[:most])
-    return f"{shown}, … ({len(names)} in all)" if len(names) > most else shown
+    number = len(names) if total is None else total
+    return f"{shown}, … ({number} in all)" if number > most else shown
 
 
 def count(number: int, noun: str) -> str:

@@ -1,64 +1,25 @@
-"""Telling the user how a run goes: plain lines anywhere, a bar with the time that is left on a terminal.
-
-All talk goes to stderr, so that `--json` on stdout stays a document. Each class implements `execution.Reporter`.
-"""
+"""How far a run is, and how long it may yet take: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import IO, Any
+from typing import Any, Protocol
 
 from whyrun.console.lines import listed
-from whyrun.console.render import Paint
 
-BAD = frozenset({"FAILED", "TIMED_OUT"})
-
-
-class SilentReporter:
-    """Tells nothing: for Python, where the result is the answer."""
-
-    def started(self, run: str, total: int) -> None:
-        pass
-
-    def line(self, text: str, status: str) -> None:
-        pass
-
-    def progress(self, ended: int, running: list[str]) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
-
-    def finish(self) -> None:
-        pass
+PLAIN_EVERY = 30.0  # seconds between the lines that tell the progress where there is no terminal
 
 
-class LineReporter(SilentReporter):
-    """A line for each step as it ends. `quiet`: failures and notes only, because those need somebody."""
+class Work(Protocol):
+    """What there is to do, weighed in expected seconds."""
 
-    def __init__(self, stream: IO[str] | None = None, *, quiet: bool = False, paint: Paint | None = None) -> None:
-        self.stream = stream if stream is not None else sys.stderr
-        self.quiet = quiet
-        self.paint = paint or Paint(False)
-        self.gone = False
+    timed: bool  # whether `total` is made of known durations
+    total: float
 
-    def line(self, text: str, status: str) -> None:
-        if not self.quiet or status in BAD:
-            self.write(self.paint.status_line(text, status))
+    def done(self, ended: int, running: list[str]) -> float: ...
 
-    def note(self, text: str) -> None:
-        self.write(f"note: {text}")
-
-    def write(self, text: str) -> None:
-        if self.gone:
-            return
-        try:
-            self.stream.write(f"{text}\n")
-            self.stream.flush()
-        except BrokenPipeError:
-            self.gone = True  # nobody listens any more (`whyrun run 2>&1 | head`): no reason to break off the run
+    def at(self, job: str, fraction: float) -> None: ...
 
 
 class Weights:
@@ -77,6 +38,11 @@ class Weights:
         self.total = sum(self.weights.values())
         self.clock = clock
         self.since: dict[str, float] = {}
+        self.fractions: dict[str, float] = {}
+
+    def at(self, job: str, fraction: float) -> None:
+        """The step says itself how far it is: better than what the clock makes one believe."""
+        self.fractions[job] = min(max(fraction, 0.0), 1.0)
 
     def done(self, ended: int, running: list[str]) -> float:
         now = self.clock()
@@ -89,25 +55,91 @@ class Weights:
         if unseen > 0 and ended > len(finished):
             rest = self.total - sum(self.weights.get(step, 0.0) for step in self.since)
             amount += rest / unseen * min(ended - len(finished), unseen)
-        # A step that takes longer than ever is nearly done, never more.
-        amount += sum(min(now - self.since[s], 0.95 * self.weights.get(s, 0.0)) for s in current)
+        amount += sum(self._of_running(step, now) for step in current)
         return min(amount, self.total)
 
+    def _of_running(self, step: str, now: float) -> float:
+        weight = self.weights.get(step, 0.0)
+        if step in self.fractions:
+            return weight * self.fractions[step]
+        return min(now - self.since[step], 0.95 * weight)  # one that takes longer than ever is nearly done, never more
 
-class BarReporter(LineReporter):
-    """Lines above, a bar below, on a terminal."""
 
-    def __init__(self, expected: Mapping[str, float | None], workers: int, *, paint: Paint) -> None:
-        super().__init__(paint=paint)
+class EqualWork:
+    """So many jobs, all alike, and perhaps a time for all of them."""
+
+    def __init__(self, jobs: int, estimated_runtime: float | None) -> None:
+        self.jobs = max(1, jobs)
+        self.timed = estimated_runtime is not None
+        self.total = estimated_runtime if estimated_runtime else float(self.jobs)
+
+    def at(self, job: str, fraction: float) -> None:
+        pass
+
+    def done(self, ended: int, running: list[str]) -> float:
+        return self.total * min(ended, self.jobs) / self.jobs
+
+
+class Progress:
+    """What is told of it: counts, and the time that is left where durations are known."""
+
+    def __init__(self, name: str, jobs: int, workers: int, work: Work) -> None:
+        self.name, self.jobs, self.workers, self.work = name, jobs, max(1, workers), work
+        self.ended, self.running, self.completed = 0, list[str](), 0.0
+
+    def update(self, ended: int, running: list[str]) -> None:
+        self.ended, self.running = ended, running
+        self.completed = self.work.done(ended, running)
+
+    @property
+    def count(self) -> str:
+        return f"{self.name} {self.ended}/{self.jobs}".strip()
+
+    @property
+    def left(self) -> str:
+        remaining = (self.work.total - self.completed) / min(self.workers, max(1, self.jobs - self.ended))
+        if not self.work.timed or remaining < 1:
+            return ""
+        return f"~{remaining:.0f} s left" if remaining < 120 else f"~{remaining / 60:.0f} min left"
+
+    def plain(self) -> str:
+        """`r0003 12/80, ~40 s left, running Job:learn[asia][7]`."""
+        running = f"running {listed(self.running, 2)}" if self.running else ""
+        return ", ".join(part for part in (self.count, self.left, running) if part)
+
+
+class PlainProgress:
+    """A line every half minute: whoever reads a file or a CI log wants to know that it goes on, and not more."""
+
+    def __init__(self, progress: Progress, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic):
+        self.progress, self.write, self.clock = progress, write, clock
+        self.due = clock() + PLAIN_EVERY
+
+    def update(self, ended: int, running: list[str]) -> None:
+        self.progress.update(ended, running)
+        if self.clock() >= self.due:
+            self.due = self.clock() + PLAIN_EVERY
+            self.write(f"progress: {self.progress.plain()}")
+
+    def print(self, text: str) -> None:
+        self.write(text)
+
+    def finish(self) -> None:
+        pass
+
+
+class BarProgress:
+    """A bar below the lines, on a terminal."""
+
+    def __init__(self, progress: Progress) -> None:
         # rich is imported here and not above: everything but a run on a terminal does without it.
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
 
-        self.weights = Weights(expected)
-        self.workers = max(1, workers)
-        self.total = len(expected)
+        self.progress = progress
         self.console = Console(stderr=True, highlight=False)
-        self.bar = Progress(
+        self.bar = Bar(
             TextColumn("{task.fields[count]}"),
             BarColumn(bar_width=24),
             TimeElapsedColumn(),
@@ -116,32 +148,24 @@ class BarReporter(LineReporter):
             console=self.console,
             transient=True,
         )
-        self.task: Any = None
-
-    def started(self, run: str, total: int) -> None:
-        self.task = self.bar.add_task(run, total=self.weights.total, count=f"{run} 0/{total}", left="", running="")
-        self.run = run
+        self.task: Any = self.bar.add_task("", total=progress.work.total, count=progress.count, left="", running="")
         self.bar.start()
 
-    def progress(self, ended: int, running: list[str]) -> None:
-        if self.task is None:
-            return
-        done = self.weights.done(ended, running)
-        left = (self.weights.total - done) / min(self.workers, max(1, self.total - ended))
+    def update(self, ended: int, running: list[str]) -> None:
+        self.progress.update(ended, running)
         self.bar.update(
             self.task,
-            completed=done,
-            count=f"{self.run} {ended}/{self.total}",
-            left=f"~{left:.0f} s left" if self.weights.timed and left >= 1 else "",
+            completed=self.progress.completed,
+            count=self.progress.count,
+            left=self.progress.left,
             running=listed(running, 2),
         )
 
-    def write(self, text: str) -> None:
+    def print(self, text: str) -> None:
         from rich.text import Text
 
         # As text with its own colours: brackets in it are IDs, not rich's markup.
         self.console.print(Text.from_ansi(text), soft_wrap=True)
 
     def finish(self) -> None:
-        if self.task is not None:
-            self.bar.stop()
+        self.bar.stop()

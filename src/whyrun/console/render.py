@@ -7,17 +7,15 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import IO
+from typing import IO, Any
 
-from whyrun.console.lines import seconds, status_line
+from whyrun.console.lines import BAD, seconds, size
 from whyrun.planning.explain import (
     SHOWN,
     about,
     headline,
     job_lines,
     logged_duration,
-    particulars,
     plan_blocks,
     printable,
     shown_of,
@@ -30,13 +28,13 @@ LAST_LINES = 3  # of an error of many lines, after its first: for a script the e
 
 # ANSI: enough for a few words, so that no library is loaded for it.
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_STATUS_STYLES = {
+_STATUS_STYLES: dict[str, str] = {
     "EXECUTES": "green",
-    "SKIPS": "dim",
+    "IDENTICAL": "green",
     "WOULD_EXECUTE": "yellow",
+    "SKIPS": "dim",
     "WOULD_SKIP": "dim",
-    "FAILED": "red",
-    "TIMED_OUT": "red",
+    **dict.fromkeys(BAD, "red"),
 }
 _CODE_STYLES = {code: "red" if "FAIL" in code else "yellow" for code in CODES}
 _CODE = re.compile(r"(?<= )(" + "|".join(CODES) + r")(?= |$)")
@@ -108,28 +106,6 @@ def _short(job: PlannedJob) -> str:
     return f"{job.headline}" + (f" ({', '.join(marks)})" if marks else "")
 
 
-def dry_run_lines(plan: Plan, durations: Mapping[str, float | None], when: datetime) -> list[tuple[str, str]]:
-    """(line, status) of each job that a run would touch. An upper bound: what would execute may yet be skipped."""
-    lines = []
-    for job in plan.jobs:
-        if job.state == "planned" and job.reuse is None:
-            expected = durations.get(job.id)
-            time = f" in ~{seconds(expected)}" if expected is not None else ""
-            reason = job.reasons[0]
-            why = f"{reason.code} {particulars(reason, job.id)}".rstrip()
-            condition = " (if its condition holds)" if job.conditional else ""
-            lines.append((job.action, "WOULD_EXECUTE", f"{job.id}{time}{condition} → {why}"))
-        elif job.state == "planned":
-            assert job.reuse is not None
-            source = "" if job.reuse.step == job.id else f" ({job.reuse.step})"
-            lines.append((job.action, "WOULD_SKIP", f"{job.id} → reused from {job.reuse.run}{source}"))
-        elif job.state == "inactive":
-            absent = job.because.get("source")
-            why = f"source is inactive: {absent}" if absent else "condition is false"
-            lines.append((job.action, "WOULD_SKIP", f"{job.id} → {why}"))
-    return [(status_line(when, action, status, text), status) for action, status, text in lines]
-
-
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
@@ -177,8 +153,10 @@ def run_summary(
     state: str,
     counts: Mapping[str, int],
     totals: Mapping[str, int],
+    statuses: Mapping[str, int],
     duration: float,
     saved: float,
+    usage: Mapping[str, Any],
     failures: Sequence[Failure],
     evidence: str,
     place: str,
@@ -193,6 +171,9 @@ def run_summary(
     parts = [f"{everyone[key]} {word}" for key, word in _COUNTED if everyone[key]]
     spared = f"; saved ~{about(saved)} by not running the rest again" if saved >= 0.05 else ""
     lines = [f"{run} {state} in {seconds(duration)}: {', '.join(parts)}{spared}"]
+    if statuses:
+        lines.append("  " + ", ".join(f"{status} {number}" for status, number in statuses.items()))
+    lines.extend(usage_lines(usage))
     # What was interrupted did nothing wrong: it is counted, and there is nothing to look at.
     own = [failure for failure in failures if failure.status != "INTERRUPTED"]
     for failure in own[:SHOWN]:
@@ -212,8 +193,23 @@ def run_summary(
     return "\n".join(lines)
 
 
+def usage_lines(usage: Mapping[str, Any]) -> list[str]:
+    if not usage["slowest"]:
+        return []  # nothing was executed
+    slowest = ", ".join(f"{each['id']} {seconds(each['seconds'])}" for each in usage["slowest"])
+    peak = f"{size(usage['peak_memory_bytes'])} ({usage['peak_memory_step']})"
+    return [f"  cpu {seconds(usage['cpu_seconds'])}, peak memory {peak}", f"  slowest: {slowest}"]
+
+
+def expectation(estimate: float | None, peak: int | None) -> str:
+    """What a run may cost, from what was logged; said also where it is not known."""
+    time = f"~{about(estimate)}" if estimate is not None else "not known yet"
+    memory = f"~{size(peak)}" if peak is not None else "not known yet"
+    return f"expected time {time}, peak memory {memory}"
+
+
 def relative(path: str | os.PathLike[str]) -> str:
     """As seen from the working folder, where it lies below it."""
     full = os.path.abspath(path)
     near = os.path.relpath(full)
-    return full if near.startswith("..") else near
+    return full if near.split(os.sep)[0] == os.pardir else near

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from msgspec import UNSET
 
 from whyrun.graph.graph import Graph
+from whyrun.ids import site_of
 from whyrun.log.runs import RunRef
 from whyrun.log.scan import ArtifactAdopted, ArtifactAvailable, scan
 from whyrun.planning.plan import Plan
@@ -124,7 +125,10 @@ def while_running(artifacts: Iterable[CurrentArtifact], run: str, steps: Contain
 def stale_files(
     graph: Graph, plan: Plan, runs: list[RunRef], sha256_of: Callable[[str], str | None]
 ) -> list[StaleFile]:
-    """Files of inactive or removed jobs (or outputs, or paths) that still stand. `sha256_of(path)`: None if gone."""
+    """Files and sections of inactive or removed jobs (or outputs, or paths) that still stand.
+
+    `sha256_of(site)`: None if it is gone.
+    """
     inactive = {job.node for job in plan.jobs if job.state == "inactive"}
     wanted: set[str] = set()
     unwanted: set[str] = set()
@@ -137,10 +141,11 @@ def stale_files(
         for events in scan(run.events_path):
             for event in events:
                 if isinstance(event, ArtifactAvailable | ArtifactAdopted) and event.path is not None:
-                    if event.path in wanted:
+                    site = site_of(event.path, event.section)
+                    if site in wanted:
                         continue
-                    hashes = published[event.path][2] if event.path in published else set()
-                    published[event.path] = (event.artifact, run.name, hashes | {event.sha256})
+                    hashes = published[site][2] if site in published else set()
+                    published[site] = (event.artifact, run.name, hashes | {event.sha256})
     found = []
     for path in sorted(published):
         artifact, last_run, hashes = published[path]

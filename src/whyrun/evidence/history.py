@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import UNSET
 
 from whyrun.errors import error
+from whyrun.ids import output_of
 from whyrun.log import events as ev
 from whyrun.log.runs import RunRef, log_without_start
 
@@ -32,7 +33,7 @@ class HistoryEntry:
     run: str
     step_id: str
     ts: str
-    status: str  # EXECUTES FAILED TIMED_OUT INTERRUPTED RUNNING REUSED ADOPTED SKIPS BLOCKED
+    status: str  # EXECUTES IDENTICAL DIFFERENT FAILED TIMED_OUT INTERRUPTED RUNNING REUSED ADOPTED SKIPS BLOCKED
     mode: str = "run"
     attempt: int | None = None
     duration: float | None = None
@@ -46,7 +47,7 @@ class HistoryEntry:
 
     @property
     def succeeded(self) -> bool:
-        return self.status in ("EXECUTES", "REUSED", "ADOPTED")
+        return self.status in ("EXECUTES", "IDENTICAL", "DIFFERENT", "REUSED", "ADOPTED")
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"run": self.run, "step_id": self.step_id, "ts": self.ts, "status": self.status}
@@ -81,6 +82,7 @@ class _RunReader:
         self.run, self.wanted, self.is_running = run, wanted, is_running
         self.mode = ""  # until `run_start`
         self.open: dict[str, HistoryEntry] = {}  # steps without an end yet, or whose outputs follow (reuse)
+        self.leaves: dict[str, list[Version]] = {}  # adopted, before their whole
         self._wanted: dict[str, bool] = {}
 
     def entries(self) -> list[HistoryEntry]:
@@ -147,7 +149,8 @@ class _RunReader:
                 self.open[event.step_id] = entry
                 found.append(entry)
             case ev.StepSkipped():
-                found.append(self.entry(event, "SKIPS", why=event.why))
+                why = event.why if event.reason is None else f"{event.why}: {event.reason}"
+                found.append(self.entry(event, "SKIPS", why=why))
             case ev.StepBlocked():
                 found.append(self.entry(event, "BLOCKED", because=event.because))
             case ev.ArtifactAdopted():
@@ -156,10 +159,15 @@ class _RunReader:
                 pass  # tasks, requests and conditions are in `whyrun log`
 
     def adopt(self, event: ev.ArtifactAdopted, found: list[HistoryEntry]) -> None:
-        """One adoption is several events where the artifact has leaves."""
+        """One adoption is several events where the artifact has leaves; without the whole, the last, it is none."""
+        version = Version(event.artifact, event.sha256, event.size, event.value)
         entry = self.open.get(event.step_id)
-        if entry is None:
+        if entry is not None:  # logs of the first versions have the leaves after the whole
+            entry.outputs.append(version)
+        elif output_of(event.artifact) is None:
+            self.leaves.setdefault(event.step_id, []).append(version)
+        else:
             entry = self.entry(event, "ADOPTED", fingerprint=event.fingerprint, by=event.by)
+            entry.outputs = [version, *self.leaves.pop(event.step_id, ())]
             self.open[event.step_id] = entry
             found.append(entry)
-        entry.outputs.append(Version(event.artifact, event.sha256, event.size, event.value))

@@ -196,7 +196,9 @@ class SeenEvents:
         elif isinstance(event, ev.ArtifactAvailable | ev.ArtifactAdopted):
             output = output_of(event.artifact)
             if output is not None:  # a leaf is a value within the file of its output
-                name = output + suffix_of(event.type, event.path)
+                # What was not published (a comparison) has a suffix all the same; a section has a mark instead of one.
+                own = event.suffix if event.suffix.startswith(".") else ""
+                name = output + (suffix_of(event.type, event.path) or own)
                 artifact = _Artifact(event.step_id.removeprefix("Job:"), name, event.sha256, event.type)
                 self._by_step.setdefault(event.step_id, {})[name] = artifact
 

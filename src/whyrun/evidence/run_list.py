@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from whyrun.evidence.status import error_of
 from whyrun.log import events as ev
 from whyrun.log.lock import Holder, holder_and_state
 from whyrun.log.outcomes import RunOutcome
@@ -27,9 +29,13 @@ class RunSummary:
     blocked: int
     interrupted: int
     error: str | None
+    identical: int = 0  # these two: of a comparison
+    different: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        found = asdict(self)
+        compared = {name: found.pop(name) for name in ("identical", "different")}
+        return {**found, **compared} if self.mode == "compare" else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +82,12 @@ def running_note(state: WorkflowState) -> str | None:
 
 
 def summarize_run(run: RunRef, is_running: bool) -> RunSummary:
-    outcome, reused = _fold(run)
+    outcome, reused, compared = _fold(run)
     assert outcome.start is not None
     counts = outcome.counts()
     state = "running" if is_running else "interrupted"
     if outcome.end is not None:
         state = outcome.end.state
-    failures = sorted(outcome.failures.values(), key=lambda failure: (failure.status == "INTERRUPTED", failure.seq))
-    first = failures[0] if failures else None
     return RunSummary(
         run=run.name,
         state=state,
@@ -98,7 +102,9 @@ def summarize_run(run: RunRef, is_running: bool) -> RunSummary:
         failed=counts["failed"] + counts["timed_out"],
         blocked=counts["blocked"],
         interrupted=counts["interrupted"] + (0 if is_running else len(outcome.open_steps)),
-        error=f"{first.step_id}: {first.error_type}: {first.error}" if first is not None else None,
+        error=error_of(outcome),
+        identical=compared["IDENTICAL"],
+        different=compared["DIFFERENT"],
     )
 
 
@@ -107,7 +113,7 @@ def unfinished_run(state: WorkflowState) -> Unfinished | None:
     runs = state.runs()
     if not runs:
         return None
-    outcome, _ = _fold(runs[-1])
+    outcome, _, _ = _fold(runs[-1])
     if outcome.end is not None:
         return None
     name = runs[-1].name
@@ -116,17 +122,21 @@ def unfinished_run(state: WorkflowState) -> Unfinished | None:
     return Unfinished(name, "running" if is_running else "interrupted", tuple(outcome.open_steps), holder)
 
 
-def _fold(run: RunRef) -> tuple[RunOutcome, int]:
-    """How its steps ended; LOG_INCOMPLETE unless it has a `run_start`."""
+def _fold(run: RunRef) -> tuple[RunOutcome, int, Counter[str]]:
+    """How its steps ended, how many were reused, how many completed with which status; LOG_INCOMPLETE unless it has a
+    `run_start`."""
     outcome = RunOutcome()
+    completed: Counter[str] = Counter()
     reused: set[str] = set()
     try:
         for event in run.events():
             outcome.add(event)
             if isinstance(event, ev.StepSkipped) and event.why == "reused":
                 reused.add(event.step_id)
+            elif isinstance(event, ev.StepComplete):
+                completed[event.status] += 1
     except FileNotFoundError:
         raise log_without_start(run) from None
     if outcome.start is None:
         raise log_without_start(run)
-    return outcome, len(reused)
+    return outcome, len(reused), completed

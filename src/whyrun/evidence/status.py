@@ -24,7 +24,6 @@ def status_of(outcome: RunOutcome, backend: str | None = None) -> dict[str, Any]
     state = outcome.end.state if outcome.end is not None else "interrupted"
     counts = outcome.counts()
     still_open = len(outcome.open_steps)  # only before a repair
-    failure = _first_failure(outcome)
     return {
         "ok": state == "succeeded",
         "state": state,
@@ -39,8 +38,17 @@ def status_of(outcome: RunOutcome, backend: str | None = None) -> dict[str, Any]
         "started": outcome.start.ts if outcome.start is not None else None,
         "ended": outcome.end.ts if outcome.end is not None else outcome.last_ts or None,
         "backend": backend if backend is not None else (outcome.start.backend if outcome.start is not None else None),
-        "error": f"{failure.step_id}: {failure.error_type}: {failure.error}" if failure is not None else None,
+        "error": error_of(outcome),
     }
+
+
+def error_of(outcome: RunOutcome) -> str | None:
+    """The first thing that went wrong, in one line; a comparison that found a difference is such a thing, too."""
+    failure = _first_failure(outcome)
+    if failure is not None:
+        return f"{failure.step_id}: {failure.error_type}: {failure.error}"
+    found = outcome.differences[0] if outcome.differences else None
+    return f"{found.artifact}: DIFFERENT: {found.summary}" if found is not None else None
 
 
 def _first_failure(outcome: RunOutcome) -> StepFailed | None:

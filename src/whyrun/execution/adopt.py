@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 from whyrun import __version__
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+from whyrun.console.lines import TaskStatus
 from whyrun.errors import WhyrunError, error
-from whyrun.evidence.run_directory import RunDirectory, complete_run, source_files
+from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.execution.adoptable import (
     AdoptionTarget,
     find_target,
@@ -30,10 +31,12 @@ from whyrun.execution.cfg import OutputSpec
 from whyrun.execution.collect import collect_file
 from whyrun.execution.commands import OutputResult
 from whyrun.execution.failure import StepError
+from whyrun.execution.leftovers import complete_killed_run
 from whyrun.execution.prepare import manifest, recorded_bindings
-from whyrun.execution.publisher import Publisher, published_hashes
+from whyrun.execution.publisher import Publisher, published_hashes, recorded_place
 from whyrun.execution.recorder import Recorder, Reporter
 from whyrun.graph.fingerprint import recorded_suffix
+from whyrun.ids import site_of, split_site
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
 from whyrun.log.lock import RunLock
@@ -86,7 +89,7 @@ def adopt_file(
 
     def take(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
         try:
-            return collect_file(target.output, spec, path, world.store)
+            return collect_file(target.output, spec, _own_section(world, target, path), world.store)
         except StepError as problem:
             raise not_adoptable(artifact, f"`{path}` does not fit: {problem}", "change the file") from None
         except OSError as problem:
@@ -138,7 +141,8 @@ def _adopt(
     at = locate(world.graph, artifact)
     world.actions  # noqa: B018  # everything that is invalid is found before the lock is taken
     with RunLock(world.state.lock_path, clock) as lock:
-        report = repair(world.state, lock, clock, lambda run: complete_run(run, world.store))
+        state, store = world.state, world.store
+        report = repair(state, lock, clock, lambda run: complete_killed_run(run, store, state.scratch))
         if report is not None:
             reporter.note(f"{report.run} ended without a word; its log was repaired")
         snapshot = world.snapshot()
@@ -224,7 +228,7 @@ class _Recording:
                 )
             )
             self._record(recorder)
-            recorder.sync()  # one write for the whole and its leaves; published only once that lasts
+            recorder.sync()  # published only once that lasts
             publisher = Publisher(store, str(self.world.project), self.world.cache, recorder, self.world.state)
             try:
                 self._publish(publisher)
@@ -233,7 +237,7 @@ class _Recording:
                 raise not_adoptable(self.artifact, why, "make it writable; `whyrun run` publishes it then") from problem
             origin = self.options.get("from") or self.options["file"]
             action = self.snapshot.actions[self.target.table.name].name
-            recorder.status(action, "EXECUTES", f"{self.target.step} → adopted {self.artifact} from {origin}")
+            recorder.status(action, TaskStatus.EXECUTES, f"{self.target.step} → adopted {self.artifact} from {origin}")
         except BaseException as original:
             # What goes wrong while the evidence is completed never hides what went wrong first.
             try:
@@ -244,7 +248,8 @@ class _Recording:
         self._finish(run, recorder, directory, "succeeded", started)
         self.world.cache.settle()
         self.world.save_cache()
-        displaced = tuple(event.path for event in run.events() if isinstance(event, ev.FileDisplaced))
+        events = [event for event in run.events() if isinstance(event, ev.FileDisplaced)]
+        displaced = tuple(site_of(event.path, event.section) for event in events)
         return _adoption(self.snapshot, self.target, self.artifact, run.name, self.results, displaced)
 
     def _record(self, recorder: Recorder) -> None:
@@ -253,8 +258,10 @@ class _Recording:
         bindings = recorded_bindings(
             target.table, target.position, target.found, action, self.world.store.put_bytes
         )
-        for result in self.results:
+        # The whole comes last: only with it does the fold take the leaves (see `RunFold.adopt`).
+        for result in (*self.results[1:], self.results[0]):
             number = target.number_of(result.key)
+            path, section = recorded_place(target.path_of(number))
             recorder.event(
                 ev.ArtifactAdopted(
                     artifact=target.table.artifact_id(number, target.position),
@@ -267,7 +274,8 @@ class _Recording:
                     by=self.by,
                     value=result.value,
                     suffix=recorded_suffix(target.table, number),
-                    path=target.path_of(number),
+                    path=path,
+                    section=section,
                 )
             )
 
@@ -285,7 +293,7 @@ class _Recording:
             if path is None or spec.output == target.output:
                 continue
             output = standing[target.table.artifact_id(a, target.position)]
-            found = self.world.cache.sha256_of(f"{self.world.project}/{path}")
+            found = publisher.content(path)
             if found == output.sha256:
                 continue
             if found is not None:
@@ -302,10 +310,21 @@ class _Recording:
         directory.finish(self.world.store)
 
 
+def _own_section(world: World, target: AdoptionTarget, path: Path) -> Path:
+    """The file to take; of the shared file itself, only the target's own section."""
+    file, section = split_site(target.path_of(target.at.artifact) or "")
+    if section is None or not os.path.exists(world.project / file) or not os.path.samefile(path, world.project / file):
+        return path
+    data = world.shared.data(site_of(file, section))
+    if data is None:
+        raise StepError("MissingOutput", f"it has no section `{section}`")
+    return Path(world.store.open_path(world.store.put_bytes(data)))
+
+
 def _shown(world: World, path: Path) -> str:
     """Relative to the project where it lies inside; else its name alone: no machine's paths in the log."""
     inside = os.path.relpath(os.path.abspath(path), os.path.abspath(world.project))
-    return path.name if inside.startswith("..") else inside.replace(os.sep, "/")
+    return path.name if inside.split(os.sep)[0] == os.pardir else inside.replace(os.sep, "/")
 
 
 def _user() -> str:

@@ -54,7 +54,7 @@ class AdoptionTarget:
             for spec in self.table.artifacts
             if spec.is_leaf and spec.output == self.output
         }
-        return OutputSpec(column.type, column.suffix, leaves)
+        return OutputSpec(column.type, column.suffix, leaves, column.append)
 
     def number_of(self, key: str) -> int:
         return next(a for a, spec in enumerate(self.table.artifacts) if spec.key_at(self.position) == key)
@@ -123,7 +123,7 @@ def standing_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget) -> dict
     """By ID: what is recorded under the fingerprint of now."""
     record = snapshot.record(target.node)
     attempt = record.by_fingerprint(target.fingerprint) if record is not None else None
-    return {output.id: output for output in attempt.outputs} if attempt is not None and attempt.ok else {}
+    return {output.id: output for output in attempt.outputs} if attempt is not None and attempt.has_result else {}
 
 
 def stored_version(name: str, spec: OutputSpec, found: Output, store: Store) -> list[OutputResult]:

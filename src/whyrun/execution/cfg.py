@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from whyrun.artifacts.compare.result import CompareSettings
+
 
 class InputSpec(msgspec.Struct, omit_defaults=True, frozen=True):
     """One input of a step. `members` for a fan-in; else the single fields."""
@@ -26,6 +28,8 @@ class OutputSpec(msgspec.Struct, omit_defaults=True, frozen=True):
     type: str
     suffix: str = ""
     leaves: dict[str, str] = {}  # "Segments[0].HasTransition": "boolean"
+    section: bool = False  # it becomes a section of a shared file: its bytes are canonical JSON
+    compare: CompareSettings | None = None  # what `whyrun compare` is to mind
 
 
 class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):

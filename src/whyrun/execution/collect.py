@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json, walk_tree
+from whyrun.artifacts.sections import section_bytes
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
 from whyrun.execution.cfg import OutputSpec
@@ -163,7 +164,7 @@ def _from_file(name: str, spec: OutputSpec, path: Path, move: bool) -> _Ready:
     if spec.type == "json":
         data = path.read_bytes()
         _decoded(name, data)
-        return _Ready(name, "json", data=data)
+        return _Ready(name, "json", data=_section(name, data) if spec.section else data)
     return _Ready(name, spec.type, path=path, move=move and not path.is_symlink())
 
 
@@ -220,6 +221,13 @@ def _canonical(key: str, value: Any) -> bytes:
         return canonical_json(value)
     except (TypeError, ValueError, RecursionError) as problem:
         raise StepError("WrongOutputType", f"`{key}` cannot be written as JSON: {problem}") from None
+
+
+def _section(key: str, data: bytes) -> bytes:
+    try:
+        return section_bytes(data)
+    except (ValueError, RecursionError) as problem:
+        raise StepError("WrongOutputType", f"`{key}` cannot be a section: {problem}") from None
 
 
 def _decoded(key: str, data: bytes) -> Any:

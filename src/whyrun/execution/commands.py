@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from whyrun.artifacts.compare.result import Comparison
+
 
 class InputSource(msgspec.Struct, omit_defaults=True, frozen=True):
     """Where the bytes of one input (or one fan-in member) are: made by a step, or a workflow input.
@@ -29,6 +31,15 @@ class InputSource(msgspec.Struct, omit_defaults=True, frozen=True):
     path: str | None = None
 
 
+class EarlierVersion(msgspec.Struct, frozen=True):
+    """A version of an output that is in the store."""
+
+    id: str
+    sha256: str
+    type: str
+    from_run: str
+
+
 class ExecStep(msgspec.Struct, tag_field="cmd", tag="exec_step", omit_defaults=True, frozen=True):
     step_id: str
     driver: str
@@ -37,6 +48,7 @@ class ExecStep(msgspec.Struct, tag_field="cmd", tag="exec_step", omit_defaults=T
     attempt: int
     inputs: dict[str, InputSource | list[InputSource]]  # all of them, under their own names
     recalled: dict[str, Any] = {}  # what earlier attempts with this fingerprint remembered
+    compare: dict[str, EarlierVersion] = {}  # by output: what the new one is to be compared with
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +121,7 @@ class StepFinished(msgspec.Struct, tag_field="msg", tag="finished", frozen=True)
     error_type: str | None = None
     traceback: str = ""
     n: int = 0
+    comparisons: dict[str, Comparison] = {}  # by output, of those that were to be compared
 
 
 class StepLost(msgspec.Struct, tag_field="msg", tag="lost", frozen=True):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from whyrun.actions.base import plain
+from whyrun.console.lines import TaskStatus, task_status
+from whyrun.console.paths import described_files
 from whyrun.execution.cfg import OutputSpec
 from whyrun.execution.commands import ExecStep, Message, MetricReported, RequestRemembered, TaskReported
 from whyrun.execution.failure import StepError, utf8
@@ -91,6 +93,7 @@ class StepContext:
         self.work_dir = scratch.work
         self.script_path = scratch.script
         self.output_names = tuple(outputs)
+        self.also_known: Collection[str] = ()  # outputs that the action has beyond what the job declares
         self._step_id = command.step_id
         self._outputs = outputs
         self._parameters = parameters
@@ -118,7 +121,12 @@ class StepContext:
         return self._cancellation.requested
 
     def output(self, name: str) -> Path:
-        """Where to write the output `name`; for a folder, the path at which to make it."""
+        """Where to write the output `name`; for a folder, the path at which to make it.
+
+        An output that the action has and the job does not declare may be written too; it is not kept.
+        """
+        if name not in self._outputs and name in self.also_known:
+            return self._scratch.out / name
         return output_path(self._scratch, self._outputs, name)
 
     def task(self, status: str, message: str, details: Any = None) -> None:
@@ -126,7 +134,7 @@ class StepContext:
         if details is not None:
             shown = self._redactor.json(as_json("the details of a task", details, exact=False))
             check_size("the details of a task", shown)
-        name = self._named("the status of a task", status)
+        name = task_status(status).value
         text = shortened(utf8(self._redactor.text(str(message))))
         self._send(lambda n: TaskReported(self._step_id, timestamp(), name, text, shown, n))
 
@@ -141,8 +149,10 @@ class StepContext:
         now = time.monotonic()
         if now < self._progress_due and done < total:
             return
-        self._progress_due = now + _PROGRESS_EVERY
-        self.task("PROGRESS", f"{done:g} of {total:g}", {"done": done, "total": total})
+        ratio = done / total if total else 1.0
+        if math.isfinite(ratio):  # it is only shown: no reason to fail a step for it
+            self._progress_due = now + _PROGRESS_EVERY
+            self.metric("progress", ratio)
 
     def remember(self, key: str, value: Any) -> None:
         """Put an outside request id into the log; when this returns, it is there, synced."""
@@ -185,24 +195,52 @@ class StepContext:
 
 
 class StepLogger:
-    """The `logger` of an action inside a worker: its lines become tasks of the step."""
+    """The `logger` of an action inside a worker: a `WorkflowLogger` whose lines become tasks of the step."""
 
     def __init__(self, context: StepContext) -> None:
         self._context = context
+        self._total = 0
 
     def log_task(
         self,
         action_name: str,
-        status: str,
+        status: TaskStatus | str,
         message: str,
         runtime: float | None = None,
         inputs: Any = None,
         outputs: Any = None,
         job_info: Any = None,
     ) -> None:
-        given = {"runtime": runtime, "inputs": inputs, "outputs": outputs, "job_info": job_info}
+        given = {
+            "runtime": runtime,
+            "inputs": self._files(inputs),
+            "outputs": self._files(outputs),
+            "job_info": job_info,
+        }
         details = {"action": action_name} | {name: value for name, value in given.items() if value is not None}
         self._context.task(status, message, details)
+
+    def start_progress(self, total_jobs: int, estimated_runtime: float | None = None) -> None:
+        del estimated_runtime  # the host knows from its log how long the step takes
+        self._total = total_jobs
+        self._context.progress(0, total_jobs)
+
+    def update_progress(self, completed: int, current_job: str = "") -> None:
+        del current_job  # the host shows the step itself
+        self._context.progress(completed, self._total)
+
+    def finish_progress(self) -> None:
+        self._context.progress(self._total, self._total)
+
+    def _files(self, given: Any) -> list[str] | None:
+        """With their sizes now, while they are there; without the folder of this machine that they lie in."""
+        if given is None:
+            return None
+        roots = (f"{self._context.work_dir.parent}/", f"{self._context.project}/")
+        shown = described_files(given)
+        for root in roots:
+            shown = [text.replace(root, "") for text in shown]
+        return shown
 
 
 def output_path(scratch: Scratch, outputs: Mapping[str, OutputSpec], name: str) -> Path:

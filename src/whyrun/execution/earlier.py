@@ -8,8 +8,10 @@ from msgspec import UNSET
 
 from whyrun.execution.publisher import Publisher, published_path
 from whyrun.graph.graph import ArtifactAt, JobTable
+from whyrun.ids import SECTION_MARK
 from whyrun.planning.consume import Consumption
 from whyrun.planning.dirty import Reuse, reusable, successes_by_fingerprint
+from whyrun.planning.plan import Plan
 from whyrun.snapshot.fold import Attempt
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
@@ -19,6 +21,20 @@ class EarlierResults:
         self.snapshot, self.publisher, self.store = snapshot, publisher, publisher.store
         self._others: Mapping[str, tuple[str, Attempt]] | None = None
 
+    def announce_sections(self, plan: Plan) -> None:
+        """Sections that will surely be reused go into their file together, however many were taken out of it.
+
+        The log holds each of them for its place already, so a kill in between leaves nothing that is not ours.
+        """
+        for job in plan.planned:
+            if job.reuse is None or job.reuse.step != job.id:
+                continue
+            table, _ = self.snapshot.dependency_graph.table_at(job.node)
+            if any(output.append for output in table.outputs):
+                for output in job.reuse.outputs.values():
+                    if output.path is not None and SECTION_MARK in output.path:
+                        self.publisher.announce(output.path, output.sha256)
+
     def find(self, node: int, table: JobTable, position: int, fingerprint: str) -> Reuse | None:
         """An earlier result to take; its bytes are looked for now, and fetched back from published files."""
         record, others = self.snapshot.record(node), self._others_of(table)
@@ -26,7 +42,7 @@ class EarlierResults:
         other = others.get(fingerprint)
         lost: set[str] = set()
         for attempt in (own, other[1] if other is not None else None):
-            for output in attempt.outputs if attempt is not None and attempt.ok else ():
+            for output in attempt.outputs if attempt is not None and attempt.has_result else ():
                 if output.value is UNSET and not self.is_there(output.sha256, output.type, output.path, output.size):
                     lost.add(output.bytes_key)
         return reusable(table, position, record, fingerprint, others, lost)

@@ -9,12 +9,13 @@ from typing import Any, Literal
 from msgspec import UNSET
 
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.console.lines import listed, seconds, size
+from whyrun.console.lines import listed
 from whyrun.errors import WhyrunError
 from whyrun.execution.commands import StepFinished, StepLost
 from whyrun.execution.prepare import recorded_bindings
-from whyrun.execution.publisher import Publisher, published_path
+from whyrun.execution.publisher import Publisher, published_path, recorded_place
 from whyrun.execution.recorder import Recorder
+from whyrun.execution.tell import Lines
 from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.graph import Graph, JobTable
 from whyrun.ids import file_name
@@ -36,6 +37,7 @@ class Active:
     bindings: dict[str, Any]
     action: str
     timeout: float | None
+    consumed: Consumption | None = None
     began: float | None = None  # monotonic
     killed_for: Failure | None = None
 
@@ -55,6 +57,7 @@ class Endings:
     def __init__(self, snapshot: PlanningSnapshot, recorder: Recorder, publisher: Publisher) -> None:
         self.snapshot, self.recorder, self.publisher = snapshot, recorder, publisher
         self.graph: Graph = snapshot.dependency_graph
+        self.lines = Lines(self.graph, recorder, publisher.store, publisher.project)
 
     # -- without executing --
 
@@ -70,23 +73,23 @@ class Endings:
             )
         )
 
-    def inactive(self, table: JobTable, step: str, found: Consumption) -> None:
+    def inactive(self, table: JobTable, position: int, found: Consumption) -> None:
+        step = table.job_id(position)
         by_condition = found.inactive_by is None
         self.recorder.event(ev.StepSkipped(step_id=step, why="condition_false" if by_condition else "source_inactive"))
         why = "condition is false" if by_condition else f"source is inactive: {found.inactive_by}"
-        self.recorder.status(table.decl.uses, "SKIPS", f"{step} → {why}")
+        self.lines.skips(table, position, why)
 
-    def blocked(self, table: JobTable, step: str, because: list[str]) -> None:
-        self.recorder.event(ev.StepBlocked(step_id=step, because=because))
-        self.recorder.status(table.decl.uses, "SKIPS", f"{step} → blocked by {listed(because)}")
+    def blocked(self, table: JobTable, position: int, because: list[str]) -> None:
+        self.recorder.event(ev.StepBlocked(step_id=table.job_id(position), because=because))
+        self.lines.skips(table, position, f"blocked by {listed(because)}")
 
     def reused(
         self, table: JobTable, position: int, found: Consumption, fingerprint: str, reuse: Reuse
     ) -> dict[str, Seen] | None:
         """Record an earlier result as this step's; None if its published file cannot be put in place.
 
-        Then the result stands in the log and the store, and only its copy is not where the user wants it: the next
-        plan sees that, says so and tries again.
+        Then the step has failed; the result stands in the log and the store, and the next run takes it again.
         """
         step = table.job_id(position)
         self.recorder.event(
@@ -104,6 +107,7 @@ class Endings:
         for a, spec in enumerate(table.artifacts):
             output = reuse.outputs[spec.key_at(position)]
             path = published_path(table, a, position)
+            file, section = recorded_place(path)
             self.recorder.event(
                 ev.ArtifactAvailable(
                     artifact=table.artifact_id(a, position),
@@ -112,7 +116,8 @@ class Endings:
                     size=output.size,
                     type=output.type,
                     suffix=recorded_suffix(table, a),
-                    path=path,
+                    path=file,
+                    section=section,
                     value=output.value,
                     reused_from=reuse.run,
                 )
@@ -127,11 +132,12 @@ class Endings:
             try:
                 self.publisher.publish(path, sha256, type_)
             except (WhyrunError, OSError) as problem:
-                what = f"{problem_type(problem)}: {first_line(problem, path)}"
-                self.recorder.status(table.decl.uses, "FAILED", f"{step} → {what}")
+                failure = self.not_published(problem, path, 0.0)
+                self.record_failure(step, table.decl.uses, failure, will_retry=False)
+                self.tell_failure(table, position, failure)
                 return None
         source = "" if reuse.step == step else f" ({reuse.step})"
-        self.recorder.status(table.decl.uses, "SKIPS", f"{step} → reused from {reuse.run}{source}")
+        self.lines.skips(table, position, f"reused from {reuse.run}{source}")
         return made
 
     def bindings(self, table: JobTable, position: int, found: Consumption) -> dict[str, Any]:
@@ -160,6 +166,9 @@ class Endings:
         for output in sorted(message.outputs, key=lambda o: numbers[o.key]):
             a = numbers[output.key]
             made[output.key] = Seen(output.sha256, output.value)
+            path, section = recorded_place(site := self.place_of(table, a, position))
+            if site is not None and section is not None:
+                self.publisher.announce(site, output.sha256)
             self.recorder.event(
                 ev.ArtifactAvailable(
                     artifact=table.artifact_id(a, position),
@@ -168,7 +177,8 @@ class Endings:
                     size=output.size,
                     type=output.type,
                     suffix=recorded_suffix(table, a),
-                    path=published_path(table, a, position),
+                    path=path,
+                    section=section,
                     value=output.value,
                 ),
                 ts=message.ts,
@@ -176,40 +186,69 @@ class Endings:
         return made
 
     def completed(self, active: Active, message: StepFinished) -> Problem | None:
-        """Publish and complete; or the problem that publishing met."""
+        """Publish and complete; or the problem that publishing met.
+
+        Then the result is not lost: its outputs are recorded and stored. The fold knows it by `NOT_PUBLISHED`, and the
+        next run takes them, so nothing is executed again.
+        """
         table, position = self.graph.table_at(active.node)
-        shown = []
         if any(output.paths is not None for output in table.outputs):
             numbers = {spec.key_at(position): a for a, spec in enumerate(table.artifacts)}
-            try:
-                for output in message.outputs:
-                    path = published_path(table, numbers[output.key], position)
-                    if path is not None:
-                        self.publisher.publish(path, output.sha256, output.type)
-                        shown.append(f"{path} ({size(output.size)})")
-            except (WhyrunError, OSError) as problem:
-                text = "".join(traceback.format_exception(problem)).replace(f"{self.publisher.project}/", "")
-                return Problem("FAILED", problem_type(problem), first_line(problem, path), text, message.duration)
+            for output in message.outputs:
+                path = self.place_of(table, numbers[output.key], position)
+                if path is None:
+                    continue
+                try:
+                    self.publisher.publish(path, output.sha256, output.type)
+                except (WhyrunError, OSError) as problem:
+                    return self.not_published(problem, path, message.duration)
+        self.succeeded(active, message)
+        return None
+
+    def place_of(self, table: JobTable, artifact: int, position: int) -> str | None:
+        """Where an output of an executed step is published."""
+        return published_path(table, artifact, position)
+
+    def succeeded(self, active: Active, message: StepFinished) -> None:
+        table, position = self.graph.table_at(active.node)
+        self.complete(active, message, "EXECUTES")
+        self.lines.executes(table, position, active.consumed, message.outputs, message.duration)
+
+    def complete(self, active: Active, message: StepFinished, status: ev.Success) -> None:
+        table, position = self.graph.table_at(active.node)
         self.recorder.event(
             ev.StepComplete(
                 step_id=message.step_id,
                 driver=active.action,
                 output_dir=f"artifacts/{file_name(table.path(position))}",
                 duration=round(message.duration, 6),
-                status="EXECUTES",
+                status=status,
             )
         )
-        where = f" → outputs: {listed(shown)}" if shown else ""
-        self.recorder.status(active.action, "EXECUTES", f"{message.step_id} in {seconds(message.duration)}{where}")
-        return None
 
     def failed(self, active: Active, problem: Problem, will_retry: bool) -> None:
         table, position = self.graph.table_at(active.node)
         step = table.job_id(position)
+        self.record_failure(step, active.action, problem, will_retry)
+        self.tell_failure(table, position, problem, active.attempt if will_retry else None)
+
+    def tell_failure(self, table: JobTable, position: int, problem: Problem, retry_after: int | None = None) -> None:
+        what = problem.message if problem.status != "FAILED" else f"{problem.error_type}: {problem.message}"
+        self.lines.failed(
+            table,
+            position,
+            status=problem.status,
+            what=what,
+            duration=problem.duration,
+            traceback=problem.traceback,
+            retry_after=retry_after,
+        )
+
+    def record_failure(self, step: str, action: str, problem: Problem, will_retry: bool) -> None:
         self.recorder.event(
             ev.StepFailed(
                 step_id=step,
-                driver=active.action,
+                driver=action,
                 error=problem.message,
                 error_type=problem.error_type,
                 traceback=problem.traceback,
@@ -218,23 +257,16 @@ class Endings:
                 will_retry=will_retry,
             )
         )
-        if problem.traceback:
-            self.recorder.debug(f"{step} attempt {active.attempt}: {problem.error_type}\n{problem.traceback}")
-        head = problem.message.split("\n", 1)[0]
-        after = f"{step} after {seconds(problem.duration)}"
-        retry = f" (attempt {active.attempt}, will retry)" if will_retry else ""
-        if problem.status == "TIMED_OUT":
-            self.recorder.status(active.action, "TIMED_OUT", f"{after} → {head}{retry}")
-        elif problem.status == "INTERRUPTED":
-            self.recorder.status(active.action, "FAILED", f"{after} → interrupted")
-        else:
-            self.recorder.status(active.action, "FAILED", f"{after} → {problem.error_type}: {head}{retry}")
+
+    def not_published(self, problem: WhyrunError | OSError, path: str, duration: float) -> Problem:
+        text = "".join(traceback.format_exception(problem)).replace(f"{self.publisher.project}/", "")
+        return Problem("FAILED", ev.NOT_PUBLISHED, whats_wrong(problem, path), text, duration)
 
     def killed(self, active: Active, duration: float, text: str) -> Problem:
         """The problem of a step that was told to end."""
         table, position = self.graph.table_at(active.node)
         if active.killed_for == "TIMED_OUT":
-            limit = seconds(active.timeout or 0.0)
+            limit = f"{active.timeout or 0.0:g}s"
             scratch = self.recorder.directory.step_dir(table.path(position)) / "scratch"
             partial = f", partial outputs may exist: {scratch.relative_to(self.recorder.directory.path)}"
             message = f"timeout: {limit}{partial if scratch.exists() else ''}"
@@ -250,14 +282,11 @@ class Endings:
         return Problem("FAILED", "WorkerDied", message.reason, message.reason + tail, message.duration)
 
 
-def problem_type(problem: BaseException) -> str:
-    return problem.diagnostics[0].code if isinstance(problem, WhyrunError) else type(problem).__name__
-
-
-def first_line(problem: BaseException, path: str | None) -> str:
+def whats_wrong(problem: WhyrunError | OSError, path: str) -> str:
     """What went wrong with publishing at `path`, without a path of this machine in it."""
     if isinstance(problem, WhyrunError):
         first = problem.diagnostics[0]
-        return f"{first.message} ({first.hint})" if first.hint else first.message
-    reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem).split("\n", 1)[0]
-    return f"`{path}`: {reason}"
+        kind, reason = first.code, f"{first.message} ({first.hint})" if first.hint else first.message
+    else:
+        kind, reason = type(problem).__name__, problem.strerror or str(problem).split("\n", 1)[0]
+    return f"`{path}` could not be written: {kind}: {reason}; the result is kept, and the next run puts it there"

@@ -9,10 +9,10 @@ import resource
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 _PR_SET_CHILD_SUBREAPER = 36
 _HANDLED = sorted(s for s in signal.valid_signals() if s not in (signal.SIGKILL, signal.SIGSTOP))
@@ -103,11 +103,55 @@ class Baseline:
 # --- resources ---------------------------------------------------------------------------------------------------
 
 
-def usage() -> tuple[float, int]:
-    """CPU seconds of this process and its ended children so far; the highest memory of any of them, in bytes."""
-    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-    return seconds, max(own.ru_maxrss, children.ru_maxrss) * 1024
+BLOCK = 512  # bytes: the unit in which the kernel counts what went to and from a disk
+
+
+class Resources(NamedTuple):
+    """What this process and its ended children have used so far."""
+
+    cpu_seconds: float
+    disk_read: int
+    disk_written: int
+    own_peak: int
+    children_peak: int
+    children_pages: int  # grows whenever a child ends
+
+    @classmethod
+    def now(cls) -> Resources:
+        own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+        return cls(
+            own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime,
+            (own.ru_inblock + children.ru_inblock) * BLOCK,
+            (own.ru_oublock + children.ru_oublock) * BLOCK,
+            own.ru_maxrss * 1024,
+            children.ru_maxrss * 1024,
+            children.ru_minflt,
+        )
+
+    def since(self, before: Resources) -> dict[str, float]:
+        """As metrics of a step. The peak of children is that of the largest one the worker ever had: an upper bound,
+        which counts only where the step had children at all."""
+        had_children = self.children_pages != before.children_pages
+        return {
+            "cpu_seconds": round(self.cpu_seconds - before.cpu_seconds, 6),
+            "max_rss_bytes": float(max(self.own_peak, self.children_peak) if had_children else self.own_peak),
+            "disk_read_bytes": float(self.disk_read - before.disk_read),
+            "disk_written_bytes": float(self.disk_written - before.disk_written),
+        }
+
+
+def forget_peak() -> None:
+    """Let the highest memory of this process be counted from here: a worker runs many steps."""
+    try:
+        descriptor = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:  # a kernel without it: then the peak is that of the worker so far
+        return
+    try:
+        os.write(descriptor, b"5")
+    except OSError:  # or one that has it and does not know this use of it
+        pass
+    finally:
+        os.close(descriptor)
 
 
 # --- processes ---------------------------------------------------------------------------------------------------
@@ -145,13 +189,15 @@ def descendants(root: int) -> list[int]:
 
 def processes_with(variable: bytes) -> list[int]:
     """Processes that have exactly this `NAME=value` in their environment: a step's, whoever adopted them."""
-    found: list[int] = []
+    return [pid for pid, environment in environments() if variable in environment]
+
+
+def environments() -> Iterator[tuple[int, list[bytes]]]:
+    """Every process that we may look at, with its environment; a dead one that nobody has waited for has none."""
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit():
             with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:  # ended meanwhile, or another user's
-                if variable in file.read().split(b"\0"):
-                    found.append(int(name))
-    return found
+                yield int(name), file.read().split(b"\0")
 
 
 def end_descendants(spared: frozenset[int] = frozenset()) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import Any
 
+from whyrun.artifacts.compare.result import CompareSettings
 from whyrun.execution.cfg import InputSpec, OutputSpec, StepCfg
 from whyrun.execution.commands import InputSource
 from whyrun.graph.fingerprint import input_form
 from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.log.wide import wide
 from whyrun.planning.consume import Consumption, Entry, Members
+from whyrun.snapshot.known_inputs import put
 from whyrun.snapshot.snapshot import ActionFacts
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES
@@ -24,6 +25,7 @@ def step_cfg(graph: Graph, table: JobTable, position: int, found: Consumption, a
     with_: dict[str, Any] = {}
     env: dict[str, Any] = {}
     inputs: dict[str, InputSpec | list[InputSpec]] = {}
+    decl = table.decl
     for slot in table.slots:
         entry = found.entries[slot.name]
         if slot.binding:
@@ -34,7 +36,7 @@ def step_cfg(graph: Graph, table: JobTable, position: int, found: Consumption, a
         else:
             assert isinstance(entry, Entry)
             value = entry.value
-        _put(env if slot.area == "env" else with_, slot.path, value)
+        put(env if slot.area == "env" else with_, slot.path, value)
     outputs: dict[str, OutputSpec] = {}
     for output in table.outputs:
         leaves = {
@@ -42,8 +44,9 @@ def step_cfg(graph: Graph, table: JobTable, position: int, found: Consumption, a
             for spec in table.artifacts
             if spec.is_leaf and spec.output == output.name
         }
-        outputs[output.name] = OutputSpec(output.type, output.suffix, leaves)
-    decl = table.decl
+        settings = decl.outputs[output.name].compare
+        compare = None if settings is None else CompareSettings(settings.keys, settings.tolerance)
+        outputs[output.name] = OutputSpec(output.type, output.suffix, leaves, output.append, compare)
     return StepCfg(
         step_id=table.job_id(position),
         action=action.name,
@@ -55,31 +58,6 @@ def step_cfg(graph: Graph, table: JobTable, position: int, found: Consumption, a
         secrets=list(decl.secrets),
         timeout=decl.timeout,
     )
-
-
-def _put(target: dict[str, Any], path: tuple[str | int, ...], value: Any) -> None:
-    """Set a value deep inside; lists grow in order, because slots of one list are whole."""
-    here: Any = target
-    for key, following in pairwise(path):
-        fresh: Any = [] if isinstance(following, int) else {}
-        here = _child(here, key, fresh)
-    if isinstance(here, list):
-        index = path[-1]
-        assert isinstance(index, int)
-        here.extend([None] * (index + 1 - len(here)))
-        here[index] = value
-    else:
-        here[path[-1]] = value
-
-
-def _child(here: Any, key: str | int, fresh: Any) -> Any:
-    if isinstance(here, list):
-        assert isinstance(key, int)
-        here.extend([None] * (key + 1 - len(here)))
-        if here[key] is None:
-            here[key] = fresh
-        return here[key]
-    return here.setdefault(key, fresh)
 
 
 def _input_spec(graph: Graph, entry: Entry) -> InputSpec:

@@ -16,13 +16,19 @@ import msgspec
 
 from whyrun.artifacts.durable import sync_filesystem
 from whyrun.artifacts.store import Store
-from whyrun.console.lines import status_line
+from whyrun.console.lines import LogLevel, TaskLine, TaskStatus
 from whyrun.evidence.run_directory import Metric, RunDirectory, SeenEvents
 from whyrun.log.events import Event
 from whyrun.log.journal import Journal, read_events
 
 SYNC_INTERVAL = 0.25  # seconds
-UNITS = {"step_duration_ms": "ms", "cpu_seconds": "s", "max_rss_bytes": "bytes"}
+UNITS = {
+    "step_duration_ms": "ms",
+    "cpu_seconds": "s",
+    "max_rss_bytes": "bytes",
+    "disk_read_bytes": "bytes",
+    "disk_written_bytes": "bytes",
+}
 
 
 class Reporter(Protocol):
@@ -30,17 +36,24 @@ class Reporter(Protocol):
 
     def started(self, run: str, total: int) -> None: ...
 
-    def line(self, text: str, status: str) -> None: ...
+    def line(self, line: TaskLine) -> None: ...
 
     def progress(self, ended: int, running: list[str]) -> None: ...
 
+    def step_progress(self, step: str, fraction: float) -> None: ...
+
     def note(self, text: str) -> None: ...
+
+    def debug(self, text: str) -> None: ...
+
+    def finish(self) -> None:
+        """There is no more progress: what is printed next stands alone."""
 
 
 class _Sync(threading.Thread):
     """One sync: the stored bytes first, then the log that speaks of them."""
 
-    def __init__(self, store: Store, journal: Journal, lines: list[tuple[str, str]]) -> None:
+    def __init__(self, store: Store, journal: Journal, lines: list[TaskLine]) -> None:
         super().__init__(name="whyrun-sync", daemon=True)
         self.store, self.journal, self.lines = store, journal, lines
         self.problem: OSError | None = None
@@ -64,8 +77,9 @@ class Recorder:
         self.clock = clock
         self._commands: list[bytes] = []
         self._metrics: list[Metric] = []
-        self._lines: list[tuple[str, str]] = []  # not yet in whyrun.log
-        self._untold: list[tuple[str, str]] = []  # not yet told, because not yet synced
+        self._lines: list[TaskLine] = []  # not yet in whyrun.log
+        self._written = 0  # lines of whyrun.log
+        self._untold: list[TaskLine] = []  # not yet told, because not yet synced
         self._unsynced = False
         self._last_sync = time.monotonic()
         self._syncing: _Sync | None = None
@@ -90,18 +104,15 @@ class Recorder:
         for name, value in metrics.items():
             self.metric(step_id, name, value, UNITS.get(name, ""), ts)
 
-    def status(self, action: str, status: str, text: str) -> None:
+    def status(
+        self, action: str, status: TaskStatus, text: str, *, traceback: str = "", level: LogLevel = LogLevel.SUMMARY
+    ) -> None:
         """A line of the human log, told to the user once it is true for good."""
-        self._lines.append((status_line(self.clock().astimezone(), action, status, text), status))
+        self._lines.append(TaskLine(self.clock().astimezone(), action, status, text, level, traceback))
 
     def debug(self, text: str) -> None:
         self._debug.write(f"{self.clock().isoformat()} {text}\n")
-
-    def debug_position(self) -> int:
-        """The number of the next line of `debug.log`."""
-        self._debug.flush()
-        with self.directory.debug_log.open("rb") as file:
-            return sum(1 for _ in file) + 1
+        self.reporter.debug(text)
 
     def flush(self) -> None:
         """Everything so far into its files: one write each."""
@@ -113,9 +124,19 @@ class Recorder:
             self._metrics = []
         self.journal.flush()
         if self._lines:
-            self._log.write("".join(f"{text}\n" for text, _ in self._lines))
+            self._write_log(self._lines)
             self._untold.extend(self._lines)
             self._lines = []
+
+    def _write_log(self, lines: list[TaskLine]) -> None:
+        written: list[str] = []
+        for line in lines:
+            number = self._written + len(written) + 1
+            if line.traceback:
+                line.see = number + 1  # whoever is told of the failure is told where to look
+            written.extend(line.log_lines(number))
+        self._log.write("\n".join(written) + "\n")
+        self._written += len(written)
 
     def sync_if_due(self) -> None:
         """Sync beside the work, so that nobody waits for the disk; what it makes true is told when it is done."""
@@ -150,9 +171,9 @@ class Recorder:
             raise ended.problem
         self._tell(ended.lines)
 
-    def _tell(self, lines: list[tuple[str, str]]) -> None:
-        for text, status in lines:
-            self.reporter.line(text, status)
+    def _tell(self, lines: list[TaskLine]) -> None:
+        for line in lines:
+            self.reporter.line(line)
 
     def close(self) -> None:
         self.sync()

@@ -11,7 +11,6 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import UNSET
@@ -21,6 +20,7 @@ from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.execution.code_guard import CodeGuard
 from whyrun.execution.commands import (
     Backend,
+    EarlierVersion,
     ExecStep,
     Message,
     MetricReported,
@@ -30,12 +30,15 @@ from whyrun.execution.commands import (
     StepLost,
     TaskReported,
 )
+from whyrun.execution.counts import RunCounts
 from whyrun.execution.earlier import EarlierResults
 from whyrun.execution.endings import Active, Endings, Problem
+from whyrun.execution.held import HeldSteps
 from whyrun.execution.prepare import input_sources, step_cfg
 from whyrun.execution.publisher import Publisher
 from whyrun.execution.recorder import Recorder
 from whyrun.execution.scheduler import Scheduler
+from whyrun.execution.usage import Usage
 from whyrun.graph.graph import ArtifactAt, JobTable
 from whyrun.log import events as ev
 from whyrun.planning.consume import Consumer, Consumption, Look, Pending, Seen
@@ -52,32 +55,9 @@ _encode_cfg = Encoder(order="sorted").encode  # canonical, and ten times as quic
 TURN = 0.1  # seconds that a turn of the loop waits for messages at most
 
 
-@dataclass(slots=True)
-class RunCounts:
-    """How the planned steps ended; with `not_started` they add up to the plan."""
-
-    completed: int = 0
-    reused: int = 0
-    inactive: int = 0
-    failed: int = 0
-    timed_out: int = 0
-    interrupted: int = 0
-    blocked: int = 0
-    not_started: int = 0
-
-    def by_outcome(self) -> dict[str, int]:
-        """As in `run_complete`: how many steps ended in which way."""
-        return {
-            "completed": self.completed,
-            "failed": self.failed,
-            "timed_out": self.timed_out,
-            "interrupted": self.interrupted,
-            "skipped": self.reused + self.inactive,
-            "blocked": self.blocked,
-        }
-
-
 class Runner:
+    gated = True  # a step waits for the planned steps whose results it consumes
+
     def __init__(
         self,
         *,
@@ -97,7 +77,9 @@ class Runner:
         self.secrets, self.fail_fast = secrets, fail_fast
         self.endings = Endings(snapshot, recorder, publisher)
         self.earlier = EarlierResults(snapshot, publisher)
-        self.scheduler = Scheduler(self.graph, plan, limits)
+        self.earlier.announce_sections(plan)
+        self.held = HeldSteps(self.graph, publisher)
+        self.scheduler = Scheduler(self.graph, plan, limits, gated=self.gated)
         self.consumer = Consumer(self.graph, self.look, lambda at: self.graph.node(at) in self.ended)
         self.judge = Judge(snapshot, {})
         self.jobs: dict[int, PlannedJob] = {job.node: job for job in plan.planned}
@@ -111,6 +93,8 @@ class Runner:
         self.to_retry: dict[int, str] = {}  # node → the status of its latest failure that was to be retried
         self.remembered: dict[tuple[str, str], dict[str, Any]] = {}
         self.counts = RunCounts()
+        self.to_compare: Mapping[int, dict[str, EarlierVersion]] = {}  # node → output → the version to compare with
+        self.usage = Usage()
         self.interrupts = 0
         self.stopping: float | None = None  # monotonic time of the order to stop
         self._killed_all = False
@@ -160,7 +144,7 @@ class Runner:
         if self.stopping is None:
             self.start_ready()
         self.enforce_deadlines()
-        if not self.active and (self.stopping is not None or not self.delayed):
+        if not self.active and not self.held and (self.stopping is not None or not self.delayed):
             self.recorder.sync()
             return False
         self.recorder.flush()
@@ -171,6 +155,8 @@ class Runner:
         return True
 
     def patience(self) -> float:
+        if self.held:
+            return min(TURN, self.held.seconds_left()) if self.active else 0.0
         if self.delayed and not self.active:
             return max(0.0, min(TURN, self.delayed[0][0] - time.monotonic()))
         return TURN
@@ -199,13 +185,13 @@ class Runner:
         if job.conditional and found.decision is not None and node not in self.attempts:
             self.endings.condition(table, job.id, found)
         if found.inactive:
-            self.endings.inactive(table, job.id, found)
+            self.endings.inactive(table, position, found)
             self.counts.inactive += 1
             self.end(node, "inactive")
             return False
         because = sorted({self.graph.node(at) for at in found.pending} | self.failed_needs(table))
         if because:
-            self.endings.blocked(table, job.id, [self.graph.job_id(n) for n in because])
+            self.endings.blocked(table, position, [self.graph.job_id(n) for n in because])
             self.counts.blocked += 1
             self.end(node, "blocked")
             return False
@@ -252,6 +238,8 @@ class Runner:
         if made is None:
             self.counts.failed += 1
             self.end(node, "failed")
+            if self.fail_fast and self.stopping is None:
+                self.stop()
             return
         self.made[node] = made
         self.counts.reused += 1
@@ -275,10 +263,11 @@ class Runner:
             attempt=attempt,
             inputs=input_sources(self.graph, table, found, self.from_run),
             recalled=self.recalled(node, step, fingerprint),
+            compare=self.to_compare.get(node, {}),
         )
         self.recorder.command(command)
         bindings = self.endings.bindings(table, position, found)
-        self.active[step] = Active(node, attempt, fingerprint, bindings, action.name, table.decl.timeout)
+        self.active[step] = Active(node, attempt, fingerprint, bindings, action.name, table.decl.timeout, found)
         self.scheduler.occupy(node)
         self.backend.submit(command, {name: self.secrets[name] for name in table.decl.secrets})
 
@@ -301,6 +290,7 @@ class Runner:
                 self.recorder.debug(f"a message for a step that is not running: {message!r:.200}")
                 continue
             self.handle_one(active, message, finished)
+        finished = self.held.released(finished, at_once=not self.active or self.stopping is not None)
         if not finished:
             return
         self.recorder.flush()  # `artifact_available` is written before anything is published
@@ -323,13 +313,17 @@ class Runner:
                 details = UNSET if message.details is None else message.details
                 task = ev.Task(step_id=step, status=message.status, message=message.message, details=details)
                 self.recorder.event(task, ts=message.ts)
+                self.endings.lines.task(active.action, message)
             case MetricReported():
                 self.recorder.metric(step, message.metric, message.value, message.unit, message.ts)
+                if message.metric == "progress":
+                    self.recorder.reporter.step_progress(step, message.value)
             case RequestRemembered():
                 self.remember(active, message)
             case StepFinished():
                 self.leave(active, step)
                 self.recorder.metrics(step, message.metrics, message.ts)
+                self.usage.add(step, message.metrics)
                 if active.killed_for is not None:
                     # Whatever it answers to the signal, what happened is the order to end it. A step that stops early
                     # and calls its half a result (`context.cancelled`) must not be taken at its word.

@@ -1,15 +1,17 @@
 """The scratch folder of a worker: made once, reused for every step, emptied in between.
 
-The worker keeps what a step leaves behind; where the worker itself died, the backend does, with the same code.
+The worker keeps what a step leaves behind; where the worker itself died, the backend does, and where the host died as
+well, the next one (`leftovers`), all with the same code. So every move here can be cut off by a kill, and done again.
 """
 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from whyrun.execution.secrets import Redactor
@@ -18,6 +20,8 @@ from whyrun.ids import file_name
 _LOGS = ("stdout", "stderr")
 _KEPT = ("work", "out", "tmp", "home")  # what may hold something worth looking at after a failure
 _SCRIPT = "script.sh"
+_GATHERED = "kept"  # what becomes `scratch/` in the evidence, until it is moved there in one go
+_MARKER, _MARKER_SIZE = "step", 4096
 
 
 class Scratch:
@@ -41,23 +45,60 @@ class Scratch:
     def remove(self) -> None:
         shutil.rmtree(self.root, onerror=_make_writable_and_retry)
 
+    # --- whose it is ---------------------------------------------------------------------------------------------
+
+    def marker(self) -> Callable[[str, int], None]:
+        """A function that notes which step, and which attempt of it, begins here: for those who find the folder after
+        a kill. It writes to memory that the file is mapped to: no system call a step, and the kernel keeps it."""
+        try:
+            with open(self.root / _MARKER, "w+b", buffering=0) as file:
+                file.write(bytes(_MARKER_SIZE))  # it has its place on the disk now: writing cannot fail any more
+                memory = mmap.mmap(file.fileno(), _MARKER_SIZE)
+        except OSError:  # a full disk: then there will be little to find
+            return lambda step_id, attempt: None
+
+        def mark(step_id: str, attempt: int) -> None:
+            data = f"{attempt} {step_id}\n".encode()[:_MARKER_SIZE]
+            memory[: len(data)] = data
+
+        return mark
+
+    def marked(self) -> tuple[str, int] | None:
+        """The step that last began here, and its attempt."""
+        try:
+            line, newline, _ = (self.root / _MARKER).read_bytes().partition(b"\n")
+        except FileNotFoundError:
+            return None
+        attempt, _, step_id = line.partition(b" ")
+        if not newline or not attempt.isdigit():
+            return None
+        return step_id.decode(errors="replace"), int(attempt)
+
     # --- after a step --------------------------------------------------------------------------------------------
 
     def keep_log(self, name: str, step_dir: Path, redactor: Redactor) -> None:
         """Move `stdout` or `stderr` to the evidence; a later attempt is appended. The caller knows it is not empty."""
         source, target = self.root / name, step_dir / f"{name}.log"
         step_dir.mkdir(parents=True, exist_ok=True)
-        if redactor:
-            # Whole, because a secret may lie across any chunk boundary.
-            with open(target, "ab") as log:
-                log.write(redactor.data(source.read_bytes()))
-            source.unlink()
-        elif target.exists():
-            with open(target, "ab") as log, open(source, "rb") as more:
-                shutil.copyfileobj(more, log)
-            source.unlink()
-        else:
+        if not redactor and not target.exists():
             move(source, target)
+            return
+        joined = self._joined(name)
+        with open(joined, "wb") as log:
+            if target.exists():
+                with open(target, "rb") as before:
+                    shutil.copyfileobj(before, log)
+            if redactor:
+                # Whole, because a secret may lie across any chunk boundary.
+                log.write(redactor.data(source.read_bytes()))
+            else:
+                with open(source, "rb") as more:
+                    shutil.copyfileobj(more, log)
+        source.unlink()  # from here on `joined` has it all: see `keep_all`
+        move(joined, target)
+
+    def _joined(self, name: str) -> Path:
+        return self.root / f"{name}.joined"
 
     def keep_script(self, step_dir: Path, redactor: Redactor) -> None:
         if not self.script.exists():
@@ -69,9 +110,20 @@ class Scratch:
 
     def keep_partial(self, step_dir: Path, redactor: Redactor) -> None:
         """After a failure: what the step wrote, as `scratch/`. Nothing where a secret stands."""
+        gathered = self._gather(redactor)
         kept = step_dir / "scratch"
         if kept.exists():
-            shutil.rmtree(kept, onerror=_make_writable_and_retry)
+            shutil.rmtree(kept, onerror=_make_writable_and_retry)  # that of an earlier attempt
+        if gathered is not None:
+            step_dir.mkdir(parents=True, exist_ok=True)
+            move(gathered, kept)
+        for name in _KEPT:
+            if not os.path.lexists(self.root / name):
+                (self.root / name).mkdir()
+
+    def _gather(self, redactor: Redactor) -> Path | None:
+        """What is worth keeping, in one folder; None if there is nothing."""
+        gathered = self.root / _GATHERED
         for name in _KEPT:
             folder = self.root / name
             if not _is_folder(str(folder)) or not os.listdir(folder):
@@ -80,17 +132,21 @@ class Scratch:
                 _remove_secrets(folder, b"", redactor)
                 if not os.listdir(folder):
                     continue
-            kept.mkdir(parents=True, exist_ok=True)
-            move(folder, kept / name)
-            folder.mkdir()
+            gathered.mkdir(exist_ok=True)
+            move(folder, gathered / name)
+        return gathered if gathered.exists() else None
 
     def keep_all(self, step_dir: Path, redactor: Redactor) -> None:
-        """Everything that a dead worker left of its step."""
+        """Everything that a dead worker left of its step, also where it was keeping it already when it died."""
         for name in _LOGS:
-            if (self.root / name).exists() and (self.root / name).stat().st_size:
+            source, joined = self.root / name, self._joined(name)
+            if source.exists() and source.stat().st_size:
                 self.keep_log(name, step_dir, redactor)
+            elif joined.exists():
+                move(joined, step_dir / f"{name}.log")
         self.keep_script(step_dir, redactor)
-        self.keep_partial(step_dir, redactor)
+        if self._gather(redactor) is not None:  # else what stands in the evidence may be this step's already
+            self.keep_partial(step_dir, redactor)
 
     def empty(self, only: Sequence[str] | None = None) -> None:
         """Every folder, always: what a step wrote, and by which way, is not known here (it may have been a fork)."""

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import os
-import platform
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from whyrun import __version__
-from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.store import Store
-from whyrun.console.lines import seconds
-from whyrun.errors import Diagnostic, InvalidError, WhyrunError, did_you_mean, error
-from whyrun.evidence.run_directory import RunDirectory, complete_run, source_files
+from whyrun.console.files import input_size
+from whyrun.console.lines import TaskStatus, seconds
+from whyrun.errors import Diagnostic, InvalidError, did_you_mean, error
 from whyrun.execution.backends.local import LocalBackend
 from whyrun.execution.code_guard import CodeGuard
-from whyrun.execution.commands import Backend, Session
+from whyrun.execution.commands import Backend
+from whyrun.execution.conduct import Surroundings, Undertaking, conduct
+from whyrun.execution.counts import RunCounts
 from whyrun.execution.interrupts import Interrupts
+from whyrun.execution.leftovers import complete_killed_run
+from whyrun.execution.on_finish import OnFinish
 from whyrun.execution.prepare import manifest
-from whyrun.execution.publisher import Publisher
 from whyrun.execution.recorder import Recorder, Reporter
-from whyrun.execution.runner import RunCounts, Runner
+from whyrun.execution.runner import Runner
 from whyrun.execution.scratch import remove_scratch_folders
+from whyrun.execution.usage import Usage
+from whyrun.graph.graph import InputAt
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
-from whyrun.log.outcomes import fold_outcome
-from whyrun.log.repair import RepairReport, interruption, repair
-from whyrun.log.runs import RunRef, WorkflowState, create_run
+from whyrun.log.repair import RepairReport, repair
+from whyrun.log.runs import WorkflowState
 from whyrun.planning.consume import is_small
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.replay import snapshot_blob
@@ -41,9 +43,7 @@ from whyrun.snapshot.world import World
 
 Clock = Callable[[], datetime]
 STORE_LEFTOVERS = 86400.0  # seconds: a half-written blob that nobody has touched for so long has no writer any more
-RunState = Literal["succeeded", "failed", "interrupted"]
 DIFFERENCES = 5  # between a saved plan and the present one that are told
-EXIT_CODES: dict[RunState, int] = {"succeeded": 0, "failed": 1, "interrupted": 130}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,20 @@ class RunResult:
     counts: RunCounts
     duration: float
     repaired: RepairReport | None = None
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """How many jobs ended with which status; up-to-date and inactive ones are skipped. What was blocked, deferred,
+        interrupted or not started is counted apart, in `counts` and the plan's totals."""
+        counts, totals = self.counts, self.plan.totals
+        found = {
+            TaskStatus.EXECUTES: counts.completed,
+            TaskStatus.SKIPS: counts.reused + counts.inactive + totals["clean"] + totals["inactive"],
+            TaskStatus.FAILED: counts.failed,
+            TaskStatus.TIMED_OUT: counts.timed_out,
+        }
+        return {status.value: number for status, number in found.items() if number}
 
     def __repr__(self) -> str:
         if self.run is None:
@@ -84,9 +98,11 @@ class RunResult:
             "state": self.state,
             "exit_code": self.exit_code,
             "counts": asdict(self.counts),
+            "statuses": self.statuses,
             "totals": dict(self.plan.totals),
             "duration": round(self.duration, 3),
             "plan_digest": self.plan.digest,
+            **self.usage.to_json(),
         }
 
 
@@ -107,16 +123,12 @@ def run_workflow(
     """
     world.config, world.graph, world.actions  # noqa: B018  # all that is invalid is found before the lock is taken
     limits = {**(world.config.resources or {}), **(options.limits or {})}
-    _check_limits(world, options.limits or {})
-    with RunLock(world.state.lock_path, clock) as lock:
-        store = world.store
-        report = repair(world.state, lock, clock, lambda run: complete_run(run, store))
-        if report is not None:
-            reporter.note(
-                f"{report.run} ended without a word; its log was repaired "
-                f"({len(report.interrupted)} open steps count as interrupted)"
-            )
-        _remove_leftovers(world.state, store, clock)
+    check_limits(world, options.limits or {})
+    with (
+        OnFinish(world.config.on_finish, world.project, reporter) as on_finish,
+        RunLock(world.state.lock_path, clock) as lock,
+    ):
+        report = repaired(world, lock, reporter, clock)
         snapshot = world.snapshot()
         plan = compute_execution_plan(snapshot, plan_options)
         check_expected(plan, saved_plan)
@@ -124,13 +136,27 @@ def run_workflow(
             on_plan(plan, snapshot)
         if not plan.planned:
             return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
-        _check_resources(snapshot, plan, limits)
-        secrets = _secrets(snapshot, plan)
+        check_resources(snapshot, [job.node for job in plan.planned], limits)
+        secrets = needed_secrets(snapshot, [job.node for job in plan.planned if job.reuse is None])
         with Interrupts() as interrupts:
             place = backend or LocalBackend()
-            return _execute(
-                world, snapshot, plan, options, limits, secrets, reporter, clock, lock, report, place, interrupts
-            )
+            around = Surroundings(world, reporter, clock, lock, place, interrupts, options.jobs, on_finish)
+            done = conduct(_undertaking(world, snapshot, plan, options, limits, secrets, place), around)
+        runner = done.runner
+        return RunResult(done.run, plan, done.state, done.exit_code, runner.counts, done.duration, report, runner.usage)
+
+
+def repaired(world: World, lock: RunLock, reporter: Reporter, clock: Clock) -> RepairReport | None:
+    """Before anything else under the lock: what a killed run left is put in order, and the user is told."""
+    store = world.store
+    report = repair(world.state, lock, clock, lambda run: complete_killed_run(run, store, world.state.scratch))
+    if report is not None:
+        reporter.note(
+            f"{report.run} ended without a word; its log was repaired "
+            f"({len(report.interrupted)} open steps count as interrupted)"
+        )
+    _remove_leftovers(world.state, store, clock)
+    return report
 
 
 def _remove_leftovers(state: WorkflowState, store: Store, clock: Clock) -> None:
@@ -156,97 +182,50 @@ def check_expected(plan: Plan, saved: Mapping[str, Any] | None) -> None:
     )
 
 
-def _execute(
+def _undertaking(
     world: World,
     snapshot: PlanningSnapshot,
     plan: Plan,
     options: RunOptions,
     limits: Mapping[str, float],
     secrets: Mapping[str, str],
-    reporter: Reporter,
-    clock: Clock,
-    lock: RunLock,
-    report: RepairReport | None,
     backend: Backend,
-    interrupts: Interrupts,
-) -> RunResult:
-    started = time.monotonic()
+) -> Undertaking:
     store = world.store
-    state = world.state
     for data in plan.blobs.values():
         store.put_bytes(data)
     blob = store.put_bytes(snapshot_blob(snapshot))
     graph = snapshot.dependency_graph
     bindings = {job["id"]: job.get("bindings", {}) for job in plan.to_json()["jobs"] if job["state"] == "planned"}
-    manifest_data = canonical_json(
-        manifest(graph, {job.node: bindings[job.id] for job in plan.planned}, snapshot.actions)
-    )
-    run, journal = create_run(
-        state,
-        ev.RunStart(
-            workflow=plan.workflow,
-            workflow_sha256=bytes_sha256(canonical_json(dict(graph.workflow.sources))),
-            mode="run",
-            options={**plan.options.to_json(), "fail_fast": options.fail_fast},
-            backend=backend.name,
-            engine_version=__version__,
-            host=platform.node(),
-            pid=os.getpid(),
-            previous_chain="",
+    return Undertaking(
+        mode="run",
+        options={**plan.options.to_json(), "fail_fast": options.fail_fast},
+        manifest=canonical_json(
+            manifest(graph, {job.node: bindings[job.id] for job in plan.planned}, snapshot.actions)
         ),
-        clock,
-        {"manifest.yaml": manifest_data, "plan.json": plan.to_bytes(), **source_files(dict(graph.workflow.sources))},
-    )
-    lock.announce(run.name)
-    directory = RunDirectory(run.path)
-    recorder = Recorder(journal, directory, store, reporter, clock)
-    publisher = Publisher(store, str(world.project), world.cache, recorder, state)
-    try:
-        _record_beginning(recorder, snapshot, plan, blob, manifest_data)
-        recorder.sync()
-        reporter.started(run.name, len(plan.planned))
-        runner = Runner(
+        files={"plan.json": plan.to_bytes()},
+        total=len(plan.planned),
+        begin=lambda recorder: _record_beginning(recorder, snapshot, plan, world.project, blob),
+        runner=lambda recorder, publisher: Runner(
             snapshot=snapshot,
             plan=plan,
             backend=backend,
             recorder=recorder,
             publisher=publisher,
-            code=CodeGuard(
-                str(world.project), {job: list(a.files) for job, a in snapshot.actions.items()}, world.is_current
-            ),
+            code=code_guard(world, snapshot),
             limits=limits,
             secrets=secrets,
             fail_fast=options.fail_fast,
-        )
-        backend.open(
-            Session(run.name, run.path, world.project, state.store, state.scratch, options.jobs or os.cpu_count() or 1)
-        )
-        try:
-            with interrupts.reaching(runner):
-                runner.run()
-        finally:
-            backend.close()
-    except BaseException as original:
-        # An error of our own or of the machine (a full disk). The evidence is completed as far as it can be, and
-        # whatever goes wrong with that never hides what went wrong first.
-        try:
-            _finish(run, recorder, directory, store, "failed", started, _counts_of_broken(run, recorder))
-        except (OSError, WhyrunError) as second:
-            original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
-        raise
-    counts = runner.counts
-    # Without an order to stop nothing is left over; a run that left something over has not succeeded.
-    bad = counts.failed or counts.timed_out or counts.blocked or counts.not_started
-    outcome: RunState = "interrupted" if runner.interrupts else "failed" if bad else "succeeded"
-    _finish(run, recorder, directory, store, outcome, started, counts.by_outcome())
-    world.cache.settle()
-    world.save_cache()
-    return RunResult(run.name, plan, outcome, EXIT_CODES[outcome], counts, time.monotonic() - started, report)
+        ),
+    )
 
 
-def _record_beginning(
-    recorder: Recorder, snapshot: PlanningSnapshot, plan: Plan, blob: str, manifest_data: bytes
-) -> None:
+def code_guard(world: World, snapshot: PlanningSnapshot) -> CodeGuard:
+    files = {job: list(action.files) for job, action in snapshot.actions.items()}
+    return CodeGuard(str(world.project), files, world.is_current)
+
+
+def _record_beginning(recorder: Recorder, snapshot: PlanningSnapshot, plan: Plan, project: Path, blob: str) -> None:
     inputs = dict(leaf_inputs(snapshot.dependency_graph.inputs))
     for id_ in sorted(changed_inputs(snapshot.dependency_graph.inputs, snapshot.records.inputs)):
         value = inputs.get(id_)
@@ -256,7 +235,8 @@ def _record_beginning(
         small: Any = msgspec.UNSET
         if not value.type.is_path and is_small(value.value):
             small = value.value
-        recorder.event(ev.InputRecorded(id=id_, sha256=value.sha256, size=value.size, value=small))
+        file_size = input_size(project, InputAt(id_, value))
+        recorder.event(ev.InputRecorded(id=id_, sha256=value.sha256, size=file_size, value=small))
     recorder.event(
         ev.PlanComputed(
             plan_sha256=plan.digest.removeprefix("sha256:"),
@@ -266,38 +246,9 @@ def _record_beginning(
             log_position=dict(plan.log_position) if plan.log_position else None,
         )
     )
-    recorder.event(
-        ev.ManifestMaterialized(path="manifest.yaml", size=len(manifest_data), sha256=bytes_sha256(manifest_data))
-    )
 
 
-def _finish(
-    run: RunRef,
-    recorder: Recorder,
-    directory: RunDirectory,
-    store: Store,
-    outcome: RunState,
-    started: float,
-    counts: dict[str, int],
-) -> None:
-    """The last event and the rest of the folder; also when the run itself broke."""
-    duration = round(time.monotonic() - started, 6)
-    recorder.event(ev.RunComplete(state=outcome, counts=counts, duration=duration))
-    recorder.close()
-    directory.finish(store, recorder.seen)
-
-
-def _counts_of_broken(run: RunRef, recorder: Recorder) -> dict[str, int]:
-    """End what an error of our own left open: the runner itself ends all it started."""
-    recorder.flush()
-    found = fold_outcome(run.events())
-    for step in found.open_steps:
-        recorder.event(interruption(step, found.drivers[step]))
-        found.steps[step] = "interrupted"
-    return found.counts()
-
-
-def _check_limits(world: World, given: Mapping[str, float]) -> None:
+def check_limits(world: World, given: Mapping[str, float]) -> None:
     """A limit for something that no job uses is a mistake, not a wish."""
     used = sorted({name for table in world.graph.tables for name in table.decl.resources})
     for name in given:
@@ -306,11 +257,11 @@ def _check_limits(world: World, given: Mapping[str, float]) -> None:
             raise error("USAGE", f"`--limit {name}`: no job uses the resource `{name}`", hint=hint)
 
 
-def _check_resources(snapshot: PlanningSnapshot, plan: Plan, limits: Mapping[str, float]) -> None:
+def check_resources(snapshot: PlanningSnapshot, nodes: Sequence[int], limits: Mapping[str, float]) -> None:
     """A job that wants more than there is could never start."""
     problems: dict[str, Diagnostic] = {}
-    for job in plan.planned:
-        table, _ = snapshot.dependency_graph.table_at(job.node)
+    for node in nodes:
+        table, _ = snapshot.dependency_graph.table_at(node)
         for name, amount in table.decl.resources.items():
             if name in limits and amount > limits[name]:
                 place = table.decl.places.get("resources", table.decl.place)
@@ -320,15 +271,15 @@ def _check_resources(snapshot: PlanningSnapshot, plan: Plan, limits: Mapping[str
         raise InvalidError(problems.values())
 
 
-def _secrets(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, str]:
-    """The values of all secrets that planned jobs name; they must be in the environment before anything runs."""
+def needed_secrets(snapshot: PlanningSnapshot, nodes: Sequence[int]) -> dict[str, str]:
+    """The values of all secrets that these jobs name; they must be in the environment before anything runs."""
     found: dict[str, str] = {}
     missing: list[Diagnostic] = []
     names: set[str] = set()
-    for job in plan.planned:
-        table, _ = snapshot.dependency_graph.table_at(job.node)
+    for node in nodes:
+        table, _ = snapshot.dependency_graph.table_at(node)
         for name in table.decl.secrets:
-            if name in names or job.reuse is not None:
+            if name in names:
                 continue
             names.add(name)
             value = os.environ.get(name)

@@ -7,13 +7,14 @@ import os
 import signal
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from whyrun.actions.builtin.shell import as_text
 from whyrun.actions.load import LoadedAction, load_action
+from whyrun.artifacts.compare.result import Comparison
 from whyrun.artifacts.durable import write_all
 from whyrun.artifacts.store import Store
 from whyrun.execution.cfg import StepCfg
@@ -21,7 +22,15 @@ from whyrun.execution.collect import collect_outputs
 from whyrun.execution.commands import ExecStep, OutputResult, StepFinished
 from whyrun.execution.context import Cancellation, StepContext, StepLogger
 from whyrun.execution.failure import Failure, StepError, failure_of
-from whyrun.execution.isolation import Baseline, become_worker, descendants, end_descendants, has_children, usage
+from whyrun.execution.isolation import (
+    Baseline,
+    Resources,
+    become_worker,
+    descendants,
+    end_descendants,
+    forget_peak,
+    has_children,
+)
 from whyrun.execution.materialize import InputGuard, Materializer, check_bindings, put_in_place
 from whyrun.execution.outbox import Acknowledgements, Outbox
 from whyrun.execution.scratch import step_folder
@@ -38,9 +47,9 @@ class _Done:
 
     outputs: list[OutputResult]
     failure: Failure | None
-    cpu_seconds: float
-    max_rss: int
+    metrics: dict[str, float]
     numbered: int
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
 
 
 _decode_done = msgspec.json.Decoder(_Done).decode
@@ -77,9 +86,11 @@ class StepRunner:
             (f"{start.project.rstrip('/')}/", ""),
         ]
         self._baseline = Baseline(str(self._scratch.work))
+        self._mark = self._scratch.marker()
 
     def execute(self, command: ExecStep, secrets: dict[str, str]) -> StepFinished:
         began = time.perf_counter()
+        self._mark(command.step_id, command.attempt)
         redactor = Redactor(secrets) if secrets else NOTHING_SECRET
         action, fresh = "", False
         try:
@@ -92,20 +103,17 @@ class StepRunner:
             action, fresh = cfg.action, bool(cfg.env or cfg.secrets or secrets)
             done = (self._in_fresh_process if fresh else self._perform)(command, cfg, secrets, redactor)
         except BaseException as problem:  # whatever a step raises is its own failure, never the worker's
-            done = _Done([], failure_of(problem), 0.0, 0, self._outbox.numbered)
+            done = _Done([], failure_of(problem), {}, self._outbox.numbered)
         self._cancellation.end()
         duration = time.perf_counter() - began
         failure = self._tidy(command, action, fresh, done.failure, redactor)
-        metrics = {
-            "step_duration_ms": round(duration * 1000, 3),
-            "cpu_seconds": round(done.cpu_seconds, 6),
-            "max_rss_bytes": float(done.max_rss),
-        }
+        metrics = {"step_duration_ms": round(duration * 1000, 3), **done.metrics}
         number = done.numbered + 1
         if failure is None:
             return StepFinished(
-                command.step_id, command.attempt, timestamp(), duration, done.outputs, metrics, n=number
-            )
+                command.step_id, command.attempt, timestamp(), duration, done.outputs, metrics, n=number,
+                comparisons=done.comparisons,
+            )  # fmt: skip
         failure = self._presentable(failure, redactor)
         return StepFinished(
             command.step_id,
@@ -138,15 +146,26 @@ class StepRunner:
     def _perform(
         self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor, fresh: bool = False
     ) -> _Done:
-        cpu_before, _ = usage()
+        forget_peak()
+        before = Resources.now()
         outputs: list[OutputResult] = []
+        comparisons: dict[str, Comparison] = {}
         failure: Failure | None = None
         try:
             outputs = self._outputs_of(command, cfg, secrets, redactor, fresh)
+            if command.compare:
+                comparisons = self._compare(command, cfg, outputs, redactor)
         except BaseException as problem:  # see `execute`
             failure = failure_of(problem)
-        cpu, max_rss = usage()
-        return _Done(outputs, failure, cpu - cpu_before, max_rss, self._outbox.numbered)
+        return _Done(outputs, failure, Resources.now().since(before), self._outbox.numbered, comparisons)
+
+    def _compare(
+        self, command: ExecStep, cfg: StepCfg, outputs: list[OutputResult], redactor: Redactor
+    ) -> dict[str, Comparison]:
+        from whyrun.execution.versions import Versions  # only where something is compared
+
+        versions = Versions(self._store, self._scratch, self._action(cfg.action), redactor)
+        return versions.compare(command.compare, cfg.outputs, outputs)
 
     def _outputs_of(
         self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor, fresh: bool
@@ -173,6 +192,7 @@ class StepRunner:
         try:
             self._cancellation.arm()
             action = self._action(cfg.action)
+            context.also_known = action.outputs
             returned = action.call(parameters, context, StepLogger(context))
         finally:
             self._cancellation.disarm()

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from whyrun.actions.from_source import import_project_from_source
 from whyrun.execution.commands import ExecStep, StepFinished
 from whyrun.execution.context import Cancellation
 from whyrun.execution.failure import failure_of
-from whyrun.execution.from_source import import_project_from_source
 from whyrun.execution.isolation import become_worker, descendants, end_descendants, end_group, has_children
 from whyrun.execution.outbox import Acknowledgements, Outbox
 from whyrun.execution.scratch import Scratch

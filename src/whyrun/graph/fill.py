@@ -29,7 +29,7 @@ from whyrun.graph.graph import (
 )
 from whyrun.graph.resolve import OperandColumn, Resolver, Scope
 from whyrun.graph.template import compute, contains_binding, expressions_in, uses_loops
-from whyrun.ids import Index
+from whyrun.ids import SECTION_MARK, Index
 from whyrun.workflow.expression import ABSENT, ExpressionError
 from whyrun.workflow.fields import path_problem
 from whyrun.workflow.model import (
@@ -41,7 +41,7 @@ from whyrun.workflow.model import (
     Workflow,
 )
 
-_UNUSUAL = re.compile(r"//|\./|[\0-\x1f\\:]")  # what makes a path worth a closer look
+_UNUSUAL = re.compile(r"//|\./|[\0-\x1f\\:§]")  # what makes a path worth a closer look
 SUFFIX_OF_TYPE = {"image": ".png", "text": ".txt", "json": ".json"}
 
 
@@ -181,7 +181,25 @@ class _Filler:
         suffixes = {suffix_of_path(tail)} if tail else {suffix_of_path(path) for path in checked}
         if len(suffixes) > 1:
             self.report(place, "WRONG_TYPE", f"the paths of `{output.name}` end differently: {sorted(suffixes)}")
-        return OutputColumn(output.name, output.type, next(iter(sorted(suffixes)), ""), checked)
+        suffix = next(iter(sorted(suffixes)), "")
+        if not output.append:
+            return OutputColumn(output.name, output.type, suffix, checked)
+        keys = self.section_keys(output)
+        sites = [f"{path}{SECTION_MARK}{key}" for path, key in zip(checked, keys, strict=True)]
+        return OutputColumn(output.name, output.type, suffix, sites, append=True)
+
+    def section_keys(self, output: OutputDecl) -> list[str]:
+        """By row: the key of the section in its shared file. The one place where it is determined."""
+        if output.key is None:
+            return [self.table.path(p) for p in range(len(self.table))]
+        place = self.place(f"outputs.{output.name}.key")
+        keys = self.path_texts(output.key, place)
+        for position, key in enumerate(keys):
+            if not key or not key.isprintable():
+                what = f"the key of `{output.name}` is {key!r} in `{self.table.job_id(position)}`"
+                self.report(place, "WRONG_TYPE", what, "a key has at least one character, and only printable ones")
+                break  # one for each output is enough
+        return keys
 
     def path_texts(self, template: Template, place: Place) -> list[str]:
         table = self.table

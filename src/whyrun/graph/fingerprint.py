@@ -21,6 +21,7 @@ from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES
 
 TAG = "whyrun/step/v1"
+SECTION_SUFFIX = "§"
 _SUFFIX = re.compile(r"[^/](\.[A-Za-z0-9_+-]{1,16})\Z")
 
 
@@ -49,7 +50,13 @@ def artifact_form(table: JobTable, artifact: int) -> str:
 
 
 def recorded_suffix(table: JobTable, artifact: int) -> str:
-    """The suffix that belongs to an artifact: files have one, values and leaves none."""
+    """The suffix that belongs to an artifact: files have one, values and leaves none.
+
+    A section has one of its own: its bytes are canonical, and those of another JSON output need not be, so that such
+    a one cannot stand for it.
+    """
+    if table.output_of(artifact).append and not table.artifacts[artifact].is_leaf:
+        return SECTION_SUFFIX
     return artifact_form(table, artifact)[1:]
 
 

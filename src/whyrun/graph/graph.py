@@ -157,7 +157,8 @@ class OutputColumn:
     name: str
     type: str
     suffix: str
-    paths: Sequence[str] | None  # published path by row, relative to the project
+    paths: Sequence[str] | None  # published site by row, relative to the project: see `site_of`
+    append: bool = False  # the sites are sections of shared files
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,7 @@ class Graph:
     workflow: Workflow
     inputs: Mapping[str, InputValue]  # by canonical ID: Input:Topic, Input:Intro/Topic
     tables: tuple[JobTable, ...]
+    asked: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)  # sites that actions named
 
     @cached_property
     def bases(self) -> list[int]:

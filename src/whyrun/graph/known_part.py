@@ -1,30 +1,59 @@
-"""The part of a workflow that can be expanded without its missing inputs, so that its own mistakes are told. Pure."""
+"""The part of a workflow that can be expanded though something else in it is wrong, so that its own mistakes are told
+in the same pass. Pure.
+
+Whatever depends on something that is not known is left out: an entry of a job's `with:` alone where it can be, the
+whole job only where its instances are not known. Leaving something out takes edges and paths away and adds none, so
+what is found in the rest would be found in the whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from whyrun.errors import Diagnostic
+from whyrun.graph.loops import loop_values, rows_of
+from whyrun.graph.resolve import Scope
 from whyrun.graph.template import expressions_in
-from whyrun.workflow.model import First, InputRef, JobDecl, Loop, Ref, Template, Workflow
+from whyrun.ids import Index
+from whyrun.workflow.inputs import InputValue
+from whyrun.workflow.model import First, InputRef, JobDecl, Loop, LoopDecl, OutputDecl, Ref, Template, Workflow
+
+_INSTANCES = frozenset({"for", "exclude", "include"})  # what a job's instances come from
 
 
-def known_part(workflow: Workflow, inputs: Collection[str]) -> Workflow:
-    """The workflow without the jobs that depend, in any way, on an input whose ID is not among `inputs`."""
-    readers: dict[str, list[str]] = {}  # an input's ID or a job's name → the jobs that read it
-    missing: list[str] = []
+def known_part(workflow: Workflow, inputs: Mapping[str, InputValue]) -> tuple[Workflow, list[Diagnostic]]:
+    """The workflow as far as it can be expanded with these inputs, and what is wrong with loops and instances."""
+    problems: list[Diagnostic] = []
+    flows: dict[str, _Flow] = {}
+    jobs: dict[str, _Job] = {}
     for prefix, flow in _flows(workflow, ""):
-        missing += [id_ for name in flow.inputs if (id_ := f"Input:{prefix}{name}") not in inputs]
-        for name, decl in flow.jobs.items():
-            for read in _reads(decl, flow, prefix):
-                readers.setdefault(read, []).append(prefix + name)
-    gone: set[str] = set()
-    while missing:
-        for job in readers.get(missing.pop(), ()):
-            if job not in gone:
-                gone.add(job)
-                missing.append(job)
-    return _without(workflow, "", gone)
+        scope = _scope(flow, prefix, inputs, problems)
+        known = flows[prefix] = _Flow(prefix, scope.loops, inputs, jobs)
+        jobs.update({prefix + name: _Job(decl, known) for name, decl in _with_instances(flow, scope, problems)})
+    return _reduced(workflow, "", flows), problems
+
+
+def without_jobs_at(workflow: Workflow, problems: Collection[Diagnostic]) -> Workflow:
+    """The workflow with the jobs that these problems stand in marked as broken, so that `known_part` drops them."""
+    starts = sorted((decl.place.source, decl.place.line) for _, f in _flows(workflow, "") for decl in f.jobs.values())
+    lines = [(problem.file or "", problem.line or 0) for problem in problems]
+    faulty = {starts[at - 1] for line in lines if (at := bisect_right(starts, line)) > 0}
+
+    def marked(flow: Workflow) -> Workflow:
+        return replace(
+            flow,
+            jobs={
+                name: replace(decl, broken=decl.broken | {"for"})
+                if (decl.place.source, decl.place.line) in faulty
+                else decl
+                for name, decl in flow.jobs.items()
+            },
+            imports={name: replace(i, workflow=marked(i.workflow)) for name, i in flow.imports.items()},
+        )
+
+    return marked(workflow)
 
 
 def _flows(workflow: Workflow, prefix: str) -> Iterator[tuple[str, Workflow]]:
@@ -33,33 +62,114 @@ def _flows(workflow: Workflow, prefix: str) -> Iterator[tuple[str, Workflow]]:
         yield from _flows(imported.workflow, f"{prefix}{name}/")
 
 
-def _reads(decl: JobDecl, flow: Workflow, prefix: str) -> set[str]:
-    paths = [output.path for output in decl.outputs.values()]
-    templates: list[Template] = [*decl.with_.values(), *decl.env.values(), decl.condition, *paths]
-    found = {prefix + job for job in decl.needs}
-    for template in templates:
-        for expression in expressions_in(template):
-            for ref in expression.refs:
-                found |= {_name(r, prefix) for r in (ref.candidates if isinstance(ref, First) else (ref,))}
-    leaves = [leaf.path for output in decl.outputs.values() for leaf in output.leaves]
-    of_leaves = [s.loop for path in leaves for _, selectors in path for s in selectors if isinstance(s, Loop)]
-    for loop in (*decl.loops, *of_leaves):
-        source = flow.loops[loop].source
-        if isinstance(source, InputRef):
-            found.add(_name(source, prefix))
-    return found
+def _scope(flow: Workflow, prefix: str, inputs: Mapping[str, InputValue], problems: list[Diagnostic]) -> Scope:
+    """The loops whose values are known."""
+    loops: dict[str, Sequence[Index]] = {}
+    for loop in flow.loops.values():
+        if not _is_given(loop, prefix, inputs):
+            continue
+        told = len(problems)
+        values = loop_values(loop, prefix, inputs, problems)
+        if len(problems) == told:
+            loops[loop.name] = values
+    positions = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}
+    return Scope(prefix, loops, positions, {}, {}, inputs, problems)
 
 
-def _name(ref: Ref, prefix: str) -> str:
-    return f"Input:{prefix}{ref.name}" if isinstance(ref, InputRef) else prefix + ref.job
+def _is_given(loop: LoopDecl, prefix: str, inputs: Collection[str]) -> bool:
+    return not isinstance(loop.source, InputRef) or f"Input:{prefix}{loop.source.name}" in inputs
 
 
-def _without(workflow: Workflow, prefix: str, gone: Collection[str]) -> Workflow:
+def _with_instances(flow: Workflow, scope: Scope, problems: list[Diagnostic]) -> Iterator[tuple[str, JobDecl]]:
+    """The jobs whose instances are known."""
+    for name, decl in flow.jobs.items():
+        if decl.broken & _INSTANCES or not all(loop in scope.loops for loop in decl.loops):
+            continue
+        told = len(problems)
+        rows_of(scope, decl)
+        if len(problems) == told:
+            yield name, decl
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """What is known in one workflow file, as it is imported."""
+
+    prefix: str
+    loops: Mapping[str, Sequence[Index]]
+    inputs: Collection[str]
+    jobs: Mapping[str, _Job]  # of all files, by name with imports
+
+    def can_read(self, template: Template, env: Collection[str]) -> bool:
+        return all(
+            expression.env <= set(env) and all(map(self._is_known, expression.refs))
+            for expression in expressions_in(template)
+        )
+
+    def _is_known(self, ref: Ref | First) -> bool:
+        if isinstance(ref, First):
+            return all(map(self._is_known, ref.candidates))
+        if isinstance(ref, InputRef):
+            return f"Input:{self.prefix}{ref.name}" in self.inputs
+        job = self.jobs.get(self.prefix + ref.job)
+        return job is not None and job.has(ref.output, leaf=bool(ref.leaf))
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    decl: JobDecl
+    flow: _Flow
+
+    def has(self, output: str, *, leaf: bool) -> bool:
+        decl = self.decl.outputs.get(output)
+        return decl is not None and (not leaf or self._knows_leaves(decl))
+
+    def _is_broken(self, output: OutputDecl) -> bool:
+        return f"outputs.{output.name}" in self.decl.broken
+
+    def _knows_leaves(self, output: OutputDecl) -> bool:
+        used = [s.loop for leaf in output.leaves for _, sel in leaf.path for s in sel if isinstance(s, Loop)]
+        return not self._is_broken(output) and all(loop in self.flow.loops for loop in used)
+
+    def reduced(self) -> JobDecl:
+        """The job without what cannot be expanded."""
+        decl, flow = self.decl, self.flow
+        env = self._readable("env", decl.env, ())
+        condition = decl.condition
+        if "if" in decl.broken or not flow.can_read(condition, env):
+            condition = None
+        return replace(
+            decl,
+            with_=self._readable("with", decl.with_, env),
+            env=env,
+            condition=condition,
+            outputs={name: self._reduced_output(output) for name, output in decl.outputs.items()},
+            needs=tuple(job for job in decl.needs if flow.prefix + job in flow.jobs),
+        )
+
+    def _readable(self, area: str, entries: Mapping[str, Template], env: Collection[str]) -> dict[str, Template]:
+        return {
+            name: template
+            for name, template in entries.items()
+            if f"{area}.{name}" not in self.decl.broken and self.flow.can_read(template, env)
+        }
+
+    def _reduced_output(self, output: OutputDecl) -> OutputDecl:
+        if not self._knows_leaves(output):
+            output = replace(output, leaves=())
+        if self._is_broken(output) or not self.flow.can_read([output.path, output.key], ()):
+            output = replace(output, path=None, append=False, key=None)
+        return output
+
+
+def _reduced(workflow: Workflow, prefix: str, flows: Mapping[str, _Flow]) -> Workflow:
+    flow = flows[prefix]
     return replace(
         workflow,
-        jobs={name: decl for name, decl in workflow.jobs.items() if prefix + name not in gone},
+        loops={name: loop for name, loop in workflow.loops.items() if name in flow.loops},
+        jobs={name: flow.jobs[prefix + name].reduced() for name in workflow.jobs if prefix + name in flow.jobs},
         imports={
-            name: replace(imported, workflow=_without(imported.workflow, f"{prefix}{name}/", gone))
+            name: replace(imported, workflow=_reduced(imported.workflow, f"{prefix}{name}/", flows))
             for name, imported in workflow.imports.items()
         },
     )

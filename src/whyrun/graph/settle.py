@@ -18,6 +18,7 @@ from whyrun.graph.graph import (
     SameTerm,
     Slot,
 )
+from whyrun.ids import split_site
 from whyrun.workflow.inputs import InputValue
 
 
@@ -88,29 +89,44 @@ def _may_be_inactive(graph: Graph) -> list[bool]:
 
 
 def check_paths(graph: Graph, diagnostics: list[Diagnostic]) -> None:
-    """No two outputs at one path, none inside another, none on top of an input."""
+    """No two outputs at one path (or under one key of a shared file), none inside another, none on top of an input."""
     columns = [(table, output) for table in graph.tables for output in table.outputs if output.paths is not None]
-    paths = [path for _, output in columns for path in output.paths or ()]
-    known = set(paths)
-    folders = {path.rpartition("/")[0] for path in known}
+    sites = [site for _, output in columns for site in output.paths or ()]
+    plain = {path for _, output in columns if not output.append for path in output.paths or ()}
+    shared = {split_site(site)[0] for _, output in columns if output.append for site in output.paths or ()}
+    files = plain | shared
+    folders = {path.rpartition("/")[0] for path in files}
     folders |= {parent for folder in folders for parent in _parents(folder)}
-    if len(known) == len(paths) and known.isdisjoint(folders) and known.isdisjoint(_input_paths(graph)):
-        return
-    taken: dict[str, str] = {}
     inputs = _input_paths(graph)
+    distinct = len(set(sites)) == len(sites) and plain.isdisjoint(shared)
+    if distinct and files.isdisjoint(folders) and files.isdisjoint(inputs):
+        return
+    taken: dict[str, str] = {}  # a file, and each section of one → the first that is published there
     for table, output in columns:
         place = table.decl.places.get(f"outputs.{output.name}.path", table.decl.place)
-        for position, path in enumerate(output.paths or ()):
+        for position, site in enumerate(output.paths or ()):
             mine = f"Artifact:{table.name}.{output.name}{table.texts[position]}"
-            other = taken.setdefault(path, mine)
+            path, section = split_site(site)
+            first = taken.setdefault(path, mine)
+            other = taken.setdefault(site, mine)
             hint = None
-            if other != mine:
+            if path in plain and path in shared and first != mine:
+                problem = f"`{path}` would be written by both `{first}` and `{mine}`, and not both say `append`"
+                hint = "say `append: true` for every output that shares the file, or give them paths of their own"
+            elif other != mine and section is not None:
+                problem = f"`{path}` would have two sections `{section}`, of `{other}` and of `{mine}`"
+                hint = "give each a `key:` of its own"
+                if other.startswith(f"Artifact:{table.name}.{output.name}["):
+                    hint = f"put each loop variable into the `key:`, such as `${{{{ {table.decl.loops[-1]} }}}}`"
+            elif other != mine:
                 problem = f"`{path}` would be written by both `{other}` and `{mine}`"
                 hint = "give each output a path of its own"
                 if other.startswith(f"Artifact:{table.name}.{output.name}["):
                     hint = f"put each loop variable into the path, such as `${{{{ {table.decl.loops[-1]} }}}}`"
+                if output.type == "json":
+                    hint += "; or let all of them share the file: `append: true`"
             elif path in folders:
-                inside = next(p for p in paths if p.startswith(f"{path}/"))
+                inside = next(p for p in sorted(files) if p.startswith(f"{path}/"))
                 problem = f"`{path}` is an output and also the folder of `{inside}`"
             elif path in inputs:
                 problem = f"`{path}` is an input of this workflow; publishing there would change it"

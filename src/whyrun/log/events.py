@@ -18,6 +18,8 @@ Bindings = dict[str, Any]
 # How a step counts that was open when its run ended: before the repair writes it down, and after.
 INTERRUPTED_TYPE = "Interrupted"
 INTERRUPTED_ERROR = "the run ended before this step did"
+Success = Literal["EXECUTES", "IDENTICAL", "DIFFERENT"]  # the last two: what a comparison of the outputs found
+NOT_PUBLISHED = "NotPublished"  # `error_type` of a step whose outputs are recorded, but not all at their paths
 
 
 class Event(msgspec.Struct, tag_field="event", omit_defaults=True, kw_only=True, gc=False):
@@ -85,7 +87,7 @@ class ArtifactAvailable(Event, tag="artifact_available"):
     type: str
     suffix: str = ""  # ".png": of files; a consumer sees them under a name with it
     path: str | None = None  # where it is published, relative to the project
-    section: str | None = None
+    section: str | None = None  # its key in the file at `path`, which it shares with others
     value: Any = msgspec.UNSET  # leaves and value outputs, always
     reused_from: str | None = None
 
@@ -95,7 +97,7 @@ class StepComplete(Event, tag="step_complete"):
     driver: str
     output_dir: str
     duration: float
-    status: Literal["EXECUTES"]
+    status: Success
 
 
 class StepFailed(Event, tag="step_failed"):
@@ -116,6 +118,7 @@ class StepSkipped(Event, tag="step_skipped"):
     bindings: Bindings | None = None
     from_run: str | None = None
     from_step: str | None = None
+    reason: str | None = None  # for `not_comparable`: what is not as it was
 
 
 class StepBlocked(Event, tag="step_blocked"):
@@ -156,18 +159,22 @@ class ArtifactAdopted(Event, tag="artifact_adopted"):
     value: Any = msgspec.UNSET
     suffix: str = ""
     path: str | None = None
+    section: str | None = None
 
 
 class FileDisplaced(Event, tag="file_displaced"):
     path: str
     sha256: str
+    section: str | None = None  # only this section of the file
 
 
 class Comparison(Event, tag="comparison"):
     artifact: str
-    status: str
-    against: str
+    status: Literal["IDENTICAL", "DIFFERENT"]
+    against: str  # the run whose version it was compared with
     summary: str
+    details: list[str] = []  # the first differences, and notes
+    more: int = 0  # differences beyond those
 
 
 class StatusContractViolation(Event, tag="status_contract_violation"):

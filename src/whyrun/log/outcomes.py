@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from whyrun.ids import output_of
 from whyrun.log import events as ev
 
 Outcome = Literal["open", "completed", "failed", "timed_out", "interrupted", "skipped", "blocked"]
@@ -27,6 +28,7 @@ class RunOutcome:
     steps: dict[str, Outcome] = field(default_factory=dict)
     failures: dict[str, ev.StepFailed] = field(default_factory=dict)  # the latest of each step that ended so
     drivers: dict[str, str] = field(default_factory=dict)  # of started steps
+    differences: list[ev.Comparison] = field(default_factory=list)  # in the order in which they were found
 
     @property
     def open_steps(self) -> list[str]:
@@ -52,8 +54,10 @@ class RunOutcome:
                 self.steps[event.step_id] = "skipped"
             case ev.StepBlocked():
                 self.steps[event.step_id] = "blocked"
-            case ev.ArtifactAdopted():
+            case ev.ArtifactAdopted() if output_of(event.artifact) is not None:  # its leaves come before it
                 self.steps[event.step_id] = "completed"
+            case ev.Comparison() if event.status == "DIFFERENT":
+                self.differences.append(event)
             case ev.PlanComputed():
                 self.planned = event.planned
             case ev.RunStart():

@@ -22,6 +22,7 @@ from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, Clock, Journa
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
 
 CONFIG_FILE = "whyrun.toml"
+STAT_CACHE = "stat-cache"
 STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"
 
@@ -48,9 +49,11 @@ def state_dir_for(workflow_file: str | os.PathLike[str], override: str | None, e
 
 @dataclass(frozen=True, slots=True)
 class ProjectConfig:
-    """`whyrun.toml`. `resources` are the limits that jobs' `resources:` count against."""
+    """`whyrun.toml`. `resources` are the limits that jobs' `resources:` count against; `on_finish` is a command (for
+    the shell, or as a list of words) that gets the status of a run when it has ended."""
 
     resources: Mapping[str, float] | None = None
+    on_finish: str | tuple[str, ...] | None = None
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -64,11 +67,20 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         return ProjectConfig()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise error("WRONG_TYPE", f"not valid TOML: {wrong}", file=str(path), hint="see https://toml.io") from None
-    known = ["resources"]
+    known = ["resources", "on_finish"]
     for key in data:
         if key not in known:
             raise error("UNKNOWN_KEY", f"there is no setting `{key}`", file=str(path), hint=did_you_mean(key, known))
-    return ProjectConfig(_resources(data.get("resources", {}), str(path)))
+    return ProjectConfig(_resources(data.get("resources", {}), str(path)), _command(data.get("on_finish"), str(path)))
+
+
+def _command(value: Any, path: str) -> str | tuple[str, ...] | None:
+    if value is None or (isinstance(value, str) and value.strip()):
+        return value
+    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        return tuple(value)
+    hint = 'on_finish = "notify-send whyrun", or a list of words: ["./notify.py", "--quiet"]'
+    raise error("WRONG_TYPE", "`on_finish` is a command: a string or a list of strings", file=path, hint=hint)
 
 
 def _resources(value: Any, path: str) -> dict[str, float]:
@@ -137,7 +149,7 @@ class WorkflowState:
 
     @property
     def stat_cache(self) -> Path:
-        return self.state_dir / "stat-cache"
+        return self.state_dir / STAT_CACHE
 
     @property
     def tmp(self) -> Path:

@@ -26,8 +26,13 @@ class Lean(msgspec.Struct, tag_field="event", gc=False, kw_only=True):
     session: str
 
 
+class Options(msgspec.Struct, gc=False, frozen=True):
+    accept: bool = False
+
+
 class RunStart(Lean, tag="run_start"):
     mode: Literal["run", "compare", "adopt"]
+    options: Options = Options()
     workflow_sha256: str = ""
 
 
@@ -52,6 +57,7 @@ class ArtifactAvailable(Lean, tag="artifact_available"):
     type: str
     suffix: str = ""
     path: str | None = None
+    section: str | None = None
     value: Any = msgspec.UNSET
 
 
@@ -85,6 +91,7 @@ class ArtifactAdopted(Lean, tag="artifact_adopted"):
     fingerprint: str
     suffix: str = ""
     path: str | None = None
+    section: str | None = None
     value: Any = msgspec.UNSET
     bindings: msgspec.Raw = NOTHING
 

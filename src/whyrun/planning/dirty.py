@@ -287,7 +287,7 @@ def successes_by_fingerprint(steps: Mapping[str, StepRecord]) -> dict[str, tuple
             if before is None or (before[1].run, before[1].seq) < (attempt.run, attempt.seq):
                 found[attempt.fingerprint] = (step, attempt)
     # The latest attempt with a fingerprint counts, whoever made it: where that failed, nothing is taken.
-    return {print_: latest for print_, latest in found.items() if latest[1].ok}
+    return {print_: latest for print_, latest in found.items() if latest[1].has_result}
 
 
 def reusable(
@@ -305,7 +305,7 @@ def reusable(
     own = record.by_fingerprint(fingerprint) if record is not None else None
     if own is not None:
         found = _earlier_result(table, position, table.job_id(position), own, lost)
-        if found is not None or not own.ok:
+        if found is not None or not own.has_result:
             return found
     other = others.get(fingerprint)
     return None if other is None else _earlier_result(table, position, *other, lost)
@@ -315,7 +315,7 @@ def _earlier_result(
     table: JobTable, position: int, from_step: str, attempt: Attempt, lost: Container[str]
 ) -> Reuse | None:
     """The reuse of an attempt, if it recorded every output and leaf declared now, with bytes still there."""
-    if not attempt.ok:
+    if not attempt.has_result:
         return None
     job = parse_id_of("Job", from_step)
     own = from_step == table.job_id(position)

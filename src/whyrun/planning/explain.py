@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from whyrun.artifacts.hashing import value_sha256
-from whyrun.ids import parse_id_of
+from whyrun.ids import parse_id_of, split_site
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import (
     Forced,
@@ -37,6 +37,7 @@ _CHANGES = {
     "changed": "changed",
     "lost": "its stored bytes are gone",
     "retyped": "it was made with another type",
+    "disowned": "its action does not find its part in it",
 }
 
 Line = tuple[str, str]  # (reason code or lower-case mark, particulars)
@@ -114,7 +115,7 @@ def job_lines(job: PlannedJob) -> list[Line]:
     for reason in job.reasons:
         lines.append((reason.code, particulars(reason, job.id)))
         if isinstance(reason, MissingOutput) and reason.change == "changed" and reason.path and reason.artifact:
-            adopt = f"whyrun adopt {shlex.quote(reason.artifact)} {shlex.quote(reason.path)}"
+            adopt = f"whyrun adopt {shlex.quote(reason.artifact)} {shlex.quote(split_site(reason.path)[0])}"
             lines.append(("", f"keep your version: {printable(adopt)}"))
     if job.reuse is not None:
         source = "" if job.reuse.step == job.id else f" ({job.reuse.step})"
@@ -128,7 +129,8 @@ def particulars(reason: Reason, job: str) -> str:
     """What one reason says beyond its code."""
     match reason:
         case RetryPreviousFailure():
-            return printable(f"{reason.run} attempt {reason.attempt}: {reason.error_type}: {reason.error}")
+            attempt = f" attempt {reason.attempt}" if reason.attempt else ""  # a reuse is none
+            return printable(f"{reason.run}{attempt}: {reason.error_type}: {reason.error}")
         case MissingOutput():
             return _missing(reason)
         case InputChanged():
@@ -281,7 +283,8 @@ def logged_duration(record: StepRecord | None) -> float | None:
 
 
 def expected_durations(plan: Plan, snapshot: PlanningSnapshot) -> dict[str, float | None]:
-    """By planned job, in seconds: its own logged duration, else the mean of its sisters', else None. Reuse is free."""
+    """By planned job, in seconds: its own logged duration, else the mean of its sisters', else what its action expects,
+    else None. Reuse is free."""
     graph = snapshot.dependency_graph
     sisters: dict[int, float | None] = {}
 
@@ -293,12 +296,18 @@ def expected_durations(plan: Plan, snapshot: PlanningSnapshot) -> dict[str, floa
         return sisters[number]
 
     found: dict[str, float | None] = {}
+    never_ran: dict[int, str] = {}
     for job in plan.planned:
         if job.reuse is not None:
             found[job.id] = 0.0
             continue
         own = logged_duration(snapshot.records.steps.get(job.id))
         found[job.id] = own if own is not None else mean_of(graph.table_at(job.node)[0].number)
+        if found[job.id] is None:
+            never_ran[job.node] = job.id
+    if never_ran and snapshot.estimator is not None:
+        for node, seconds in snapshot.estimator(list(never_ran)).items():
+            found[never_ran[node]] = seconds
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -27,20 +27,30 @@ def build_planning_snapshot(
     observe: Observer,
     actions: Mapping[str, ActionFacts],
     memo: dict[str, str] | None = None,
+    ask: Callable[[PlanningSnapshot], Mapping[str, str]] | None = None,
 ) -> PlanningSnapshot:
     """Fold of the log and look at the world, joined over the graph. Reads through its arguments only.
 
     `memo` remembers, by job, the digest of columns that were compared row by row and found equal; with the same
     digest they need not be compared again. It saves time and changes nothing.
+
+    `ask`: what actions say of published files that are as recorded (see `asked_outputs`); told like what was observed.
     """
     records = log.records
     snapshot = PlanningSnapshot(graph, records, actions, {}, frozenset())
     snapshot.rows = [list(map(records.steps.get, table.job_ids())) for table in graph.tables]
     snapshot.shas = [_recorded(table, snapshot.rows[table.number]) for table in graph.tables]
     _check_foreign_ids(snapshot, log)
-    snapshot.files = observe.changed_files(*_published(graph, snapshot.shas))
+    snapshot.files = observe.changed_files(*_published(graph, snapshot.shas, sections=False))
+    sites, expected = _published(graph, snapshot.shas, sections=True)
+    if sites:
+        snapshot.files = {**snapshot.files, **observe.changed_sections(sites, expected)}
     lost = set(observe.lost_blobs(_blob_checks(snapshot)))
     _apply_deviations(snapshot, lost)
+    said = ask(snapshot) if ask is not None else {}
+    if said:
+        snapshot.files = {**snapshot.files, **said}
+        _apply_deviations(snapshot, lost)
     snapshot.suspects = find_suspects(snapshot, {} if memo is None else memo)
     reach = sorted(graph.downstream(snapshot.suspects))
     histories = [r for node in reach if (r := snapshot.record(node)) is not None]
@@ -52,7 +62,7 @@ def build_planning_snapshot(
         (key := o.bytes_key): BlobCheck(o.sha256, o.size, o.type, o.path, key)
         for record in histories
         for attempt in record.attempts()
-        if attempt.ok
+        if attempt.has_result
         for o in attempt.outputs
         if o.value is msgspec.UNSET and o.bytes_key not in lost
     }
@@ -104,14 +114,16 @@ def _recorded(table: JobTable, rows: Sequence[StepRecord | None]) -> list[list[s
     return columns
 
 
-def _published(graph: Graph, shas: list[list[list[str | None]]]) -> tuple[list[str], list[str]]:
-    """The published files to look at, and the content that each should have."""
+def _published(
+    graph: Graph, shas: list[list[list[str | None]]], *, sections: bool
+) -> tuple[list[str], list[str]]:
+    """The published files (or sections of files) to look at, and the content that each should have."""
     paths: list[str] = []
     expected: list[str] = []
     for table in graph.tables:
         for a, spec in enumerate(table.artifacts):
             output = table.output_of(a)
-            if spec.is_leaf or output.paths is None:
+            if spec.is_leaf or output.paths is None or output.append != sections:
                 continue
             column = shas[table.number][a]
             if None not in column:

@@ -7,15 +7,16 @@ a second. Each transition is in one place: `_Run.apply`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from whyrun.errors import WhyrunError, error
-from whyrun.ids import Kind
+from whyrun.ids import Kind, output_of, site_of
 from whyrun.log import scan
 from whyrun.log.event_ids import PLAIN_OWN, damaged_line, id_problem, owner_problem
-from whyrun.log.events import INTERRUPTED_ERROR, INTERRUPTED_TYPE
+from whyrun.log.events import INTERRUPTED_ERROR, INTERRUPTED_TYPE, NOT_PUBLISHED
 from whyrun.log.scan import ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
 
 # Ends that say nothing about the fingerprint itself: they do not stand in the way of reusing an earlier success.
@@ -29,7 +30,7 @@ class Output(msgspec.Struct, array_like=True, gc=False, frozen=True):
     sha256: str
     size: int
     type: str
-    path: str | None = None
+    path: str | None = None  # where it was published: see `site_of`
     held: tuple[Any, ...] = ()  # (value,) for leaves and value outputs: UNSET does not survive in an array
     suffix: str = ""
 
@@ -63,6 +64,12 @@ class Attempt(msgspec.Struct, array_like=True, gc=False):
     @property
     def made_in(self) -> int:
         return self.made or self.run
+
+    @property
+    def has_result(self) -> bool:
+        """Its outputs may be taken again. A result that could not be put at its path is one, although the step failed:
+        its bytes are recorded and stored. (An error of a step's own that is called the same has recorded nothing.)"""
+        return self.ok or (self.error_type == NOT_PUBLISHED and bool(self.outputs))
 
     @property
     def settled(self) -> bool:
@@ -114,12 +121,27 @@ class Records(msgspec.Struct, gc=False):
 
     steps: dict[str, StepRecord] = {}
     inputs: dict[str, InputRecord] = {}
+    inputs_of: int = 0  # the last run that recorded what inputs it found
     run: int = 0  # the last run folded, and its last event: the log position
     seq: int = 0
 
 
 def _held(value: Any) -> tuple[Any, ...]:
     return () if value is msgspec.UNSET else (value,)
+
+
+def _say_failure(attempt: Attempt, status: str, error_type: str, message: str) -> None:
+    attempt.status, attempt.error_type = status, error_type
+    attempt.error = message.split("\n", 1)[0][:200]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reuse:
+    """A reuse whose outputs follow it in the log."""
+
+    attempt: Attempt
+    to_take: int  # outputs
+    success_before: Attempt | None
 
 
 def run_name(number: int) -> str:
@@ -136,14 +158,17 @@ class RunFold:
         self.file = file
         self.seq = 0
         self.mode = ""
+        self.accepts = False
         self.complete = False
         self.open: dict[str, tuple[Attempt, list[Output]]] = {}
-        self.reused: dict[str, tuple[Attempt, int]] = {}  # and how many outputs there are to take
+        self.reused: dict[str, _Reuse] = {}
+        self.adopting: dict[str, list[Output]] = {}  # leaves whose whole has not come yet
+        self.adopted: set[str] = set()  # steps
 
     @property
     def counts(self) -> bool:
         """Runs that only compare change nothing; they are read as strictly as all others."""
-        return self.mode != "compare"
+        return self.mode != "compare" or self.accepts
 
     def feed(self, events: Iterable[scan.LeanEvent]) -> None:
         seq, name = self.seq, self.name
@@ -163,7 +188,8 @@ class RunFold:
                 if is_own(f"{step} {event.artifact}") is None:
                     self.check_owner(step, event.artifact, seq)
                 held = _held(event.value)
-                output = Output(event.artifact, event.sha256, event.size, event.type, event.path, held, event.suffix)
+                site = event.path if event.section is None else site_of(event.path or "", event.section)
+                output = Output(event.artifact, event.sha256, event.size, event.type, site, held, event.suffix)
                 entry = open_.get(step)
                 if entry is not None:
                     entry[1].append(output)
@@ -195,7 +221,7 @@ class RunFold:
         if isinstance(event, scan.RunStart):
             if seq != 1:
                 raise self.damaged(seq, "a run starts twice")
-            self.mode = event.mode
+            self.mode, self.accepts = event.mode, event.options.accept
             return
         if not self.mode:
             raise self.incomplete(seq, "the log has no `run_start`")
@@ -203,10 +229,7 @@ class RunFold:
             self.complete = True
         elif isinstance(event, scan.StepFailed):
             self.check_ids(seq, "Job", event.step_id)
-            entry = self.open.pop(event.step_id, None)
-            if entry is None:
-                raise self.incomplete(seq, f"`{event.step_id}` failed without a `step_start`")
-            self.fail(event.step_id, entry[0], event.status, event.error_type, event.error)
+            self.failed(event, seq)
         elif isinstance(event, scan.StepSkipped):
             self.check_ids(seq, "Job", event.step_id)
             if event.why == "reused":
@@ -244,10 +267,31 @@ class RunFold:
             self.fail(step, attempt, "INTERRUPTED", INTERRUPTED_TYPE, INTERRUPTED_ERROR)
         self.open.clear()
         self.records.run, self.records.seq = self.run, self.seq
+        if self.mode != "compare":
+            self.records.inputs_of = self.run
+
+    def failed(self, event: scan.StepFailed, seq: int) -> None:
+        entry = self.open.pop(event.step_id, None)
+        if entry is not None:
+            attempt, outputs = entry
+            if event.error_type == NOT_PUBLISHED:
+                attempt.outputs = tuple(outputs)
+            self.fail(event.step_id, attempt, event.status, event.error_type, event.error)
+            return
+        reuse = self.reused.pop(event.step_id, None)
+        if reuse is None or event.error_type != NOT_PUBLISHED:
+            raise self.incomplete(seq, f"`{event.step_id}` failed without a `step_start`")
+        # It was the latest success since its `step_skipped`. Now it is not, but what it recorded is still to be taken.
+        _say_failure(reuse.attempt, event.status, event.error_type, event.error)
+        reuse.attempt.ok = False
+        record = self.records.steps.get(event.step_id)
+        if record is not None and record.latest is reuse.attempt:
+            record.success = reuse.success_before
 
     def fail(self, step: str, attempt: Attempt, status: str, error_type: str, message: str) -> None:
-        attempt.status, attempt.error_type = status, error_type
-        attempt.error = message.split("\n", 1)[0][:200]
+        _say_failure(attempt, status, error_type, message)
+        if self.mode == "compare" and not attempt.has_result:
+            return  # who accepts new results takes those that there are; what stood there before still stands
         self.settle(step, attempt)
 
     def settle(self, step: str, attempt: Attempt, *, whole: bool = True) -> None:
@@ -297,18 +341,19 @@ class RunFold:
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin=origin)
         if event.from_run is not None:  # the run that executed it, however often it was reused since
             attempt.made = self.run_number(event.from_run, seq)
-        to_take = max((len(a.outputs) for a in (own, source) if a is not None and a.ok), default=0)
-        self.reused[event.step_id] = (attempt, to_take)
+        to_take = max((len(a.outputs) for a in (own, source) if a is not None and a.has_result), default=0)
+        record = self.records.steps.get(event.step_id)
+        self.reused[event.step_id] = _Reuse(attempt, to_take, record.last_success() if record is not None else None)
         self.settle(event.step_id, attempt, whole=not to_take)
 
     def add_to_reuse(self, step: str, output: Output, seq: int) -> None:
-        entry = self.reused.get(step)
-        if entry is None:
+        reuse = self.reused.get(step)
+        if reuse is None:
             raise self.incomplete(seq, f"`{output.id}` has no `step_start` of its step before it")
-        attempt, to_take = entry
+        attempt = reuse.attempt
         attempt.outputs = (*attempt.outputs, output)
         record = self.records.steps.get(step)
-        if len(attempt.outputs) == to_take and record is not None and record.latest is attempt:
+        if len(attempt.outputs) == reuse.to_take and record is not None and record.latest is attempt:
             others = [a for a in record.attempts() if a.fingerprint != attempt.fingerprint]
             record.settled = [*others, attempt] if others else None
 
@@ -317,13 +362,26 @@ class RunFold:
         return record.by_fingerprint(fingerprint) if record is not None else None
 
     def adopt(self, event: scan.ArtifactAdopted, seq: int) -> None:
+        """The leaves of an adopted artifact come first, and the whole, last, makes it hold: all of it or nothing.
+
+        A kill can fall in between. Leaves without their whole say nothing, before a repair as after it. (Logs of the
+        first versions have the leaves after the whole.)
+        """
+        step = event.step_id
         self.check_bindings(event.bindings, f"the adoption of `{event.artifact}`", seq)
-        base = self.earlier(event.step_id, event.fingerprint)
-        kept = tuple(o for o in base.outputs if o.id != event.artifact) if base is not None and base.ok else ()
         held = _held(event.value)
-        output = Output(event.artifact, event.sha256, event.size, event.type, event.path, held, event.suffix)
-        attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, outputs=(*kept, output), origin="adopted")
-        self.settle(event.step_id, attempt)
+        site = event.path if event.section is None else site_of(event.path or "", event.section)
+        output = Output(event.artifact, event.sha256, event.size, event.type, site, held, event.suffix)
+        if output_of(event.artifact) is None and step not in self.adopted:
+            self.adopting.setdefault(step, []).append(output)
+            return
+        self.adopted.add(step)
+        base = self.earlier(step, event.fingerprint)
+        standing = base.outputs if base is not None and base.has_result else ()
+        outputs = {o.id: o for o in (*standing, output, *self.adopting.pop(step, ()))}
+        attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="adopted")
+        attempt.outputs = tuple(outputs.values())
+        self.settle(step, attempt)
 
     def remember(self, event: scan.RequestRecorded) -> None:
         if not self.counts:

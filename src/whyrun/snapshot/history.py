@@ -25,7 +25,7 @@ from whyrun.log.wide import read_wide
 from whyrun.snapshot.fold import Attempt, Records, RunFold
 from whyrun.snapshot.snapshot import Consumed
 
-VERSION = 3
+VERSION = 4
 TICK = 50_000_000  # nanoseconds
 WORTH_INDEXING = 2000  # events folded anew: below, folding is quicker than writing the index
 

@@ -5,47 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whyrun.actions.fingerprint import action_fingerprint, code_files
-from whyrun.actions.registry import NOT_LITERAL, Problem, check_parameters, resolve_action
+from whyrun.actions.registry import NOT_LITERAL, ActionInfo, Problem, check_parameters, resolve_action
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.graph.template import expressions_in
 from whyrun.snapshot.snapshot import ActionFacts
 from whyrun.workflow.model import JobDecl, Place
+
+if TYPE_CHECKING:
+    from whyrun.actions.asking import Asker
 
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
     facts: ActionFacts | None  # None where something is wrong, or too little could be read of the job
     problems: tuple[Diagnostic, ...] = ()
+    info: ActionInfo | None = None  # None where there is no such action
+    misfits: tuple[Problem, ...] = ()  # those of `problems` that are about `with:`, for `parameter_summary`
 
 
-def look_up_action(decl: JobDecl, project: Path) -> LookedUp:
+def look_up_action(decl: JobDecl, project: Path, asker: Asker | None = None) -> LookedUp:
     """Nothing is said about what `parse` has said something about already (`JobDecl.broken`)."""
     place = decl.places.get("uses", decl.place)
     if not decl.uses:
         return LookedUp(None, tuple(_code_problems(decl, project)))
     try:
-        info = resolve_action(decl.uses, project)
+        info = resolve_action(decl.uses, project, asker)
     except WhyrunError as wrong:
         return LookedUp(None, (*_placed(wrong, place), *_code_problems(decl, project)))
     literals = {key: _literal(value) for key, value in decl.with_.items()}
     outputs = {name: output.type for name, output in decl.outputs.items()}
-    misfits = check_parameters(info, literals, outputs, project)
+    misfits = check_parameters(info, literals, outputs, project, asker)
     if misfits or decl.broken:
         told = [p for p in misfits if ("with" if p.entry is None else f"with.{p.entry}") not in decl.broken]
         placed = [decl.places.get(_place_key(p), place).diagnostic(p.code, p.message, p.hint) for p in told]
-        return LookedUp(None, (*placed, *_code_problems(decl, project)))
+        return LookedUp(None, (*placed, *_code_problems(decl, project)), info, tuple(told))
     try:
-        sha256, facts = action_fingerprint(decl.uses, literals, project, decl.code)
+        sha256, facts = action_fingerprint(decl.uses, literals, project, decl.code, info)
     except WhyrunError as wrong:
         of_code = tuple(_code_problems(decl, project))
         others = [d for d in _placed(wrong, place) if d.message not in {known.message for known in of_code}]
-        return LookedUp(None, (*others, *of_code))
+        return LookedUp(None, (*others, *of_code), info)
     deterministic = info.deterministic if decl.deterministic is None else decl.deterministic
     files = {**facts.get("source", {}), **facts.get("code", {})}
-    return LookedUp(ActionFacts(decl.uses, sha256, deterministic, files))
+    return LookedUp(ActionFacts(decl.uses, sha256, deterministic, files), info=info)
 
 
 def _code_problems(decl: JobDecl, project: Path) -> Iterator[Diagnostic]:

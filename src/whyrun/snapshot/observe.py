@@ -9,21 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.artifacts.hashing import value_sha256
+from whyrun.artifacts.sections import SharedFiles
 from whyrun.artifacts.stat_cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.template import compute, expressions_in
+from whyrun.ids import SECTION_MARK, split_site
 from whyrun.snapshot.snapshot import BlobCheck
-from whyrun.workflow.expression import ExpressionError
+from whyrun.workflow.expression import ABSENT, ExpressionError
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
     NO_DEFAULT,
     At,
     Expression,
+    First,
+    ImportDecl,
     InputDecl,
     InputRef,
     Place,
+    Ref,
     Template,
     Type,
     Workflow,
@@ -73,29 +78,33 @@ class InputObserver:
             if observed is not None:
                 found[f"Input:{prefix}{name}"] = observed
         for name, imported in workflow.imports.items():
-            handed = self._handed(imported.workflow, imported.with_, imported.places, prefix, found)
+            handed = self._handed(imported, workflow.name, prefix, found)
             self._workflow(imported.workflow, f"{prefix}{name}/", handed, found)
 
     def _handed(
-        self,
-        child: Workflow,
-        with_: Mapping[str, Template],
-        places: Mapping[str, Place],
-        prefix: str,
-        found: Mapping[str, InputValue],
+        self, imported: ImportDecl, importing: str, prefix: str, found: Mapping[str, InputValue]
     ) -> dict[str, Any]:
         handed: dict[str, Any] = {}
+        names = {"workflow": {"name": importing}}
+        with_, places, child = imported.with_, imported.places, imported.workflow
         for name, decl in child.inputs.items():
+            if f"with.{name}" in imported.broken:
+                continue  # what it was meant to be is not known
             if name in with_:
                 if not _all_there(with_[name], prefix, found):
                     continue  # what it is made from is missing, and that is reported
                 place = places.get(f"with.{name}", decl.place)
-                value = self._template(with_[name], prefix, found, place)
+                told = len(self.diagnostics)
+                value = self._template(with_[name], prefix, found, place, names)
                 problem = self._misfit(decl, value)
+                if len(self.diagnostics) > told:
+                    continue
                 if problem is not None:
                     self.diagnostics.append(place.diagnostic("INPUT_TYPE", f"`{name}`: {problem}"))
                 else:
                     handed[name] = value
+            elif "with" in imported.broken or f"inputs.{name}" in child.broken:
+                continue
             elif decl.default is not NO_DEFAULT:
                 handed[name] = decl.default
             elif not decl.required:
@@ -116,20 +125,44 @@ class InputObserver:
             return None
         return value_problem(decl.type, value)
 
-    def _template(self, template: Template, prefix: str, found: Mapping[str, InputValue], place: Place) -> Any:
-        if isinstance(template, Expression) and isinstance(template.whole, InputRef):
-            return self._ref(template.whole, prefix, found)
-        values = []
+    def _template(
+        self,
+        template: Template,
+        prefix: str,
+        found: Mapping[str, InputValue],
+        place: Place,
+        names: Mapping[str, Any],
+    ) -> Any:
+        if isinstance(template, Expression) and template.whole is not None:
+            return self._operand(template.whole, prefix, found)
+        values: list[Any] = []
+        told = len(self.diagnostics)
         for expression in expressions_in(template):
-            for ref in expression.refs:
-                assert isinstance(ref, InputRef), "imports take inputs and literals only"
-                value = self._ref(ref, prefix, found)
-                values.append(value.value if isinstance(value, InputValue) else None)
+            for i, ref in enumerate(expression.refs):
+                value = self._operand(ref, prefix, found, optional=i in expression.optional)
+                values.append(ABSENT if value is None else value.value)
+        if len(self.diagnostics) > told:
+            return None
         try:
-            return compute(template, values, {})
+            return compute(template, values, names)
         except ExpressionError as problem:
             self.diagnostics.append(place.diagnostic("WRONG_TYPE", str(problem)))
             return None
+
+    def _operand(
+        self, ref: Ref | First, prefix: str, found: Mapping[str, InputValue], *, optional: bool = False
+    ) -> InputValue | None:
+        """`optional`: that there is no such element is an answer, not a mistake."""
+        if isinstance(ref, First):
+            *others, last = ref.candidates
+            there = (self._operand(other, prefix, found, optional=True) for other in others)
+            return next((value for value in there if value is not None), None) or self._operand(last, prefix, found)
+        assert isinstance(ref, InputRef), "imports take inputs and literals only"
+        told = len(self.diagnostics)
+        value = self._ref(ref, prefix, found)
+        if optional:
+            del self.diagnostics[told:]
+        return value
 
     def _ref(self, ref: InputRef, prefix: str, found: Mapping[str, InputValue]) -> InputValue | None:
         whole = found.get(f"Input:{prefix}{ref.name}")
@@ -240,7 +273,8 @@ class InputObserver:
 
 
 def _all_there(template: Template, prefix: str, found: Mapping[str, InputValue]) -> bool:
-    refs = [ref for expression in expressions_in(template) for ref in expression.refs]
+    used = [ref for expression in expressions_in(template) for ref in expression.refs]
+    refs = [r for ref in used for r in (ref.candidates if isinstance(ref, First) else (ref,))]
     return all(f"Input:{prefix}{ref.name}" in found for ref in refs if isinstance(ref, InputRef))
 
 
@@ -254,10 +288,11 @@ def _plain_value(type_: Type, value: Any) -> InputValue:
 class DiskObserver:
     """Implements `Observer` on the real project folder and store."""
 
-    def __init__(self, project: Path, store: Store, cache: StatCache) -> None:
+    def __init__(self, project: Path, store: Store, cache: StatCache, shared: SharedFiles) -> None:
         self.root = str(project)
         self.store = store
         self.cache = cache
+        self.shared = shared
 
     def changed_files(self, paths: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
         root = self.root
@@ -270,6 +305,18 @@ class DiskObserver:
             if sha != expected
         }
 
+    def changed_sections(self, sites: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
+        files: dict[str, Mapping[str, str]] = {}
+        found: dict[str, str] = {}
+        for site, expected in zip(sites, sha256s, strict=True):
+            path, key = split_site(site)
+            if path not in files:
+                files[path] = self.shared.sections(path) or {}
+            sha = files[path].get(key or "")
+            if sha != expected:
+                found[site] = "deleted" if sha is None else "changed"
+        return found
+
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
         lost = []
         for check in checks:
@@ -278,7 +325,13 @@ class DiskObserver:
             else:
                 there = self.store.has(check.sha256, check.size if check.size >= 0 else None)
             if not there and check.path is not None:
-                there = self.cache.sha256_of(f"{self.root}/{check.path}") == check.sha256
+                there = self.published(check.path) == check.sha256
             if not there:
                 lost.append(check.key)
         return lost
+
+    def published(self, site: str) -> str | None:
+        """The hash of what stands at a published place."""
+        if SECTION_MARK in site:
+            return self.shared.sha256_of(site)
+        return self.cache.sha256_of(f"{self.root}/{site}")

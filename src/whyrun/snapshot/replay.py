@@ -12,6 +12,7 @@ from typing import Any
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.errors import error
 from whyrun.graph.expand import expand
+from whyrun.snapshot.asked_outputs import apply_sites
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
@@ -36,6 +37,7 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             },
             "files": dict(snapshot.files),
             "lost": sorted(snapshot.lost),
+            **({"asked": graph.asked} if graph.asked else {}),
         }
     )
 
@@ -48,6 +50,7 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
     sources: Mapping[str, str] = data["sources"]
     workflow = parse_workflow(data["root"], lambda key: sources[key])
     graph = expand(workflow, {id_: _input_value(value) for id_, value in data["inputs"].items()})
+    apply_sites(graph, data.get("asked", {}))
     actions = {
         name: ActionFacts(a["name"], a["sha256"], a["deterministic"], a["files"]) for name, a in data["actions"].items()
     }
@@ -62,6 +65,8 @@ class _Recorded:
 
     def changed_files(self, paths: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
         return {path: self.files[path] for path in paths if path in self.files}
+
+    changed_sections = changed_files
 
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
         return [check.key for check in checks if check.key in self.lost]

@@ -6,7 +6,7 @@ says, so that a snapshot can be written down and built again (`replay`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -87,6 +87,9 @@ class Observer(Protocol):
     def changed_files(self, paths: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
         """path → "deleted" or "changed", for published files whose content is not what the log says."""
 
+    def changed_sections(self, sites: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
+        """The same for sections of shared files, by their sites; asked only where there are any."""
+
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
         """The keys of those whose bytes are no longer to be had."""
 
@@ -104,17 +107,22 @@ class LogReader(Protocol):
         """Read every ID of the log; LOG_DAMAGED with file and line at the first that is not canonical."""
 
 
+# Asks actions for the runtime of instances, by node: seconds, for those that say something.
+Estimator = Callable[[Sequence[int]], Mapping[int, float]]
+
+
 @dataclass(eq=False)
 class PlanningSnapshot:
     dependency_graph: Graph
     records: Records
     actions: Mapping[str, ActionFacts]  # by job name
-    files: Mapping[str, str]  # observed: published path → "deleted" | "changed"
+    files: Mapping[str, str]  # observed: published site → "deleted" | "changed"
     lost: frozenset[str]  # observed: `Output.bytes_key` of bytes that are gone
     suspects: Sequence[int] = ()
     consumed: Mapping[tuple[int, int], Consumed] = field(default_factory=dict)
     rows: list[list[StepRecord | None]] = field(default_factory=list)  # [table][row]: what the log says of it
     shas: list[list[list[str | None]]] = field(default_factory=list)  # [table][artifact][row]: available, and there
+    estimator: Estimator | None = None  # for estimates, which are no part of a plan
 
     @property
     def log_position(self) -> dict[str, Any] | None:
@@ -192,7 +200,7 @@ class PlanningSnapshot:
     @cached_property
     def inputs_changed(self) -> list[str]:
         """Inputs and elements whose content is not what the last run recorded; recorded ones that are gone, too."""
-        if not self.records.run:
+        if not self.records.inputs_of:
             return []
         return sorted(changed_inputs(self.dependency_graph.inputs, self.records.inputs))
 

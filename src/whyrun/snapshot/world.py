@@ -1,6 +1,6 @@
 """One workflow, opened: its file parsed, its inputs observed, its graph expanded, its actions looked up.
 
-Everything that can be wrong before a plan exists is found here, and reported together as far as one stage allows.
+Everything that can be wrong before a plan exists is found here, and reported together: `World.problems`.
 """
 
 from __future__ import annotations
@@ -12,23 +12,38 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from whyrun.actions.asking import Asker
+from whyrun.actions.registry import ActionInfo
+from whyrun.artifacts.sections import SharedFiles
 from whyrun.artifacts.stat_cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.expand import expand
 from whyrun.graph.graph import Graph
-from whyrun.graph.known_part import known_part
-from whyrun.log.runs import ProjectConfig, WorkflowState, project_dir_for, read_project_config, state_dir_for
+from whyrun.graph.known_part import known_part, without_jobs_at
+from whyrun.log.runs import (
+    STAT_CACHE,
+    ProjectConfig,
+    WorkflowState,
+    project_dir_for,
+    read_project_config,
+    state_dir_for,
+)
+from whyrun.snapshot.asked_outputs import ask_outputs, disowned_sites
 from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.estimates import RuntimeEstimates
 from whyrun.snapshot.history import History
-from whyrun.snapshot.lookup import look_up_action
+from whyrun.snapshot.known_inputs import reader_of_snapshot
+from whyrun.snapshot.lookup import LookedUp, look_up_action
 from whyrun.snapshot.observe import DiskObserver, InputObserver
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
+from whyrun.snapshot.typed import Misfit, instance_misfits
 from whyrun.workflow.inputs import InputValue, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parse import Reading, load_reading
 
 DEFAULT_FILE = "workflow.yaml"
+ROUNDS = 20  # how often the rest of a wrong workflow is looked at again
 
 
 @dataclass(eq=False)
@@ -64,12 +79,17 @@ class World:
 
     @cached_property
     def config(self) -> ProjectConfig:
-        return read_project_config(self.project)
+        try:
+            return read_project_config(self.project)
+        except WhyrunError:
+            raise InvalidError(self.problems) from None
 
     @cached_property
     def workflow(self) -> Workflow:
+        """The file, whatever is given to it: who asks for no more than its name needs no inputs."""
         if self.reading.workflow is None:
-            raise InvalidError(self.problems)
+            of_inputs = set(self._observed[1])
+            raise InvalidError(problem for problem in self.problems if problem not in of_inputs)
         return self.reading.workflow
 
     @cached_property
@@ -78,8 +98,12 @@ class World:
         return load_reading(self.file, shown=str(self.file))
 
     @cached_property
+    def state_dir(self) -> Path:
+        return state_dir_for(self.file, self.state_override, os.environ)
+
+    @cached_property
     def state(self) -> WorkflowState:
-        return WorkflowState(state_dir_for(self.file, self.state_override, os.environ), self.workflow.name)
+        return WorkflowState(self.state_dir, self.workflow.name)
 
     @cached_property
     def store(self) -> Store:
@@ -87,89 +111,167 @@ class World:
 
     @cached_property
     def cache(self) -> StatCache:
-        return StatCache.load(self.state.stat_cache)
+        return StatCache.load(self.state_dir / STAT_CACHE)  # of all workflows: it needs no name
+
+    @cached_property
+    def shared(self) -> SharedFiles:
+        return SharedFiles(str(self.project), self.cache, str(self.state.index_dir / "sections"))
 
     @cached_property
     def inputs(self) -> dict[str, InputValue]:
         values, problems = self._observed
         if problems:
-            raise InvalidError(problems)
+            raise InvalidError(self.problems)
         return values
 
     @cached_property
     def _observed(self) -> tuple[dict[str, InputValue], list[Diagnostic]]:
         """The inputs that are there, and what is wrong with the others."""
-        given, problems = known_inputs(self.workflow, self.inputs_file, self.sets, self.given)
-        values, not_found = InputObserver(self.project, self.cache).look(self.workflow, given)
+        part = self.reading.part
+        if part is None:
+            return {}, []
+        given, problems = known_inputs(part, self.inputs_file, self.sets, self.given)
+        values, not_found = InputObserver(self.project, self.cache).look(part, given)
         return values, [*problems, *not_found]
 
     @cached_property
     def graph(self) -> Graph:
         try:
-            return expand(self.workflow, self.inputs)
+            return self.with_asked_outputs(expand(self.workflow, self.inputs))
         except WhyrunError as wrong:
             raise InvalidError(self.problems or wrong.diagnostics) from None
+
+    def with_asked_outputs(self, graph: Graph) -> Graph:
+        """The graph with what actions say of where they publish."""
+        problems = ask_outputs(graph, self.infos, self.asker, self.project)
+        if problems:
+            raise InvalidError(problems)
+        return graph
+
+    @cached_property
+    def asker(self) -> Asker:
+        """Who answers about actions what only running code can tell."""
+        return Asker(self.project, self.state_dir / "actions-cache")
+
+    @cached_property
+    def looked_up(self) -> dict[str, LookedUp]:
+        """By job that could be read: its action, or what is wrong with `uses:` and `with:`."""
+        jobs = sorted(self._jobs.items())
+        return {name: look_up_action(decl, self.project, self.asker) for name, decl in jobs}
+
+    def declared_actions(self) -> dict[str, tuple[str, LookedUp]]:
+        """By job, as far as the file could be read: what it uses, and what came of looking it up."""
+        return {name: (self._jobs[name].uses, found) for name, found in self.looked_up.items()}
 
     @cached_property
     def actions(self) -> dict[str, ActionFacts]:
         """By job: what is known of its action; or everything that is wrong with `uses:` and `with:` at once."""
-        found: dict[str, ActionFacts] = {}
-        problems: list[Diagnostic] = []
-        for name, decl in sorted(_declared_jobs(self.workflow, ""), key=lambda job: job[0]):
-            looked_up = look_up_action(decl, self.project)
-            problems.extend(looked_up.problems)
-            if looked_up.facts is not None:
-                found[name] = looked_up.facts
-        if problems:
-            raise InvalidError(dict.fromkeys(problems))  # an import used twice would say everything twice
-        return found
+        self.workflow  # noqa: B018  # one that is wrong has no plan, so what is known of its actions helps nobody
+        if any(found.problems for found in self.looked_up.values()):
+            raise InvalidError(self.problems)  # all that is wrong, and in reading order
+        return {name: found.facts for name, found in self.looked_up.items() if found.facts is not None}
+
+    @cached_property
+    def infos(self) -> dict[str, ActionInfo]:
+        """By job: its action, where there is one of that name."""
+        return {name: found.info for name, found in self.looked_up.items() if found.info is not None}
+
+    def parameter_misfits(self, graph: Graph) -> list[Misfit]:
+        """Values that are known with the graph, and types of what is bound, that do not fit typed parameters."""
+        return list(instance_misfits(graph, self._askable(graph), self.asker))
+
+    def parameter_problems(self, graph: Graph) -> list[Diagnostic]:
+        return [misfit.diagnostic() for misfit in self.parameter_misfits(graph)]
+
+    def _askable(self, graph: Graph) -> dict[str, ActionInfo]:
+        """The actions of jobs that are whole: where an entry was left out, a parameter would seem to be missing."""
+        return {
+            table.name: self.infos[table.name]
+            for table in graph.tables
+            if table.name in self.infos
+            and "with" not in table.decl.broken
+            and table.decl.with_.keys() == self._jobs[table.name].with_.keys()
+        }
 
     @property
     def problems(self) -> tuple[Diagnostic, ...]:
         """Everything that is wrong before a plan can be made, in reading order.
 
         A mistake of one kind hides none of another: actions are looked up for every job that could be read, and what
-        does not depend on a missing input is expanded without it.
+        does not depend on something unreadable, missing or wrong is expanded without it.
         """
         found = list(self.reading.problems)
         try:
-            self.config  # noqa: B018
+            read_project_config(self.project)
         except WhyrunError as wrong:
             found.extend(wrong.diagnostics)
-        if self.reading.workflow is not None:
-            values, of_inputs = self._observed
-            found.extend(of_inputs)
-            try:
-                expand(known_part(self.workflow, values), values)
-            except WhyrunError as wrong:
-                found.extend(wrong.diagnostics)
+        found.extend(self._observed[1])
+        found.extend(self._graph_problems())
         for flow in self.reading.files:
             for decl in flow.jobs.values():
-                found.extend(look_up_action(decl, self.project).problems)
+                found.extend(look_up_action(decl, self.project, self.asker).problems)
         files = list(dict.fromkeys(d.file for d in found))
         return tuple(sorted(dict.fromkeys(found), key=lambda d: (files.index(d.file), d.line or 0, d.column or 0)))
 
+    def _graph_problems(self) -> Iterator[Diagnostic]:
+        """What is wrong with loops, references and paths; and with values, as far as the graph can be had at all.
+
+        What is at fault is set aside and the rest expanded again, so that a circle hides no second one.
+        """
+        values, _ = self._observed
+        workflow = self.reading.part
+        for _ in range(ROUNDS if workflow is not None else 0):
+            assert workflow is not None
+            part, of_loops = known_part(workflow, values)
+            yield from of_loops
+            try:
+                graph = expand(part, values)
+                of_values = self.parameter_problems(graph)
+                # An action whose parameters do not fit cannot be asked anything.
+                yield from of_values or ask_outputs(graph, self._askable(graph), self.asker, self.project)
+                return
+            except WhyrunError as wrong:
+                yield from wrong.diagnostics
+                workflow = without_jobs_at(workflow, wrong.diagnostics)
+
+    @cached_property
+    def _jobs(self) -> dict[str, JobDecl]:
+        """By name in the graph, every job that could be read."""
+        return dict(_declared_jobs(self.reading.part, "")) if self.reading.part is not None else {}
+
     def is_current(self, job: str) -> bool:
         """Does the code of a job's action still have the content that was planned with? Reads it again."""
-        facts = look_up_action(dict(_declared_jobs(self.workflow, ""))[job], self.project).facts
+        facts = look_up_action(self._jobs[job], self.project, self.asker).facts
         return facts is not None and facts.sha256 == self.actions[job].sha256
 
     def history(self, through: int | None = None) -> History:
         return History(self.state, self.store.read, through=through)
 
     def observer(self) -> DiskObserver:
-        return DiskObserver(self.project, self.store, self.cache)
+        return DiskObserver(self.project, self.store, self.cache, self.shared)
 
     def snapshot(self, history: History | None = None) -> PlanningSnapshot:
         """The state of things now."""
+        self.graph  # noqa: B018  # before the log, which needs no more than the workflow and would say less
         log = history or self.history()
         memo = log.load_memo()
         before = dict(memo)
-        snapshot = build_planning_snapshot(self.graph, log, self.observer(), self.actions, memo)
+        if self.parameter_problems(self.graph):
+            raise InvalidError(self.problems)
+        snapshot = build_planning_snapshot(
+            self.graph, log, self.observer(), self.actions, memo, self.ask_about_files
+        )
         if memo != before:
             log.save_memo(memo)
+        reader = reader_of_snapshot(snapshot, self.project, self.store.path)
+        snapshot.estimator = RuntimeEstimates(self.graph, reader, self.infos, self.asker)
         self.save_cache()
         return snapshot
+
+    def ask_about_files(self, snapshot: PlanningSnapshot) -> dict[str, str]:
+        """What actions say of published files in which they should find their part."""
+        reader = reader_of_snapshot(snapshot, self.project, self.store.path)
+        return disowned_sites(snapshot, self.infos, self.asker, reader)
 
     def save_cache(self) -> None:
         """Keep what was hashed. A cache that cannot be written costs time and nothing else."""
@@ -177,6 +279,8 @@ class World:
             return  # planning alone leaves nothing behind in a project that never ran
         try:
             self.cache.save()
+            self.shared.save()
+            self.asker.save()
         except OSError:
             return  # no right to write, a read-only or a full disk
 

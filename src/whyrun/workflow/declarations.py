@@ -104,7 +104,7 @@ class Declarations(Fields):
                 "EXPRESSION_FORBIDDEN",
             )
             return None
-        if node.value in names.inputs:
+        if node.value in list(names.inputs):  # those that are surely there
             message = f"`{node.value}` alone is no source of {what}"
             self.wrong(node, message, f"write `inputs.{node.value}`", "UNKNOWN_REFERENCE")
             return None

@@ -117,6 +117,7 @@ def parse_expression(
     try:
         body, whole = compiler.compile_whole(tree, binding=scope.binding and whole_value)
     except Refused:
+        problems.doubt()
         return None
     return Expression(
         text=text,

@@ -6,8 +6,10 @@ import keyword
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
 from whyrun.errors import did_you_mean
+from whyrun.ids import SECTION_MARK
 from whyrun.workflow.model import BASE_TYPES, Type
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, kind_of
 
@@ -85,15 +87,23 @@ class Fields:
     def known_keys(
         self, node: MapNode, allowed: Sequence[str], what: str, elsewhere: Mapping[str, str] | None = None
     ) -> dict[str, Node]:
-        """The entries with a known key; the others are told. `elsewhere`: hints for keys that have another place."""
+        """The entries with a known key; the others are told. `elsewhere`: hints for keys that have another place.
+
+        A misspelt key is taken for the one that it resembles, so that nothing is said to be missing on top of it.
+        """
         found: dict[str, Node] = {}
+        guessed: dict[str, Node] = {}
         for key, value in node.entries:
             if key.value in allowed:
                 found[key.value] = value
             else:
                 hint = (elsewhere or {}).get(key.value) or did_you_mean(key.value, allowed)
                 self.problems.add(key.place, "UNKNOWN_KEY", f"{what} has no key `{key.value}`", hint)
-        return found
+                meant = meant_key(key.value, allowed) if key.value not in (elsewhere or {}) else None
+                if meant is not None and node.get(meant) is None and meant not in guessed:
+                    guessed[meant] = value
+                    self.problems.close(value.place)  # that the value does not fit either is the same mistake
+        return {**found, **guessed}
 
     def name(self, key: Scalar, what: str) -> bool:
         """Whether the key may be the name of an input, loop, job, output or import."""
@@ -142,6 +152,16 @@ class Fields:
         return seconds
 
 
+def is_name(text: str) -> bool:
+    return bool(NAME.fullmatch(text)) and not keyword.iskeyword(text)
+
+
+def meant_key(written: str, allowed: Sequence[str]) -> str | None:
+    """The key that a misspelt one resembles."""
+    near = get_close_matches(written, allowed, n=1, cutoff=0.6)
+    return near[0] if near else None
+
+
 def parse_duration(text: str) -> float | None:
     """`1h30m` → 5400.0"""
     match = _DURATION.fullmatch(text.strip())
@@ -159,6 +179,8 @@ def path_problem(path: str) -> str | None:
         return "it is empty, or begins or ends with a space"
     if "\0" in path or "\\" in path or "\n" in path:
         return "it has a character that paths cannot have"
+    if SECTION_MARK in path:
+        return f"`{SECTION_MARK}` stands between a shared file and the key of a section"
     if path.startswith(("/", "~")) or _DRIVE.match(path):
         return "it is not relative to the project folder"
     parts = path.split("/")

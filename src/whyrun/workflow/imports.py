@@ -20,7 +20,7 @@ from whyrun.workflow.model import (
     Type,
     Workflow,
 )
-from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, doubtful
 from whyrun.workflow.scope import Names, Scope
 from whyrun.workflow.template import parse_template
 from whyrun.workflow.values import value_problem
@@ -53,7 +53,7 @@ def import_place(
 def check_import_inputs(
     key: Scalar, import_fields: Mapping[str, Node], workflow: Workflow | None, names: Names, fields: Fields
 ) -> ImportDecl | None:
-    """The import with its `with:`; None where the imported file is broken."""
+    """The import with its `with:`; None where the imported file cannot be read."""
     what = f"import `{key.value}`"
     node = import_fields.get("with")
     entries = fields.as_map(node, f"`with` of {what}", "write `Topic: value`, one a line") if node is not None else None
@@ -61,12 +61,19 @@ def check_import_inputs(
     with_: dict[str, Template] = {}
     places: dict[str, Place] = {}
     given: set[str] = set()
+    broken = {"with"} if node is not None and entries is None else set()
+    inside = names.imports.get(key.value)
     for name, value in entries.entries if entries else ():
+        doubts = fields.problems.doubts
         template = parse_template(value, scope, fields.problems)
-        if workflow is None:
+        if workflow is None or inside is None:
             continue
         given.add(name.value)
+        if fields.problems.doubts > doubts or doubtful(value) or (entries and name.value in entries.twice):
+            broken.add(f"with.{name.value}")
         decl = workflow.inputs.get(name.value)
+        if decl is None and name.value in inside.inputs:
+            continue  # its declaration could not be read
         if decl is None:
             fields.problems.add(
                 name.place,
@@ -75,22 +82,25 @@ def check_import_inputs(
                 did_you_mean(name.value, list(workflow.inputs)),
             )
             continue
-        message = _misfit(decl.type, value, template, names)
+        message = _misfit(decl.type, value, template, names) if f"with.{name.value}" not in broken else None
         if message is not None:
+            broken.add(f"with.{name.value}")
             fields.problems.add(value.place, "INPUT_TYPE", f"input `{name.value}` of {what}: {message}")
         with_[name.value] = template
         places[f"with.{name.value}"] = value.place
     if workflow is None:
         return None
     for decl in workflow.inputs.values():
-        if decl.required and decl.default is NO_DEFAULT and decl.name not in given:
+        if "with" in broken or decl.name in given or f"inputs.{decl.name}" in workflow.broken:
+            continue
+        if decl.required and decl.default is NO_DEFAULT:
             fields.problems.add(
                 key.place,
                 "INPUT_MISSING",
                 f"{what} gives no value to the input `{decl.name}` ({decl.type})",
                 f"add it: `with: {{{decl.name}: …}}`",
             )
-    return ImportDecl(key.value, workflow, with_, key.place, places)
+    return ImportDecl(key.value, workflow, with_, key.place, places, frozenset(broken))
 
 
 def _misfit(declared: Type, node: Node, template: Template, names: Names) -> str | None:

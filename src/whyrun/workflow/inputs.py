@@ -10,7 +10,7 @@ from typing import Any
 
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 from whyrun.workflow.model import NO_DEFAULT, InputDecl, Type, Workflow
-from whyrun.workflow.nodes import MapNode, Problems, kind_of, plain_value
+from whyrun.workflow.nodes import MapNode, Problems, doubtful, kind_of, plain_value
 from whyrun.workflow.source import read_yaml, resolve_scalar
 from whyrun.workflow.values import IndexProblem, InputValue, element, lookup, value_problem
 
@@ -56,21 +56,25 @@ def known_inputs(
         except OSError as problem:
             message, hint = f"the inputs file cannot be read: {problem.strerror}", "check the path after `--inputs`"
             unreadable.append(Diagnostic("FILE_MISSING", message, file=str(inputs_file), hint=hint))
-    values, problems = _combine(workflow, text, str(inputs_file), sets, given)
-    if unreadable:
-        # What stands in that file is not known, so nothing is missing for sure.
-        problems = [problem for problem in problems if problem.code != "INPUT_MISSING"]
+    values, problems = _combine(workflow, text, str(inputs_file), sets, given, unreadable=bool(unreadable))
     return values, [*unreadable, *problems]
 
 
 def _combine(
-    workflow: Workflow, text: str | None, shown: str, sets: Sequence[str], values_given: Mapping[str, Any] | None
+    workflow: Workflow,
+    text: str | None,
+    shown: str,
+    sets: Sequence[str],
+    values_given: Mapping[str, Any] | None,
+    *,
+    unreadable: bool,
 ) -> tuple[dict[str, Any], list[Diagnostic]]:
+    """`unreadable`: what the inputs file holds is not known, so nothing is surely missing or left at its default."""
     problems: list[Diagnostic] = []
     given: dict[str, Any] = {}
     failed: set[str] = set()  # given, but wrongly: not missing on top of it
-    if text is not None:
-        _from_file(workflow, text, shown, given, failed, problems)
+    if text is not None and not _from_file(workflow, text, shown, given, failed, problems):
+        unreadable = True
     for name, value in (values_given or {}).items():
         _from_python(workflow, name, value, given, failed, problems)
     for entry in sets:
@@ -79,11 +83,13 @@ def _combine(
     for name, decl in workflow.inputs.items():
         if name in given:
             values[name] = given[name]
+        elif unreadable or name in failed or f"inputs.{name}" in workflow.broken:
+            continue  # what it is meant to be is not known
         elif decl.default is not NO_DEFAULT:
             values[name] = decl.default
         elif not decl.required:
             values[name] = None
-        elif name not in failed:
+        else:
             problems.append(
                 decl.place.diagnostic(
                     "INPUT_MISSING",
@@ -106,19 +112,24 @@ def read_inputs(workflow: Workflow, text: str, shown: str) -> dict[str, Any]:
 
 def _from_file(
     workflow: Workflow, text: str, shown: str, given: dict[str, Any], failed: set[str], told: list[Diagnostic]
-) -> None:
+) -> bool:
+    """Whether the file could be read to its end."""
     problems = Problems()
     node = read_yaml(text, shown, problems)
     if isinstance(node, MapNode):
         for key, value_node in node.entries:
             decl = workflow.inputs.get(key.value)
             if decl is None:
-                problems.add(
-                    key.place,
-                    "INPUT_UNKNOWN",
-                    f"the workflow has no input `{key.value}`",
-                    did_you_mean(key.value, list(workflow.inputs)),
-                )
+                if not _is_unread(workflow, key.value):
+                    problems.add(
+                        key.place,
+                        "INPUT_UNKNOWN",
+                        f"the workflow has no input `{key.value}`",
+                        did_you_mean(key.value, list(workflow.inputs)),
+                    )
+                continue
+            if key.value in node.twice or doubtful(value_node):
+                failed.add(key.value)
                 continue
             value = plain_value(value_node)
             message = _problem(decl, value)
@@ -132,6 +143,12 @@ def _from_file(
             node.place, "WRONG_TYPE", f"an inputs file is a map, not {kind_of(node)}", "write one `Name: value` a line"
         )
     told.extend(problems)
+    return node.complete if isinstance(node, MapNode) else node is not None and plain_value(node) is None
+
+
+def _is_unread(workflow: Workflow, name: str) -> bool:
+    """Whether there may be an input of this name in what could not be read of the workflow."""
+    return "inputs" in workflow.broken or f"inputs.{name}" in workflow.broken
 
 
 def _from_python(
@@ -139,8 +156,9 @@ def _from_python(
 ) -> None:
     decl = workflow.inputs.get(name)
     if decl is None:
-        hint = did_you_mean(name, list(workflow.inputs))
-        told.append(Diagnostic("INPUT_UNKNOWN", f"the workflow has no input `{name}`", hint=hint))
+        if not _is_unread(workflow, name):
+            hint = did_you_mean(name, list(workflow.inputs))
+            told.append(Diagnostic("INPUT_UNKNOWN", f"the workflow has no input `{name}`", hint=hint))
         return
     value = _as_data(value)
     message = _problem(decl, value)
@@ -169,8 +187,9 @@ def _from_set(workflow: Workflow, entry: str, given: dict[str, Any], failed: set
         return
     decl = workflow.inputs.get(name)
     if decl is None:
-        hint = did_you_mean(name, list(workflow.inputs))
-        told.append(Diagnostic("INPUT_UNKNOWN", f"`--set {name}`: the workflow has no input `{name}`", hint=hint))
+        if not _is_unread(workflow, name):
+            hint = did_you_mean(name, list(workflow.inputs))
+            told.append(Diagnostic("INPUT_UNKNOWN", f"`--set {name}`: the workflow has no input `{name}`", hint=hint))
         return
     try:
         value = parse_set(decl.type, text)

@@ -9,9 +9,9 @@ from typing import Any
 from whyrun.errors import did_you_mean
 from whyrun.workflow.fields import NAME, PARAMETER_NAME, path_problem
 from whyrun.workflow.model import LoopDecl, OutputDecl, Place, Retries
-from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, kind_of, plain_value
+from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, doubtful, kind_of, plain_value
 from whyrun.workflow.outputs import Outputs
-from whyrun.workflow.scope import JobShape, Names
+from whyrun.workflow.scope import AnyKey, JobShape, Names
 
 MAX_RETRIES = 1000
 
@@ -36,7 +36,10 @@ class JobKeys(Outputs):
 
     def secrets(self, draft: JobDraft, what: str) -> tuple[str, ...]:
         node = draft.fields.get("secrets")
+        doubts = self.problems.doubts
         found = self.strings(node, f"`secrets` of {what}", "a secret", "write `[NAME]`") if node is not None else []
+        if self.problems.doubts > doubts:
+            draft.broken.add("secrets")
         for index, (name, item) in enumerate(found):
             draft.places[f"secrets[{index}]"] = item.place
             if not NAME.fullmatch(name):
@@ -54,6 +57,8 @@ class JobKeys(Outputs):
             inner: Names | None = names
             *imports, name = text.split(".")
             for part in imports:
+                if inner is not None and part not in inner.imports and isinstance(inner.jobs, AnyKey):
+                    inner = None  # perhaps it is an import that could not be read
                 if inner is not None:
                     inner = inner.imports[part] if part in inner.imports else Names({}, frozenset(), {}, {})
             if inner is None:
@@ -72,14 +77,14 @@ class JobKeys(Outputs):
     def code(self, draft: JobDraft, what: str) -> tuple[str, ...]:
         node = draft.fields.get("code")
         hint = "write `code: [scripts/*.py]`"
-        told = len(self.problems)
+        doubts = self.problems.doubts
         found = self.strings(node, f"`code` of {what}", "a pattern", hint) if node is not None else []
         for index, (pattern, item) in enumerate(found):
             draft.places[f"code[{index}]"] = item.place
             problem = path_problem(pattern)
             if problem is not None:
                 self.problems.add(item.place, "PATH_OUTSIDE", f"`{pattern}` in `code` is refused: {problem}", hint)
-        if len(self.problems) > told:
+        if self.problems.doubts > doubts:
             draft.broken.add("code")
         return tuple(pattern for pattern, _ in found)
 
@@ -134,6 +139,7 @@ class JobKeys(Outputs):
         hint = f"write `{kind}: [{{{', '.join(f'{loop}: …' for loop in draft.loops or ('loop',))}}}]`"
         listed = self.as_list(node, f"`{kind}` of {what}", hint) if node is not None else None
         found: list[dict[str, Any]] = []
+        doubts = self.problems.doubts
         for index, item in enumerate(listed.items if listed else ()):
             entries = self.as_map(item, f"an entry of `{kind}` of {what}", hint)
             if entries is None:
@@ -155,6 +161,8 @@ class JobKeys(Outputs):
                 names = ", ".join(f"`{loop}`" for loop in missing) or "a loop"
                 self.problems.add(item.place, "MISSING_KEY", f"an entry of `{kind}` of {what} lacks {names}", hint)
             found.append(combination)
+        if self.problems.doubts > doubts or (node is not None and (listed is None or doubtful(listed))):
+            draft.broken.add(kind)
         return tuple(found)
 
     def _fits_loop(self, key: Scalar, node: Node, what: str) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.expression import parse_expression
-from whyrun.workflow.fields import NAME, PARAMETER_NAME
+from whyrun.workflow.fields import NAME, PARAMETER_NAME, meant_key
 from whyrun.workflow.job_keys import JobDraft, JobKeys
 from whyrun.workflow.model import Expression, JobDecl, Template
-from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of, plain_value
-from whyrun.workflow.scope import JobShape, Names, OutputShape, Scope
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, doubtful, kind_of, plain_value
+from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, JobShape, Names, OutputShape, Scope
 from whyrun.workflow.template import is_whole_expression, parse_template, secrets_of, whole_expression
 
 JOB_KEYS = (
@@ -53,16 +55,23 @@ class Jobs(JobKeys):
     def draft(self, key: Scalar, node: Node, names: Names) -> JobDraft:
         """`names` has no jobs yet: output paths cannot refer to any."""
         what = f"job `{key.value}`"
-        draft = JobDraft(key, {}, None, {}, JobShape(None, None))
+        draft = JobDraft(key, {}, None, {}, UNKNOWN_JOB)
         entries = self.as_map(node, what, "write `uses:` and the other keys below it")
         if entries is None:
+            draft.broken.add("for")
             return draft
         draft.fields = self.known_keys(entries, JOB_KEYS, what, _ELSEWHERE)
-        if any(key.value in _ELSEWHERE for key, _ in entries.entries):
-            draft.broken.add("with")
+        draft.broken |= entries.twice
+        for unknown, value in [(k.value, value) for k, value in entries.entries if k.value not in JOB_KEYS]:
+            if unknown in _ELSEWHERE:
+                draft.broken.add("with")
+            elif meant_key(unknown, JOB_KEYS) is None:
+                draft.broken |= {name for name in _may_be_meant(value, names) if name not in draft.fields}
         if "uses" not in draft.fields:
             self.problems.add(key.place, "MISSING_KEY", f"{what} has no `uses`", "name the action: `uses: shell`")
         draft.loops = self._for(draft, what, names)
+        if draft.loops is None:
+            draft.broken.add("for")
         shapes = self._outputs(draft, what, names)
         draft.shape = JobShape(draft.loops, shapes)
         return draft
@@ -70,7 +79,7 @@ class Jobs(JobKeys):
     def _for(self, draft: JobDraft, what: str, names: Names) -> tuple[str, ...] | None:
         node = draft.fields.get("for")
         if node is None:
-            return ()
+            return () if "for" not in draft.broken else None
         example = f"write `for: [{node.value}]`" if isinstance(node, Scalar) and node.value in names.loops else None
         if not isinstance(node, ListNode):
             self.as_list(node, f"`for` of {what}", example or "write `for: [loop]`")
@@ -87,30 +96,35 @@ class Jobs(JobKeys):
                     f"there is no loop `{name}`",
                     did_you_mean(name, sorted(names.loops)) or "declare it under `loops:`",
                 )
-        return tuple(name for name, _ in found) if complete else None
+        return tuple(name for name, _ in found) if complete and "for" not in draft.broken else None
 
     def _outputs(self, draft: JobDraft, what: str, names: Names) -> dict[str, OutputShape] | None:
         node = draft.fields.get("outputs")
         if node is None:
-            return {}
+            return {} if "outputs" not in draft.broken else None
         entries = self.as_map(node, f"`outputs` of {what}", "write `outputs: {Picture: {type: image}}`")
         if entries is None:
             return None
-        loops = sorted(names.loops) if draft.loops is None else draft.loops
+        names, loops = _names_in(draft, names)
         scope = Scope(names, "in a `path:`", _PATH_ROOTS, loops=loops)
         shapes: dict[str, OutputShape] = {}
         for key, value in entries.entries:
             if not self.name(key, "an output"):
+                draft.broken.add("outputs")  # `my-output` in an expression is a subtraction: nothing to say about that
                 continue
+            doubts = self.problems.doubts
             decl, kind = self.output(key, value, names, scope)
-            complete = isinstance(value, MapNode) and _leaf_count(value) == len(decl.leaves if decl else ())
-            shapes[key.value] = OutputShape(kind, decl.leaves if decl and complete else None)
+            if self.problems.doubts > doubts or doubtful(value) or key.value in entries.twice:
+                draft.broken.add(f"outputs.{key.value}")
+            sound = f"outputs.{key.value}" not in draft.broken
+            shapes[key.value] = OutputShape(kind, decl.leaves if decl and sound else None)
             if decl is not None:
                 draft.outputs[key.value] = decl
                 draft.places[f"outputs.{key.value}"] = key.place
-                if isinstance(value, MapNode) and (path := value.get("path")) is not None:
-                    draft.places[f"outputs.{key.value}.path"] = path.place
-        return shapes
+                for entry in ("path", "key"):
+                    if isinstance(value, MapNode) and (written := value.get(entry)) is not None:
+                        draft.places[f"outputs.{key.value}.{entry}"] = written.place
+        return shapes if "outputs" not in draft.broken else None
 
     # --- second pass ----------------------------------------------------------------------------------------------
 
@@ -119,17 +133,22 @@ class Jobs(JobKeys):
         what = f"job `{draft.key.value}`"
         for name, node in fields.items():
             places[name] = node.place
-        # Where `for:` is broken, any loop passes: one mistake, one message.
-        loops = sorted(names.loops) if draft.loops is None else draft.loops
+        names, loops = _names_in(draft, names)
         secrets = self.secrets(draft, what)
-        env_scope = Scope(names, "in `env:`", _ENV_ROOTS, loops=loops, secrets=secrets)
-        env = self._env(draft, what, env_scope)
-        env_names = {name: bool(secrets_of(value)) for name, value in env.items()}
-        with_scope = Scope(names, "in `with:`", _WITH_ROOTS, binding=True, loops=loops, env=env_names, secrets=secrets)
+        known_secrets = AnyName(secrets) if "secrets" in draft.broken else secrets
+        env_scope = Scope(names, "in `env:`", _ENV_ROOTS, loops=loops, secrets=known_secrets)
+        env, env_names = self._env(draft, what, env_scope)
+        with_scope = Scope(
+            names, "in `with:`", _WITH_ROOTS, binding=True, loops=loops, env=env_names, secrets=known_secrets
+        )
         if_scope = Scope(names, "in `if:`", _CONDITION_ROOTS, loops=loops, env=env_names)
         uses = self._uses(draft, what)
         with_ = self._with(draft, what, with_scope, uses)
         code = self.code(draft, what)
+        doubts = self.problems.doubts
+        condition = self._condition(draft, what, if_scope)
+        if self.problems.doubts > doubts:
+            draft.broken.add("if")
         return JobDecl(
             name=draft.key.value,
             uses=uses,
@@ -138,7 +157,7 @@ class Jobs(JobKeys):
             loops=draft.loops or (),
             exclude=self.combinations(draft, what, "exclude"),
             include=self.combinations(draft, what, "include"),
-            condition=self._condition(draft, what, if_scope),
+            condition=condition,
             needs=self.needs(draft, what, names),
             env=env,
             secrets=secrets,
@@ -157,7 +176,7 @@ class Jobs(JobKeys):
 
     def _uses(self, draft: JobDraft, what: str) -> str:
         node = draft.fields.get("uses")
-        if node is None:
+        if node is None or "uses" in draft.broken:
             return ""
         uses = self.string(node, f"`uses` of {what}", "write the name of an action: `shell`, `python`, …")
         if uses is not None and not _USES.fullmatch(uses):
@@ -188,12 +207,12 @@ class Jobs(JobKeys):
             if isinstance(value, ListNode):
                 for index, item in enumerate(value.items):
                     draft.places[f"with.{key.value}[{index}]"] = item.place
-            told = len(self.problems)
+            doubts = self.problems.doubts
             if uses == "shell" and key.value == "run":
                 found[key.value] = self._script(value, what)
             else:
                 found[key.value] = parse_template(value, scope, self.problems)
-            if len(self.problems) > told:
+            if self.problems.doubts > doubts or doubtful(value) or (entries and key.value in entries.twice):
                 draft.broken.add(f"with.{key.value}")
         return found
 
@@ -211,11 +230,16 @@ class Jobs(JobKeys):
                 )
         return plain_value(node)
 
-    def _env(self, draft: JobDraft, what: str, scope: Scope) -> dict[str, Template]:
+    def _env(self, draft: JobDraft, what: str, scope: Scope) -> tuple[dict[str, Template], dict[str, bool | None]]:
+        """The values, and for each name whether it holds a secret (`Scope.env`)."""
         node = draft.fields.get("env")
         entries = self.as_map(node, f"`env` of {what}", "write `NAME: value`, one a line") if node is not None else None
+        if node is not None and entries is None:
+            draft.broken.add("env")
         found: dict[str, Template] = {}
+        known: dict[str, bool | None] = {}
         for key, value in entries.entries if entries else ():
+            known[key.value] = None
             if not NAME.fullmatch(key.value):
                 self.problems.add(
                     key.place, "NAME_INVALID", f"`{key.value}` is no name of a variable", "use letters, digits and `_`"
@@ -229,8 +253,14 @@ class Jobs(JobKeys):
                 )
                 continue
             draft.places[f"env.{key.value}"] = value.place
-            found[key.value] = parse_template(value, scope, self.problems)
-        return found
+            doubts = self.problems.doubts
+            template = parse_template(value, scope, self.problems)
+            if self.problems.doubts > doubts or (entries and key.value in entries.twice):
+                draft.broken.add(f"env.{key.value}")
+                continue
+            found[key.value] = template
+            known[key.value] = bool(secrets_of(template))
+        return found, AnyKey(known, None) if "env" in draft.broken else known
 
     def _condition(self, draft: JobDraft, what: str, scope: Scope) -> Expression | None:
         node = draft.fields.get("if")
@@ -244,6 +274,22 @@ class Jobs(JobKeys):
         return whole_expression(node, scope, self.problems)
 
 
-def _leaf_count(node: MapNode) -> int:
-    leaves = node.get("leaves")
-    return len(leaves.entries) if isinstance(leaves, MapNode) else 0
+def _names_in(draft: JobDraft, names: Names) -> tuple[Names, Collection[str]]:
+    """What the job may use, and its loops. Where `for:` is broken, any loop passes, also one that it names in vain:
+    one mistake, one message."""
+    if draft.loops is not None:
+        return names, draft.loops
+    node = draft.fields.get("for")
+    written = [item.value for item in node.items if isinstance(item, Scalar)] if isinstance(node, ListNode) else []
+    known = type(names.loops)([*names.loops, *(name for name in written if isinstance(name, str))])
+    return replace(names, loops=known), sorted(known)
+
+
+def _may_be_meant(value: Node, names: Names) -> tuple[str, ...]:
+    """The keys that a value under an unknown key may belong to (`matrix: [a]` for `for: [a]`): are they absent?"""
+    if isinstance(value, MapNode):
+        return "with", "outputs", "env"
+    if isinstance(value, ListNode):
+        return "for", "exclude", "include", "secrets"
+    assert isinstance(value, Scalar)
+    return ("for",) if value.value in list(names.loops) else ()

@@ -194,12 +194,23 @@ class LeafDecl:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareDecl:
+    """What `whyrun compare` is to mind; nothing of it counts for whether a job is up to date."""
+
+    keys: tuple[str, ...] = ()  # columns that name a row of a table
+    tolerance: float = 0.0  # numbers that are as near as this are the same
+
+
+@dataclass(frozen=True, slots=True)
 class OutputDecl:
     name: str
     type: str
     path: Template | None  # str or Formatted/Expression over loops and inputs
     leaves: tuple[LeafDecl, ...]
     place: Place
+    append: bool = False  # a section of a JSON file that several outputs share
+    key: Template | None = None  # of the section; None: the job ID without its kind
+    compare: CompareDecl | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +241,8 @@ class JobDecl:
     place: Place
     # "uses", "with.caption" (its value), "with.caption#key", "outputs.X.path", "env.X", "code[0]", "for[0]"…
     places: Mapping[str, Place] = field(default_factory=dict)
-    # What could not be read as it was meant: "with" (something is not in it), "with.caption", "code". Only in a
-    # workflow with problems, where nothing more is to be said about these.
+    # What could not be read as it was meant: "with" (something is not in it), "with.caption", "for", "outputs.X"….
+    # Only in a workflow with problems, where nothing more is to be said about these.
     broken: frozenset[str] = frozenset()
 
 
@@ -242,6 +253,7 @@ class ImportDecl:
     with_: Mapping[str, Template]  # over the importing workflow's inputs and literals only
     place: Place
     places: Mapping[str, Place] = field(default_factory=dict)
+    broken: frozenset[str] = frozenset()  # "with" and "with.Topic", as in a job
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +266,4 @@ class Workflow:
     imports: Mapping[str, ImportDecl]
     source: str  # the key of its file in `sources`
     sources: Mapping[str, str]  # every file that was read for it: path as shown to the user → text (root only)
+    broken: frozenset[str] = frozenset()  # "inputs" (there may be others), "inputs.Topic" (its value is not known)

@@ -169,7 +169,7 @@ class NameCompiler:
                 self.text.attribute_place(part),
                 "UNKNOWN_REFERENCE",
                 f"the job does not declare the secret `{name}`",
-                did_you_mean(name, self.scope.secrets) or f"add it to the job: `secrets: [{name}]`",
+                did_you_mean(name, list(self.scope.secrets)) or f"add it to the job: `secrets: [{name}]`",
             )
         self.secrets.add(name)
         secret = SecretRef(name)
@@ -177,7 +177,7 @@ class NameCompiler:
 
     def _env(self, part: ast.Attribute) -> Body:
         name = part.attr
-        declared = self.scope.env or {}
+        declared = self.scope.env if self.scope.env is not None else {}
         if name not in declared:
             raise self.reader.refuse(
                 self.text.attribute_place(part),
@@ -185,6 +185,8 @@ class NameCompiler:
                 f"the job declares no `env` variable `{name}`",
                 did_you_mean(name, list(declared)) or "declare it under the job's `env:`",
             )
+        if declared[name] is None:
+            raise Refused  # what is wrong with it has been told
         if declared[name]:
             raise self.refuse(part, f"`env.{name}` holds a secret", "use `${{ secrets.NAME }}` itself")
         self.env.add(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from whyrun.errors import Diagnostic
@@ -18,9 +18,23 @@ class Problems:
     def __init__(self) -> None:
         self._found: dict[Diagnostic, None] = {}  # a dict: the same problem, reached by two ways, is told once
         self._files: dict[str, int] = {}
+        self._closed: set[tuple[str, int, int]] = set()
+        # How often something could not be read as it was meant: also where that was told before, or is told of
+        # something else that it depends on. What was read while this number grew is not to be relied upon.
+        self.doubts = 0
 
     def add(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
-        self._found[place.diagnostic(code, message, hint)] = None
+        self.doubts += 1
+        if (place.source, place.line, place.column) not in self._closed:
+            self._found[place.diagnostic(code, message, hint)] = None
+
+    def doubt(self) -> None:
+        """Something has no meaning because of something else that is told."""
+        self.doubts += 1
+
+    def close(self, place: Place) -> None:
+        """Enough is told about the value that begins here."""
+        self._closed.add((place.source, place.line, place.column))
 
     def begin_file(self, shown: str) -> None:
         self._files.setdefault(shown, len(self._files))
@@ -122,6 +136,8 @@ class ListNode(Node):
 @dataclass(slots=True, eq=False)
 class MapNode(Node):
     entries: list[tuple[Scalar, Node]]  # keys are strings, each once
+    complete: bool = True  # False where reading stopped, so that more may have been meant to stand in it
+    twice: set[str] = field(default_factory=set)  # keys that stand in the file more than once; the first is here
 
     def get(self, key: str) -> Node | None:
         for name, value in self.entries:
@@ -150,6 +166,13 @@ def kind_of_value(value: Any) -> str:
     if isinstance(value, str):
         return "a string"
     return "a list" if isinstance(value, list) else "a map"
+
+
+def doubtful(node: Node) -> bool:
+    """Whether something in it, at any depth, is not known for sure."""
+    if isinstance(node, MapNode):
+        return not node.complete or bool(node.twice) or any(doubtful(value) for _, value in node.entries)
+    return isinstance(node, ListNode) and any(map(doubtful, node.items))
 
 
 def plain_value(node: Node) -> Any:

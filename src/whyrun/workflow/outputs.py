@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import replace
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.fields import Fields, path_problem
-from whyrun.workflow.model import VALUE_TYPES, At, Expression, Formatted, LeafDecl, Loop, OutputDecl, Selector, Template
+from whyrun.workflow.model import (
+    VALUE_TYPES,
+    At,
+    CompareDecl,
+    Expression,
+    Formatted,
+    LeafDecl,
+    Loop,
+    OutputDecl,
+    Selector,
+    Template,
+)
 from whyrun.workflow.nodes import Node, Scalar, kind_of
 from whyrun.workflow.scope import Names, Scope
 from whyrun.workflow.template import parse_template
 
-OUTPUT_KEYS = ("type", "path", "leaves")
+OUTPUT_KEYS = ("type", "path", "leaves", "append", "key", "compare")
+COMPARE_KEYS = ("keys", "tolerance")
 LEAF_TYPES = (*sorted(VALUE_TYPES), "json")
 _LEAF_PART = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_]*)")
 _LEAF_INDEX = re.compile(r'\[\s*(?:([0-9]{1,9})|([A-Za-z_][A-Za-z0-9_]*)|"((?:[^"\\]|\\.)*)")\s*\]')
@@ -45,9 +58,48 @@ class Outputs(Fields):
                 self.wrong(
                     fields["leaves"], f"{what} has type `{declared}`; only `json` has leaves", "declare `type: json`"
                 )
+        append = self.boolean(fields["append"], f"`append` of {what}") if "append" in fields else False
+        section = self.section_key(fields["key"], what, scope) if "key" in fields else None
+        if append:
+            self._check_section(fields["append"], what, "path" in fields, declared.base if declared else None)
+        elif append is False and "key" in fields:
+            hint = "`key:` names a section of a shared file: add `append: true`"
+            self.wrong(fields["key"], f"{what} has a `key`, but is no section", hint)
+        compare = self.compare(fields["compare"], what) if "compare" in fields else None
         if declared is None:
             return None, None
-        return OutputDecl(key.value, declared.base, path, leaves, key.place), declared.base
+        found = OutputDecl(key.value, declared.base, path, leaves, key.place, bool(append), section, compare)
+        return found, declared.base
+
+    def compare(self, node: Node, what: str) -> CompareDecl | None:
+        what = f"`compare` of {what}"
+        entries = self.as_map(node, what, "write `compare: {keys: [id], tolerance: 1e-6}`")
+        if entries is None:
+            return None
+        fields = self.known_keys(entries, COMPARE_KEYS, what)
+        keys = self.strings(fields["keys"], f"`keys` of {what}", "the key", "write `[id]`") if "keys" in fields else []
+        tolerance = fields.get("tolerance")
+        if tolerance is None:
+            return CompareDecl(tuple(text for text, _ in keys))
+        value = tolerance.value if isinstance(tolerance, Scalar) else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            self.wrong(tolerance, f"the tolerance of {what} is no number from 0", "write `tolerance: 1e-6`")
+            return None
+        return CompareDecl(tuple(text for text, _ in keys), float(value))
+
+    def _check_section(self, node: Node, what: str, has_path: bool, type_: str | None) -> None:
+        if not has_path:
+            hint = "say which file it is a section of: `path: results/metadata.json`"
+            self.problems.add(node.place, "MISSING_KEY", f"{what} has `append`, but no `path`", hint)
+        if type_ is not None and type_ != "json":
+            self.wrong(node, f"{what} has type `{type_}`; only `json` can be a section", "declare `type: json`")
+
+    def section_key(self, node: Node, what: str, scope: Scope) -> Template | None:
+        if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
+            told = "empty" if isinstance(node, Scalar) and node.value == "" else f"{kind_of(node)}, not a string"
+            self.wrong(node, f"the key of {what} is {told}", 'write `"${{ network }}"`, or leave it out')
+            return None
+        return parse_template(node, replace(scope, where="in a `key:`"), self.problems)
 
     def path(self, node: Node, what: str, scope: Scope) -> Template | None:
         if not isinstance(node, Scalar) or not isinstance(node.value, str):

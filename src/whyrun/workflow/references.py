@@ -21,7 +21,7 @@ from whyrun.workflow.model import (
     Selector,
     Type,
 )
-from whyrun.workflow.scope import JobShape, OutputShape
+from whyrun.workflow.scope import UNKNOWN_JOB, JobShape, OutputShape
 from whyrun.workflow.selectors import Part, Refused, SelectorReader, chain_of
 
 
@@ -136,6 +136,8 @@ class ReferenceReader(SelectorReader):
                 f"{where} has no job `{name.attr}`",
                 did_you_mean(name.attr, [*names.jobs, *names.imports]),
             )
+        if job is UNKNOWN_JOB:
+            raise Refused  # it could not be read, or might be an import that could not
         job_name = path + name.attr
         keyword = self.name_at(parts, position, root, f"`jobs.{job_name.replace('/', '.')}.outputs.OUTPUT`")
         if keyword.attr != "outputs":

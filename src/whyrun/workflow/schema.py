@@ -157,6 +157,16 @@ def _import() -> Schema:
 
 
 def _output() -> Schema:
+    section = {"required": ["append"], "properties": {"append": {"const": True}}}
+    return {
+        **_output_keys(),
+        "dependentRequired": {"key": ["append"]},
+        "if": section,
+        "then": {"required": ["path"], "properties": {"type": {"const": "json"}}},
+    }
+
+
+def _output_keys() -> Schema:
     return _object(
         "A declared output: an artifact of each instance.",
         {
@@ -165,6 +175,32 @@ def _output() -> Schema:
                 "description": "Where it is published, inside the project folder; loops and inputs may stand in it.",
                 "type": "string",
             },
+            "append": {
+                "description": "Whether it is a section of a JSON file that several outputs share.",
+                "type": "boolean",
+            },
+            "key": {
+                "description": "The key of the section; loops and inputs may stand in it. Default: the job's ID.",
+                "type": "string",
+                "minLength": 1,
+            },
+            "compare": _object(
+                "What `whyrun compare` is to mind; nothing of it counts for whether a job is up to date.",
+                {
+                    "keys": {
+                        "description": "The columns that name a row of a table.",
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "uniqueItems": True,
+                    },
+                    "tolerance": {
+                        "description": "Numbers that are as near as this are the same: relative for large numbers, "
+                        "absolute for small ones.",
+                        "type": "number",
+                        "minimum": 0,
+                    },
+                },
+            ),
             "leaves": {
                 "description": 'Parts that are artifacts of their own: `"Segments[segment].Title": string`.',
                 "type": "object",

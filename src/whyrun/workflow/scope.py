@@ -5,8 +5,38 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-from whyrun.workflow.model import LeafDecl, Place, Type, Workflow
+from whyrun.workflow.model import LeafDecl, Place, Type
+
+_Value = TypeVar("_Value")
+
+
+class AnyKey(dict[str, _Value]):
+    """Declarations that could not be read in full: any name may be among them, so none is unknown."""
+
+    def __init__(self, known: Mapping[str, _Value], other: _Value) -> None:
+        super().__init__(known)
+        self.other = other
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: str) -> _Value:
+        return self.other
+
+    def get(self, key: str, default: object = None) -> _Value:  # there is always a value
+        return self[key]
+
+
+class AnyName(frozenset[str]):
+    """Names that could not be read in full: any other may be among them."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def is_read(self, name: str) -> bool:
+        return super().__contains__(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +63,7 @@ class Names:
     imports: Mapping[str, Names | None]
 
 
-def names_of(workflow: Workflow, imported: Mapping[str, Names]) -> Names:
-    """`imported` has the names of each imported file, by its source."""
-    return Names(
-        {name: decl.type for name, decl in workflow.inputs.items()},
-        frozenset(workflow.loops),
-        {
-            name: JobShape(
-                job.loops, {output.name: OutputShape(output.type, output.leaves) for output in job.outputs.values()}
-            )
-            for name, job in workflow.jobs.items()
-        },
-        {name: imported[decl.workflow.source] for name, decl in workflow.imports.items()},
-    )
+UNKNOWN_JOB = JobShape(None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +75,8 @@ class Scope:
     roots: frozenset[str]  # of "inputs jobs loops secrets env workflow"
     binding: bool = False  # a whole reference to a file may stand here
     loops: Collection[str] = ()  # the job's own, in the order of its `for:`
-    env: Mapping[str, bool] | None = None  # declared name → uses a secret
-    secrets: tuple[str, ...] = ()
+    env: Mapping[str, bool | None] | None = None  # declared name → uses a secret; None where it is broken
+    secrets: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import ast
 from whyrun.errors import did_you_mean
 from whyrun.workflow.model import All, At, Loop, Place, Selector
 from whyrun.workflow.nodes import Problems
-from whyrun.workflow.scope import Scope, Text
+from whyrun.workflow.scope import AnyName, Scope, Text
 
 Part = ast.Attribute | ast.Subscript
 
@@ -96,6 +96,8 @@ def check_loop(name: str, place: Place, scope: Scope, problems: Problems) -> Non
     """A bare name is always a loop variable; it must be one of the job's own."""
     if "loops" in scope.roots and name in scope.loops:
         return
+    if isinstance(scope.names.loops, AnyName) and not scope.names.loops.is_read(name):
+        raise Refused  # perhaps it is declared in what could not be read
     if name in scope.names.loops:
         if "loops" in scope.roots:
             message = f"the loop `{name}` is not in this job's `for:`"

@@ -37,7 +37,10 @@ _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 def read_yaml(text: str, shown: str, problems: Problems) -> Node | None:
-    """The root node; None where the text cannot be read at all. An empty text is a null scalar."""
+    """The root node; None where the text cannot be read at all. An empty text is a null scalar.
+
+    Where reading has to stop, it is what stood before that place: a map that is not `complete`.
+    """
     import yaml
 
     source = Source(shown, text)
@@ -49,10 +52,11 @@ def read_yaml(text: str, shown: str, problems: Problems) -> Node | None:
         problems.add(place, "YAML_SYNTAX", "a character is no valid Unicode", "save the file as UTF-8")
         return None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    builder = _Builder(source, problems)
     try:
-        return _Builder(source, problems).build(yaml.parse(source.text, Loader=loader))
+        return builder.build(yaml.parse(source.text, Loader=loader))
     except _Stop:
-        return None
+        pass  # told where it was raised
     except yaml.MarkedYAMLError as problem:
         _add_syntax_problem(source, problems, problem)
     except yaml.YAMLError as problem:  # characters that YAML does not allow; without a mark
@@ -66,7 +70,7 @@ def read_yaml(text: str, shown: str, problems: Problems) -> Node | None:
             f"the character {shown_character}is not allowed in YAML",
             "remove it, or write it as an escape inside double quotes",
         )
-    return None
+    return builder.so_far()
 
 
 def _character_index(text: str, character: Any, position: int) -> int:
@@ -136,6 +140,7 @@ class _Open:
 
     node: MapNode | ListNode
     anchor: str | None
+    flow: bool  # `{}` or `[]`
     keys: set[str]
     key: Scalar | None = None
 
@@ -149,6 +154,8 @@ class _Builder:
         self.aliased_nodes = 0
         self.open: list[_Open] = []
         self.root: Node | None = None
+        self.found: list[tuple[Node, str, str, str]] = []  # about what, code, message, hint: told at the end
+        self.unread: list[Scalar] = []  # values of which nothing more is to be said
 
     def build(self, events: Iterable[Event]) -> Node:
         from yaml import events as kinds
@@ -167,7 +174,38 @@ class _Builder:
                 documents += 1
                 if documents > 1:
                     self._refuse(event, "a second document begins here", "a file holds one document: remove `---`")
+        self._tell(len(self.source.text))
         return self.root or Scalar(self.source, 0, 0, 1, None, "")
+
+    def _tell(self, end: int) -> None:
+        for node, code, message, hint in self.found:
+            if node.start <= end:
+                self.problems.add(node.place, code, message, hint)
+        for scalar in self.unread:
+            self.problems.close(scalar.place)
+
+    def so_far(self) -> MapNode | None:
+        """What stood before the place where reading stopped, as far as it can be relied upon.
+
+        Nothing at the edge can: a value may have run into the next line, a map may have ended only because a line
+        was indented wrongly. So the last value is left out, and every map that it stood in is not complete.
+        """
+        # A bracket that is not closed makes keys and values of what was meant as something else.
+        self._tell(next((o.node.start for o in self.open if o.flow), len(self.source.text)))
+        last: Node | None = None
+        for here in reversed(self.open):
+            if isinstance(here.node, MapNode) and not here.flow:
+                if here.key is not None:  # what its value was meant to be is not known, but the name is there
+                    unknown = MapNode(self.source, here.key.end, here.key.end, 1, [])
+                    self._entry(here, here.node, here.key, last if isinstance(last, MapNode) else unknown)
+                last = here.node
+            else:
+                last = None
+        root = last if self.open else self.root
+        if not isinstance(root, MapNode):
+            return None
+        fray(root)
+        return root
 
     def _refuse(self, event: Event, message: str, hint: str) -> NoReturn:
         self.problems.add(self.source.place(*_span(event)), "YAML_SYNTAX", message, hint)
@@ -183,7 +221,7 @@ class _Builder:
         node = kind(self.source, start, start, 1, [])
         if event.anchor is not None:
             self.anchors[event.anchor] = None
-        self.open.append(_Open(node, event.anchor, set()))
+        self.open.append(_Open(node, event.anchor, bool(event.flow_style), set()))
 
     def _end(self, index: int) -> None:
         done = self.open.pop()
@@ -212,20 +250,16 @@ class _Builder:
             raise _Stop
         if isinstance(node.value, str):
             return node
-        self.problems.add(
-            node.place, "WRONG_TYPE", f"the key `{node.text}` is {kind_of(node)}, not a string", "put it in quotes"
-        )
+        message = f"the key `{node.text}` is {kind_of(node)}, not a string"
+        self.found.append((node, "WRONG_TYPE", message, "put it in quotes"))
         return Scalar(node.source, node.start, node.end, 1, node.text, node.text)
 
     def _entry(self, top: _Open, node: MapNode, key: Scalar, value: Node) -> None:
         if key.value in top.keys:
             first = next(k for k, _ in node.entries if k.value == key.value)
-            self.problems.add(
-                key.place,
-                "DUPLICATE_KEY",
-                f"the key `{key.value}` stands here twice",
-                f"the first is in line {first.place.line}; remove one or rename it",
-            )
+            hint = f"the first is in line {first.place.line}; remove one or rename it"
+            self.found.append((key, "DUPLICATE_KEY", f"the key `{key.value}` stands here twice", hint))
+            node.twice.add(key.value)
             return
         top.keys.add(key.value)
         node.entries.append((key, value))
@@ -250,18 +284,26 @@ class _Builder:
         text = event.value
         if event.tag is not None and event.tag not in _STRING_TAGS:
             self._refuse(event, f"the tag `{event.tag}` is not known", "remove it: workflow files have no tags")
-        value: Any = text
+        scalar = Scalar(self.source, start, end, 1, text, text)
         if event.tag is None and event.implicit[0]:
             try:
-                value = resolve_scalar(text)
+                scalar.value = resolve_scalar(text)
             except ValueError as problem:
-                self.problems.add(
-                    self.source.place(start, end),
-                    "WRONG_TYPE",
-                    str(problem),
-                    "write a smaller number, or a string in quotes",
-                )
-        return Scalar(self.source, start, end, 1, value, text)
+                hint = "write a smaller number, or a string in quotes"
+                self.found.append((scalar, "WRONG_TYPE", str(problem), hint))
+                self.unread.append(scalar)
+        return scalar
+
+
+def fray(node: MapNode) -> None:
+    """Take away from the end of a map what cannot be relied upon, and say so in it: `complete`."""
+    node.complete = False
+    if node.entries and not isinstance(node.entries[-1][1], MapNode):
+        node.entries.pop()
+    while node.entries and isinstance(last := node.entries[-1][1], Scalar) and last.value is None:
+        node.entries.pop()  # what came next was meant to stand in it
+    if node.entries and isinstance(last := node.entries[-1][1], MapNode):
+        fray(last)
 
 
 def resolve_scalar(text: str) -> bool | int | float | str | None:

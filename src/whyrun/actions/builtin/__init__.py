@@ -1,9 +1,81 @@
-"""The built-in actions, by name, each with the version that belongs to its fingerprint.
+"""The built-in actions, as data: nothing of them is imported until a workflow uses one.
 
-The version changes only when an action would give other results for the same parameters: it is not Whyrun's own, so
-an upgrade re-runs nothing by itself.
+The version belongs to the fingerprint. It changes only when an action would give other results for the same
+parameters: it is not Whyrun's own, so an upgrade re-runs nothing by itself.
 """
 
 from __future__ import annotations
 
-BUILTIN: dict[str, str] = {"python": "1", "shell": "1"}
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """`target` is the module below this package, or `module:Class` of an `Action` subclass.
+
+    Of a class, parameters, outputs and the example are its own (`Params`, `outputs`, `example`). A module says them
+    here, since its parameters depend on the job: it has `run(parameters, context, logger)`, and a check of its own.
+    """
+
+    version: str
+    target: str
+    summary: str
+    parameters: tuple[tuple[str, str, str], ...] = ()  # (name, type, what it is), of a module
+    example: str = ""  # of a module
+
+    @property
+    def is_class(self) -> bool:
+        return ":" in self.target
+
+    def load(self) -> Any:
+        """The module or class. Ours, so the host may import it too."""
+        name, _, attribute = self.target.partition(":")
+        module = import_module(f"{__name__}.{name}")
+        return getattr(module, attribute) if attribute else module
+
+
+_PYTHON = """\
+jobs:
+  Script:
+    uses: python
+    with: {call: "story:write", topic: cinema}
+    outputs: {Story: {type: json}}
+"""
+_SHELL = """\
+jobs:
+  Count:
+    uses: shell
+    with: {run: 'wc -l < "$text" > "$out_Lines"', text: "${{ inputs.Text }}"}
+    outputs: {Lines: {type: text}}
+"""
+
+BUILTIN: dict[str, Builtin] = {
+    "python": Builtin(
+        "1",
+        "python",
+        "Call a function of the project, or run a script of it.",
+        (
+            ("call", 'a text, "module:function"', "imported from the project folder and called with the other entries"),
+            ("script", "a path", "a file of the project, run instead of a function"),
+            ("…", "any value", "parameters of the function, or `inputs` of the script"),
+        ),
+        _PYTHON,
+    ),
+    "shell": Builtin(
+        "1",
+        "shell",
+        "Run a script; values arrive as shell variables, outputs are written to `$out_NAME`.",
+        (
+            ("run", "a text", "the script, without `${{ }}`"),
+            ("shell", "a text", "the interpreter instead of bash with `set -euo pipefail`"),
+            ("…", "any value", "a shell variable of that name; a list is an array"),
+        ),
+        _SHELL,
+    ),
+    "file/copy": Builtin("1", "file_copy:FileCopy", "Copy a file or a directory to the job's one output."),
+    "http/json": Builtin(
+        "1", "http_json:HttpJson", "Ask a web service for JSON, with retries; or submit a request once and poll."
+    ),
+}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-import whyrun
+from whyrun.actions.child import whyrun_home
 from whyrun.execution.commands import ExecStep, Message, Session, StepBegan, StepFinished, StepLost
 from whyrun.execution.isolation import descendants, end_group, processes_with
 from whyrun.execution.scratch import Scratch, step_folder
@@ -279,21 +279,7 @@ def _environment(scratch: Scratch) -> dict[str, str]:
         "TMPDIR": str(scratch.tmp),
         "LANG": "C.UTF-8",
     }
-    home = _import_home()
+    home = whyrun_home()
     if home is not None:
         environment["PYTHONPATH"] = home
     return environment
-
-
-def _import_home() -> str | None:
-    """Where whyrun is imported from, if a fresh interpreter would not find it there by itself.
-
-    It would where site-packages or a .pth file in it lead there. It would not where PYTHONPATH, the current folder or
-    the user's own site-packages (below HOME) do.
-    """
-    import site
-
-    home = os.path.dirname(os.path.dirname(os.path.abspath(whyrun.__file__)))
-    given = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    needed = home in given or home == os.getcwd() or home == os.path.abspath(site.getusersitepackages())
-    return home if needed else None

@@ -1,4 +1,4 @@
-"""Project code is compiled from its source in every worker, never taken from `__pycache__`.
+"""Project code is compiled from its source in every process of ours that runs it, never taken from `__pycache__`.
 
 Python believes a `.pyc` whose source has the same size and was written in the same second. An edit from `+ 1` to `+ 2`
 right after a run fits that: the action's fingerprint would be the new one, and the code that runs the old.

@@ -1,0 +1,1 @@
+"""Actions for Whyrun workflows."""

@@ -1,0 +1,95 @@
+"""One DuckDB connection for one step: with a memory limit, a folder to spill to, and nothing it would fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whyrun.actions.builtin.data.params import DataParams
+
+if TYPE_CHECKING:
+    import duckdb
+
+ROW = "__whyrun_row"  # the position of a row in its dataset; no column of a user may be called so
+_SPILL = "spill"
+
+
+def name(text: str) -> str:
+    """An identifier of SQL."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+def literal(value: str | Path) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def literals(values: Sequence[str]) -> str:
+    return "[" + ", ".join(map(literal, values)) + "]"
+
+
+class Engine:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, work_dir: Path) -> None:
+        self._connection = connection
+        self.work_dir = work_dir
+        self._made = 0
+
+    def do(self, sql: str, parameters: Any = None) -> None:
+        self._connection.execute(sql, parameters)
+
+    def rows(self, sql: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def row(self, sql: str, parameters: Any = None) -> tuple[Any, ...]:
+        (found,) = self.rows(sql, parameters)
+        return found
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """(name, DuckDB's type) of what a query gives."""
+        return [(str(row[0]), str(row[1])) for row in self.rows(f"DESCRIBE {query}")]
+
+    def statements(self, sql: str) -> list[Any]:
+        return list(self._connection.extract_statements(sql))
+
+    def new_name(self, what: str) -> str:
+        """For a table or view of our own. With two underscores in front: no role is called so."""
+        self._made += 1
+        return f"__{what}_{self._made}"
+
+    def register(self, what: str, data: Any) -> str:
+        """An Arrow reader as a relation that can be read once."""
+        made = self.new_name(what)
+        self._connection.register(made, data)
+        return made
+
+    def lock(self, allowed: Sequence[Path]) -> None:
+        """From here on no file is read or written but these, and no setting changes."""
+        self.do(f"SET allowed_paths = {literals([str(path) for path in allowed])}")
+        self.do("SET enable_external_access = false")
+        self.do("SET lock_configuration = true")
+
+
+@contextmanager
+def opened(params: DataParams, work_dir: Path) -> Iterator[Engine]:
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    try:
+        settings = {
+            "memory_limit": literal(params.memory_limit.replace(" ", "")),
+            "temp_directory": literal(work_dir / _SPILL),
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",  # a query never sees variables of Python
+            "preserve_insertion_order": "true",
+            "enable_progress_bar": "false",
+            "TimeZone": literal("UTC"),
+        }
+        if params.threads:
+            settings["threads"] = str(params.threads)
+        for setting, value in settings.items():
+            connection.execute(f"SET {setting} = {value}")
+        yield Engine(connection, work_dir)
+    finally:
+        connection.close()

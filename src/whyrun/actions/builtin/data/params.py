@@ -1,0 +1,63 @@
+"""The parameters that all data actions share: how files are read, and what the engine may use."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import field
+
+from whyrun.actions.parameters import File, Files, Meta, Parameters
+
+Kind = Literal["integer", "number", "text", "boolean", "date", "timestamp"]
+Size = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)? ?(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$")]
+Name = Annotated[str, Meta(min_length=1)]
+Identifier = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class DataParams(Parameters):
+    types: Annotated[
+        dict[str, Kind], Meta(description="column → type, instead of what was found; applies to every dataset with it")
+    ] = field(default_factory=dict)
+    missing: Annotated[list[str], Meta(description="texts of CSV, TSV and Excel that mean: no value")] = field(
+        default_factory=lambda: [""]
+    )
+    delimiter: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=1)] | None,
+        Meta(description="between the fields of a CSV file; where it is null: a comma, in .tsv and .tab a tab"),
+    ] = None
+    encoding: Annotated[Literal["utf-8", "latin-1", "utf-16"], Meta(description="of CSV files")] = "utf-8"
+    sheet: Annotated[str | None, Meta(description="of Excel files; where it is null: the first")] = None
+    memory_limit: Annotated[Size, Meta(description="of DuckDB; what needs more goes to the step's folder")] = "1GB"
+    threads: Annotated[int, Meta(ge=0, le=256, description="0: as many as there are processors")] = 0
+
+    def files(self) -> dict[str, File]:
+        """Slot (`primary_dataset`, `secondary_dataset[1]`, …) → file, of all roles that the action has, in order."""
+        found: dict[str, File] = {}
+        for role in ("primary_dataset", "secondary_dataset", "auxiliary_data"):
+            bound = getattr(self, role, None)
+            if isinstance(bound, Files):
+                single = len(bound) == 1 and not bound.as_list
+                found |= {role if single else f"{role}[{at}]": file for at, file in enumerate(bound)}
+            elif bound is not None:
+                found[role] = bound
+        for name, file in (getattr(self, "tables", None) or {}).items():
+            found[name] = file
+        return found
+
+
+class SqlParams(DataParams):
+    """Of actions that see datasets as tables of a query. One thread: the same rows in the same order, every time."""
+
+    primary_dataset: Annotated[Files | None, Meta(description="the table `primary_dataset`")] = None
+    secondary_dataset: Annotated[
+        Files | None, Meta(description="the table `secondary_dataset`; of a list `secondary_dataset_0`, …")
+    ] = None
+    auxiliary_data: Annotated[Files | None, Meta(description="the table `auxiliary_data`; a list as above")] = None
+    tables: Annotated[dict[Identifier, File], Meta(description="further tables by name, each bound")] = field(
+        default_factory=dict
+    )
+    threads: Annotated[int, Meta(ge=0, le=256, description="more than 1 is faster, and may change the order")] = 1
+
+    def __post_init__(self) -> None:
+        if not self.files():
+            raise ValueError("no dataset is bound: write `primary_dataset: ${{ … }}`")

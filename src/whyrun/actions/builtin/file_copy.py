@@ -1,0 +1,36 @@
+"""`file/copy`: an input or artifact, as it is, to an output of this job: to publish it, or to fix its content."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from whyrun.actions.base import Action
+from whyrun.actions.parameters import FileOrDirectory, Meta, Parameters
+
+
+class FileCopy(Action):
+    """Copy a file or a directory to the job's one output."""
+
+    name = "file/copy"
+    version = "1"
+    deterministic = True
+    example = """\
+jobs:
+  Keep:
+    uses: file/copy
+    with: {source: "${{ inputs.Report }}"}
+    outputs: {Copy: {type: file, path: out/report.pdf}}
+"""
+
+    class Params(Parameters):
+        source: Annotated[FileOrDirectory, Meta(description="what is copied: bound to an input or artifact")]
+
+    def run(
+        self, inputs: dict[str, Any], mode: str = "dry-run", context: Any = None, logger: Any = None
+    ) -> dict[str, Any] | None:
+        del mode, logger
+        names = context.output_names
+        if len(names) != 1:
+            raise ValueError(f"`file/copy` fills one output, and the job declares {len(names)}")
+        # The worker stores what a path leads to: its bytes are read once, and copied nowhere in between.
+        return {names[0]: inputs["source"]}

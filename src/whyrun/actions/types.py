@@ -1,0 +1,134 @@
+"""The types of parameters, in words, and whether something of a workflow's type may be bound to them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from msgspec import inspect as mi
+
+from whyrun.workflow.model import FILE_TYPES
+
+# A workflow's value type → the parameter types that a value of it may fit.
+_FITTING: dict[str, tuple[type, ...]] = {
+    "string": (mi.StrType, mi.LiteralType, mi.EnumType, mi.DateTimeType, mi.DateType, mi.TimeType, mi.UUIDType,
+               mi.DecimalType, mi.BytesType),
+    "integer": (mi.IntType, mi.FloatType, mi.LiteralType, mi.EnumType, mi.DecimalType),
+    "number": (mi.FloatType, mi.IntType, mi.LiteralType, mi.DecimalType),
+    "boolean": (mi.BoolType, mi.LiteralType),
+}  # fmt: skip
+_LISTS = (mi.ListType, mi.SetType, mi.FrozenSetType, mi.VarTupleType)
+
+
+@lru_cache(maxsize=1024)
+def _info(type_: Any) -> mi.Type:
+    return mi.type_info(type_)
+
+
+def type_text(type_: Any) -> str:
+    """`a number > 0 and < 1`, `one of "pc", "hc"`, `a file`, `a list of integers`: what a parameter takes."""
+    try:
+        return _text(_info(type_))
+    except TypeError:  # unhashable annotations exist: a Literal of lists
+        return _text(mi.type_info(type_))
+
+
+def description_of(type_: Any) -> str:
+    """What `Meta(description=…)` says."""
+    info = mi.type_info(type_)
+    return str((info.extra_json_schema or {}).get("description", "")) if isinstance(info, mi.Metadata) else ""
+
+
+def accepts(type_: Any, bound: str) -> bool:
+    """May an input or artifact of the workflow type `bound` be bound here? `json` may hold anything."""
+    return _accepts(mi.type_info(type_), bound)
+
+
+def _accepts(info: mi.Type, bound: str) -> bool:
+    if isinstance(info, mi.Metadata):
+        return _accepts(info.type, bound)
+    if isinstance(info, mi.UnionType):
+        return any(_accepts(member, bound) for member in info.types)
+    if isinstance(info, mi.AnyType | mi.RawType):
+        return True
+    if isinstance(info, mi.CustomType) and info.cls.__name__ == "Files":
+        return bound.removesuffix("[]") in FILE_TYPES
+    if bound.endswith("[]"):
+        if isinstance(info, mi.TupleType):
+            return all(_accepts(item, bound[:-2]) for item in info.item_types)
+        return isinstance(info, _LISTS) and _accepts(info.item_type, bound[:-2])
+    if isinstance(info, mi.CustomType):
+        if not issubclass(info.cls, Path):
+            return True  # a type of the user's own: its hook decides
+        wanted = {"File": FILE_TYPES, "Directory": {"directory"}}.get(info.cls.__name__)
+        return bound in (wanted or {*FILE_TYPES, "directory"})
+    if bound in FILE_TYPES or bound == "directory":
+        return bound == "text" and isinstance(info, mi.StrType)
+    return bound == "json" or isinstance(info, _FITTING[bound])
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+def _text(info: mi.Type) -> str:
+    match info:
+        case mi.Metadata():
+            return _text(info.type)
+        case mi.IntType():
+            return "an integer" + _bounds(info)
+        case mi.FloatType():
+            return "a number" + _bounds(info)
+        case mi.StrType():
+            return "a text" + _length(info, "character") + (f" that matches `{info.pattern}`" if info.pattern else "")
+        case mi.BoolType():
+            return "true or false"
+        case mi.NoneType():
+            return "null"
+        case mi.LiteralType():
+            return "one of " + ", ".join(_quoted(value) for value in info.values)
+        case mi.EnumType():
+            return "one of " + ", ".join(_quoted(member.value) for member in info.cls)
+        case mi.UnionType():
+            return " or ".join(sorted(map(_text, info.types), key=lambda text: text == "null"))
+        case mi.TupleType():
+            return "a list of " + ", ".join(map(_text, info.item_types))
+        case mi.ListType() | mi.SetType() | mi.FrozenSetType() | mi.VarTupleType():
+            inner = _text(info.item_type)
+            return "a list" + _length(info, "member") + ("" if inner == "any value" else f", each {inner}")
+        case mi.DictType() | mi.StructType() | mi.TypedDictType() | mi.DataclassType():
+            return "a mapping"
+        case mi.CustomType():
+            known = {"File": "a file", "Directory": "a directory", "FileOrDirectory": "a file or directory",
+                     "Files": "a file or a list of files",
+                     "Path": "a path", "PosixPath": "a path"}  # fmt: skip
+            return known.get(info.cls.__name__, f"a {info.cls.__name__}")
+        case mi.AnyType() | mi.RawType():
+            return "any value"
+    return f"a {type(info).__name__.removesuffix('Type').lower()}"
+
+
+def _bounds(info: mi.IntType | mi.FloatType) -> str:
+    parts = [
+        f"{sign} {value:g}"
+        for sign, value in ((">", info.gt), ("≥", info.ge), ("<", info.lt), ("≤", info.le))
+        if value is not None
+    ]
+    if info.multiple_of is not None:
+        parts.append(f"a multiple of {info.multiple_of:g}")
+    return " " + " and ".join(parts) if parts else ""
+
+
+def _length(info: Any, unit: str) -> str:
+    low, high = info.min_length, info.max_length
+    if low is None and high is None:
+        return ""
+    if low == high:
+        return f" of {low} {unit}{'' if low == 1 else 's'}"
+    if high is None:
+        return f" of at least {low} {unit}{'' if low == 1 else 's'}"
+    return f" of {low or 0} to {high} {unit}s"
+
+
+def _quoted(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)

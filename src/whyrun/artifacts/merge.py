@@ -1,0 +1,208 @@
+"""Putting sections into shared files: many at once, under a lock, and nothing of anybody else's is lost.
+
+Whoever merges holds a lock on the folder of the file, so that two runs, of two workflows or with two states, take
+turns; a lock file in one state would not keep another's writer out. Readers need none: a file is replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from whyrun.artifacts.durable import fsync_dir, temp_name, write_all
+from whyrun.artifacts.publish import Displaced, check_path, discard, look, make_parents, same
+from whyrun.artifacts.sections import Member, NotSections, read_members, section_member, section_sha256, written_members
+from whyrun.artifacts.store import Store
+from whyrun.errors import WhyrunError, error
+from whyrun.ids import site_of
+
+IsOurs = Callable[[str, str], bool]  # (key, hash): does the log hold this content for this section?
+_TRIES = 5
+_PATIENCE = 30.0  # seconds: a merge takes milliseconds, so whoever holds the lock for longer is stuck
+_PAUSE = 0.002
+_NO_LOCKS_ON_FOLDERS = (errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EISDIR)  # as on some network file systems
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What became of a merge. `failed`: sections that could not be taken, and why; the others are in the file."""
+
+    displaced: tuple[Displaced, ...]
+    failed: Mapping[str, WhyrunError]
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """A file as this process left it: as long as it is that file, it need not be read again."""
+
+    status: os.stat_result
+    members: dict[str, Member]
+
+
+class SectionMerger:
+    """Merges into the shared files of one project."""
+
+    def __init__(self, store: Store, project: str) -> None:
+        self.store, self.project = store, project
+        self._left: dict[str, _Left] = {}
+
+    def merge(self, path: str, sections: Mapping[str, str], is_ours: IsOurs) -> Merged:
+        """Put these sections (key → hash) into the file, with one rewrite. What stood there under their keys and is
+        not ours goes into the store first; all else stays as it is written."""
+        check_path(path)
+        members, failed = self._from_store(sections)
+        displaced = make_parents(self.store, self.project, path)
+        if members:
+            with _locked(os.path.dirname(f"{self.project}/{path}"), f"{self.store.root}/tmp", path):
+                displaced += self._merge(path, sections, members, is_ours)
+        return Merged(displaced, failed)
+
+    def _from_store(self, sections: Mapping[str, str]) -> tuple[dict[str, Member], dict[str, WhyrunError]]:
+        found: dict[str, Member] = {}
+        failed: dict[str, WhyrunError] = {}
+        for key, sha in sections.items():
+            try:
+                found[key] = section_member(key, self.store.read(sha))
+            except WhyrunError as damaged:
+                failed[key] = damaged
+        return found, failed
+
+    def _merge(
+        self, path: str, sections: Mapping[str, str], members: Mapping[str, Member], is_ours: IsOurs
+    ) -> tuple[Displaced, ...]:
+        target = f"{self.project}/{path}"
+        displaced: dict[Displaced, None] = {}
+        for _ in range(_TRIES):
+            before = look(target)
+            content = self._content(path, target, before)
+            changed = False
+            for key, member in members.items():
+                there = content.get(key)
+                if there == member:
+                    continue
+                found = section_sha256(there.text) if there is not None else None
+                if found == sections[key]:
+                    continue  # the same content, in the user's own spelling
+                if there is not None and found is not None and not is_ours(key, found):
+                    saved = self.store.put_bytes(f"{there.text}\n".encode(errors="surrogatepass"))
+                    displaced[Displaced(site_of(path, key), saved)] = None
+                content[key] = member
+                changed = True
+            if not changed or self._replace(path, target, before, content):
+                return tuple(displaced)
+        raise error(
+            "SECTION_FILE_INVALID",
+            f"`{path}` keeps changing while sections are being put into it",
+            hint="stop the program that writes it, then run again",
+        )
+
+    def _content(self, path: str, target: str, before: os.stat_result | None) -> dict[str, Member]:
+        """The members of the file, in a dictionary that may be changed."""
+        if before is None:
+            return {}
+        left = self._left.get(path)
+        if left is not None and same(left.status, before):
+            return left.members.copy()
+        if not stat.S_ISREG(before.st_mode):
+            what = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}.get(stat.S_IFMT(before.st_mode), "no file")
+            raise _invalid(path, f"it is {what}")
+        with open(target, "rb") as file:
+            data = file.read()
+        try:
+            return read_members(data.decode())
+        except UnicodeDecodeError:
+            raise _invalid(path, "it is not UTF-8") from None
+        except NotSections as why:
+            raise _invalid(path, str(why)) from None
+
+    def _replace(self, path: str, target: str, before: os.stat_result | None, content: dict[str, Member]) -> bool:
+        """False: somebody without our lock, such as an editor, has written to it since we looked."""
+        data = written_members(content.values()).encode(errors="surrogatepass")
+        mode = stat.S_IMODE(before.st_mode) if before is not None else None
+        try:
+            made = _put(self.store.temp_path(), target, data, before, mode)
+        except OSError as failed:
+            if failed.errno != errno.EXDEV:
+                raise
+            # The store is on another file system.
+            made = _put(f"{os.path.dirname(target)}/.whyrun-{temp_name()}", target, data, before, mode)
+        if made is None:
+            return False
+        after = look(target)
+        self._left.pop(path, None)
+        if after is not None and (after.st_ino, after.st_mtime_ns) == (made.st_ino, made.st_mtime_ns):
+            self._left[path] = _Left(after, content)
+        # A shared file holds what is nobody's, too, and that stands in no store: it must survive a power cut.
+        fsync_dir(os.path.dirname(target))
+        return True
+
+
+def _put(
+    temp: str, target: str, data: bytes, before: os.stat_result | None, mode: int | None
+) -> os.stat_result | None:
+    """Write a file that nobody knows yet and give it its name; how it was until then. None: the target is not what it
+    was `before`, and nothing was done. (In the store's folder a kill leaves no litter for users.)"""
+    descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+            write_all(descriptor, data)
+            # A time of our own, finer than the kernel's tick, so that any later write shows (see `_Left`).
+            now = time.time_ns()
+            os.utime(descriptor, ns=(now, now))
+            os.fsync(descriptor)
+            made = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+        if not same(before, look(target)):
+            return None
+        os.rename(temp, target)
+        return made
+    finally:
+        discard(temp)
+
+
+@contextmanager
+def _locked(folder: str, instead: str, path: str) -> Iterator[None]:
+    """Hold the lock on a folder; `instead`: one of our own, where its file system has no locks on folders."""
+    for place in (folder, instead):
+        os.makedirs(place, exist_ok=True)
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _acquire(descriptor, path):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+    raise _invalid(path, "its file system has no locks")
+
+
+def _acquire(descriptor: int, path: str) -> bool:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise _invalid(path, f"another process has held its lock for {_PATIENCE:.0f} s") from None
+        except OSError as failed:
+            if failed.errno not in _NO_LOCKS_ON_FOLDERS:
+                raise
+            return False
+        time.sleep(_PAUSE)
+
+
+def _invalid(path: str, why: str) -> WhyrunError:
+    return error(
+        "SECTION_FILE_INVALID",
+        f"`{path}` is shared by sections and cannot take one: {why}",
+        hint="it was left alone; make it a JSON object or move it away, then run again",
+    )

@@ -1,0 +1,92 @@
+"""`whyrun actions`: what jobs can use."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from whyrun.cli.main import print_json
+
+if TYPE_CHECKING:
+    from whyrun.actions.catalogue import Listed
+
+
+@click.command("actions")
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+def command(name: str | None, as_json: bool) -> None:
+    """List the actions that jobs can use here, or show one: its parameters, outputs and an example.
+
+    Built-in ones, those of the project's `actions/` folder and those of installed plugins. One that cannot be used is
+    listed with the reason; it stops only workflows that use it.
+
+    \b
+    Example:
+      whyrun actions
+      whyrun actions shell
+      whyrun actions --json
+    """
+    from whyrun.actions.catalogue import catalogue, listed_action
+    from whyrun.log.runs import project_dir_for
+    from whyrun.snapshot.world import DEFAULT_FILE
+
+    found = catalogue(project_dir_for(os.path.abspath(DEFAULT_FILE)))
+    if name is not None:
+        action = listed_action(name, found)
+        print_json(action.to_json()) if as_json else click.echo(details(action))
+    elif as_json:
+        print_json({"actions": [action.to_json() for action in found]})
+    else:
+        click.echo(overview(found))
+
+
+def overview(actions: list[Listed]) -> str:
+    rows = [
+        (a.name, a.version or "-", _origin(a), f"error: {a.error}" if a.error is not None else a.summary)
+        for a in actions
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return "\n".join(
+        "  ".join([*(f"{text:<{width}}" for text, width in zip(row, widths, strict=False)), row[3]]).rstrip()
+        for row in rows
+    )
+
+
+def details(action: Listed) -> str:
+    from whyrun.actions.catalogue import example_of
+
+    lines = [" ".join(filter(None, [action.name, action.version, f"({_origin(action)})"]))]
+    if action.summary:
+        lines.append(f"  {action.summary}")
+    if action.error is not None:
+        lines.append(f"  error: {action.error}")
+    known = action.description
+    if known is None:
+        return "\n".join(lines)
+    lines.append("parameters")
+    if known.parameters is None:
+        lines.append("  not declared: the action takes what the job gives it")
+    width = max((len(p.name) for p in known.parameters or ()), default=0)
+    for p in known.parameters or ():
+        more = ["required"] if p.required else [f"default {p.default}"] if p.default else []
+        text = "; ".join([p.type, *more, *([p.description] if p.description else [])])
+        lines.append(f"  {p.name:<{width}}  {text}")
+    if known.parameters == []:
+        lines.append("  none")
+    if known.open_ended:
+        lines.append("  …  any others")
+    lines.append("outputs")
+    if known.outputs is None:
+        lines.append("  those that the job declares")
+    else:
+        width = max((len(name) for name in known.outputs), default=0)
+        lines += [f"  {name:<{width}}  {type_}" for name, type_ in known.outputs.items()] or ["  none"]
+    lines.append("example")
+    lines += [f"  {line}" for line in example_of(action).splitlines()]
+    return "\n".join(lines)
+
+
+def _origin(action: Listed) -> str:
+    return action.place or "built in"

@@ -1,0 +1,67 @@
+"""A plan that was saved, read back: `run --plan FILE`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from whyrun.planning.plan import PlanOptions
+    from whyrun.snapshot.world import World
+
+
+def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptions, dict[str, Any]]:
+    """A saved plan and its options: with them the same plan must come out again."""
+    from whyrun.errors import error
+    from whyrun.planning.plan import PlanOptions
+
+    if options != PlanOptions():
+        raise error(
+            "USAGE",
+            "a saved plan has its own options",
+            hint="leave `--up`, `--target` and `--force` away, or leave `--plan` away",
+        )
+    try:
+        with open(path, "rb") as file:
+            data = json.loads(file.read())
+    except OSError as problem:
+        hint = "save one with `whyrun plan --save FILE`"
+        raise error("FILE_MISSING", f"the plan `{path}` cannot be read: {problem.strerror}", hint=hint) from None
+    except ValueError:
+        data = None
+    if not _is_plan(data):
+        raise error("USAGE", f"`{path}` is no saved plan", hint="save one with `whyrun plan --save FILE`")
+    if data["workflow"] != world.workflow.name:
+        raise error(
+            "USAGE",
+            f"`{path}` is a plan of `{data['workflow']}`, and this workflow is `{world.workflow.name}`",
+            hint="name the workflow file that it was made for",
+        )
+    given = data["options"]
+    return PlanOptions(given["up"], tuple(given["targets"]), tuple(given["force"])), data
+
+
+def _is_plan(data: Any) -> bool:
+    if not isinstance(data, dict) or not isinstance(data.get("options"), dict):
+        return False
+    options = data["options"]
+    lists = [options.get("targets"), options.get("force")]
+    return (
+        data.get("version") == 1
+        and isinstance(data.get("workflow"), str)
+        and isinstance(data.get("digest"), str)
+        and (options.get("up") is None or type(options.get("up")) is int)
+        and all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in lists)
+        and all(isinstance(data.get(name), dict) for name in ("snapshot", "totals"))
+        and isinstance(data.get("jobs"), list)
+        and all(_is_job(job) for job in data["jobs"])
+    )
+
+
+def _is_job(job: Any) -> bool:
+    return (
+        isinstance(job, dict)
+        and all(isinstance(job.get(name), str) for name in ("id", "state"))
+        and isinstance(job.get("reasons", []), list)
+        and all(isinstance(each, dict) and "code" in each for each in job.get("reasons", []))
+    )

@@ -1,0 +1,73 @@
+"""How much a command tells, and where: `--quiet`, `--log-level`, `--log-file`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from whyrun.console.logger import WorkflowLogger
+    from whyrun.snapshot.world import World
+
+LEVELS = ("none", "summary", "all", "debug")
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    level: str
+    log_file: str | None
+    quiet: bool
+
+    def logger(self, stream: IO[str]) -> WorkflowLogger:
+        from whyrun.console.lines import LogLevel
+        from whyrun.console.logger import WorkflowLogger
+
+        return WorkflowLogger(True, self.log_file, LogLevel.named(self.level), quiet=self.quiet, stream=stream)
+
+
+def talk_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The command gets them as `talk`."""
+    from functools import wraps
+
+    @wraps(function)
+    def told(quiet: bool, log_level: str, log_file: str | None, **rest: Any) -> Any:
+        return function(talk=Talk(log_level, log_file, quiet), **rest)
+
+    for option in reversed(
+        [
+            click.option("--quiet", "-q", is_flag=True, help="On the terminal only failures and notes."),
+            click.option(
+                "--log-level",
+                type=click.Choice(LEVELS),
+                default="summary",
+                show_default=True,
+                help="all: up-to-date jobs and tasks too; debug: tracebacks too.",
+            ),
+            click.option("--log-file", metavar="FILE", help="Add the lines to this file as well."),
+        ]
+    ):
+        told = option(told)
+    return told
+
+
+@contextmanager
+def telling_what_is_refused(world: World, talk: Talk) -> Iterator[None]:
+    """Where jobs and actions do not fit, say so as lines too, before the error itself with its places and hints."""
+    import sys
+
+    from whyrun.errors import InvalidError
+
+    try:
+        yield
+    except InvalidError:
+        from whyrun.console.refused import refused_lines
+        from whyrun.log.journal import utc_now
+
+        logger = talk.logger(sys.stderr)
+        for line in refused_lines(world.declared_actions(), world.project, utc_now().astimezone()):
+            logger.line(line)
+        raise

@@ -1,0 +1,241 @@
+"""`WorkflowLogger`: one place that tells how work goes, to the terminal, to a file and to a list, at once.
+
+All talk goes to stderr, so that `--json` on stdout stays a document. A run tells it what happens (it is the
+`Reporter` of `execution.recorder`); a program may use it by itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import IO, Any
+
+from whyrun.console.lines import (
+    BAD,
+    SHOWN_FILES,
+    LogLevel,
+    TaskLine,
+    TaskStatus,
+    listed,
+    runtime_text,
+    task_status,
+    task_text,
+)
+from whyrun.console.paths import described_files
+from whyrun.console.progress import BarProgress, EqualWork, PlainProgress, Progress, Weights
+from whyrun.console.render import Paint
+from whyrun.errors import error
+
+PathLike = str | os.PathLike[str]
+
+
+class WorkflowLogger:
+    """`log_level`: how much of it is told. `quiet`: to the terminal only what is wrong, and notes.
+
+    `capture` is a list that gets every line, without colour: for tests and for programs.
+    """
+
+    def __init__(
+        self,
+        terminal: bool = True,
+        log_file: PathLike | None = None,
+        log_level: LogLevel = LogLevel.SUMMARY,
+        *,
+        quiet: bool = False,
+        capture: list[str] | None = None,
+        stream: IO[str] | None = None,
+        clock: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        self.log_level = LogLevel(log_level)
+        self.counts: Counter[TaskStatus] = Counter()
+        self._clock = clock
+        self._quiet = quiet
+        self._capture = capture
+        self._file = _LogFile(log_file) if log_file is not None else None
+        self._terminal = _Terminal(stream if stream is not None else sys.stderr) if terminal else None
+        self._expected: tuple[Mapping[str, float | None], int] | None = None
+        self._progress: BarProgress | PlainProgress | None = None
+        self._lock = threading.RLock()  # actions and the runner may speak from several threads
+
+    # --- for programs --------------------------------------------------------------------------------------------
+
+    def log_task(
+        self,
+        action_name: str,
+        status: TaskStatus | str,
+        message: str,
+        runtime: float | None = None,
+        inputs: Any = None,
+        outputs: Any = None,
+        job_info: str | None = None,
+    ) -> None:
+        """One line. Inputs and outputs are paths: alone, in a list, or by name. Of files the size is told."""
+        status = task_status(status)
+        text = task_text(
+            message,
+            runtime=runtime_text(status, runtime),
+            inputs=listed(described_files(inputs), SHOWN_FILES),
+            outputs=listed(described_files(outputs), SHOWN_FILES),
+            details=[job_info or ""],
+        )
+        self.line(TaskLine(self._clock(), action_name, status, text))
+
+    def start_progress(self, total_jobs: int, estimated_runtime: float | None = None) -> None:
+        with self._lock:
+            self._begin(Progress("", total_jobs, 1, EqualWork(total_jobs, estimated_runtime)))
+
+    def update_progress(self, completed: int, current_job: str = "") -> None:
+        self.progress(completed, [current_job] if current_job else [])
+
+    def finish_progress(self) -> None:
+        with self._lock:
+            if self._progress is not None:
+                self._progress.finish()
+                self._progress = None
+
+    # --- for a run -----------------------------------------------------------------------------------------------
+
+    def expect(self, durations: Mapping[str, float | None], workers: int) -> None:
+        """How long each job may take: what the progress is weighed by."""
+        self._expected = (durations, workers)
+
+    def started(self, run: str, total: int) -> None:
+        durations, workers = self._expected or ({}, 1)
+        work = Weights(durations) if durations else EqualWork(total, None)
+        with self._lock:
+            self._begin(Progress(run, total, workers, work))
+
+    def line(self, line: TaskLine) -> None:
+        with self._lock:
+            self.counts[line.status] += 1
+            if line.level > self.log_level:
+                return
+            if self._file is not None:
+                self._file.line(line)
+            if self._capture is not None:
+                self._capture.append(line.render())
+            if self._terminal is not None and (not self._quiet or line.status in BAD):
+                self._show(self._terminal.paint.status_line(line.render(), line.status))
+                if self.log_level >= LogLevel.DEBUG and line.traceback:
+                    self._show(line.traceback.rstrip("\n"))
+
+    def progress(self, ended: int, running: list[str]) -> None:
+        with self._lock:
+            if self._progress is not None:
+                self._progress.update(ended, running)
+
+    def step_progress(self, step: str, fraction: float) -> None:
+        with self._lock:
+            if self._progress is not None:
+                self._progress.progress.work.at(step, fraction)
+
+    def note(self, text: str) -> None:
+        """Something that a person should know, whatever the level but `none`."""
+        self._say(f"note: {text}", LogLevel.SUMMARY, always=True)
+
+    def debug(self, text: str) -> None:
+        self._say(f"debug: {text}", LogLevel.DEBUG)
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """The first and the last words of a run. `style` is for the first line, where there is colour."""
+        self._say(text, LogLevel.SUMMARY, style=style)
+
+    def finish(self) -> None:
+        self.finish_progress()
+
+    # --- how -----------------------------------------------------------------------------------------------------
+
+    def _begin(self, progress: Progress) -> None:
+        self.finish_progress()
+        if self._terminal is None or self._quiet or self.log_level < LogLevel.SUMMARY:
+            return
+        if self._terminal.interactive:
+            self._progress = BarProgress(progress)
+        else:
+            self._progress = PlainProgress(progress, self._terminal.write)
+
+    def _say(self, text: str, level: LogLevel, *, style: str | None = None, always: bool = False) -> None:
+        with self._lock:
+            if level > self.log_level:
+                return
+            if self._file is not None:
+                self._file.text(text)
+            if self._capture is not None:
+                self._capture.extend(text.split("\n"))
+            if self._terminal is not None and (always or not self._quiet):
+                head, newline, rest = text.partition("\n")
+                self._show((self._terminal.paint.styled(head, style) if style else head) + newline + rest)
+
+    def _show(self, text: str) -> None:
+        assert self._terminal is not None
+        if self._progress is not None:
+            self._progress.print(text)
+        else:
+            self._terminal.write(text)
+
+
+class _Terminal:
+    def __init__(self, stream: IO[str]) -> None:
+        self.stream = stream
+        self.paint = Paint.for_stream(stream, os.environ)
+        self.interactive = stream is sys.stderr and stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._gone = False
+
+    def write(self, text: str) -> None:
+        if self._gone:
+            return
+        try:
+            self.stream.write(f"{text}\n")
+            self.stream.flush()
+        except BrokenPipeError:
+            self._gone = True  # nobody listens any more (`whyrun run 2>&1 | head`): no reason to break off the run
+
+
+class _LogFile:
+    """Lines added to a file that others may write to as well: each write is whole, and knows its line numbers."""
+
+    def __init__(self, path: PathLike) -> None:
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as problem:
+            raise error(
+                "USAGE",
+                f"the log file `{os.fspath(path)}` cannot be written: {problem.strerror}",
+                hint="name a file in a folder that exists and that you may write to",
+            ) from None
+        self._read = 0  # bytes whose lines are counted
+        self._lines = 0
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):  # not where it could not be opened
+            os.close(self._descriptor)
+
+    def line(self, line: TaskLine) -> None:
+        self._append(lambda number: line.log_lines(number))
+
+    def text(self, text: str) -> None:
+        self._append(lambda number: text.split("\n"))
+
+    def _append(self, lines: Callable[[int], list[str]]) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        try:
+            self._count()
+            data = "".join(f"{line}\n" for line in lines(self._lines + 1)).encode(errors="replace")
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def _count(self) -> None:
+        """The lines that were added since, by us or by others."""
+        while True:
+            data = os.pread(self._descriptor, 1 << 20, self._read)
+            if not data:
+                return
+            self._read += len(data)
+            self._lines += data.count(b"\n")

@@ -1,0 +1,158 @@
+"""The one way a run goes, whatever it is about: folder, first events, steps, last event, and the evidence complete."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from whyrun import __version__
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+from whyrun.artifacts.store import Store
+from whyrun.errors import WhyrunError
+from whyrun.evidence.run_directory import RunDirectory, source_files
+from whyrun.execution.commands import Backend, Session
+from whyrun.execution.interrupts import Interrupts
+from whyrun.execution.on_finish import OnFinish
+from whyrun.execution.publisher import Publisher
+from whyrun.execution.recorder import Recorder, Reporter
+from whyrun.execution.runner import Runner
+from whyrun.log import events as ev
+from whyrun.log.journal import Clock
+from whyrun.log.lock import RunLock
+from whyrun.log.outcomes import fold_outcome
+from whyrun.log.repair import interruption
+from whyrun.log.runs import RunRef, create_run
+from whyrun.snapshot.world import World
+
+RunState = Literal["succeeded", "failed", "interrupted"]
+EXIT_CODES: dict[RunState, int] = {"succeeded": 0, "failed": 1, "interrupted": 130}
+
+
+@dataclass(frozen=True, slots=True)
+class Undertaking:
+    """What a run is about."""
+
+    mode: Literal["run", "compare"]
+    options: Mapping[str, Any]
+    manifest: bytes
+    files: Mapping[str, bytes]  # of the run folder, beside the manifest and the sources
+    total: int  # steps
+    begin: Callable[[Recorder], None]  # the events that come before those of steps
+    runner: Callable[[Recorder, Publisher], Runner]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a run has around it, whatever it is about."""
+
+    world: World
+    reporter: Reporter
+    clock: Clock
+    lock: RunLock
+    backend: Backend
+    interrupts: Interrupts
+    workers: int
+    on_finish: OnFinish
+
+
+@dataclass(frozen=True, slots=True)
+class Conducted:
+    run: str
+    runner: Runner
+    state: RunState
+    duration: float
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.state]
+
+
+def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
+    started = time.monotonic()
+    world, backend = around.world, around.backend
+    store, state, workflow = world.store, world.state, world.graph.workflow
+    os.makedirs(store.root, exist_ok=True)  # a first comparison has stored nothing yet
+    run, journal = create_run(
+        state,
+        ev.RunStart(
+            workflow=workflow.name,
+            workflow_sha256=bytes_sha256(canonical_json(dict(workflow.sources))),
+            mode=undertaking.mode,
+            options=dict(undertaking.options),
+            backend=backend.name,
+            engine_version=__version__,
+            host=platform.node(),
+            pid=os.getpid(),
+            previous_chain="",
+        ),
+        around.clock,
+        {"manifest.yaml": undertaking.manifest, **undertaking.files, **source_files(dict(workflow.sources))},
+    )
+    around.lock.announce(run.name)
+    directory = RunDirectory(run.path)
+    recorder = Recorder(journal, directory, store, around.reporter, around.clock)
+    publisher = Publisher(store, str(world.project), world.cache, recorder, state)
+    try:
+        undertaking.begin(recorder)
+        recorder.event(
+            ev.ManifestMaterialized(
+                path="manifest.yaml", size=len(undertaking.manifest), sha256=bytes_sha256(undertaking.manifest)
+            )
+        )
+        recorder.sync()
+        around.reporter.started(run.name, undertaking.total)
+        runner = undertaking.runner(recorder, publisher)
+        backend.open(
+            Session(
+                run.name, run.path, world.project, state.store, state.scratch, around.workers or os.cpu_count() or 1
+            )
+        )
+        try:
+            with around.interrupts.reaching(runner):
+                runner.run()
+        finally:
+            backend.close()
+    except BaseException as original:
+        # An error of our own or of the machine (a full disk). The evidence is completed as far as it can be, and
+        # whatever goes wrong with that never hides what went wrong first.
+        try:
+            _finish(recorder, directory, store, "failed", started, _counts_of_broken(run, recorder))
+            around.on_finish.completed(run.path, workflow.name)
+        except (OSError, WhyrunError) as second:
+            original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
+        raise
+    outcome: RunState = "interrupted" if runner.interrupts else "failed" if runner.counts.went_wrong else "succeeded"
+    _finish(recorder, directory, store, outcome, started, runner.counts.by_outcome())
+    around.on_finish.completed(run.path, workflow.name)
+    world.cache.settle()
+    world.save_cache()
+    return Conducted(run.name, runner, outcome, time.monotonic() - started)
+
+
+def _finish(
+    recorder: Recorder,
+    directory: RunDirectory,
+    store: Store,
+    outcome: RunState,
+    started: float,
+    counts: dict[str, int],
+) -> None:
+    """The last event and the rest of the folder; also when the run itself broke."""
+    duration = round(time.monotonic() - started, 6)
+    recorder.event(ev.RunComplete(state=outcome, counts=counts, duration=duration))
+    recorder.close()
+    directory.finish(store, recorder.seen)
+
+
+def _counts_of_broken(run: RunRef, recorder: Recorder) -> dict[str, int]:
+    """End what an error of our own left open: the runner itself ends all it started."""
+    recorder.flush()
+    found = fold_outcome(run.events())
+    for step in found.open_steps:
+        recorder.event(interruption(step, found.drivers[step]))
+        found.steps[step] = "interrupted"
+    return found.counts()

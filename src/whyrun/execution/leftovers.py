@@ -1,0 +1,103 @@
+"""What a killed run left in the scratch folders of its workers becomes evidence of its interrupted steps, as after any
+failure.
+
+Only under the lock, by the run that repairs. A second kill in the midst of it is repaired by the next run.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from whyrun.artifacts.store import Store
+from whyrun.evidence.run_directory import RunDirectory, complete_run
+from whyrun.execution.isolation import descendants, environments
+from whyrun.execution.scratch import Scratch, step_folder
+from whyrun.execution.secrets import NOTHING_SECRET
+from whyrun.ids import file_name
+from whyrun.log import events as ev
+from whyrun.log.runs import RunRef
+
+_PATIENCE = 5.0  # seconds for processes that were killed to be gone
+_PAUSE = 0.005
+
+
+class _Secrets(msgspec.Struct):
+    """Of a step's cfg."""
+
+    secrets: list[str] = []
+
+
+def complete_killed_run(run: RunRef, store: Store, scratch: Path) -> None:
+    """For `repair`: write what the folder of a killed run lacks. Its status comes last: where it is, all is."""
+    _keep_leftovers(run, scratch)
+    complete_run(run, store)
+
+
+def _keep_leftovers(run: RunRef, scratch: Path) -> None:
+    try:
+        names = sorted(os.listdir(scratch))
+    except FileNotFoundError:
+        return
+    found = [Scratch(scratch / name) for name in names if name.startswith(f"{run.name}-")]
+    if not found:
+        return
+    _end_workers(found)
+    interrupted = _interrupted_steps(run)
+    for folder in found:
+        marked = folder.marked()
+        # What no event speaks of is not evidence, and without the secrets of a step nobody can take them out.
+        if marked is None or interrupted.get(marked[0]) != marked[1] or _has_secrets(run, marked[0]):
+            continue
+        try:
+            folder.keep_all(step_folder(run.path, marked[0]), NOTHING_SECRET)
+        except OSError as problem:  # a step may have left what cannot be moved; that must not stop every later run
+            with open(RunDirectory(run.path).debug_log, "a", encoding="utf-8") as log:
+                log.write(f"{marked[0]}: what it left could not be kept: {problem.strerror}\n")
+
+
+def _end_workers(folders: list[Scratch]) -> None:
+    """Workers end by themselves when their host is gone. Nothing is moved while one still writes."""
+    homes = {b"HOME=" + os.fsencode(os.path.realpath(folder.home)) for folder in folders}
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        left = [pid for pid, environment in environments() if any(_resolved(e) in homes for e in environment)]
+        left = [pid for pid in left if pid != os.getpid()]  # a process of the step itself may be who runs the workflow
+        if not left:
+            return
+        for pid in [*left, *(below for worker in left for below in descendants(worker))]:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_PAUSE)
+
+
+def _resolved(variable: bytes) -> bytes:
+    """The run before may have named the same folder by another path."""
+    name, equals, value = variable.partition(b"=")
+    return name + equals + os.path.realpath(value) if name == b"HOME" else variable
+
+
+def _interrupted_steps(run: RunRef) -> dict[str, int]:
+    """The steps that the repair found open, each with its last attempt."""
+    attempts: dict[str, int] = {}
+    interrupted: set[str] = set()
+    for event in run.events():
+        if isinstance(event, ev.StepStart):
+            attempts[event.step_id] = event.attempt
+        elif isinstance(event, ev.LogRepaired):
+            interrupted.update(event.interrupted)
+    return {step: attempts[step] for step in interrupted if step in attempts}
+
+
+def _has_secrets(run: RunRef, step: str) -> bool:
+    """Whether the step was given any; also where that cannot be told any more."""
+    path = RunDirectory(run.path).cfg / f"{file_name(step.partition(':')[2])}.json"
+    try:
+        return bool(msgspec.json.decode(path.read_bytes(), type=_Secrets).secrets)
+    except (OSError, msgspec.MsgspecError):
+        return True

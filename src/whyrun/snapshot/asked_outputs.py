@@ -1,0 +1,167 @@
+"""What actions say of their outputs: `get_output_files` adds published paths, `get_output_contribution_key` names a
+section, `has_existing_contribution` looks whether its part of a published file is there.
+
+The first two belong to the graph: they are asked with what is the same in every plan, so that where something is
+published never depends on what has run. The answers stand in the snapshot, and a replay takes them from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whyrun.actions.questions import Block, as_json
+from whyrun.errors import Diagnostic
+from whyrun.graph.graph import Graph, JobTable, OutputColumn
+from whyrun.graph.settle import check_paths
+from whyrun.ids import SECTION_MARK, split_site
+from whyrun.snapshot.known_inputs import InputReader, reader_of_graph
+from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.fields import path_problem
+from whyrun.workflow.model import VALUE_TYPES
+
+if TYPE_CHECKING:
+    from whyrun.actions.asking import Asker
+    from whyrun.actions.registry import ActionInfo
+
+FILES, KEY, EXISTING = "get_output_files", "get_output_contribution_key", "has_existing_contribution"
+DISOWNED = "disowned"  # of a published file: the action does not find its part in it
+
+Sites = Mapping[str, Mapping[str, Sequence[str]]]  # job → output → published site by row
+
+
+def ask_outputs(graph: Graph, infos: Mapping[str, ActionInfo], asker: Asker, project: Path) -> list[Diagnostic]:
+    """Put the answers into the graph; what is wrong with them."""
+    problems: list[Diagnostic] = []
+    sites: dict[str, dict[str, Sequence[str]]] = {}
+    reader = reader_of_graph(graph, project)
+    for table in graph.tables:
+        info = infos.get(table.name)
+        if info is None or not info.hooks & {FILES, KEY} or not len(table):
+            continue
+        known = [reader.inputs(table, position) for position in range(len(table))]
+        if any(one.missing for one in known):
+            continue  # asked only where all bindings are known
+        blocks = [Block(as_json(one.given)) for one in known]
+        if FILES in info.hooks:
+            answers = asker.call(info, FILES, blocks, keep=True)
+            sites.setdefault(table.name, {}).update(_added_paths(table, info, answers, problems))
+        if KEY in info.hooks:
+            answers = asker.call(info, KEY, blocks, keep=True)
+            sites.setdefault(table.name, {}).update(_named_sections(table, answers, problems))
+    apply_sites(graph, {name: found for name, found in sites.items() if found})
+    if graph.asked:
+        check_paths(graph, problems)
+    return problems
+
+
+def apply_sites(graph: Graph, sites: Sites) -> None:
+    """Publish outputs at these sites. Suffixes stay as declared: they belong to the fingerprint, a path does not."""
+    for table in graph.tables:
+        if table.name in sites:
+            found = sites[table.name]
+            table.outputs = tuple(replace(o, paths=found[o.name]) if o.name in found else o for o in table.outputs)
+    graph.asked = sites
+
+
+def _added_paths(
+    table: JobTable, info: ActionInfo, answers: Sequence[Mapping[str, Any]], problems: list[Diagnostic]
+) -> dict[str, Sequence[str]]:
+    """The paths in the order of the action's outputs, for those that the job declares without a `path:`."""
+    order = list(info.outputs) if info.outputs is not None else sorted(table.decl.outputs)
+    open_ = [name for name in order if name in table.output_number and _is_open(table, name)]
+    prefix = table.name[: table.name.rfind("/") + 1]  # of an import: its paths lie under its name
+    rows: list[Mapping[str, str]] = []
+    for position, answer in enumerate(answers):
+        given = answer.get("value", [])
+        wrong = answer.get("error") or _misfit(given, open_)
+        if wrong is not None:
+            problems.append(_problem(table, position, FILES, str(wrong)))
+            return {}
+        rows.append(given if isinstance(given, Mapping) else dict(zip(open_, given, strict=False)))
+    everywhere = [name for name in open_ if all(name in row for row in rows)]
+    return {name: [prefix + row[name] for row in rows] for name in everywhere}
+
+
+def _is_open(table: JobTable, name: str) -> bool:
+    column = table.outputs[table.output_number[name]]
+    return column.paths is None and column.type not in VALUE_TYPES
+
+
+def _misfit(given: Any, open_: Sequence[str]) -> str | None:
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in open_]
+        if unknown:
+            return f"`{unknown[0]}` is no output of this job that could be published there"
+    elif len(given) > len(open_):
+        return f"{len(given)} paths for {len(open_)} outputs without a `path:`"
+    for path in given.values() if isinstance(given, Mapping) else given:
+        problem = path_problem(path)
+        if problem is not None:
+            return f"`{path}`: {problem}"
+    return None
+
+
+def _named_sections(
+    table: JobTable, answers: Sequence[Mapping[str, Any]], problems: list[Diagnostic]
+) -> dict[str, Sequence[str]]:
+    """The key for every section of the job that has no `key:` of its own; None keeps the default."""
+    columns = [o for o in table.outputs if o.append and table.decl.outputs[o.name].key is None]
+    for position, answer in enumerate(answers if columns else ()):
+        key = answer.get("value")
+        wrong = answer.get("error") or (f"the key {key!r} is not printable" if not _is_key(key) else None)
+        if wrong is not None:
+            problems.append(_problem(table, position, KEY, str(wrong)))
+            return {}
+    return {column.name: list(_with_keys(column, answers)) for column in columns}
+
+
+def _is_key(key: str | None) -> bool:
+    return key is None or (bool(key) and key.isprintable())
+
+
+def _with_keys(column: OutputColumn, answers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for site, answer in zip(column.paths or (), answers, strict=True):
+        key = answer["value"]
+        yield site if key is None else f"{split_site(site)[0]}{SECTION_MARK}{key}"
+
+
+def _problem(table: JobTable, position: int, method: str, wrong: str) -> Diagnostic:
+    place = table.decl.places.get("uses", table.decl.place)
+    message = f"`{method}` of the action `{table.decl.uses}` fails for `{table.job_id(position)}`: {wrong}"
+    return place.diagnostic("INVALID_USES", message, "correct the action")
+
+
+# --- is its part there? ------------------------------------------------------------------------------------------
+
+
+def disowned_sites(
+    snapshot: PlanningSnapshot, infos: Mapping[str, ActionInfo], asker: Asker, reader: InputReader
+) -> dict[str, str]:
+    """Published outputs that are as recorded, but in which their action does not find its part: site → DISOWNED.
+
+    It can only make a job dirty: nobody is asked about what is missing already. An action that cannot answer has not
+    denied anything.
+    """
+    found: dict[str, str] = {}
+    for table in snapshot.dependency_graph.tables:
+        info = infos.get(table.name)
+        if info is None or EXISTING not in info.hooks:
+            continue
+        asked: list[tuple[str, Block]] = []
+        for a, spec in enumerate(table.artifacts):
+            sites = table.output_of(a).paths
+            if spec.is_leaf or sites is None:
+                continue
+            for position, site in enumerate(sites):
+                known = reader.inputs(table, position)
+                if snapshot.shas[table.number][a][position] is not None and not known.missing:
+                    file = str(reader.project / split_site(site)[0])
+                    asked.append((site, Block(as_json(known.given), file=file)))
+        answers = asker.call(info, EXISTING, [block for _, block in asked]) if asked else []
+        found |= {
+            site: DISOWNED for (site, _), answer in zip(asked, answers, strict=True) if answer.get("value") is False
+        }
+    return found

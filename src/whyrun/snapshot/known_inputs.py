@@ -1,0 +1,122 @@
+"""What an action would be given, as far as it is known while planning: for questions that are put to it then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whyrun.graph.graph import ArtifactAt, FirstOf, Graph, Group, InputAt, JobTable, Known, Source, Term
+from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.snapshot.typed import has_secret
+from whyrun.workflow.inputs import InputValue
+from whyrun.workflow.model import VALUE_TYPES
+
+UNKNOWN = object()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownInputs:
+    given: dict[str, Any]  # entries of `with:`, files as `Path`
+    missing: tuple[str, ...]  # entries that are not known yet
+
+
+@dataclass(frozen=True, slots=True)
+class InputReader:
+    """`artifact` says what an action would see of an artifact: a value, a path, or UNKNOWN."""
+
+    project: Path
+    artifact: Callable[[ArtifactAt], Any]
+
+    def inputs(self, table: JobTable, position: int) -> KnownInputs:
+        given: dict[str, Any] = {}
+        missing: dict[str, None] = {}
+        for slot in table.slots:
+            if slot.area != "with":
+                continue
+            value = self._term(slot.column.at(position))
+            if value is UNKNOWN:
+                missing[str(slot.path[0])] = None
+            else:
+                put(given, slot.path, value)
+        return KnownInputs({name: v for name, v in given.items() if name not in missing}, tuple(missing))
+
+    def _term(self, term: Term) -> Any:
+        if isinstance(term, Known):
+            return UNKNOWN if has_secret(term.value) else term.value
+        if isinstance(term, InputAt | ArtifactAt):
+            return self._source(term)
+        if isinstance(term, Group):
+            members = [self._source(member) for member in term.members]
+            return UNKNOWN if any(member is UNKNOWN for member in members) else members
+        if isinstance(term, FirstOf) and len(term.candidates) == 1:
+            return self._source(term.candidates[0])
+        return UNKNOWN  # it depends on what a run makes
+
+    def _source(self, source: Source) -> Any:
+        return self._input(source.value) if isinstance(source, InputAt) else self.artifact(source)
+
+    def _input(self, value: InputValue) -> Any:
+        if value.elements is not None:
+            return [self._input(item) for item in value.elements]
+        if value.path is None:
+            return value.value
+        path = self.project / value.path
+        return msgspec.json.decode(path.read_bytes()) if value.type.base == "json" else path
+
+
+def reader_of_snapshot(snapshot: PlanningSnapshot, project: Path, blob: Callable[[str], str]) -> InputReader:
+    """What is available is known. `blob`: sha256 → the path of the stored bytes."""
+
+    def artifact(at: ArtifactAt) -> Any:
+        table = snapshot.dependency_graph.tables[at.table]
+        spec = table.artifacts[at.artifact]
+        sha256 = snapshot.shas[at.table][at.artifact][at.position]
+        if sha256 is None:
+            return UNKNOWN
+        if spec.is_leaf or spec.type in VALUE_TYPES:
+            return snapshot.value(at)
+        if spec.type == "json":
+            return msgspec.json.decode(Path(blob(sha256)).read_bytes())
+        sites = table.output_of(at.artifact).paths
+        return Path(blob(sha256)) if sites is None else project / sites[at.position]
+
+    return InputReader(project, artifact)
+
+
+def reader_of_graph(graph: Graph, project: Path) -> InputReader:
+    """What is the same in every plan of this workflow with these inputs: of an artifact, where it is published."""
+
+    def artifact(at: ArtifactAt) -> Any:
+        table = graph.tables[at.table]
+        spec = table.artifacts[at.artifact]
+        sites = table.output_of(at.artifact).paths
+        if sites is None or spec.is_leaf or spec.type in VALUE_TYPES or spec.type == "json":
+            return UNKNOWN
+        return project / sites[at.position]
+
+    return InputReader(project, artifact)
+
+
+def put(target: dict[str, Any], path: tuple[str | int, ...], value: Any) -> None:
+    """Set a value deep inside; lists grow in order, because slots of one list are whole."""
+    here: Any = target
+    for key, following in pairwise(path):
+        here = _child(here, key, [] if isinstance(following, int) else {})
+    key = path[-1]
+    if isinstance(key, int):
+        here.extend([None] * (key + 1 - len(here)))
+    here[key] = value
+
+
+def _child(here: Any, key: str | int, fresh: Any) -> Any:
+    if isinstance(key, int):
+        here.extend([None] * (key + 1 - len(here)))
+        if here[key] is None:
+            here[key] = fresh
+        return here[key]
+    return here.setdefault(key, fresh)

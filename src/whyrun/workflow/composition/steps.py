@@ -1,0 +1,368 @@
+"""One step of a dataset plan, from its node to a record. What it refers to is looked at later, in `links`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from whyrun.errors import did_you_mean
+from whyrun.workflow.composition.manifest import ID, ID_HINT
+from whyrun.workflow.composition.model import MERGING_ACTIONS, MODES, PRIMARY
+from whyrun.workflow.composition.predicates import Predicate, PredicateReader
+from whyrun.workflow.composition.products import Product, read_products
+from whyrun.workflow.composition.refs import REF_HINT, Bound, DatasetRef, FirstRef, parse_ref
+from whyrun.workflow.fields import PARAMETER_NAME
+from whyrun.workflow.model import Place
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of, plain_value
+
+STEP_KEYS = ("step_id", "type", "description", "depends_on", "produces", "params")
+STEP_TYPES = ("action", "condition")
+ACTION_PARAMS = ("composition_mode", "template_id", "input_bindings", "merge", "products", "timeout_seconds")
+CONDITION_PARAMS = ("composition_mode", "predicate", "true_steps", "false_steps")
+OPERATIONS = ("merge", "append")
+_BINDINGS = 'write `"input_bindings": {"primary_dataset": "input:main"}`'
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What one parameter of the action is bound to: one thing, or a list of them."""
+
+    name: str
+    bound: tuple[Bound, ...]
+    is_list: bool
+    key_place: Place
+    place: Place
+
+    def refs(self) -> tuple[tuple[DatasetRef, bool], ...]:
+        """Each reference, and whether it stands in a `first`."""
+        found: list[tuple[DatasetRef, bool]] = []
+        for bound in self.bound:
+            joined = isinstance(bound, FirstRef)
+            found.extend((ref, joined) for ref in (bound.candidates if isinstance(bound, FirstRef) else (bound,)))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The id of a step, where it is referred to."""
+
+    name: str
+    place: Place
+
+
+@dataclass(slots=True)
+class Step:
+    """As far as it could be read."""
+
+    place: Place
+    id: str | None = None
+    type: str | None = None
+    mode: str | None = None
+    mode_place: Place | None = None
+    description: str = ""
+    depends_on: list[Named] = field(default_factory=list)
+    uses: str = ""
+    bindings: dict[str, Binding] = field(default_factory=dict)
+    merges: bool = False
+    products: dict[str, Product] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    timeout: float | None = None
+    predicate: Predicate | None = None
+    predicate_place: Place | None = None
+    true_steps: list[Named] = field(default_factory=list)
+    false_steps: list[Named] = field(default_factory=list)
+    places: dict[str, Place] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)  # see `JobDecl.broken`
+    whole: bool = True  # False: what it is wired to is not known in full, so nothing is said about the shape
+    products_known: bool = True
+
+
+class StepReader(PredicateReader):
+    def step(self, node: Node) -> Step:
+        step = Step(node.place)
+        entries = self.as_map(node, "a step", 'write `{"step_id": "model", "type": "action", …}`')
+        if entries is None:
+            step.whole = False
+            return step
+        fields = self.known_keys(entries, STEP_KEYS, "a step", dict.fromkeys(ACTION_PARAMS, "it belongs into `params`"))
+        step.whole = not entries.twice
+        self._id(step, entries, fields.get("step_id"))
+        what = f"step `{step.id}`" if step.id is not None else "a step"
+        self._type(step, entries, fields.get("type"), what)
+        if "description" in fields:
+            step.description = self.string(fields["description"], f"`description` of {what}") or ""
+        step.depends_on = self._step_ids(step, fields.get("depends_on"), f"`depends_on` of {what}")
+        params = self._params(step, entries, fields.get("params"), what)
+        if params is None:
+            return step
+        if step.type == "condition":
+            self._condition(step, params, fields.get("produces"), what)
+        elif step.type == "action":
+            self._action(step, params, fields.get("produces"), what)
+        return step
+
+    def _id(self, step: Step, entries: MapNode, node: Node | None) -> None:
+        if node is None:
+            self.problems.add(entries.place, "MISSING_KEY", "a step has no `step_id`", "give it one; " + ID_HINT)
+            step.whole = False
+            return
+        step.place = node.place
+        name = self.string(node, "`step_id`")
+        if name is not None and ID.fullmatch(name):
+            step.id = name
+            return
+        step.whole = False
+        if name is not None:
+            self.problems.add(node.place, "STEP_ID_UNSAFE", f"`{name}` cannot be the id of a step", ID_HINT)
+
+    def _type(self, step: Step, entries: MapNode, node: Node | None, what: str) -> None:
+        hint = 'write `"action"` or `"condition"`'
+        name = None
+        if node is None:
+            self.problems.add(entries.place, "STEP_TYPE_UNKNOWN", f"{what} has no `type`", hint)
+        else:
+            name = self.string(node, f"`type` of {what}", hint)
+        if name in STEP_TYPES:
+            step.type = name
+            return
+        step.whole = False
+        if name is not None and node is not None:
+            message = f"there is no type of step `{name}`"
+            self.problems.add(node.place, "STEP_TYPE_UNKNOWN", message, did_you_mean(name, STEP_TYPES) or hint)
+
+    def _step_ids(self, step: Step, node: Node | None, what: str) -> list[Named]:
+        if node is None:
+            return []
+        doubts = self.problems.doubts
+        found = self.strings(node, what, "the step", 'write a list of step ids: `["merge"]`')
+        if self.problems.doubts > doubts:
+            step.whole = False
+        return [Named(text, item.place) for text, item in found]
+
+    def _params(self, step: Step, entries: MapNode, node: Node | None, what: str) -> MapNode | None:
+        hint = 'write `"params": {"composition_mode": …, "template_id": …}`'
+        if node is None:
+            self.problems.add(entries.place, "MISSING_KEY", f"{what} has no `params`", hint)
+        params = self.as_map(node, f"`params` of {what}", hint) if node is not None else None
+        if params is None:
+            step.whole = step.products_known = False
+            return None
+        mode = params.get("composition_mode")
+        modes = "one of " + ", ".join(f"`{name}`" for name in MODES) + ", the same on all steps"
+        step.mode_place = params.place if mode is None else mode.place
+        if mode is None:
+            self.problems.add(step.place, "COMPOSITION_MODE_MISSING", f"{what} has no `composition_mode`", modes)
+        else:
+            step.mode = self.string(mode, f"`composition_mode` of {what}", modes)
+            if step.mode is not None and step.mode not in MODES:
+                message = f"there is no composition mode `{step.mode}`"
+                self.problems.add(mode.place, "COMPOSITION_MODE_UNKNOWN", message, did_you_mean(step.mode, MODES))
+                step.mode = None
+        return params
+
+    # --- conditions -----------------------------------------------------------------------------------------------
+
+    def _condition(self, step: Step, params: MapNode, produces: Node | None, what: str) -> None:
+        fields = self.known_keys(params, CONDITION_PARAMS, f"`params` of the condition {what}")
+        if produces is not None and plain_value(produces) != []:
+            self.wrong(produces, f"{what} is a condition and produces nothing", "remove `produces`")
+        if "predicate" in fields:
+            step.predicate_place = fields["predicate"].place
+            step.predicate = self.predicate(fields["predicate"])
+        else:
+            hint = 'write `"predicate": {"op": "lt", "left": "prod:check:report.missing_share", "right": 0.05}`'
+            self.problems.add(step.place, "PREDICATE_UNKNOWN", f"{what} has no `predicate`", hint)
+        step.whole = step.whole and step.predicate is not None and not params.twice
+        step.true_steps = self._step_ids(step, fields.get("true_steps"), f"`true_steps` of {what}")
+        step.false_steps = self._step_ids(step, fields.get("false_steps"), f"`false_steps` of {what}")
+
+    # --- actions --------------------------------------------------------------------------------------------------
+
+    def _action(self, step: Step, params: MapNode, produces: Node | None, what: str) -> None:
+        fields = {key.value: value for key, value in params.entries}
+        step.broken |= {f"with.{name}" for name in params.twice}
+        step.whole = step.whole and not params.twice
+        self._template(step, fields.get("template_id"), what)
+        self._parameters(step, params)
+        self._bindings(step, fields.get("input_bindings"), what)
+        if "merge" in fields or step.uses in MERGING_ACTIONS:
+            step.merges = True
+            self._merge(step, fields.get("merge"), what)
+        if "timeout_seconds" in fields:
+            step.places["timeout"] = fields["timeout_seconds"].place
+            step.timeout = self._timeout(fields["timeout_seconds"], what)
+        doubts = self.problems.doubts
+        step.products = read_products(self, fields.get("products"), produces, what)
+        if self.problems.doubts > doubts:
+            step.broken.add("outputs")
+            step.products_known = False
+
+    def _template(self, step: Step, node: Node | None, what: str) -> None:
+        hint = 'name the action: `"template_id": "data/merge"`'
+        if node is None:
+            self.problems.add(step.place, "MISSING_KEY", f"{what} has no `template_id`", hint)
+            return
+        step.places["uses"] = node.place
+        uses = self.string(node, f"`template_id` of {what}", hint) or ""
+        if uses and any(character.isspace() for character in uses):
+            self.wrong(node, f"`{uses}` cannot be the name of an action", hint, "INVALID_USES")
+        else:
+            step.uses = uses
+
+    def _parameters(self, step: Step, params: MapNode) -> None:
+        """All that is not reserved goes to the action."""
+        for key, value in params.entries:
+            if key.value not in ACTION_PARAMS:
+                self._parameter(step, key, value)
+
+    def _parameter(self, step: Step, key: Scalar, value: Node) -> None:
+        if not PARAMETER_NAME.fullmatch(key.value):
+            hint = "names are letters, digits, `_` and `-`, and do not begin with a digit"
+            message = f"`{key.value}` cannot be the name of a parameter"
+            self.problems.add(key.place, "NAME_INVALID", message, hint)
+            step.broken.add("with")
+        elif key.value in step.parameters or key.value in step.bindings:
+            message = f"the parameter `{key.value}` stands here twice"
+            hint = "`params`, `input_bindings` and `merge` share the names of the action's parameters: rename one"
+            self.problems.add(key.place, "NAME_TAKEN", message, hint)
+            step.broken.add(f"with.{key.value}")
+        else:
+            step.parameters[key.value] = plain_value(value)
+            self._remember(step, key, value)
+
+    def _remember(self, step: Step, key: Scalar, value: Node) -> None:
+        step.places[f"with.{key.value}"] = value.place
+        step.places[f"with.{key.value}#key"] = key.place
+        if isinstance(value, ListNode):
+            for index, item in enumerate(value.items):
+                step.places[f"with.{key.value}[{index}]"] = item.place
+
+    def _timeout(self, node: Node, what: str) -> float | None:
+        value = plain_value(node)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.wrong(node, f"`timeout_seconds` of {what} is {kind_of(node)}", "write a number of seconds")
+            return None
+        return self.duration(node, f"`timeout_seconds` of {what}")
+
+    def _bindings(self, step: Step, node: Node | None, what: str) -> None:
+        entries = self.as_map(node, f"`input_bindings` of {what}", _BINDINGS) if node is not None else None
+        if node is None or (entries is not None and not entries.entries):
+            place = step.place if node is None else node.place
+            self.problems.add(place, "BINDINGS_MISSING", f"{what} binds no dataset and no product", _BINDINGS)
+        if entries is None or not entries.entries:
+            step.whole = False
+            step.broken.add("with")
+            return
+        for key, value in entries.entries:
+            if not PARAMETER_NAME.fullmatch(key.value) or key.value in step.parameters:
+                self._parameter(step, key, value)
+                continue
+            self._remember(step, key, value)
+            bound = self._bound(value, key.value)
+            if bound is None or key.value in entries.twice:
+                step.whole = False
+                step.broken.add(f"with.{key.value}")
+            step.bindings[key.value] = Binding(
+                key.value, bound or (), isinstance(value, ListNode), key.place, value.place
+            )
+
+    def _bound(self, node: Node, name: str) -> tuple[Bound, ...] | None:
+        if not isinstance(node, ListNode):
+            single = self._ref_or_first(node, name)
+            return None if single is None else (single,)
+        if not node.items:
+            self.wrong(node, f"`{name}` is bound to an empty list", REF_HINT, "DATASET_REF_INVALID")
+            return None
+        found = [self._ref_or_first(item, name) for item in node.items]
+        known = tuple(bound for bound in found if bound is not None)
+        return known if len(known) == len(found) else None
+
+    def _ref_or_first(self, node: Node, name: str) -> Bound | None:
+        if not isinstance(node, MapNode):
+            return self._ref(node, name)
+        fields: Mapping[str, Node] = {key.value: value for key, value in node.entries}
+        candidates = fields.get("first")
+        if len(fields) != 1 or not isinstance(candidates, ListNode) or not candidates.items:
+            hint = '`{"first": ["prod:model_b:fit", "prod:model_c:fit"]}` takes the branch that ran'
+            self.wrong(node, f"`{name}` is bound to no reference", hint, "DATASET_REF_INVALID")
+            return None
+        refs = [self._ref(item, name) for item in candidates.items]
+        known = tuple(ref for ref in refs if ref is not None)
+        return FirstRef(known, node.place) if len(known) == len(refs) else None
+
+    def _ref(self, node: Node, name: str) -> DatasetRef | None:
+        ref = parse_ref(node) if isinstance(node, Scalar) and isinstance(node.value, str) else None
+        if ref is None:
+            shown = f"`{node.value}`" if isinstance(node, Scalar) and isinstance(node.value, str) else kind_of(node)
+            self.wrong(node, f"`{name}` is bound to {shown}, which is no reference", REF_HINT, "DATASET_REF_INVALID")
+        elif ref.leaf:
+            message, hint = f"`{name}` is bound to a part of a product", "bind the product; leaves are for predicates"
+            self.wrong(node, message, hint, "DATASET_REF_INVALID")
+            return None
+        return ref
+
+    def _merge(self, step: Step, node: Node | None, what: str) -> None:
+        example = 'write `"merge": {"operation": "merge", "keys": ["id"]}`'
+        if node is None:
+            place = step.places.get("uses", step.place)
+            self.problems.add(place, "MERGE_OPERATION_MISSING", f"{what} has no `merge`", example)
+            step.broken.add("with")
+        entries = self.as_map(node, f"`merge` of {what}", example) if node is not None else None
+        if entries is not None:
+            self._merge_entries(step, entries, what)
+        elif node is not None:
+            step.broken.add("with")
+        others = [name for name in step.bindings if name != PRIMARY]
+        several = sum(len(binding.bound) for binding in step.bindings.values()) > 1
+        if step.bindings and (PRIMARY not in step.bindings or not (others or several)):
+            missing = "nothing to put with it" if PRIMARY in step.bindings else f"no `{PRIMARY}`"
+            hint = 'bind `"primary_dataset"` and one or more others, such as `"secondary_dataset"`'
+            place = step.places.get("merge", step.place)
+            self.problems.add(place, "MERGE_INPUTS_MISSING", f"{what} merges and has {missing}", hint)
+            step.broken.add("with")
+
+    def _merge_entries(self, step: Step, entries: MapNode, what: str) -> None:
+        step.places["merge"] = entries.place
+        operation = self._operation(step, entries, what)
+        keys = entries.get("keys")
+        if keys is not None and (plain_value(keys) == [] or not isinstance(keys, ListNode)):
+            self._keys_missing(step, keys.place, what)
+        elif keys is None and operation == "merge":
+            self._keys_missing(step, entries.place, what)
+        elif isinstance(keys, ListNode):
+            doubts = self.problems.doubts
+            self.strings(keys, f"`keys` of {what}", "the key")
+            if self.problems.doubts > doubts:
+                step.broken.add("with.keys")
+        for key, value in entries.entries:
+            if key.value != "operation":
+                self._parameter(step, key, value)
+
+    def _keys_missing(self, step: Step, place: Place, what: str) -> None:
+        hint = 'name the columns to merge on: `"keys": ["firm_id", "year"]`'
+        self.problems.add(place, "MERGE_KEYS_MISSING", f"{what} has no list of `keys`", hint)
+        step.broken |= {"with", "with.keys"}
+
+    def _operation(self, step: Step, entries: MapNode, what: str) -> str | None:
+        node = entries.get("operation")
+        hint = 'write `"operation": "merge"` or `"append"`'
+        if node is None:
+            self.problems.add(entries.place, "MERGE_OPERATION_MISSING", f"`merge` of {what} has no `operation`", hint)
+            return None
+        operation = self.string(node, f"`operation` of {what}", hint)
+        if operation is None:
+            return None
+        if operation not in OPERATIONS:
+            message = f"there is no operation `{operation}`"
+            found = did_you_mean(operation, OPERATIONS) or hint
+            self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, found)
+            step.broken.add("with")
+            return None
+        due = MERGING_ACTIONS.get(step.uses, operation)
+        if operation != due:
+            message = f"`{step.uses}` does not do `{operation}`"
+            found = f'write `"operation": "{due}"`, or use `data/{operation}`'
+            self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, found)
+            step.broken.add("with")
+        return operation

@@ -1,0 +1,266 @@
+"""Questions to the asked process: real files, real processes; and what happens when they misbehave."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from whyrun.actions.asking import Asker
+from whyrun.actions.describe import Description, ParameterInfo
+from whyrun.actions.problem import Bound
+from whyrun.actions.questions import Block, as_json
+from whyrun.actions.registry import ActionInfo, find_action
+
+LEARN = """
+    import os, sys
+    from typing import Annotated
+    from whyrun import Action, File, Meta, Parameters
+
+    print("chatter", flush=True)
+    os.write(1, b'{"description": {}}' + bytes([10]))
+    sys.stderr.write("more chatter")
+    with open("TRACE", "a") as file:
+        file.write("imported ")
+
+    class Learn(Action):
+        '''Learn a graph.'''
+        name, version = "learn", "1.2"
+        outputs = {"graph": "file"}
+        class Params(Parameters):
+            data: File
+            alpha: Annotated[float, Meta(gt=0, description="how sure")] = 0.5
+        def run(self, inputs): ...
+        def estimate_runtime(self, inputs):
+            return inputs["alpha"] * 2
+"""
+
+
+Make = Callable[..., Asker]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "actions").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def asker(project: Path) -> Iterator[Make]:
+    made: list[Asker] = []
+
+    def make(cache: Path | None = None, timeout: float = 30.0) -> Asker:
+        made.append(Asker(project, cache, timeout))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def action(project: Path, text: str, name: str = "learn") -> ActionInfo:
+    (project / "actions" / "mine.py").write_text(source(project, text))
+    return find_action(name, project)
+
+
+def source(project: Path, text: str) -> str:
+    """What an import leaves behind shows that there was one."""
+    return dedent(text).replace("TRACE", str(project / "trace"))
+
+
+def imports(project: Path) -> int:
+    trace = project / "trace"
+    return len(trace.read_text().split()) if trace.exists() else 0
+
+
+def test_an_action_describes_itself_whatever_it_prints(project: Path, asker: Make) -> None:
+    assert asker().describe(action(project, LEARN)) == Description(
+        version="1.2",
+        outputs={"graph": "file"},
+        summary="Learn a graph.",
+        parameters=[
+            ParameterInfo("data", "a file", required=True),
+            ParameterInfo("alpha", "a number > 0", default="0.5", description="how sure"),
+        ],
+        typed=True,
+        hooks=["estimate_runtime"],
+    )
+
+
+def test_one_process_answers_many_questions_and_ends_when_nobody_asks_any_more(project: Path, asker: Make) -> None:
+    one, info = asker(), action(project, LEARN)
+    assert one.check(info, {"data": Bound("file"), "alpha": 1}) == []
+    assert [p.message for p in one.check(info, {"alpha": "x"})] == [
+        "the action `learn` needs the parameter `data`",
+        '`alpha` is "x"; it takes a number > 0',
+    ]
+    blocks = [
+        Block({"alpha": 3}, missing=["data"]),
+        Block({}, missing=["data"]),
+        Block(as_json({"data": Path(__file__), "alpha": -1})),
+    ]
+    refused = "InvalidParameter: `alpha` is -1: Expected `float` > 0.0; it takes a number > 0"
+    assert one.call(info, "estimate_runtime", blocks) == [{"value": 6.0}, {"value": 1.0}, {"error": refused}]
+    assert imports(project) == 1
+    assert [line.split()[3] for line in children() if str(project) in line] == ["whyrun.actions.answer"]
+    one.close()
+    assert not [line for line in children() if str(project) in line]
+
+
+def test_one_that_went_is_replaced(project: Path, asker: Make) -> None:
+    one, info = asker(), action(project, LEARN)
+    block = [Block({}, missing=["data"])]
+    assert one.call(info, "estimate_runtime", block) == [{"value": 1.0}]
+    (gone,) = [pid for pid, line in processes() if str(project) in line]
+    os.kill(gone, 9)
+    while (project / "trace").exists() and any(pid == gone and line for pid, line in processes()):
+        time.sleep(0.01)
+    assert one.call(info, "estimate_runtime", block) == [{"value": 1.0}]
+    assert imports(project) == 2
+
+
+def children() -> list[str]:
+    return [line for _, line in processes()]
+
+
+def processes() -> list[tuple[int, str]]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == os.getpid():
+                    found.append((int(folder.name), (folder / "cmdline").read_text().replace("\0", " ")))
+            except OSError:
+                continue  # it has ended meanwhile
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("import nowhere\n", "ModuleNotFoundError: No module named 'nowhere' (actions/mine.py:1)"),
+        ("\n\n1 / 0\n", "ZeroDivisionError: division by zero (actions/mine.py:3)"),
+        ("raise SystemExit(3)\n", "SystemExit: 3 (actions/mine.py:1)"),
+        (
+            "import os\nprint('on my way', flush=True)\nos._exit(7)\n",
+            "the process that imported it ended with exit status 7 after: …on my way",
+        ),
+        ("import os, signal\nos.kill(os.getpid(), 9)\n", "the process that imported it ended with signal 9"),
+        ("import time\ntime.sleep(60)\n", "it gave no answer within 1 s"),
+    ],
+)
+def test_code_that_cannot_be_imported_gives_a_reason(project: Path, asker: Make, text: str, answer: str) -> None:
+    info = action(project, LEARN)
+    (project / "actions" / "mine.py").write_text(text)
+    one = asker(timeout=1.0)
+    began = time.monotonic()
+    assert one.describe(info) == answer
+    assert time.monotonic() - began < 10
+    (project / "actions" / "other.py").write_text(source(project, LEARN))
+    other = ActionInfo("learn", "1.2", "project", "actions/other.py", "Learn")
+    assert isinstance(one.describe(other), Description), "the next question gets a process of its own"
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        ("class Learn(Action):\n    name = 'learn'\n", "`Learn` has no `run` method"),
+        (
+            "class Learn(Action):\n    name = 'learn'\n    class Params: pass\n    def run(self, inputs): ...\n",
+            "`Learn.Params` is not a subclass of `whyrun.Parameters`",
+        ),
+        (
+            "class Learn(Action):\n    name = 'learn'\n    outputs = {'g': 'grph'}\n    def run(self, inputs): ...\n",
+            "its output `g` has the type 'grph'; there are boolean, integer, number, string, json, file, directory, "
+            "image, text, dataset",
+        ),
+        (
+            "class Learn(Action):\n    name = 'learn'\n    version = 3\n    def run(self, inputs): ...\n",
+            "`Learn.version` is a text, not int",
+        ),
+        (
+            "from whyrun import Parameters\nclass Learn(Action):\n    name = 'learn'\n    class Params(Parameters):\n"
+            "        x: 'Nothing'\n    def run(self, inputs): ...\n",
+            "`Learn.Params` has a type that cannot be checked: name 'Nothing' is not defined",
+        ),
+    ],
+)
+def test_a_class_that_does_not_fit_is_told_why(project: Path, asker: Make, body: str, answer: str) -> None:
+    assert asker().describe(action(project, f"from whyrun import Action\n{body}")) == answer
+
+
+def test_answers_are_kept_as_long_as_the_code_is_the_same(project: Path, asker: Make, tmp_path: Path) -> None:
+    cache = tmp_path / "state" / "answers"
+    given = {"data": Bound("file"), "alpha": -1}
+
+    def ask() -> list[str]:
+        one = asker(cache)
+        info = find_action("learn", project)
+        assert isinstance(one.describe(info), Description)
+        found = [problem.message for problem in one.check(info, given)]
+        one.save()
+        one.close()
+        return found
+
+    action(project, LEARN)
+    assert ask() == ["`alpha` is -1; it takes a number > 0"]
+    assert not cache.exists(), "no state folder is made for it"
+    cache.parent.mkdir()
+    assert ask() == ["`alpha` is -1; it takes a number > 0"]
+    assert imports(project) == 2
+    assert ask() == ["`alpha` is -1; it takes a number > 0"]
+    assert imports(project) == 2, "kept"
+    file = project / "actions" / "mine.py"
+    file.write_text(file.read_text() + "# a comment\n")
+    assert ask() == ["`alpha` is -1; it takes a number > 0"]
+    assert imports(project) == 2, "a comment changes nothing"
+    file.write_text(file.read_text().replace("gt=0", "gt=-5"))
+    assert ask() == []
+    assert imports(project) == 3
+    given["alpha"] = -7
+    assert ask() == ["`alpha` is -7; it takes a number > -5"]
+    assert imports(project) == 4
+    for damage in (b"", b"nonsense", cache.read_bytes()[:-1]):
+        cache.write_bytes(damage)
+        assert ask() == ["`alpha` is -7; it takes a number > -5"]
+
+
+def test_a_failure_is_asked_again(project: Path, asker: Make, tmp_path: Path) -> None:
+    info = action(project, LEARN)
+    (project / "actions" / "mine.py").write_text(
+        f"import sys\nsys.path.append({str(tmp_path)!r})\nimport late\n" + source(project, LEARN)
+    )
+    one = asker(tmp_path / "answers")
+    assert str(one.describe(info)).startswith("ModuleNotFoundError: No module named 'late'")
+    one.save()
+    (tmp_path / "late.py").write_text("")
+    assert isinstance(asker(tmp_path / "answers").describe(info), Description)
+
+
+def test_nothing_of_the_hosts_environment_is_seen(project: Path, asker: Make) -> None:
+    text = """
+        import os, sys
+        from whyrun import Action
+        class Learn(Action):
+            name = "learn"
+            example = ",".join(sorted(os.environ)) + " " + os.getcwd().rpartition("/")[2][:13] + " " + str(sys.argv)
+            def run(self, inputs): ...
+            def estimate_runtime(self, inputs): return 1
+    """
+    os.environ["A_SECRET_OF_THE_HOST"] = "x"
+    try:
+        described = asker().describe(action(project, text))
+    finally:
+        del os.environ["A_SECRET_OF_THE_HOST"]
+    assert isinstance(described, Description)
+    names, folder, argv = described.example.split(" ", 2)
+    assert set(names.split(",")) <= {"HOME", "LANG", "LC_CTYPE", "PATH", "TMPDIR"}
+    assert (folder, argv) == ("whyrun-asked-", "['whyrun-asked']")
+    assert "late" not in sys.modules

@@ -1,0 +1,304 @@
+"""How steps are ended from outside: time limits, --fail-fast and Ctrl-C; and that nobody else notices."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from project_lab import Lab, Process, codes, processes_with, wait_until
+from whyrun.evidence.run_directory import RunDirectory
+from whyrun.log import events as ev
+
+Make = Callable[..., Lab]
+
+# A tree that does not want to end: SIGTERM ignored at every level, one branch in a session of its own, one orphaned.
+TREE = """
+    import os, signal, subprocess, sys, time
+    from pathlib import Path
+
+    HERE = Path(__file__).parent
+    STAY = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+
+    def tree(mark, context):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        subprocess.Popen([sys.executable, "-c", STAY, mark])
+        subprocess.Popen([sys.executable, "-c", STAY, mark], start_new_session=True)
+        orphan = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {STAY!r}, {mark!r}])"
+        subprocess.run([sys.executable, "-c", orphan], start_new_session=True, check=True)
+        context.output("Text").write_text("half")
+        Path("notes.txt").write_text("in the work folder")
+        (HERE / "began").write_text(str(os.getpid()))
+        while True:
+            time.sleep(600)
+
+    def quick(n):
+        return {"Text": f"quick {n}"}
+"""
+JOBS = """
+    workflow: w
+    loops: {n: {count: 5}}
+    jobs:
+      Tree:
+        uses: python
+        timeout: 1500ms
+        with: {call: "steps:tree", mark: MARK}
+        outputs: {Text: {type: text, path: out/tree.txt}}
+      Next:
+        for: [n]
+        uses: python
+        with: {call: "steps:quick", n: "${{ n }}"}
+        outputs: {Text: {type: text, path: "out/${{ n }}.txt"}}
+"""
+
+
+def evidence_is_complete(run: Path) -> bool:
+    return RunDirectory(run).missing_files() == []
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> str:
+    """A text that only the processes of this test have in their command line."""
+    return "mark-" + sha256(str(tmp_path).encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_process_tree_that_ignores_sigterm_is_gone_after_a_timeout_and_the_next_jobs_are_unaffected(
+    project: Make, mark: str, jobs: int
+) -> None:
+    lab = project(JOBS.replace("MARK", mark), {"steps.py": TREE})
+    began = time.monotonic()
+    ran = lab.run(jobs=jobs)
+    assert time.monotonic() - began < 9, "a timeout waits for nobody"
+    worker = int(lab.read("began"))
+    wait_until(lambda: processes_with(mark) == [])
+    assert not Path(f"/proc/{worker}").exists()
+    assert ran.exit_code == 1
+    assert ran.failed == {"Job:Tree": ("TIMED_OUT", "TimedOut")}
+    assert ran.executed == [f"Job:Next[{n}]" for n in range(5)]
+    assert [lab.read(f"out/{n}.txt") for n in range(5)] == [f"quick {n}" for n in range(5)]
+
+
+def test_partial_files_of_a_timed_out_step_are_no_artifacts_and_it_is_said_where_they_are(
+    project: Make, mark: str
+) -> None:
+    lab = project(JOBS.replace("MARK", mark), {"steps.py": TREE})
+    ran = lab.run(targets=["Job:Tree"])
+    (failed,) = ran.of(ev.StepFailed)
+    assert failed.error == "timeout: 1.5s, partial outputs may exist: steps/Tree/scratch"
+    assert ran.folder is not None
+    scratch = ran.folder / "steps/Tree/scratch"
+    kept = {p.relative_to(scratch).as_posix(): p.read_text() for p in scratch.rglob("*.txt")}
+    assert sorted(kept.values()) == ["half", "in the work folder"]
+    assert ran.of(ev.ArtifactAvailable) == []
+    assert not (lab.root / "out/tree.txt").exists()
+    assert not lab.blob(sha256(b"half").hexdigest()).exists()
+    assert codes(lab.plan(targets=["Job:Tree"])) == {"Job:Tree": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"]}
+    assert evidence_is_complete(ran.folder)
+
+
+def test_a_timeout_counts_from_the_beginning_of_the_step_not_from_its_place_in_the_queue(project: Make) -> None:
+    lab = project(
+        """
+        workflow: w
+        loops: {n: {count: 4}}
+        jobs:
+          Wait:
+            for: [n]
+            uses: shell
+            timeout: 900ms
+            with: {n: "${{ n }}", run: 'sleep 0.4; printf "$n" > "$out_Text"'}
+            outputs: {Text: {type: text}}
+        """
+    )
+    assert lab.succeed(jobs=1).executed == [f"Job:Wait[{n}]" for n in range(4)]
+
+
+# --- fail fast ---------------------------------------------------------------------------------------------------
+
+FAIL_FAST = """
+    workflow: w
+    jobs:
+      Long:
+        uses: python
+        with: {call: "steps:long"}
+        outputs: {Text: {type: text}}
+      Bad:
+        uses: python
+        retries: {max: 1, backoff: 10ms}
+        with: {call: "steps:bad"}
+        outputs: {Text: {type: text}}
+      Later:
+        uses: python
+        with: {call: "steps:later", t: "${{ jobs.Long.outputs.Text }}"}
+        outputs: {Text: {type: text}}
+"""
+FAILING = """
+    import time
+    from pathlib import Path
+
+    HERE = Path(__file__).parent
+
+    def long():
+        (HERE / "began").touch()
+        try:
+            time.sleep(60)
+        finally:
+            (HERE / "ended").touch()
+
+    def bad():
+        while not (HERE / "began").exists():
+            time.sleep(0.01)
+        raise RuntimeError("bad")
+
+    def later(t):
+        return {"Text": t.read_text()}
+"""
+
+
+def test_fail_fast_ends_what_runs_after_the_final_failure_and_exits_1(project: Make) -> None:
+    lab = project(FAIL_FAST, {"steps.py": FAILING})
+    began = time.monotonic()
+    ran = lab.run(jobs=2, fail_fast=True)
+    assert time.monotonic() - began < 9, "a step that heeds SIGTERM is not waited for"
+    assert (lab.root / "ended").exists(), "it was asked to end before it was made to"
+    assert ran.exit_code == 1, "nobody pressed Ctrl-C"
+    assert ran.failed == {"Job:Bad": ("FAILED", "RuntimeError"), "Job:Long": ("INTERRUPTED", "Interrupted")}
+    assert [(e.step_id, e.will_retry) for e in ran.of(ev.StepFailed)] == [
+        ("Job:Bad", True), ("Job:Bad", False), ("Job:Long", False),
+    ]  # fmt: skip
+    assert ran.result.counts.not_started == 1
+    (end,) = ran.of(ev.RunComplete)
+    assert end.state == "failed"
+    assert ran.folder is not None
+    assert evidence_is_complete(ran.folder)
+    assert codes(lab.plan()) == {
+        "Job:Long": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"],
+        "Job:Bad": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"],
+        "Job:Later": ["MISSING_OUTPUT", "UPSTREAM_FAILED", "UPSTREAM_DIRTY"],
+    }
+
+
+def test_without_fail_fast_the_rest_runs(project: Make) -> None:
+    lab = project(FAIL_FAST, {"steps.py": FAILING.replace("time.sleep(60)", "return {'Text': 'long'}")})
+    ran = lab.run(jobs=2)
+    assert (ran.exit_code, ran.executed) == (1, ["Job:Later", "Job:Long"])
+
+
+# --- ctrl-c ------------------------------------------------------------------------------------------------------
+
+STUBBORN = """
+    workflow: w
+    jobs:
+      Long:
+        uses: python
+        retries: {max: 5, backoff: 10ms}
+        with: {call: "steps:long"}
+        outputs: {Text: {type: text}}
+"""
+IGNORING = """
+    import signal, time
+    from pathlib import Path
+
+    def long():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        (Path(__file__).parent / "began").touch()
+        time.sleep(60)
+"""
+
+
+def last_run(lab: Lab) -> tuple[list[ev.StepStart], list[ev.StepFailed], ev.RunComplete]:
+    events = lab.events(lab.runs()[-1])
+    (end,) = [e for e in events if isinstance(e, ev.RunComplete)]
+    return (
+        [e for e in events if isinstance(e, ev.StepStart)],
+        [e for e in events if isinstance(e, ev.StepFailed)],
+        end,
+    )
+
+
+def test_ctrl_c_waits_ten_seconds_for_a_step_that_ignores_it_then_kills_and_never_retries(project: Make) -> None:
+    lab = project(STUBBORN, {"steps.py": IGNORING})
+    run = Process(lab)
+    run.wait_for_file("began")
+    began = time.monotonic()
+    run.signal(signal.SIGINT)
+    code, _ = run.end(40)
+    assert code == 130
+    assert 9.5 < time.monotonic() - began < 20
+    starts, failures, end = last_run(lab)
+    assert [(e.step_id, e.attempt) for e in starts] == [("Job:Long", 1)]
+    assert [(e.status, e.will_retry) for e in failures] == [("INTERRUPTED", False)]
+    assert end.state == "interrupted"
+    assert evidence_is_complete(lab.run_folder("r0001"))
+
+
+def test_ctrl_c_during_a_backoff_ends_at_once_and_the_failure_stands(project: Make) -> None:
+    lab = project(
+        """
+        workflow: w
+        jobs:
+          Bad:
+            uses: shell
+            retries: {max: 3, backoff: 1m}
+            with: {run: 'touch MARKED; exit 7'}
+            outputs: {Text: {type: text}}
+        """
+    )
+    lab.edit("workflow.yaml", "MARKED", str(lab.root / "began"))
+    run = Process(lab)
+    run.wait_for_file("began")
+    wait_until(lambda: "step_failed" in (lab.run_folder("r0001") / "events.jsonl").read_text())
+    began = time.monotonic()
+    run.signal(signal.SIGINT)
+    code, _ = run.end()
+    assert (code, time.monotonic() - began < 8) == (130, True)
+    starts, failures, end = last_run(lab)
+    assert [e.attempt for e in starts] == [1]
+    assert [(e.status, e.error_type) for e in failures] == [("FAILED", "CommandFailed")]
+    assert (end.state, end.counts["failed"]) == ("interrupted", 1)
+    assert evidence_is_complete(lab.run_folder("r0001"))
+    assert codes(lab.plan()) == {"Job:Bad": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"]}
+
+
+def test_ctrl_c_starts_nothing_more(project: Make) -> None:
+    lab = project(
+        """
+        workflow: w
+        loops: {n: {count: 50}}
+        jobs:
+          Step:
+            for: [n]
+            uses: python
+            with: {call: "steps:go", n: "${{ n }}"}
+            outputs: {N: {type: integer}}
+        """,
+        {"steps.py": """
+            import time
+            from pathlib import Path
+
+            def go(n):
+                (Path(__file__).parent / f"began-{n}").touch()
+                time.sleep(0.3)
+                return {"N": n}
+            """},
+    )  # fmt: skip
+    run = Process(lab)
+    run.wait_for_file("began-3")
+    run.signal(signal.SIGINT)
+    code, _ = run.end()
+    assert code == 130
+    starts, failures, end = last_run(lab)
+    begun = {int(name.removeprefix("began-")) for name in os.listdir(lab.root) if name.startswith("began-")}
+    assert begun <= {int(e.step_id.removeprefix("Job:Step[").removesuffix("]")) for e in starts}
+    assert len(starts) <= 8
+    assert {e.status for e in failures} == {"INTERRUPTED"}
+    done = end.counts["completed"] + end.counts["interrupted"]
+    assert done == len(starts)
+    assert len(lab.plan().planned) == 50 - end.counts["completed"]

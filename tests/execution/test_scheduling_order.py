@@ -1,0 +1,324 @@
+"""When steps start: as soon as their own inputs are there, in the same order every time, within jobs and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from project_lab import Lab, Ran
+from whyrun.errors import InvalidError
+from whyrun.log import events as ev
+
+Make = Callable[..., Lab]
+
+# Every step notes when it began and ended, in nanoseconds.
+SPAN = 'a=$(date +%s%N); sleep {}; printf "$a $(date +%s%N)" > "$out_T"'
+
+
+def span(lab: Lab, artifact: str) -> tuple[int, int]:
+    began, ended = lab.content(artifact).split()
+    return int(began), int(ended)
+
+
+def most_at_once(spans: list[tuple[int, int]]) -> int:
+    steps = sorted([(began, 1) for began, _ in spans] + [(ended, -1) for _, ended in spans])
+    now = most = 0
+    for _, change in steps:
+        now += change
+        most = max(most, now)
+    return most
+
+
+# --- no barriers -------------------------------------------------------------------------------------------------
+
+
+def test_a_step_starts_when_its_own_inputs_are_there_and_waits_for_no_layer(project: Make) -> None:
+    """`Slow` of layer 0 ends only when `Last` of layer 2 has been there: a barrier would wait for ever."""
+    lab = project(
+        """
+        workflow: w
+        jobs:
+          Slow:
+            uses: python
+            timeout: 20s
+            with: {call: "steps:slow"}
+            outputs: {T: {type: text}}
+          First:
+            uses: python
+            with: {call: "steps:quick"}
+            outputs: {T: {type: text}}
+          Middle:
+            uses: python
+            with: {call: "steps:quick", t: "${{ jobs.First.outputs.T }}"}
+            outputs: {T: {type: text}}
+          Last:
+            uses: python
+            with: {call: "steps:last", t: "${{ jobs.Middle.outputs.T }}"}
+            outputs: {T: {type: text}}
+        """,
+        {"steps.py": """
+            import time
+            from pathlib import Path
+
+            HERE = Path(__file__).parent
+
+            def slow():
+                while not (HERE / "last").exists():
+                    time.sleep(0.01)
+                return {"T": "slow"}
+
+            def quick(t=None):
+                return {"T": "quick"}
+
+            def last(t):
+                (HERE / "last").touch()
+                return {"T": "last"}
+            """},
+    )  # fmt: skip
+    ran = lab.succeed(jobs=2)
+    ends = [e.step_id for e in ran.of(ev.StepComplete)]
+    assert ends == ["Job:First", "Job:Middle", "Job:Last", "Job:Slow"]
+    assert ran.plan.to_json()["layers"] == [["Job:First", "Job:Slow"], ["Job:Middle"], ["Job:Last"]]
+
+
+# --- order -------------------------------------------------------------------------------------------------------
+
+ORDER = """
+    workflow: w
+    loops: {i: {count: 4}, name: {values: [zeta, alpha]}}
+    jobs:
+      Zoo:
+        for: [name, i]
+        uses: python
+        with: {call: "steps:go", n: "${{ i }}"}
+        outputs: {N: {type: integer}}
+      Ant:
+        for: [i]
+        uses: python
+        with: {call: "steps:go", n: "${{ i }}"}
+        outputs: {N: {type: integer}}
+      Use:
+        for: [i]
+        uses: python
+        with: {call: "steps:go", n: "${{ jobs.Ant.outputs.N[i] }}"}
+        outputs: {N: {type: integer}}
+"""
+STEPS = "def go(n):\n    return {'N': n}\n"
+
+
+def test_the_order_among_ready_steps_is_the_same_every_time(project: Make) -> None:
+    lab = project(ORDER, {"steps.py": STEPS})
+    orders = [lab.succeed(jobs=1, force=["Job:*[*]", "Job:*[*][*]"] if n else []).starts for n in range(3)]
+    first = [(f"Job:Ant[{i}]", 1) for i in range(4)]
+    first += [(f"Job:Zoo[{name}][{i}]", 1) for name in ("zeta", "alpha") for i in range(4)]
+    assert orders[0][:12] == first, "jobs by name, instances as the loops go"
+    assert sorted(orders[0][12:]) == [(f"Job:Use[{i}]", 1) for i in range(4)]
+    assert orders[1] == orders[2] == orders[0]
+    another = project(ORDER, {"steps.py": STEPS}).succeed(jobs=1)
+    assert another.starts == orders[0]
+
+
+# --- how many at once --------------------------------------------------------------------------------------------
+
+WIDE = f"""
+    workflow: w
+    loops: {{i: {{count: 6}}}}
+    jobs:
+      Gpu:
+        for: [i]
+        uses: shell
+        resources: {{gpu: 1, memory: 0.4}}
+        with: {{me: "${{{{ i }}}}", run: '{SPAN.format(0.25)}'}}
+        outputs: {{T: {{type: text}}}}
+"""
+
+
+def spans_of(lab: Lab) -> list[tuple[int, int]]:
+    return [span(lab, f"Artifact:Gpu.T[{i}]") for i in range(6)]
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_never_more_steps_at_once_than_jobs(project: Make, jobs: int) -> None:
+    lab = project(WIDE)
+    lab.succeed(jobs=jobs)
+    assert min(jobs, 2) <= most_at_once(spans_of(lab)) <= jobs
+
+
+def test_limits_of_the_project_hold_and_those_of_the_command_line_go_first(project: Make) -> None:
+    lab = project(WIDE, {"whyrun.toml": "[resources]\ngpu = 1\nunused = 3\n"})
+    lab.succeed(jobs=4)
+    assert most_at_once(spans_of(lab)) == 1
+    lab.succeed(jobs=4, limits={"gpu": 3}, force=["Job:Gpu[*]"])
+    assert 2 <= most_at_once(spans_of(lab)) <= 3
+
+
+def test_amounts_may_be_fractions_and_every_resource_counts(project: Make) -> None:
+    lab = project(WIDE, {"whyrun.toml": "[resources]\ngpu = 4\nmemory = 1.0\n"})
+    lab.succeed(jobs=4)
+    assert most_at_once(spans_of(lab)) == 2, "0.4 + 0.4 fit into 1.0, three times 0.4 do not"
+
+
+def test_a_limit_of_the_project_that_a_job_exceeds_is_told_before_anything_runs(project: Make) -> None:
+    lab = project(WIDE, {"whyrun.toml": "[resources]\nmemory = 0.3\n"})
+    with pytest.raises(InvalidError, match=r"`Gpu` wants memory: 0\.4, but the limit is 0\.3"):
+        lab.run()
+    assert lab.runs() == []
+
+
+def test_a_step_that_waits_for_a_resource_holds_no_other_step_up(project: Make) -> None:
+    lab = project(
+        f"""
+        workflow: w
+        loops: {{i: {{count: 2}}}}
+        jobs:
+          Big:
+            for: [i]
+            uses: shell
+            resources: {{gpu: 2}}
+            with: {{me: "${{{{ i }}}}", run: '{SPAN.format(0.4)}'}}
+            outputs: {{T: {{type: text}}}}
+          Plain:
+            uses: shell
+            with: {{run: '{SPAN.format(0.01)}'}}
+            outputs: {{T: {{type: text}}}}
+        """
+    )
+    lab.succeed(jobs=2, limits={"gpu": 2})
+    big = sorted(span(lab, f"Artifact:Big.T[{i}]") for i in range(2))
+    assert big[0][1] <= big[1][0]
+    assert span(lab, "Artifact:Plain.T")[1] < big[0][1]
+
+
+def test_a_resource_is_free_again_after_a_failure_and_during_a_backoff(project: Make) -> None:
+    """`Flaky` fails at once and waits a second for its retry; `Other` has the one licence meanwhile."""
+    lab = project(
+        """
+        workflow: w
+        jobs:
+          Flaky:
+            uses: python
+            retries: {max: 1, backoff: 1s}
+            resources: {licence: 1}
+            with: {call: "steps:flaky"}
+            outputs: {T: {type: text}}
+          Other:
+            uses: python
+            resources: {licence: 1}
+            with: {call: "steps:other"}
+            outputs: {T: {type: text}}
+        """,
+        {"steps.py": """
+            from pathlib import Path
+
+            HERE = Path(__file__).parent
+
+            def flaky():
+                if not (HERE / "other").exists():
+                    raise RuntimeError("too early")
+                return {"T": "flaky"}
+
+            def other():
+                (HERE / "other").touch()
+                return {"T": "other"}
+            """},
+    )  # fmt: skip
+    ran = lab.succeed(jobs=2, limits={"licence": 1})
+    assert ran.starts == [("Job:Flaky", 1), ("Job:Other", 1), ("Job:Flaky", 2)]
+
+
+# --- retries -----------------------------------------------------------------------------------------------------
+
+
+def starts_and_ends(ran: Ran) -> list[tuple[str, float]]:
+    from datetime import datetime
+
+    return [
+        (type(e).__name__, datetime.fromisoformat(e.ts).timestamp())
+        for e in ran.events
+        if isinstance(e, ev.StepStart | ev.StepFailed)
+    ]
+
+
+def test_the_backoff_doubles_from_attempt_to_attempt(project: Make) -> None:
+    lab = project(
+        """
+        workflow: w
+        jobs:
+          Bad:
+            uses: shell
+            retries: {max: 3, backoff: 200ms}
+            with: {run: 'exit 7'}
+            outputs: {T: {type: text}}
+        """
+    )
+    ran = lab.run()
+    assert ran.starts == [("Job:Bad", n) for n in (1, 2, 3, 4)]
+    assert [e.will_retry for e in ran.of(ev.StepFailed)] == [True, True, True, False]
+    steps = starts_and_ends(ran)
+    assert [name for name, _ in steps] == ["StepStart", "StepFailed"] * 4
+    waits = [later - earlier for (name, earlier), (_, later) in pairwise(steps) if name == "StepFailed"]
+    assert [wait >= least for wait, least in zip(waits, (0.19, 0.39, 0.79), strict=True)] == [True] * 3
+    assert sum(waits) < 6, "and not for ever"
+
+
+def test_a_timeout_is_retried_like_an_error_and_only_the_last_failure_blocks(project: Make) -> None:
+    lab = project(
+        """
+        workflow: w
+        jobs:
+          Slow:
+            uses: python
+            timeout: 500ms
+            retries: {max: 1, backoff: 10ms}
+            with: {call: "steps:slow"}
+            outputs: {T: {type: text}}
+          Use:
+            uses: shell
+            with: {t: "${{ jobs.Slow.outputs.T }}", run: 'cat "$t" > "$out_T"'}
+            outputs: {T: {type: text}}
+        """,
+        {"steps.py": """
+            import time
+            from pathlib import Path
+
+            MARK = Path(__file__).parent / "tried"
+
+            def slow():
+                if not MARK.exists():
+                    MARK.touch()
+                    time.sleep(60)
+                return {"T": "in time"}
+            """},
+    )  # fmt: skip
+    ran = lab.succeed()
+    assert ran.starts == [("Job:Slow", 1), ("Job:Slow", 2), ("Job:Use", 1)]
+    assert [(e.status, e.error_type, e.will_retry) for e in ran.of(ev.StepFailed)] == [("TIMED_OUT", "TimedOut", True)]
+    assert ran.blocked == {}
+    assert lab.content("Artifact:Use.T") == "in time"
+
+
+def test_independent_steps_run_while_another_waits_for_its_retry(project: Make) -> None:
+    lab = project(
+        """
+        workflow: w
+        jobs:
+          Bad:
+            uses: shell
+            retries: {max: 1, backoff: 700ms}
+            with: {run: 'exit 7'}
+            outputs: {T: {type: text}}
+          Good:
+            uses: shell
+            with: {run: 'printf x > "$out_T"'}
+            outputs: {T: {type: text}}
+          After:
+            uses: shell
+            with: {t: "${{ jobs.Good.outputs.T }}", run: 'cat "$t" > "$out_T"'}
+            outputs: {T: {type: text}}
+        """
+    )
+    ran = lab.run(jobs=1)
+    assert ran.starts == [("Job:Bad", 1), ("Job:Good", 1), ("Job:After", 1), ("Job:Bad", 2)]
+    assert ran.executed == ["Job:After", "Job:Good"]
