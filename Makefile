@@ -11,7 +11,7 @@ SLOW := $(wildcard tests/crash tests/property)
 CHECKED := src tests examples docs $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-causal test test-fast test-slow lint bench docs clean tools
+.PHONY: help demo example-causal test test-fast test-slow lint bench docs clean tools test-tools
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -25,7 +25,7 @@ example-causal: $(VENV)/.causal ## causal discovery: 158 jobs with a real librar
 
 test: lint test-fast test-slow ## everything: style, types, layers, tests
 
-test-fast: $(VENV)/.dev
+test-fast: $(VENV)/.dev | test-tools
 	$(BIN)/pytest -q -n auto $(addprefix --ignore=,$(SLOW))
 
 test-slow: $(VENV)/.dev
@@ -39,9 +39,10 @@ lint: $(VENV)/.dev ## ruff, mypy (strict) and the import layers
 bench: $(VENV)/.dev ## speed, beside ninja, snakemake and doit; see bench/README.md
 	$(BIN)/python bench/run.py
 
-docs: $(VENV)/.dev ## write anew what is generated in docs/: help, error codes, what commands print, the picture
+docs: $(VENV)/.dev | test-tools ## write anew what is generated in docs/: help, error codes, what commands print, pictures
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/picture.py
+	if command -v tmux >/dev/null; then $(BIN)/python docs/progress_capture.py; fi
 	UPDATE_DOCS=1 $(BIN)/pytest -q -n auto tests/docs
 
 clean: ## remove what make and the tests made; .venv stays
@@ -59,6 +60,12 @@ tools:
 		if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 			apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; \
 		else echo "error: please install:$$missing" >&2; exit 1; fi; fi
+
+# tmux is the terminal in which the progress display is looked at. Where it cannot be had, those tests are skipped.
+test-tools:
+	@command -v tmux >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] \
+		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends tmux; } \
+		|| echo "note: tmux is not installed; the tests of the progress display are skipped" >&2
 
 $(BIN)/pip: | tools
 	"$(PYTHON)" -m venv $(VENV)

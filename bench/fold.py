@@ -63,7 +63,7 @@ def make_log(state: Path, steps: int) -> Path:
 
 def fold(folder: Path) -> int:
     from whyrun.log.runs import RunRef
-    from whyrun.snapshot.fold import Records
+    from whyrun.snapshot.records import Records
     from whyrun.snapshot.history import fold_run
 
     records = Records()

@@ -44,7 +44,11 @@ class Terminal:
         shell = ["bash", "--noprofile", "--norc"]
         self._folder = folder
         self._call("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(folder), *shell)
-        self.wait_for(r"^\$")
+        try:
+            self.wait_for(r"^\$")
+        except TimeoutError:
+            self.close()
+            raise
 
     def __enter__(self) -> Terminal:
         return self
@@ -52,6 +56,9 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._call("kill-server")
         self._scratch.cleanup()
 

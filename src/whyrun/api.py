@@ -40,12 +40,13 @@ class LoadedWorkflow:
     file: PathLike
     inputs: Inputs = None
     state: PathLike | None = None
+    manifest: PathLike | None = None
 
     def world(self) -> World:
         """The file parsed and its inputs looked at, afresh."""
         if self.inputs is None or isinstance(self.inputs, Mapping):
-            return World.open(self.file, given=self.inputs, state=self.state)
-        return World.open(self.file, inputs=self.inputs, state=self.state)
+            return World.open(self.file, given=self.inputs, state=self.state, manifest=self.manifest)
+        return World.open(self.file, inputs=self.inputs, state=self.state, manifest=self.manifest)
 
     @property
     def name(self) -> str:
@@ -124,10 +125,17 @@ class LoadedWorkflow:
         return f"<whyrun workflow {os.fspath(self.file)!r}>"
 
 
-def load(file: PathLike | None = None, *, inputs: Inputs = None, state: PathLike | None = None) -> LoadedWorkflow:
+def load(
+    file: PathLike | None = None,
+    *,
+    inputs: Inputs = None,
+    state: PathLike | None = None,
+    manifest: PathLike | None = None,
+) -> LoadedWorkflow:
     """A workflow file (`workflow.yaml` without a name), checked. `inputs`: values by name, or a YAML file of them.
 
     Relative paths of inputs are relative to the project folder. `state` is where runs are kept instead of `.whyrun`.
+    A dataset plan (`plan.json`) needs the `manifest` of its datasets.
     """
     from whyrun.snapshot.world import DEFAULT_FILE
 
@@ -135,7 +143,8 @@ def load(file: PathLike | None = None, *, inputs: Inputs = None, state: PathLike
     path = os.path.abspath(DEFAULT_FILE if file is None else file)
     if not (inputs is None or isinstance(inputs, Mapping)):
         inputs = os.path.abspath(inputs)
-    loaded = LoadedWorkflow(path, inputs, None if state is None else os.path.abspath(state))
+    state, manifest = (None if name is None else os.path.abspath(name) for name in (state, manifest))
+    loaded = LoadedWorkflow(path, inputs, state, manifest)
     loaded.world().workflow  # noqa: B018  # a file that is wrong is refused here, not at the first use
     return loaded
 
@@ -145,13 +154,15 @@ def plan(
     *,
     inputs: Inputs = None,
     state: PathLike | None = None,
+    manifest: PathLike | None = None,
     up: int | None = None,
     targets: Ids = (),
     force: Ids = (),
     assume: Ids = (),
     at: str | None = None,
 ) -> Plan:
-    return load(file, inputs=inputs, state=state).plan(up=up, targets=targets, force=force, assume=assume, at=at)
+    loaded = load(file, inputs=inputs, state=state, manifest=manifest)
+    return loaded.plan(up=up, targets=targets, force=force, assume=assume, at=at)
 
 
 def explain(
@@ -159,13 +170,15 @@ def explain(
     *,
     inputs: Inputs = None,
     state: PathLike | None = None,
+    manifest: PathLike | None = None,
     up: int | None = None,
     targets: Ids = (),
     force: Ids = (),
     assume: Ids = (),
     at: str | None = None,
 ) -> str:
-    return load(file, inputs=inputs, state=state).explain(up=up, targets=targets, force=force, assume=assume, at=at)
+    loaded = load(file, inputs=inputs, state=state, manifest=manifest)
+    return loaded.explain(up=up, targets=targets, force=force, assume=assume, at=at)
 
 
 def run(
@@ -173,6 +186,7 @@ def run(
     *,
     inputs: Inputs = None,
     state: PathLike | None = None,
+    manifest: PathLike | None = None,
     up: int | None = None,
     targets: Ids = (),
     force: Ids = (),
@@ -181,7 +195,7 @@ def run(
     limits: Mapping[str, float] | None = None,
     logger: WorkflowLogger | None = None,
 ) -> RunResult:
-    return load(file, inputs=inputs, state=state).run(
+    return load(file, inputs=inputs, state=state, manifest=manifest).run(
         up=up, targets=targets, force=force, jobs=jobs, fail_fast=fail_fast, limits=limits, logger=logger
     )
 
@@ -192,6 +206,7 @@ def compare(
     *,
     inputs: Inputs = None,
     state: PathLike | None = None,
+    manifest: PathLike | None = None,
     against: str | None = None,
     accept: bool = False,
     jobs: int = 0,
@@ -199,19 +214,23 @@ def compare(
     limits: Mapping[str, float] | None = None,
     logger: WorkflowLogger | None = None,
 ) -> CompareResult:
-    return load(file, inputs=inputs, state=state).compare(
+    return load(file, inputs=inputs, state=state, manifest=manifest).compare(
         ids, against=against, accept=accept, jobs=jobs, fail_fast=fail_fast, limits=limits, logger=logger
     )
 
 
 def validate(
-    file: PathLike | None = None, *, inputs: Inputs = None, state: PathLike | None = None
+    file: PathLike | None = None,
+    *,
+    inputs: Inputs = None,
+    state: PathLike | None = None,
+    manifest: PathLike | None = None,
 ) -> tuple[Diagnostic, ...]:
     """Everything that is wrong with a workflow, its inputs and its actions; nothing if all is well."""
     from whyrun.snapshot.world import DEFAULT_FILE
 
     try:
-        return problems(LoadedWorkflow(DEFAULT_FILE if file is None else file, inputs, state).world())
+        return problems(LoadedWorkflow(DEFAULT_FILE if file is None else file, inputs, state, manifest).world())
     except WhyrunError as wrong:  # there is no such file
         return wrong.diagnostics
 

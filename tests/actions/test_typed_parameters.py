@@ -37,6 +37,15 @@ class Ordered(Parameters):
             raise ValueError("`low` is above `high`")
 
 
+class Later(Parameters):
+    size: int = 1
+    name: str  # a required one may follow one with a default: they are given by name
+
+
+class Heir(Later):
+    colour: Colour
+
+
 def check(given: dict[str, Any], params: type[Parameters] = Params) -> list[Problem]:
     return check_values(params, given, "the action `learn`")
 
@@ -97,6 +106,15 @@ def test_values_that_fit_one_by_one_may_still_contradict_each_other() -> None:
     assert check({"low": 11, "high": Bound("integer")}, Ordered) == [], "not known yet: said when the step starts"
     with pytest.raises(InvalidParameter, match="`low` is above `high`"):
         converted(Ordered, {"low": 11}, "learn")
+
+
+def test_fields_are_given_by_name_in_any_order_and_may_be_inherited() -> None:
+    assert [p.message for p in check({"size": 2, "colour": "green"}, Heir)] == [
+        "the action `learn` needs the parameter `name`",
+        '`colour` is "green"; it takes one of "red", "blue"',
+    ]
+    params = converted(Heir, {"colour": "red", "name": "x"}, "learn")
+    assert params == Heir(size=1, name="x", colour=Colour.RED)
 
 
 def test_a_step_gets_typed_values_with_defaults(tmp_path: Path) -> None:

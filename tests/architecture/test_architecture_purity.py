@@ -16,6 +16,7 @@ PURE = (
     "graph/**/*.py",
     "planning/**/*.py",
     "snapshot/fold.py",
+    "snapshot/records.py",
     "snapshot/snapshot.py",
     "execution/scheduler.py",
     "log/event_ids.py",

@@ -285,6 +285,22 @@ def test_invalid_parameter_in_every_mode_with_every_problem(study: Study, words:
     assert not (study.root / ".whyrun/study/runs").exists()
 
 
+@pytest.mark.parametrize("words", ["run", "run --dry-run", "compare"])
+def test_invalid_parameter_by_the_value_of_an_input(study: Study, words: str) -> None:
+    (study.root / "actions/typed.py").write_text(
+        "from typing import Annotated\nfrom whyrun import Action, File, Meta, Parameters\n"
+        "class Typed(Action):\n    name = 'learn/typed'\n    outputs = {'graph': 'file'}\n"
+        "    class Params(Parameters):\n        data: File\n        alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05\n"
+        "    def run(self, inputs, mode='dry-run', context=None, logger=None):\n        return {}\n"
+    )
+    study.replace("uses: learn/graph", "uses: learn/typed")
+    answer = study(*words.split(), "--set", "Alpha=-0.1")
+    assert answer.code == 2
+    assert answer.lines == ["[learn/typed] INVALID_PARAMETER Job:learn → invalid: alpha=-0.1"]
+    assert "error[INVALID_PARAMETER] workflow.yaml:10:" in answer.err
+    assert not (study.root / ".whyrun/study/runs").exists()
+
+
 def test_an_interrupted_step_is_failed_interrupted(study: Study) -> None:
     import signal
     import time

@@ -182,3 +182,7 @@ def test_counts_per_status_and_the_time_that_was_saved(tmp_path: Path) -> None:
     assert (back["counts"]["reused"], back["slowest"], back["cpu_seconds"]) == (2, [], 0)
     whole = sum(found["step_duration_ms"] for found in metrics.values()) / 1000
     assert back["saved_seconds"] == pytest.approx(whole, abs=0.1)
+    # A job that was reused is still known to take its time.
+    expected = project("run", "--dry-run", "--json", "--jobs", "1", "--force", "Job:Write", "--target", "Job:Last").json
+    times = [metrics[f"Job:{name}"]["step_duration_ms"] / 1000 for name in ("Write", "Last")]
+    assert expected["estimate_seconds"] == pytest.approx(sum(times), abs=0.1)

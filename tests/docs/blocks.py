@@ -96,6 +96,9 @@ _NORMAL = [
     # Estimates come and go with how long a step took.
     (re.compile(r"; saved ~.* by not running the rest again"), ""),
     (re.compile(r"  \(~[^)]*\)$"), ""),
+    # Which step took most is another one every time.
+    (re.compile(r"^  cpu \S+, peak memory \d\S+ \(Job:\S+\)$"), "  cpu, peak memory"),
+    (re.compile(r"^  slowest: (Job:\S+ [\d.]+s(, |$))+$"), "  slowest"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"), "DATE"),
     (re.compile(r"\bsha256:[0-9a-f]{64}\b"), "HASH"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "HASH"),

@@ -27,7 +27,7 @@ loops: {network: {values: [asia, "TETRAD/FGES"]}, seed: {count: 2}}
 jobs:
 """
 JSON = "{type: json, path: m.json"
-INPUTS = {"Input:Name": InputValue(Type("string"), "n", value_sha256("n"), None, None, None)}
+INPUTS = {"Input:Name": InputValue(Type("string"), "n", value_sha256("n"), None, None)}
 
 
 def job(name: str, outputs: str, loops: str = "") -> str:

@@ -16,7 +16,7 @@ from whyrun.errors import Exit, StateError
 from whyrun.execution.adopt import adopt_file
 from whyrun.log import events as ev
 from whyrun.planning.reasons import reason_json
-from whyrun.snapshot.fold import run_name
+from whyrun.snapshot.records import run_name
 
 Make = Callable[..., Lab]
 

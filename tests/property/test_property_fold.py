@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from whyrun.ids import artifact_id, parse_id
 from whyrun.log.runs import WorkflowState
 from whyrun.log.scan import scan
-from whyrun.snapshot.fold import Records, RunFold, StepRecord
+from whyrun.snapshot.fold import RunFold
 from whyrun.snapshot.history import WORTH_INDEXING, History, fold_runs
+from whyrun.snapshot.records import Records, StepRecord
 
 SOAK = bool(os.environ.get("WHYRUN_SOAK"))
 STEPS = ("Job:A", "Job:B[0]", "Job:B[x]")

@@ -122,12 +122,12 @@ def test_a_missing_inputs_file_is_named(workflow: Workflow, tmp_path: Path) -> N
 
 
 def scalar(value: int) -> InputValue:
-    return InputValue(Type("integer"), value, f"sha-{value}", None, None, None)
+    return InputValue(Type("integer"), value, f"sha-{value}", None, None)
 
 
 def array(*members: InputValue) -> InputValue:
     declared = Type("integer", members[0].type.depth + 1)
-    return InputValue(declared, [m.value for m in members], "sha", None, members, None)
+    return InputValue(declared, [m.value for m in members], "sha", members, None)
 
 
 GRID = array(array(scalar(1), scalar(2)), array(scalar(3)))

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from whyrun.actions.builtin import BUILTIN
 from whyrun.actions.describe import Description
 from whyrun.actions.imports import project_code
 from whyrun.actions.problem import Bound, Problem
@@ -79,7 +79,7 @@ class Asker:
         self._answers()[key] = self._fresh[key] = b""
 
     def _fit_key(self, info: ActionInfo, blocks: str) -> str:
-        code = BUILTIN[info.name].version if info.origin == "builtin" else self._code_of(_question("check", info))
+        code = self._machine if info.origin == "builtin" else self._code_of(_question("check", info))
         return digest("fits/v1", info.name, code, blocks)
 
     def call(
@@ -151,19 +151,23 @@ class Asker:
     # --- what an answer depends on -------------------------------------------------------------------------------
 
     def _code_of(self, question: Question) -> str:
-        """The code behind an answer: with other code, another Python or other installed packages, it is asked anew."""
+        """The code behind an answer: with other code, another Python or other packages, our own included, it is asked
+        anew."""
         place = (question.origin, question.path, question.attribute)
         if place not in self._codes:
             if question.origin == "project":
-                code: Any = project_code(self.project, self.project / question.path, imported=False)
+                code = project_code(self.project, self.project / question.path, imported=False)
                 facts: Any = [*code.digests, *code.problems]
             else:
                 facts = _package_files(question.path.partition(":")[0].partition(".")[0])
-            # An installation changes the folder that it goes to.
-            folders = [[entry, _changed(entry)] for entry in sys.path if entry.endswith("-packages")]
-            machine = [_FORMAT, sys.version, sys.executable, folders]
-            self._codes[place] = digest("asked-code/v1", canonical_json([facts, machine]))
+            self._codes[place] = digest("asked-code/v1", canonical_json(facts), self._machine)
         return self._codes[place]
+
+    @cached_property
+    def _machine(self) -> str:
+        # An installation changes the folder that it goes to.
+        folders = [[entry, _changed(entry)] for entry in sys.path if entry.endswith("-packages")]
+        return digest("machine/v1", canonical_json([sys.version, sys.executable, folders, _package_files("whyrun")]))
 
 
 def _question(ask: str, info: ActionInfo, blocks: Sequence[Block] = ()) -> Question:

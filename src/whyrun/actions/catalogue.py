@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from whyrun.actions.asking import Asker
 from whyrun.actions.builtin import BUILTIN, Builtin
 from whyrun.actions.describe import Description, ParameterInfo, describe
@@ -28,7 +26,7 @@ class Listed:
     error: str | None = None  # why it cannot be used
     description: Description | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, *, details: bool) -> dict[str, Any]:
         found: dict[str, Any] = {
             "name": self.name,
             "version": self.version,
@@ -37,7 +35,7 @@ class Listed:
             "summary": self.summary,
             "error": self.error,
         }
-        if self.description is not None:
+        if details and self.description is not None:
             known = self.description
             found |= {
                 "parameters": None if known.parameters is None else [_plain(p) for p in known.parameters],
@@ -59,11 +57,14 @@ def _plain(parameter: ParameterInfo) -> dict[str, Any]:
     }
 
 
-def catalogue(project: Path) -> list[Listed]:
-    """By name. Code of the project and of plugins runs in a process of its own; nothing that was kept is believed."""
+def catalogue(project: Path, wanted: str | None = None) -> list[Listed]:
+    """By name. Code of the project and of plugins runs in a process of its own; nothing that was kept is believed.
+
+    A built-in one is described only if it is `wanted`: its summary stands in the table, and nothing is imported for it.
+    """
     asker = Asker(project)
     try:
-        found = [*_builtins(), *_of_project(project, asker), *_of_plugins(project, asker)]
+        found = [*_builtins(wanted), *_of_project(project, asker), *_of_plugins(project, asker)]
     finally:
         asker.close()
     order = ("builtin", "project", "plugin")
@@ -79,9 +80,16 @@ def listed_action(name: str, actions: list[Listed]) -> Listed:
     return next((action for action in candidates if action.error is None), candidates[0])
 
 
-def _builtins() -> Iterator[Listed]:
+def _builtins(wanted: str | None) -> Iterator[Listed]:
     for name, builtin in BUILTIN.items():
-        known = describe(builtin.load()) if builtin.is_class else _of_module(builtin)
+        missing = builtin.extra.missing() if builtin.extra is not None else []
+        if builtin.extra is not None and missing:
+            problem = f"it needs {', '.join(missing)}: pip install 'whyrun[{builtin.extra.name}]'"
+            yield Listed(name, builtin.version, "builtin", "", builtin.summary, problem)
+            continue
+        known = None
+        if name == wanted:
+            known = describe(builtin.load()) if builtin.is_class else _of_module(builtin)
         yield Listed(name, builtin.version, "builtin", "", builtin.summary, None, known)
 
 
@@ -172,7 +180,3 @@ def example_of(action: Listed) -> str:
     if outputs:
         lines.append(f"    outputs: {{{', '.join(outputs)}}}")
     return "\n".join(lines) + "\n"
-
-
-def as_json(actions: list[Listed]) -> list[dict[str, Any]]:
-    return [msgspec.to_builtins(action.to_json()) for action in actions]

@@ -37,7 +37,14 @@ __all__ = [
 _LONGEST = 60  # characters of a value in a message
 
 
-class Parameters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class _ByKeyword(msgspec.StructMeta):
+    """msgspec does not inherit `kw_only`: without it, a required field could not follow one with a default."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **settings: Any) -> _ByKeyword:
+        return super().__new__(mcls, name, bases, namespace, **{"kw_only": True, **settings})
+
+
+class Parameters(msgspec.Struct, metaclass=_ByKeyword, forbid_unknown_fields=True):
     """The base of `Params`: fields by keyword, and none beyond the declared ones."""
 
 
@@ -140,7 +147,7 @@ def _literal_hook(type_: type, value: Any) -> Any:
     if issubclass(type_, Path | Files):
         if type_ in (File, Directory, FileOrDirectory, Files):
             raise _NotBound("a file or folder is bound, not written down")
-        if isinstance(value, str):
+        if isinstance(value, str) and issubclass(type_, Path):
             return type_(value)
     raise TypeError(f"{shown_value(value)} is no {type_.__name__}")
 

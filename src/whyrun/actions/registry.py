@@ -112,6 +112,10 @@ def _description(info: ActionInfo, project: Path, asker: Asker | None) -> Descri
     from whyrun.actions.describe import describe
 
     if info.origin == "builtin":
+        extra = BUILTIN[info.name].extra
+        if extra is not None and (missing := extra.missing()):
+            message = f"the action `{info.name}` needs {', '.join(f'`{package}`' for package in missing)}"
+            raise error("INVALID_USES", message, hint=f"pip install 'whyrun[{extra.name}]'")
         return describe(BUILTIN[info.name].load())
     answer = _asker(project, asker).describe(info)
     if isinstance(answer, str):

@@ -90,11 +90,14 @@ class StatCache:
     def __len__(self) -> int:
         return len(self._position.keys() - self._gone | self._fresh.keys())
 
-    def sha256_of(self, path: str) -> str | None:
-        """The hash of a file or folder as it is now; None if there is none."""
-        return self.sha256_of_many((path,))[0]
+    def sha256_of(self, path: str, special: str | None = None) -> str | None:
+        """The hash of a file or folder as it is now; None if there is none.
 
-    def sha256_of_many(self, paths: Sequence[str]) -> list[str | None]:
+        `special`: the answer for what is neither (a pipe, a device), and so has no content; without it, an error.
+        """
+        return self.sha256_of_many((path,), special)[0]
+
+    def sha256_of_many(self, paths: Sequence[str], special: str | None = None) -> list[str | None]:
         """The same for many. The loop is the hot path of a plan with nothing to do: one stat and five comparisons."""
         columns = self._columns
         hashes, devices, inodes = columns.sha256, columns.device, columns.inode
@@ -125,7 +128,7 @@ class StatCache:
                 add(hashes[i])
                 expected = i + 1
             else:
-                add(self._hash(path, status))
+                add(self._hash(path, status, special))
         return found
 
     def is_folder(self, path: str) -> bool:
@@ -206,7 +209,7 @@ class StatCache:
         if path in self._position:
             self._gone.add(path)
 
-    def _hash(self, path: str, status: os.stat_result) -> str:
+    def _hash(self, path: str, status: os.stat_result, special: str | None) -> str:
         """The slow way: an entry of this session, or the content itself."""
         if stat.S_ISDIR(status.st_mode):
             self._folders.add(path)
@@ -216,6 +219,8 @@ class StatCache:
         if entry is not None and entry[0] == _signature(status):
             return entry[1]
         if not stat.S_ISREG(status.st_mode):
+            if special is not None:
+                return special
             raise error("INPUT_TYPE", f"`{path}` is neither a file nor a folder", hint="give a file with content")
         for _ in range(_TRIES):
             # The clock is read before the content: a write that comes after this moment gets a later ctime than

@@ -32,12 +32,12 @@ def command(name: str | None, as_json: bool) -> None:
     from whyrun.log.runs import project_dir_for
     from whyrun.snapshot.world import DEFAULT_FILE
 
-    found = catalogue(project_dir_for(os.path.abspath(DEFAULT_FILE)))
+    found = catalogue(project_dir_for(os.path.abspath(DEFAULT_FILE)), name)
     if name is not None:
         action = listed_action(name, found)
-        print_json(action.to_json()) if as_json else click.echo(details(action))
+        print_json(action.to_json(details=True)) if as_json else click.echo(details(action))
     elif as_json:
-        print_json({"actions": [action.to_json() for action in found]})
+        print_json({"actions": [action.to_json(details=False) for action in found]})
     else:
         click.echo(overview(found))
 

@@ -29,7 +29,7 @@ _CIRCUMSTANCES = frozenset(
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Make a small workflow to start from."),
     "validate": ("validate", "Check a workflow file: everything that is wrong, at once."),
-    "schema": ("schema", "Print the JSON Schema of workflow files, for editors."),
+    "schema": ("schema", "Print the JSON Schema of workflow files, dataset plans or manifests."),
     "actions": ("actions", "List the actions that jobs can use, or show one."),
     "plan": ("plan", "Show what would run, as text or JSON; nothing is executed."),
     "explain": ("explain", "Show what would run, and every reason why."),
@@ -180,15 +180,26 @@ def report(problem: WhyrunError) -> None:
 # --- options that many commands share ----------------------------------------------------------------------------
 
 
+MANIFEST_HELP = "The datasets of a dataset plan."
+
+
 def world_options(function: Function) -> Function:
-    """FILE, --inputs, --set, --state. The command gets them as `world`, opened."""
+    """FILE, --manifest, --inputs, --set, --state. The command gets them as `world`, opened."""
     from functools import wraps
 
     @wraps(function)
-    def opened(file: str | None, inputs: str | None, sets: tuple[str, ...], state: str | None, **rest: Any) -> Any:
+    def opened(
+        file: str | None,
+        manifest: str | None,
+        inputs: str | None,
+        sets: tuple[str, ...],
+        state: str | None,
+        **rest: Any,
+    ) -> Any:
         from whyrun.snapshot.world import World
 
-        return function(world=World.open(file, inputs=inputs, sets=sets, state=state), **rest)
+        world = World.open(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
+        return function(world=world, **rest)
 
     return world_arguments(opened)  # type: ignore[return-value]  # click's decorators keep the function
 
@@ -198,6 +209,7 @@ def world_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         [
             click.argument("file", required=False, type=click.Path()),
+            click.option("--manifest", metavar="FILE.json", help=MANIFEST_HELP),
             click.option("--inputs", metavar="FILE.yaml", help="Values of inputs, from a file."),
             click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="An input's value. Repeatable."),
             click.option("--state", metavar="DIR", help="Where state lives, instead of .whyrun."),
@@ -239,6 +251,8 @@ def words_of(world: World) -> str:
     from whyrun.snapshot.world import DEFAULT_FILE
 
     words = [] if str(world.file) == DEFAULT_FILE else [str(world.file)]
+    if world.manifest_file is not None:
+        words += ["--manifest", str(world.manifest_file)]
     if world.inputs_file is not None:
         words += ["--inputs", str(world.inputs_file)]
     for text in world.sets:

@@ -1,4 +1,4 @@
-"""`whyrun schema`: what workflow files may look like, for editors."""
+"""`whyrun schema`: what workflow files, dataset plans and inputs manifests may look like."""
 
 from __future__ import annotations
 
@@ -8,16 +8,25 @@ import click
 
 
 @click.command("schema")
+@click.argument("kind", required=False, type=click.Choice(["workflow", "plan", "manifest"]), default="workflow")
 @click.option("--json", "_json", is_flag=True, help="The schema is JSON in any case.")
-def command(_json: bool) -> None:
-    """Print the JSON Schema of workflow files, so that editors complete and check them.
+def command(kind: str, _json: bool) -> None:
+    """Print the JSON Schema of workflow files, dataset plans or inputs manifests.
+
+    With it editors complete and check a file, and a language model knows how to write one.
 
     \b
     Example:
       whyrun schema > workflow.schema.json
       # then, in the first line of a workflow:
       # yaml-language-server: $schema=workflow.schema.json
+      whyrun schema plan > plan.schema.json
+      whyrun schema manifest
     """
-    from whyrun.workflow.schema import workflow_schema
-
-    click.echo(json.dumps(workflow_schema(), indent=2, ensure_ascii=False))
+    if kind == "workflow":
+        from whyrun.workflow.schema import workflow_schema as schema
+    elif kind == "plan":
+        from whyrun.workflow.composition.schema import plan_schema as schema
+    else:
+        from whyrun.workflow.composition.schema import manifest_schema as schema
+    click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))

@@ -103,7 +103,7 @@ def _consumed(known: KnownState, node: int) -> tuple[Facts, Facts]:
 
 
 def _latest(world: World, known: KnownState, node: int) -> Facts | None:
-    from whyrun.snapshot.fold import run_name
+    from whyrun.snapshot.records import run_name
 
     record = known.snapshot.record(node)
     if record is None:
@@ -113,7 +113,7 @@ def _latest(world: World, known: KnownState, node: int) -> Facts | None:
         "run": run_name(latest.run),
         "attempt": latest.number,
         "status": latest.origin or ("succeeded" if latest.ok else latest.status),
-        "duration": latest.duration,
+        "duration": 0.0 if latest.origin else latest.duration,
         "fingerprint": latest.fingerprint,
     }
     if not latest.ok:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from whyrun.cli.main import MANIFEST_HELP
+
 if TYPE_CHECKING:
     from whyrun.graph.graph import Graph, Slot
     from whyrun.workflow.inputs import InputValue
@@ -33,7 +35,12 @@ def words_and_world(is_word: Callable[[str], bool], metavar: str) -> Callable[[F
 
         @wraps(function)
         def opened(
-            words: tuple[str, ...], inputs: str | None, sets: tuple[str, ...], state: str | None, **rest: Any
+            words: tuple[str, ...],
+            manifest: str | None,
+            inputs: str | None,
+            sets: tuple[str, ...],
+            state: str | None,
+            **rest: Any,
         ) -> Any:
             from whyrun.errors import error
             from whyrun.snapshot.world import World
@@ -41,13 +48,15 @@ def words_and_world(is_word: Callable[[str], bool], metavar: str) -> Callable[[F
             files = [word for word in words if not is_word(word)]
             if len(files) > 1:
                 raise error("USAGE", f"`{files[1]}` is one word too many", hint=f"the words are {metavar}")
-            world = World.open(files[0] if files else None, inputs=inputs, sets=sets, state=state)
+            file = files[0] if files else None
+            world = World.open(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
             return function(world=world, words=tuple(word for word in words if is_word(word)), **rest)
 
         decorated: Any = opened
         for option in reversed(
             [
                 click.argument("words", nargs=-1, metavar=metavar),
+                click.option("--manifest", metavar="FILE.json", help=MANIFEST_HELP),
                 click.option("--inputs", metavar="FILE.yaml", help="Values of inputs, from a file."),
                 click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="One input. Repeatable."),
                 click.option("--state", metavar="DIR", help="Where state lives, instead of .whyrun."),

@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from whyrun.console.logger import WorkflowLogger
+    from whyrun.snapshot.typed import Misfit
     from whyrun.snapshot.world import World
 
 LEVELS = ("none", "summary", "all", "debug")
@@ -68,6 +69,16 @@ def telling_what_is_refused(world: World, talk: Talk) -> Iterator[None]:
         from whyrun.log.journal import utc_now
 
         logger = talk.logger(sys.stderr)
-        for line in refused_lines(world.declared_actions(), world.project, utc_now().astimezone()):
+        now = utc_now().astimezone()
+        for line in refused_lines(world.declared_actions(), _misfits(world), world.project, now):
             logger.line(line)
         raise
+
+
+def _misfits(world: World) -> list[Misfit]:
+    from whyrun.errors import WhyrunError
+
+    try:
+        return world.parameter_misfits(world.graph)
+    except WhyrunError:  # there is no graph, and that is told
+        return []

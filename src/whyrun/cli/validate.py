@@ -15,6 +15,7 @@ from whyrun.errors import Diagnostic, Exit, WhyrunError
 def command(
     context: click.Context,
     file: str | None,
+    manifest: str | None,
     inputs: str | None,
     sets: tuple[str, ...],
     state: str | None,
@@ -28,6 +29,7 @@ def command(
     Example:
       whyrun validate then-now.yaml
       whyrun validate then-now.yaml --set Topic=theatre --json
+      whyrun validate plan.json --manifest inputs/manifest.json
     """
     from whyrun.api import problems
     from whyrun.console.lines import count
@@ -35,7 +37,7 @@ def command(
 
     world: World | None = None
     try:
-        world = World.open(file, inputs=inputs, sets=sets, state=state)
+        world = World.open(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
         found: tuple[Diagnostic, ...] = problems(world)
     except WhyrunError as wrong:  # there is no such file; that is an answer too, also as JSON
         found = wrong.diagnostics

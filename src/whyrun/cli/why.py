@@ -194,7 +194,8 @@ def readers_of_input(world: World, graph: Graph, id_: str) -> list[Reader]:
 
     eyes = InputObserver(world.project, world.cache)
     try:
-        other = expand(graph.workflow, assume(graph.workflow, graph.inputs, [f"{id_}=changed"], eyes)[0])
+        inputs, _ = assume(graph.workflow, graph.inputs, [f"{id_}=changed"], eyes)
+        other = world.with_asked_outputs(expand(graph.workflow, inputs))
     except WhyrunError:
         # It has no content that could be another, or another would make the workflow invalid (a loop's count): then
         # every instance of the jobs that refer to it.

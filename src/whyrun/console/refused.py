@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from whyrun.actions.problem import parameter_summary
+from whyrun.actions.problem import Problem, parameter_summary
 from whyrun.actions.registry import available_actions, nearest_first
 from whyrun.console.lines import TaskLine, TaskStatus
 from whyrun.planning.explain import printable
 from whyrun.snapshot.lookup import LookedUp
+from whyrun.snapshot.typed import Misfit
 
 
-def refused_lines(jobs: Mapping[str, tuple[str, LookedUp]], project: Path, when: datetime) -> Iterator[TaskLine]:
-    """`jobs`: by name, what each uses and what came of looking it up."""
+def refused_lines(
+    jobs: Mapping[str, tuple[str, LookedUp]], misfits: Iterable[Misfit], project: Path, when: datetime
+) -> Iterator[TaskLine]:
+    """`jobs`: by name, what each uses and what came of looking it up. `misfits`: of single instances of theirs."""
     told: set[str] = set()
     for name, (uses, found) in jobs.items():
         if found.info is None and any(problem.code == "INVALID_USES" for problem in found.problems):
@@ -26,3 +29,9 @@ def refused_lines(jobs: Mapping[str, tuple[str, LookedUp]], project: Path, when:
         elif found.misfits:
             text = printable(f"Job:{name} → {parameter_summary(found.misfits)}")
             yield TaskLine(when, uses, TaskStatus.INVALID_PARAMETER, text)
+    by_instance: dict[tuple[str, str], list[Problem]] = {}
+    for misfit in misfits:
+        instance = (misfit.table.decl.uses, misfit.table.job_id(misfit.position))
+        by_instance.setdefault(instance, []).append(misfit.problem)
+    for (uses, step), problems in by_instance.items():
+        yield TaskLine(when, uses, TaskStatus.INVALID_PARAMETER, printable(f"{step} → {parameter_summary(problems)}"))

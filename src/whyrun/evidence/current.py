@@ -13,7 +13,7 @@ from whyrun.ids import site_of
 from whyrun.log.runs import RunRef
 from whyrun.log.scan import ArtifactAdopted, ArtifactAvailable, scan
 from whyrun.planning.plan import Plan
-from whyrun.snapshot.fold import Output, StepRecord, run_name
+from whyrun.snapshot.records import Output, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 ArtifactState = Literal["available", "missing", "failed", "inactive", "running"]

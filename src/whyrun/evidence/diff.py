@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET
 
 from whyrun.planning.plan import Plan
-from whyrun.snapshot.fold import Output, Records
+from whyrun.snapshot.records import Output, Records
 from whyrun.snapshot.snapshot import ActionFacts
 
 INACTIVE: dict[str, Any] = {"inactive": True}  # an artifact whose job is inactive in this run

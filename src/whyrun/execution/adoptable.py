@@ -19,7 +19,7 @@ from whyrun.ids import parse_id_of
 from whyrun.planning.consume import Consumption
 from whyrun.planning.known import KnownState
 from whyrun.planning.plan import compute_execution_plan, unknown_id
-from whyrun.snapshot.fold import Output
+from whyrun.snapshot.records import Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 

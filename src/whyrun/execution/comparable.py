@@ -19,7 +19,7 @@ from whyrun.planning.dirty import Judge, compare_entries
 from whyrun.planning.explain import particulars
 from whyrun.planning.plan import match_nodes
 from whyrun.planning.reasons import Reason
-from whyrun.snapshot.fold import Attempt, Output, Records
+from whyrun.snapshot.records import Attempt, Output, Records
 from whyrun.snapshot.snapshot import Consumed, LogReader, PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 

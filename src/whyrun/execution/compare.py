@@ -36,7 +36,7 @@ from whyrun.log.journal import Clock, utc_now
 from whyrun.log.lock import RunLock
 from whyrun.log.runs import RunRef
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions, match_nodes
-from whyrun.snapshot.fold import Records
+from whyrun.snapshot.records import Records
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.snapshot.world import World
 

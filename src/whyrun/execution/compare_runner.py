@@ -23,7 +23,7 @@ from whyrun.execution.endings import Active, Endings
 from whyrun.execution.runner import Runner
 from whyrun.graph.graph import ArtifactAt, JobTable
 from whyrun.log import events as ev
-from whyrun.snapshot.fold import Output, Records, run_name
+from whyrun.snapshot.records import Output, Records, run_name
 
 NOTHING_BEFORE = "nothing to compare with"
 

@@ -12,7 +12,7 @@ from whyrun.ids import SECTION_MARK
 from whyrun.planning.consume import Consumption
 from whyrun.planning.dirty import Reuse, reusable, successes_by_fingerprint
 from whyrun.planning.plan import Plan
-from whyrun.snapshot.fold import Attempt
+from whyrun.snapshot.records import Attempt
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 

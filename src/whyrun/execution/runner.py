@@ -45,7 +45,7 @@ from whyrun.planning.consume import Consumer, Consumption, Look, Pending, Seen
 from whyrun.planning.dirty import Judge, Reuse
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import Forced
-from whyrun.snapshot.fold import run_name
+from whyrun.snapshot.records import run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 

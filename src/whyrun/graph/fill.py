@@ -173,7 +173,8 @@ class _Filler:
 
     def output(self, output: OutputDecl) -> OutputColumn:
         if output.path is None:
-            return OutputColumn(output.name, output.type, SUFFIX_OF_TYPE.get(output.type, ""), None)
+            suffix = output.suffix or SUFFIX_OF_TYPE.get(output.type, "")
+            return OutputColumn(output.name, output.type, suffix, None)
         place = self.place(f"outputs.{output.name}.path")
         paths = [self.scope.prefix + path for path in self.path_texts(output.path, place)]
         checked = [self.checked_path(path, place) for path in paths]

@@ -39,7 +39,7 @@ from whyrun.planning.reasons import (
     bounded,
     listed_reasons,
 )
-from whyrun.snapshot.fold import Attempt, Output, StepRecord, run_name
+from whyrun.snapshot.records import Attempt, Output, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 

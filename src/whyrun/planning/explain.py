@@ -25,7 +25,7 @@ from whyrun.planning.reasons import (
     UpstreamFailed,
     reason_json,
 )
-from whyrun.snapshot.fold import StepRecord
+from whyrun.snapshot.records import StepRecord
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 SHOWN = 200  # jobs of one block; `--all` shows every one
@@ -273,11 +273,11 @@ def _job_json(job: PlannedJob) -> dict[str, Any]:
 
 
 def logged_duration(record: StepRecord | None) -> float | None:
-    """How long the job took when it last succeeded by executing; None if it never did."""
+    """How long the job took when what it has now was executed, by itself or by a sister; None if it never was."""
     if record is None:
         return None
     for attempt in (record.latest, record.success, *reversed(list(record.attempts()))):
-        if attempt is not None and attempt.ok and not attempt.origin:
+        if attempt is not None and attempt.ok and (attempt.duration or not attempt.origin):
             return attempt.duration
     return None
 

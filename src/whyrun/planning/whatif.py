@@ -123,7 +123,7 @@ def _changed(id_: str, value: InputValue) -> InputValue:
             raise error("USAGE", f"`--assume {id_}=changed`: it has no value now", hint=f"give one: `{id_}=path`")
         return replace(value, sha256=hashlib.sha256(f"whyrun/assumed/v1\n{value.sha256}".encode()).hexdigest())
     other = _other(value.value)
-    return InputValue(value.type, other, value_sha256(other), None, None, None)
+    return InputValue(value.type, other, value_sha256(other), None, None)
 
 
 def _other(value: Any) -> Any:
@@ -156,7 +156,7 @@ def _put(whole: InputValue, indices: Sequence[Index], value: InputValue) -> Inpu
 def _array(type_: Type, elements: Sequence[InputValue]) -> InputValue:
     values = [item.value for item in elements]
     sha256 = array_sha256(elements) if type_.is_path else value_sha256(values)
-    return InputValue(type_, values, sha256, None, tuple(elements), None)
+    return InputValue(type_, values, sha256, tuple(elements), None)
 
 
 def _short(value: Any) -> str:

@@ -20,7 +20,7 @@ from whyrun.planning.explain import particulars
 from whyrun.planning.known import KnownState
 from whyrun.planning.plan import PlannedJob
 from whyrun.planning.reasons import InputChanged, More, Reason, UpstreamDirty, UpstreamFailed, reason_json
-from whyrun.snapshot.fold import Attempt, run_name
+from whyrun.snapshot.records import Attempt, run_name
 from whyrun.workflow.model import First, InputRef, JobDecl, Workflow
 
 EXPLAINED = 40  # jobs of one answer that are told in full; root causes are found beyond them

@@ -13,9 +13,7 @@ from whyrun.graph.graph import (
     JobTable,
 )
 from whyrun.ids import Kind, parse_id_of
-from whyrun.snapshot.fold import (
-    StepRecord,
-)
+from whyrun.snapshot.records import StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
 from whyrun.snapshot.suspects import find_suspects
 from whyrun.workflow.model import VALUE_TYPES

@@ -22,10 +22,11 @@ from whyrun.log.journal import last_chain
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.log.scan import read_lines, scan
 from whyrun.log.wide import read_wide
-from whyrun.snapshot.fold import Attempt, Records, RunFold
+from whyrun.snapshot.fold import RunFold
+from whyrun.snapshot.records import Attempt, Records
 from whyrun.snapshot.snapshot import Consumed
 
-VERSION = 4
+VERSION = 5
 TICK = 50_000_000  # nanoseconds
 WORTH_INDEXING = 2000  # events folded anew: below, folding is quicker than writing the index
 

@@ -185,7 +185,7 @@ class InputObserver:
 
     def _value(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue | None:
         if value is None:
-            return InputValue(type_, None, value_sha256(None), None, None, None)
+            return InputValue(type_, None, value_sha256(None), None, None)
         if not type_.is_path:
             return _plain_value(type_, value)
         if type_.depth:
@@ -211,7 +211,7 @@ class InputObserver:
             items = [item for item in self._files(id_, type_.element, value, place, hint) if item is not None]
         if len(items) < len(value):
             return None  # reported
-        return InputValue(type_, [i.value for i in items], array_sha256(items), None, tuple(items), None)
+        return InputValue(type_, [i.value for i in items], array_sha256(items), tuple(items), None)
 
     def _glob(self, pattern: str) -> list[str]:
         if not _GLOB.intersection(pattern):
@@ -238,7 +238,7 @@ class InputObserver:
                 is_ = "a file" if folders else "a folder"
                 problems = [Diagnostic("INPUT_TYPE", f"`{path}` is {is_}, not a {type_.base}")]
             else:
-                found.append(InputValue(type_, path, sha, None, None, path))
+                found.append(InputValue(type_, path, sha, None, path))
                 continue
             name = id_ if len(paths) == 1 else f"{id_}[{i}]"
             for problem in problems:
@@ -282,7 +282,10 @@ def _plain_value(type_: Type, value: Any) -> InputValue:
     elements = None
     if type_.depth:
         elements = tuple(_plain_value(type_.element, item) for item in value)
-    return InputValue(type_, value, value_sha256(value), None, elements, None)
+    return InputValue(type_, value, value_sha256(value), elements, None)
+
+
+SPECIAL = "special"  # stands for the content of a pipe or a device at a published path: nobody's artifact
 
 
 class DiskObserver:
@@ -296,7 +299,7 @@ class DiskObserver:
 
     def changed_files(self, paths: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
         root = self.root
-        hashes = self.cache.sha256_of_many([f"{root}/{path}" for path in paths])
+        hashes = self.cache.sha256_of_many([f"{root}/{path}" for path in paths], SPECIAL)
         if hashes == sha256s:
             return {}
         return {
@@ -334,4 +337,4 @@ class DiskObserver:
         """The hash of what stands at a published place."""
         if SECTION_MARK in site:
             return self.shared.sha256_of(site)
-        return self.cache.sha256_of(f"{self.root}/{site}")
+        return self.cache.sha256_of(f"{self.root}/{site}", SPECIAL)

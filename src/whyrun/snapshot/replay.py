@@ -25,6 +25,7 @@ VERSION = 1
 def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
     """Sources, resolved inputs, action fingerprints, and what was seen other than the log says."""
     graph = snapshot.dependency_graph
+    composition = graph.workflow.composition
     return canonical_json(
         {
             "version": VERSION,
@@ -38,6 +39,7 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             "files": dict(snapshot.files),
             "lost": sorted(snapshot.lost),
             **({"asked": graph.asked} if graph.asked else {}),
+            **({"manifest": composition.manifest} if composition is not None and composition.manifest else {}),
         }
     )
 
@@ -48,7 +50,12 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
     if data["version"] != VERSION:
         raise error("STORE_DAMAGED", f"this snapshot has version {data['version']}", hint="use a newer whyrun")
     sources: Mapping[str, str] = data["sources"]
-    workflow = parse_workflow(data["root"], lambda key: sources[key])
+    if "manifest" in data:
+        from whyrun.workflow.composition.load import parse_plan
+
+        workflow = parse_plan(data["root"], data["manifest"], sources)
+    else:
+        workflow = parse_workflow(data["root"], lambda key: sources[key])
     graph = expand(workflow, {id_: _input_value(value) for id_, value in data["inputs"].items()})
     apply_sites(graph, data.get("asked", {}))
     actions = {
@@ -91,4 +98,4 @@ def _input_value(data: Mapping[str, Any]) -> InputValue:
         value: Any = [item.value for item in elements]
     else:
         value = data.get("path", data.get("value"))
-    return InputValue(type_, value, data["sha256"], None, elements, data.get("path"))
+    return InputValue(type_, value, data["sha256"], elements, data.get("path"))

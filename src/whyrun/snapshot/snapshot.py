@@ -17,14 +17,7 @@ from whyrun.graph.graph import (
     ArtifactAt,
     Graph,
 )
-from whyrun.snapshot.fold import (
-    Attempt,
-    InputRecord,
-    Output,
-    Records,
-    StepRecord,
-    run_name,
-)
+from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord, run_name
 from whyrun.workflow.inputs import InputValue
 
 JobStatus = Literal["succeeded", "failed", "never_run", "running"]

@@ -18,6 +18,7 @@ from whyrun.artifacts.sections import SharedFiles
 from whyrun.artifacts.stat_cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
+from whyrun.graph.composition import composition_problems
 from whyrun.graph.expand import expand
 from whyrun.graph.graph import Graph
 from whyrun.graph.known_part import known_part, without_jobs_at
@@ -31,7 +32,9 @@ from whyrun.log.runs import (
 )
 from whyrun.snapshot.asked_outputs import ask_outputs, disowned_sites
 from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.datasets import file_problems, fingerprint_problems
 from whyrun.snapshot.estimates import RuntimeEstimates
+from whyrun.snapshot.headers import key_problems
 from whyrun.snapshot.history import History
 from whyrun.snapshot.known_inputs import reader_of_snapshot
 from whyrun.snapshot.lookup import LookedUp, look_up_action
@@ -55,6 +58,7 @@ class World:
     sets: tuple[str, ...] = ()
     state_override: str | None = None
     given: Mapping[str, Any] | None = None  # values from Python
+    manifest_file: Path | None = None  # of a dataset plan
 
     @classmethod
     def open(
@@ -65,13 +69,18 @@ class World:
         sets: Sequence[str] = (),
         state: str | os.PathLike[str] | None = None,
         given: Mapping[str, Any] | None = None,
+        manifest: str | os.PathLike[str] | None = None,
     ) -> World:
         path = Path(file if file is not None else DEFAULT_FILE)
         if not path.is_file():
             what = f"`{path}` is a folder" if path.is_dir() else f"there is no workflow file `{path}`"
             raise error("FILE_MISSING", what, hint="name the file, or make one with `whyrun init`")
+        if manifest is not None and not _is_dataset_plan(path):
+            hint = "the inputs of a workflow file are given with `--inputs` and `--set`"
+            raise error("USAGE", f"`{path}` is no dataset plan, so it takes no inputs manifest", hint=hint)
         state_override = os.fspath(state) if state is not None else None
-        return cls(path, Path(inputs) if inputs is not None else None, tuple(sets), state_override, given)
+        inputs_file, manifest_file = (Path(name) if name is not None else None for name in (inputs, manifest))
+        return cls(path, inputs_file, tuple(sets), state_override, given, manifest_file)
 
     @cached_property
     def project(self) -> Path:
@@ -94,7 +103,11 @@ class World:
 
     @cached_property
     def reading(self) -> Reading:
-        """The file and its imports, as far as they can be read."""
+        """The file and its imports, or the plan and its manifest, as far as they can be read."""
+        if _is_dataset_plan(self.file):
+            from whyrun.workflow.composition.load import load_plan
+
+            return load_plan(self.file, self.manifest_file, self.project, shown=str(self.file))
         return load_reading(self.file, shown=str(self.file))
 
     @cached_property
@@ -131,13 +144,20 @@ class World:
         if part is None:
             return {}, []
         given, problems = known_inputs(part, self.inputs_file, self.sets, self.given)
-        values, not_found = InputObserver(self.project, self.cache).look(part, given)
-        return values, [*problems, *not_found]
+        folder = (self.manifest_file or self.file).parent
+        of_files = file_problems(part.composition, self.project, folder, given)
+        there = {name: value for name, value in given.items() if name not in of_files}
+        values, not_found = InputObserver(self.project, self.cache).look(part, there)
+        others = fingerprint_problems(part.composition, values)
+        return values, [*problems, *of_files.values(), *not_found, *others]
 
     @cached_property
     def graph(self) -> Graph:
         try:
-            return self.with_asked_outputs(expand(self.workflow, self.inputs))
+            graph = expand(self.workflow, self.inputs)
+            if misshapen := composition_problems(graph):
+                raise InvalidError(misshapen)
+            return self.with_asked_outputs(graph)
         except WhyrunError as wrong:
             raise InvalidError(self.problems or wrong.diagnostics) from None
 
@@ -220,18 +240,23 @@ class World:
         """
         values, _ = self._observed
         workflow = self.reading.part
+        whole = self.reading.workflow is not None and not self._observed[1]
         for _ in range(ROUNDS if workflow is not None else 0):
             assert workflow is not None
             part, of_loops = known_part(workflow, values)
             yield from of_loops
             try:
                 graph = expand(part, values)
+                if whole:  # a part has another shape
+                    yield from composition_problems(graph)
+                yield from key_problems(graph, self.project)
                 of_values = self.parameter_problems(graph)
                 # An action whose parameters do not fit cannot be asked anything.
                 yield from of_values or ask_outputs(graph, self._askable(graph), self.asker, self.project)
                 return
             except WhyrunError as wrong:
                 yield from wrong.diagnostics
+                whole = False
                 workflow = without_jobs_at(workflow, wrong.diagnostics)
 
     @cached_property
@@ -256,7 +281,7 @@ class World:
         log = history or self.history()
         memo = log.load_memo()
         before = dict(memo)
-        if self.parameter_problems(self.graph):
+        if self.parameter_problems(self.graph) or key_problems(self.graph, self.project):
             raise InvalidError(self.problems)
         snapshot = build_planning_snapshot(
             self.graph, log, self.observer(), self.actions, memo, self.ask_about_files
@@ -283,6 +308,14 @@ class World:
             self.asker.save()
         except OSError:
             return  # no right to write, a read-only or a full disk
+
+
+def _is_dataset_plan(file: Path) -> bool:
+    if file.suffix.lower() != ".json":
+        return False  # nearly always, and then nothing of dataset plans is imported
+    from whyrun.workflow.composition.load import is_dataset_plan
+
+    return is_dataset_plan(file)
 
 
 def _declared_jobs(workflow: Workflow, prefix: str) -> Iterator[tuple[str, JobDecl]]:

@@ -18,9 +18,10 @@ from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, Names
 from whyrun.workflow.source import fray
 
 if TYPE_CHECKING:
+    from whyrun.workflow.composition.model import Composition
     from whyrun.workflow.parse import Session
 
-WORKFLOW_KEYS = ("workflow", "description", "inputs", "loops", "imports", "jobs")
+WORKFLOW_KEYS = ("workflow", "description", "composition", "inputs", "loops", "imports", "jobs")
 _ELSEWHERE = {
     **dict.fromkeys(("steps", "tasks", "rules", "stages"), "jobs stand under `jobs:`"),
     **dict.fromkeys(("name", "title"), "the name stands under `workflow:`"),
@@ -171,7 +172,17 @@ class FileReader:
             source=self.key,
             sources={},
             broken=frozenset(self.broken),
+            composition=self._composition(root.fields.get("composition"), inputs, types),
         )
+
+    def _composition(
+        self, node: Node | None, inputs: Mapping[str, InputDecl], types: Mapping[str, Type | None]
+    ) -> Composition | None:
+        if node is None:
+            return None  # nearly always, and then nothing of it is imported
+        from whyrun.workflow.composition.declared import CompositionReader
+
+        return CompositionReader(self.problems).composition(node, inputs, types)
 
     def _name(self, root: _Root) -> str:
         fields = root.fields

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from whyrun.errors import Diagnostic
+
+if TYPE_CHECKING:
+    from whyrun.workflow.composition.model import Composition
 
 FILE_TYPES = frozenset({"file", "image", "text", "dataset"})
 VALUE_TYPES = frozenset({"string", "integer", "number", "boolean"})
@@ -211,6 +214,7 @@ class OutputDecl:
     append: bool = False  # a section of a JSON file that several outputs share
     key: Template | None = None  # of the section; None: the job ID without its kind
     compare: CompareDecl | None = None
+    suffix: str = ""  # of the file, where it is not published and no `path` says it (a dataset plan's `produces`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,3 +271,4 @@ class Workflow:
     source: str  # the key of its file in `sources`
     sources: Mapping[str, str]  # every file that was read for it: path as shown to the user → text (root only)
     broken: frozenset[str] = frozenset()  # "inputs" (there may be others), "inputs.Topic" (its value is not known)
+    composition: Composition | None = None  # how datasets are composed, where they are

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from whyrun.workflow.composition.model import MODES, ROLES
 from whyrun.workflow.fields import MAX_ARRAY_DEPTH, RESERVED_WORKFLOW_NAMES
 from whyrun.workflow.job_keys import MAX_RETRIES
 from whyrun.workflow.model import BASE_TYPES
@@ -38,6 +39,7 @@ def workflow_schema() -> Schema:
                 "not": {"enum": sorted(RESERVED_WORKFLOW_NAMES)},
             },
             "description": {"description": "What the workflow is for.", "type": "string"},
+            "composition": _composition(),
             "inputs": _named("Values, files and datasets given to the workflow.", "input"),
             "loops": _named("What jobs can run `for:`.", "loop"),
             "imports": _named("Other workflows, whose jobs become part of this one.", "import"),
@@ -55,6 +57,23 @@ def workflow_schema() -> Schema:
                     {"type": "number", "minimum": 0},
                     {"type": "string", "pattern": r"^(?=.)([0-9.]+d)?([0-9.]+h)?([0-9.]+m)?([0-9.]+s)?([0-9]+ms)?$"},
                 ],
+            },
+        },
+    }
+
+
+def _composition() -> Schema:
+    return {
+        "description": "How several datasets are composed. The shape of the graph is checked against the mode.",
+        "type": "object",
+        "required": ["mode"],
+        "additionalProperties": False,
+        "properties": {
+            "mode": {"description": "The shape that the jobs have.", "enum": list(MODES)},
+            "roles": {
+                "description": "What `dataset` inputs are for. Roles label; they wire nothing.",
+                "type": "object",
+                "additionalProperties": {"enum": list(ROLES)},
             },
         },
     }

@@ -27,7 +27,6 @@ class InputValue:
     type: Type
     value: Any
     sha256: str
-    size: int | None
     elements: tuple[InputValue, ...] | None
     path: str | None
 

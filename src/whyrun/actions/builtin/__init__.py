@@ -8,7 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An extra of the distribution, and the packages that it brings."""
+
+    name: str
+    packages: tuple[str, ...]
+
+    def missing(self) -> list[str]:
+        return [package for package in self.packages if find_spec(package) is None]
+
+
+DATA = Extra("data", ("duckdb", "pyarrow", "pyreadstat", "openpyxl"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +39,7 @@ class Builtin:
     summary: str
     parameters: tuple[tuple[str, str, str], ...] = ()  # (name, type, what it is), of a module
     example: str = ""  # of a module
+    extra: Extra | None = None  # what must be installed beside Whyrun
 
     @property
     def is_class(self) -> bool:
@@ -78,4 +94,11 @@ BUILTIN: dict[str, Builtin] = {
     "http/json": Builtin(
         "1", "http_json:HttpJson", "Ask a web service for JSON, with retries; or submit a request once and poll."
     ),
+    "data/merge": Builtin("1", "data.merge:DataMerge", "Join datasets on keys, checked and counted.", extra=DATA),
+    "data/append": Builtin("1", "data.append:DataAppend", "Stack datasets that have the same columns.", extra=DATA),
+    "data/aggregate": Builtin(
+        "1", "data.aggregate:DataAggregate", "Stack or summarise the results of parallel steps.", extra=DATA
+    ),
+    "data/sql": Builtin("1", "data.sql:DataSql", "Answer one SQL query over datasets.", extra=DATA),
+    "data/check": Builtin("1", "data.check:DataCheck", "Compute named diagnostics of datasets, as JSON.", extra=DATA),
 }

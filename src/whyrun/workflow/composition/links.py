@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.composition.manifest import Manifest
-from whyrun.workflow.composition.model import AUXILIARY, SEQUENTIAL
+from whyrun.workflow.composition.model import AUXILIARY
 from whyrun.workflow.composition.predicates import operands_of
 from whyrun.workflow.composition.refs import DatasetRef
 from whyrun.workflow.composition.shapes import Branch, ShapeStep, shape_problems
@@ -240,10 +240,8 @@ class Links:
         if not self.steps or len(modes) != 1 or self.mode is None or not all(step.whole for step in self.steps):
             return  # where something is not known, nothing is said about how it hangs together
         steps = [self._shape_step(step) for step in self.steps if step.type == "action"]
-        for found in shape_problems(self.mode, steps, self.steps[0].place):
-            self.problems.tell(found)
-        if not steps and self.mode != SEQUENTIAL:
-            return
+        for place, message, hint in shape_problems(self.mode, steps, self.steps[0].place):
+            self.problems.add(place, "COMPOSITION_MODE_SHAPE", message, hint)
 
     def _shape_step(self, step: Step) -> ShapeStep:
         id_ = str(step.id)
@@ -252,7 +250,7 @@ class Links:
             for binding in step.bindings.values()
             if binding.name != AUXILIARY
             for ref, joined in binding.refs()
-            if not self._is_auxiliary(ref, self.manifest.datasets)
+            if not self._is_auxiliary(ref)
         ]
         branch = self.branch_of(id_)
         return ShapeStep(
@@ -267,7 +265,7 @@ class Links:
             branch=branch,
         )
 
-    @staticmethod
-    def _is_auxiliary(ref: DatasetRef, datasets: Mapping[str, object]) -> bool:
-        dataset = datasets.get(ref.name) if ref.step is None else None
-        return getattr(dataset, "role", None) == AUXILIARY
+    def _is_auxiliary(self, ref: DatasetRef) -> bool:
+        if ref.step is None:
+            return self.manifest.datasets[ref.name].role == AUXILIARY
+        return self.by_id[ref.step].products[ref.name].role == AUXILIARY

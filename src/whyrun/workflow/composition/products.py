@@ -16,6 +16,7 @@ from whyrun.workflow.nodes import Node, Scalar
 PRODUCT_KEYS = ("product_id", "kind", "role", "path", "description")
 KINDS = ("dataset", "table", "figure", "report")
 _TEXTS = frozenset({".txt", ".md", ".html", ".htm", ".tex", ".log"})
+_SUFFIX = re.compile(r"(?<=[^/])\.[A-Za-z0-9_+-]{1,16}\Z")
 _PRODUCT = 'write `{"product_id": "merged", "kind": "dataset"}`'
 
 
@@ -31,7 +32,8 @@ class Product:
 
     @property
     def suffix(self) -> str:
-        return posixpath.splitext(self.file)[1] if self.file is not None else ""
+        found = _SUFFIX.search(self.file) if self.file is not None else None
+        return found[0] if found is not None else ""
 
     @property
     def may_have_leaves(self) -> bool:

@@ -6,16 +6,15 @@ is no part of the shape, so it is not among `datasets` and `sources` here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import NamedTuple
 
-from whyrun.errors import Diagnostic
 from whyrun.workflow.composition.model import CONDITIONAL, MERGE, PARALLEL, SEQUENTIAL
 from whyrun.workflow.model import Place
 
 Branch = tuple[tuple[str, bool], ...]  # the conditions that it hangs on, outermost first, and on which answer
-CODE = "COMPOSITION_MODE_SHAPE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,52 +30,58 @@ class ShapeStep:
     branch: Branch | None = ()  # None: not known (a workflow file has no lists of branches)
 
 
-def shape_problems(mode: str, steps: Sequence[ShapeStep], first: Place) -> Iterator[Diagnostic]:
+class Misshape(NamedTuple):
+    """One thing that does not fit the mode, for `COMPOSITION_MODE_SHAPE`."""
+
+    place: Place
+    message: str
+    hint: str
+
+
+def shape_problems(mode: str, steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
     """What does not fit. `first` is where to tell of something that is not there."""
     yield from _CHECKS[mode](steps, first)
-
-
-def _told(place: Place, message: str, hint: str) -> Diagnostic:
-    return place.diagnostic(CODE, message, hint)
 
 
 # --- parts of several modes --------------------------------------------------------------------------------------
 
 
-def _no_conditions(mode: str, steps: Sequence[ShapeStep]) -> Iterator[Diagnostic]:
+def _no_conditions(mode: str, steps: Sequence[ShapeStep]) -> Iterator[Misshape]:
     for step in steps:
         if step.conditional:
             message = f"`{step.id}` hangs on a condition, and `{mode}` has none"
-            yield _told(step.place, message, f"remove the condition, or use `{CONDITIONAL}`")
+            yield Misshape(step.place, message, f"remove the condition, or use `{CONDITIONAL}`")
         elif step.joined:
             message = f"`{step.id}` takes the first of several products, and in `{mode}` there are no branches to join"
-            yield _told(step.place, message, f"bind one of them, or use `{CONDITIONAL}`")
+            yield Misshape(step.place, message, f"bind one of them, or use `{CONDITIONAL}`")
 
 
-def _chain(steps: Sequence[ShapeStep], every: Sequence[ShapeStep]) -> Iterator[Diagnostic]:
-    """One after the other: in a chain each step comes after all that are before it."""
-    before = _ancestors(every)
-    ids = {step.id for step in steps}
-    ordered = sorted(steps, key=lambda step: len(before[step.id] & ids))
-    for earlier, later in pairwise(ordered):
-        if earlier.id not in before[later.id]:
-            message = f"`{earlier.id}` and `{later.id}` stand side by side, and a chain has one step after the other"
-            yield _told(later.place, message, f"let `{later.id}` wait for `{earlier.id}`, or use `{PARALLEL}`")
+def _chain(steps: Sequence[ShapeStep], every: Sequence[ShapeStep]) -> Iterator[Misshape]:
+    """One after the other: the longest way through a chain goes through all of it, so no two are equally far in."""
+    depths = _depths({step.id for step in steps}, every)
+    at: dict[int, ShapeStep] = {}
+    for step in steps:
+        other = at.setdefault(depths[step.id], step)
+        if other is not step:
+            message = f"`{other.id}` and `{step.id}` stand side by side, and a chain has one step after the other"
+            yield Misshape(step.place, message, f"let `{step.id}` wait for `{other.id}`, or use `{PARALLEL}`")
 
 
-def _ancestors(steps: Sequence[ShapeStep]) -> Mapping[str, frozenset[str]]:
-    direct = {step.id: step.waits | step.sources for step in steps}
-    found: dict[str, frozenset[str]] = {}
-    for id_ in direct:
-        seen: set[str] = set()
-        waiting = list(direct[id_])
-        while waiting:
-            other = waiting.pop()
-            if other not in seen:
-                seen.add(other)
-                waiting.extend(direct.get(other, ()))
-        found[id_] = frozenset(seen)
-    return found
+def _depths(counted: Collection[str], steps: Sequence[ShapeStep]) -> Mapping[str, int]:
+    """Of each step, how many of those counted stand on the longest way to it."""
+    direct = {step.id: sorted(step.waits | step.sources) for step in steps}
+    depths: dict[str, int] = {}
+    waiting = list(direct)
+    while waiting:
+        id_ = waiting[-1]
+        missing = [other for other in direct[id_] if other not in depths and other in direct]
+        if missing and id_ not in depths:
+            waiting.extend(missing)
+            continue
+        waiting.pop()
+        before = [depths[other] + (other in counted) for other in direct[id_] if other in depths]
+        depths.setdefault(id_, max(before, default=0))
+    return depths
 
 
 def _names(ids: Collection[str]) -> str:
@@ -86,12 +91,12 @@ def _names(ids: Collection[str]) -> str:
 # --- the modes ---------------------------------------------------------------------------------------------------
 
 
-def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[Diagnostic]:
+def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
     yield from _no_conditions(SEQUENTIAL, steps)
     for step in steps:
         if step.merges:
             message = f"`{step.id}` merges, and `{SEQUENTIAL}` has no merge"
-            yield _told(step.place, message, f"use `{MERGE}`")
+            yield Misshape(step.place, message, f"use `{MERGE}`")
     start: str | None = None
     for step in steps:
         others = sorted(step.datasets - {start}) if start is not None else sorted(step.datasets)
@@ -99,72 +104,78 @@ def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[Diagnostic
             start = others.pop(0)
         if others:
             message = f"`{step.id}` reads {_names(others)}, and `{SEQUENTIAL}` starts from one dataset, here `{start}`"
-            yield _told(step.place, message, f"bind it as `auxiliary_data`, or merge first: `{MERGE}`")
+            yield Misshape(step.place, message, f"bind it as `auxiliary_data`, or merge first: `{MERGE}`")
     if start is None:
-        yield _told(first, "no step reads a dataset", "bind one: `input:<dataset_key>`")
+        yield Misshape(first, "no step reads a dataset", "bind one: `input:<dataset_key>`")
     yield from _chain(steps, steps)
 
 
-def _merge_then_sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[Diagnostic]:
+def _merge_then_sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
     yield from _no_conditions(MERGE, steps)
     merging = [step for step in steps if step.merges]
     others = [step for step in steps if not step.merges]
     if not merging:
-        yield _told(first, f"no step merges or appends, and `{MERGE}` starts with one", f"use `{SEQUENTIAL}`")
+        yield Misshape(first, f"no step merges or appends, and `{MERGE}` starts with one", f"use `{SEQUENTIAL}`")
         return
     names = {step.id for step in merging}
     for step in merging:
         if step.sources - names:
             message = f"`{step.id}` merges what {_names(step.sources - names)} made, and merges come first"
-            yield _told(step.place, message, "merge datasets, or products of other merges")
+            yield Misshape(step.place, message, "merge datasets, or products of other merges")
     read = {source for step in merging for source in step.sources}
     ends = [step for step in merging if step.id not in read]
     for step in ends[1:]:
         message = f"the merges end in more than one dataset: `{ends[0].id}` and `{step.id}` are not put together"
-        yield _told(step.place, message, f"merge the product of one with that of the other, or use `{PARALLEL}`")
+        yield Misshape(step.place, message, f"merge the product of one with that of the other, or use `{PARALLEL}`")
     for step in others:
         if step.datasets:
             message = f"`{step.id}` reads {_names(step.datasets)} itself, and not what was merged"
-            yield _told(step.place, message, "bind the product of the merge, or bind it as `auxiliary_data`")
+            yield Misshape(step.place, message, "bind the product of the merge, or bind it as `auxiliary_data`")
         inner = step.sources & read & names
         if inner:
             message = f"`{step.id}` reads what {_names(inner)} made, which is merged further"
-            yield _told(step.place, message, f"bind the product of {_names({end.id for end in ends})}")
+            yield Misshape(step.place, message, f"bind the product of {_names({end.id for end in ends})}")
     yield from _chain(others, steps)
 
 
-def _parallel(steps: Sequence[ShapeStep], first: Place) -> Iterator[Diagnostic]:
+def _parallel(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
     yield from _no_conditions(PARALLEL, steps)
     read = {source for step in steps for source in step.sources}
     ends = [step for step in steps if step.id not in read]
     if len(ends) != 1:
         where = ends[0].place if ends else first
         message = f"{_names([end.id for end in ends])} end side by side, and one aggregate step takes a product of each"
-        yield _told(where, message, "add a step that binds a product of each branch, as a list")
+        yield Misshape(where, message, "add a step that binds a product of each branch, as a list")
         return
     aggregate = ends[0]
-    branches = _components([step for step in steps if step is not aggregate])
-    if len(branches) < 2:
-        shared = [s.id for s in steps if sum(s.id in o.sources for o in steps if o is not aggregate) > 1]
+    if _components([step for step in steps if step is not aggregate]) < 2:
+        readers = Counter(source for step in steps if step is not aggregate for source in step.sources)
+        shared = [id_ for id_, count in readers.items() if count > 1]
         what = f"its branches share a product of {_names(shared)}" if shared else "there is only one branch before it"
         message = f"`{aggregate.id}` does not take the products of two or more branches: {what}"
-        yield _told(aggregate.place, message, f"branches start from datasets; one alone is `{SEQUENTIAL}`")
+        yield Misshape(aggregate.place, message, f"branches start from datasets; one alone is `{SEQUENTIAL}`")
 
 
-def _components(steps: Sequence[ShapeStep]) -> list[set[str]]:
-    """The steps that hang together by what they read of each other."""
-    found: list[set[str]] = []
+def _components(steps: Sequence[ShapeStep]) -> int:
+    """Into how many groups the steps fall by what they read of each other."""
+    parent = {step.id: step.id for step in steps}
+
+    def root(id_: str) -> str:
+        while parent[id_] != id_:
+            parent[id_] = id_ = parent[parent[id_]]
+        return id_
+
     for step in steps:
-        group = {step.id, *(source for source in step.sources if any(source == other.id for other in steps))}
-        apart = [other for other in found if not other & group]
-        found = [*apart, group.union(*(other for other in found if other & group))]
-    return found
+        for source in step.sources:
+            if source in parent:
+                parent[root(source)] = root(step.id)
+    return sum(parent[id_] == id_ for id_ in parent)
 
 
-def _conditional(steps: Sequence[ShapeStep], first: Place) -> Iterator[Diagnostic]:
+def _conditional(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
     if not any(step.conditional for step in steps):
         hint = f"add a condition with a predicate and branches, or use `{SEQUENTIAL}`"
-        yield _told(first, f"no step hangs on a condition, and `{CONDITIONAL}` needs one", hint)
+        yield Misshape(first, f"no step hangs on a condition, and `{CONDITIONAL}` needs one", hint)
     branches = {step.id: step.branch for step in steps}
     for step in steps:
         for source in sorted(step.sources - step.joined):
@@ -179,10 +190,10 @@ def _conditional(steps: Sequence[ShapeStep], first: Place) -> Iterator[Diagnosti
                 side = "true_steps" if answer else "false_steps"
                 message = f"`{step.id}` takes a product of `{source}`, which runs only on one branch of `{condition}`"
                 hint = f'join the branches with `{{"first": […]}}`, or list `{step.id}` in `{side}`'
-            yield _told(step.place, message, hint)
+            yield Misshape(step.place, message, hint)
 
 
-_CHECKS: Mapping[str, Callable[[Sequence[ShapeStep], Place], Iterator[Diagnostic]]] = {
+_CHECKS: Mapping[str, Callable[[Sequence[ShapeStep], Place], Iterator[Misshape]]] = {
     SEQUENTIAL: _sequential,
     MERGE: _merge_then_sequential,
     PARALLEL: _parallel,

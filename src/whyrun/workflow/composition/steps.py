@@ -326,7 +326,7 @@ class StepReader(PredicateReader):
         step.places["merge"] = entries.place
         operation = self._operation(step, entries, what)
         keys = entries.get("keys")
-        if keys is not None and (plain_value(keys) == [] or not isinstance(keys, ListNode)):
+        if keys is not None and plain_value(keys) in ([], {}, None, ""):
             self._keys_missing(step, keys.place, what)
         elif keys is None and operation == "merge":
             self._keys_missing(step, entries.place, what)
@@ -336,12 +336,11 @@ class StepReader(PredicateReader):
             if self.problems.doubts > doubts:
                 step.broken.add("with.keys")
         for key, value in entries.entries:
-            if key.value != "operation":
-                self._parameter(step, key, value)
+            self._parameter(step, key, value)
 
     def _keys_missing(self, step: Step, place: Place, what: str) -> None:
         hint = 'name the columns to merge on: `"keys": ["firm_id", "year"]`'
-        self.problems.add(place, "MERGE_KEYS_MISSING", f"{what} has no list of `keys`", hint)
+        self.problems.add(place, "MERGE_KEYS_MISSING", f"{what} merges and has no `keys`", hint)
         step.broken |= {"with", "with.keys"}
 
     def _operation(self, step: Step, entries: MapNode, what: str) -> str | None:

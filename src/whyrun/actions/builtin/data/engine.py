@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 ROW = "__whyrun_row"  # the position of a row in its dataset; no column of a user may be called so
 _SPILL = "spill"
+_OVERHEAD = 200_000_000  # bytes of a step that DuckDB does not count, measured
 
 
 def name(text: str) -> str:
@@ -70,6 +72,14 @@ class Engine:
         self.do("SET lock_configuration = true")
 
 
+def duckdb_share(limit: str) -> int:
+    """How many of the step's bytes DuckDB may plan with: it does not count all it uses, and Python needs some too."""
+    found = re.fullmatch(r"([0-9.]+) ?([KMGT])(i?)B", limit)
+    assert found is not None, "checked with the parameters"
+    whole = float(found[1]) * (1024 if found[3] else 1000) ** ("KMGT".index(found[2]) + 1)
+    return int(max(whole - _OVERHEAD, whole * 0.6))
+
+
 @contextmanager
 def opened(params: DataParams, work_dir: Path) -> Iterator[Engine]:
     import duckdb
@@ -77,7 +87,7 @@ def opened(params: DataParams, work_dir: Path) -> Iterator[Engine]:
     connection = duckdb.connect(":memory:")
     try:
         settings = {
-            "memory_limit": literal(params.memory_limit.replace(" ", "")),
+            "memory_limit": literal(f"{duckdb_share(params.memory_limit)}B"),
             "temp_directory": literal(work_dir / _SPILL),
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",

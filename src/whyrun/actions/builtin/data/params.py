@@ -14,7 +14,7 @@ Name = Annotated[str, Meta(min_length=1)]
 Identifier = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-class DataParams(Parameters):
+class DataParams(Parameters, kw_only=True):
     types: Annotated[
         dict[str, Kind], Meta(description="column → type, instead of what was found; applies to every dataset with it")
     ] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class DataParams(Parameters):
     ] = None
     encoding: Annotated[Literal["utf-8", "latin-1", "utf-16"], Meta(description="of CSV files")] = "utf-8"
     sheet: Annotated[str | None, Meta(description="of Excel files; where it is null: the first")] = None
-    memory_limit: Annotated[Size, Meta(description="of DuckDB; what needs more goes to the step's folder")] = "1GB"
+    memory_limit: Annotated[Size, Meta(description="of the step; what needs more goes to its folder on disk")] = "1GB"
     threads: Annotated[int, Meta(ge=0, le=256, description="0: as many as there are processors")] = 0
 
     def files(self) -> dict[str, File]:
@@ -45,7 +45,7 @@ class DataParams(Parameters):
         return found
 
 
-class SqlParams(DataParams):
+class SqlParams(DataParams, kw_only=True):
     """Of actions that see datasets as tables of a query. One thread: the same rows in the same order, every time."""
 
     primary_dataset: Annotated[Files | None, Meta(description="the table `primary_dataset`")] = None

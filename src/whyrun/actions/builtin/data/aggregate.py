@@ -1,0 +1,142 @@
+"""`data/aggregate`: the results of parallel steps as one table: stacked, or summarised."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Struct, field
+
+from whyrun.actions.base import Action
+from whyrun.actions.builtin.data.append import check_labels
+from whyrun.actions.builtin.data.engine import ROW, Engine, name, opened
+from whyrun.actions.builtin.data.output import dataset_path, report, shape, write
+from whyrun.actions.builtin.data.params import DataParams, Name
+from whyrun.actions.builtin.data.problems import ColumnMissing, ColumnsDiffer, counted, listed
+from whyrun.actions.builtin.data.stack import PART, Stack, stacked
+from whyrun.actions.builtin.data.tables import Column, open_tables
+from whyrun.actions.parameters import File, Files, Meta
+from whyrun.errors import did_you_mean
+
+_FUNCTIONS = {
+    "count": "count({})",
+    "sum": "sum({})",
+    "mean": "avg({})",
+    "min": "min({})",
+    "max": "max({})",
+    "median": "median({})",
+    "std": "stddev_samp({})",
+}
+_ORDERED = ("count", "min", "max")  # these take every kind of value
+
+
+class Measure(Struct, forbid_unknown_fields=True, frozen=True):
+    of: Name
+    how: Literal["count", "sum", "mean", "min", "max", "median", "std"]
+
+
+class Params(DataParams, kw_only=True):
+    primary_dataset: Annotated[Files | None, Meta(description="results, one or a list")] = None
+    secondary_dataset: Annotated[Files | None, Meta(description="further results")] = None
+    products: Annotated[dict[Name, File], Meta(description="label → result: instead of a list and `labels`")] = field(
+        default_factory=dict
+    )
+    labels: Annotated[
+        list[str] | None, Meta(description="one for each result of the lists, as the step that made it")
+    ] = None
+    label: Annotated[Name, Meta(description="the name of the column that holds the labels")] = "step"
+    operation: Annotated[Literal["stack", "summarise"], Meta(description="all rows, or what `measures` says")] = "stack"
+    columns: Literal["same", "union"] = "same"
+    group_by: Annotated[list[Name] | None, Meta(description="columns; else the label: one row a step")] = None
+    measures: Annotated[
+        dict[Name, Measure], Meta(description="column → {of, how}: count, sum, mean, min, max, median or std")
+    ] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        listed_files = self.files()
+        if len(listed_files) + len(self.products) < 2:
+            raise ValueError("aggregate takes two or more results: bind a list, or `products: {label: …}`")
+        check_labels(self.labels, len(listed_files))
+        if self.operation == "summarise" and not self.measures:
+            raise ValueError("`operation: summarise` needs `measures: {column: {of: …, how: mean}}`")
+        if self.operation == "stack" and (self.measures or self.group_by is not None):
+            raise ValueError("`measures` and `group_by` belong to `operation: summarise`")
+
+    def results(self) -> dict[str, File]:
+        """Label → file."""
+        found = self.files()
+        if self.labels is not None:
+            found = dict(zip(self.labels, found.values(), strict=True))
+        twice = [label for label in self.products if label in found]
+        if twice:
+            raise ValueError(f"the labels {listed(twice)} stand for two results each")
+        return found | self.products
+
+
+class DataAggregate(Action):
+    """Stack or summarise the results of parallel steps, labelled by step."""
+
+    name = "data/aggregate"
+    version = "1"
+    deterministic = True
+    Params: ClassVar[type[Any] | None] = Params
+    example = """\
+jobs:
+  Together:
+    uses: data/aggregate
+    with:
+      products: {small: "${{ jobs.Small.outputs.fit }}", large: "${{ jobs.Large.outputs.fit }}"}
+    outputs: {results: {type: dataset, path: out/results.csv}}
+"""
+
+    def run(
+        self, inputs: dict[str, Any], mode: str = "dry-run", context: Any = None, logger: Any = None
+    ) -> dict[str, Any] | None:
+        del inputs, mode, logger
+        params: Params = self.params
+        output, path = dataset_path(context, self.name)
+        with opened(params, context.work_dir) as engine:
+            tables = open_tables(engine, params, params.results())
+            stack = stacked(engine, tables, params.columns, params.label, [table.label for table in tables])
+            if params.operation == "stack":
+                query, order = stack.selected(), [PART, ROW]
+                rows, columns = stack.rows, stack.columns
+            else:
+                query, order = _summary(engine, stack, params)
+                (rows,) = engine.row(f"SELECT count(*) FROM ({query})")
+                columns = tuple(Column(*found) for found in engine.columns(query))
+            details = {
+                "decision": "aggregate",
+                "operation": params.operation,
+                "label": params.label,
+                "rows": {"in": {table.label: table.rows for table in tables}, "out": rows},
+            }
+            write(engine, query, order, path)
+        words = f"aggregated {len(tables)} results ({params.operation}): {counted(rows, 'row')}"
+        report(context, words, tables, output, shape(rows, columns), details)
+        return None
+
+
+def _summary(engine: Engine, stack: Stack, params: Params) -> tuple[str, list[str]]:
+    """One row a group, in the order in which the groups come first."""
+    known = {column.name: column for column in stack.columns}
+    groups = [params.label] if params.group_by is None else params.group_by
+    for wanted, who in [*((g, "group_by") for g in groups), *((m.of, "measures") for m in params.measures.values())]:
+        if wanted not in known:
+            hint = did_you_mean(wanted, list(known)) or f"their columns: {listed(known)}"
+            raise ColumnMissing(f"`{who}` names `{wanted}`, and the results have no such column; {hint}")
+    for title, measure in params.measures.items():
+        kind = known[measure.of].kind
+        if measure.how not in _ORDERED and kind not in ("integer", "number") and not kind.startswith("decimal"):
+            raise ColumnsDiffer(f"`measures.{title}` asks for the {measure.how} of `{measure.of}`, which is {kind}")
+    # Sums of floating-point numbers depend on their order: one thread, over sorted rows, always gives the same.
+    engine.do("SET threads = 1")
+    source = engine.new_name("stacked")
+    engine.do(f"CREATE TABLE {source} AS SELECT * FROM ({stack.query}) ORDER BY {PART}, {ROW}")
+    values = [
+        f"{_FUNCTIONS[measure.how].format(name(measure.of))} AS {name(title)}"
+        for title, measure in params.measures.items()
+    ]
+    grouped = [name(group) for group in groups]
+    by = f" GROUP BY {', '.join(grouped)}" if grouped else ""
+    order = [f"min({PART})", f"min({ROW})", *grouped] if grouped else []
+    return f"SELECT {', '.join((*grouped, *values))} FROM {source}{by}", order

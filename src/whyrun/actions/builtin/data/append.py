@@ -1,0 +1,84 @@
+"""`data/append`: datasets with the same columns on top of each other."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from whyrun.actions.base import Action
+from whyrun.actions.builtin.data.engine import ROW, opened
+from whyrun.actions.builtin.data.output import dataset_path, report, shape, write
+from whyrun.actions.builtin.data.params import DataParams, Name
+from whyrun.actions.builtin.data.problems import counted
+from whyrun.actions.builtin.data.stack import PART, stacked
+from whyrun.actions.builtin.data.tables import open_tables
+from whyrun.actions.parameters import Files, Meta
+
+
+class Params(DataParams, kw_only=True):
+    primary_dataset: Annotated[Files, Meta(description="what comes first")]
+    secondary_dataset: Annotated[Files | None, Meta(description="what comes below it, in the order of the list")] = None
+    columns: Annotated[
+        Literal["same", "union"], Meta(description="same: all have the same; union: what one lacks is empty there")
+    ] = "same"
+    source: Annotated[
+        Name | None, Meta(description="the name of a column to add, which says where a row comes from")
+    ] = None
+    labels: Annotated[
+        list[str] | None, Meta(description="what `source` says, one for each dataset; else the name of its slot")
+    ] = None
+    operation: Annotated[Literal["append"], Meta(description="as a dataset plan says it")] = "append"
+
+    def __post_init__(self) -> None:
+        number = len(self.files())
+        if number < 2:
+            raise ValueError("only one dataset is bound: append takes two or more")
+        if self.labels is not None and self.source is None:
+            raise ValueError("`labels` are the values of a column that `source` names, and there is no `source`")
+        check_labels(self.labels, number)
+
+
+def check_labels(labels: list[str] | None, number: int) -> None:
+    if labels is not None and len(labels) != number:
+        raise ValueError(f"`labels` has {len(labels)} members for {number} datasets")
+    if labels is not None and len(set(labels)) != len(labels):
+        raise ValueError("`labels` has a member twice")
+
+
+class DataAppend(Action):
+    """Stack datasets that have the same columns, or say `columns: union`."""
+
+    name = "data/append"
+    version = "1"
+    deterministic = True
+    Params: ClassVar[type[Any] | None] = Params
+    example = """\
+jobs:
+  All:
+    uses: data/append
+    with:
+      primary_dataset: ["${{ inputs.Y2023 }}", "${{ inputs.Y2024 }}"]
+      source: year
+      labels: ["2023", "2024"]
+    outputs: {appended: {type: dataset, path: out/all.parquet}}
+"""
+
+    def run(
+        self, inputs: dict[str, Any], mode: str = "dry-run", context: Any = None, logger: Any = None
+    ) -> dict[str, Any] | None:
+        del inputs, mode, logger
+        params: Params = self.params
+        output, path = dataset_path(context, self.name)
+        with opened(params, context.work_dir) as engine:
+            tables = open_tables(engine, params)
+            labels = params.labels or [table.label for table in tables]
+            stack = stacked(engine, tables, params.columns, params.source, labels)
+            details = {
+                "decision": "append",
+                "columns": params.columns,
+                "source": params.source,
+                "rows": {"in": {table.label: table.rows for table in tables}, "out": stack.rows},
+            }
+            write(engine, stack.selected(), [PART, ROW], path)
+        words = f"appended {len(tables)} datasets: {counted(stack.rows, 'row')}"
+        report(context, words, tables, output, shape(stack.rows, stack.columns), details)
+        return None

@@ -1,0 +1,152 @@
+"""`data/check`: named diagnostics of datasets as JSON, for people to read and for conditions to decide on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Struct
+
+from whyrun.actions.base import Action
+from whyrun.actions.builtin.data.engine import Engine, name, opened
+from whyrun.actions.builtin.data.output import only_output, report
+from whyrun.actions.builtin.data.params import Identifier, Name, SqlParams
+from whyrun.actions.builtin.data.problems import QueryFailed, counted
+from whyrun.actions.builtin.data.sql import answered, checked_query, offer, table_name
+from whyrun.actions.builtin.data.tables import Table, open_tables
+from whyrun.actions.parameters import Meta
+from whyrun.errors import did_you_mean
+
+Columns = Annotated[list[Name], Meta(min_length=1)] | Literal["*"]
+
+
+class Diagnostic(Struct, forbid_unknown_fields=True, frozen=True):
+    """Exactly one of the first four; `of` is the dataset, where it is not the first one."""
+
+    missing_share: Columns | None = None  # of the values in these columns, how many are missing: 0 to 1
+    missing: Columns | None = None  # how many
+    duplicates: Columns | None = None  # rows whose key an earlier row has
+    sql: Name | None = None  # a query with one row and one column
+    of: Name | None = None
+
+    def __post_init__(self) -> None:
+        asked = [field for field in ("missing_share", "missing", "duplicates", "sql") if getattr(self, field)]
+        if len(asked) != 1:
+            raise ValueError("a diagnostic is one of `missing_share`, `missing`, `duplicates`, `sql`")
+        if self.sql is not None and self.of is not None:
+            raise ValueError("`of` says nothing beside `sql`, whose query names its tables")
+
+
+class Params(SqlParams, kw_only=True):
+    diagnostics: Annotated[
+        dict[Identifier, Literal["rows", "columns"] | Diagnostic],
+        Meta(min_length=1, description="name → rows, columns, {missing_share: […]}, {duplicates: […]} or {sql: …}"),
+    ]
+
+
+class DataCheck(Action):
+    """Compute named diagnostics of datasets, as JSON whose leaves conditions can read."""
+
+    name = "data/check"
+    version = "1"
+    Params: ClassVar[type[Any] | None] = Params
+    example = """\
+jobs:
+  Diagnose:
+    uses: data/check
+    with:
+      primary_dataset: ${{ inputs.Panel }}
+      diagnostics:
+        rows: rows
+        missing_share: {missing_share: [sales, assets]}
+        repeated: {duplicates: [firm_id, year]}
+        spread: {sql: SELECT stddev_samp(sales) / avg(sales) FROM primary_dataset}
+    outputs: {report: {type: json, leaves: {missing_share: number, repeated: integer}}}
+"""
+
+    def run(
+        self, inputs: dict[str, Any], mode: str = "dry-run", context: Any = None, logger: Any = None
+    ) -> dict[str, Any] | None:
+        del inputs, mode, logger
+        params: Params = self.params
+        output = only_output(context, self.name)
+        with opened(params, context.work_dir) as engine:
+            tables = open_tables(engine, params)
+            offer(engine, tables, list(params.files().values()))
+            by_name = {table_name(table.label): table for table in tables}
+            found = {title: _value(engine, title, asked, by_name) for title, asked in params.diagnostics.items()}
+        for title, value in found.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                context.metric(title, value)
+        words = f"checked {counted(len(tables), 'dataset')}: "
+        words += ", ".join(f"{title} = {_shown(value)}" for title, value in found.items())
+        report(context, words, tables, output, {"diagnostics": len(found)}, {"decision": "check"})
+        return {output: found}
+
+
+def _value(engine: Engine, title: str, asked: str | Diagnostic, tables: Mapping[str, Table]) -> Any:
+    where = f"diagnostics.{title}"
+    first = next(iter(tables.values()))
+    if asked == "rows":
+        return first.rows
+    if asked == "columns":
+        return len(first.columns)
+    assert isinstance(asked, Diagnostic)
+    if asked.sql is not None:
+        return _scalar(engine, where, asked.sql, list(tables.values()))
+    table = first if asked.of is None else _named(where, asked.of, tables)
+    if asked.duplicates is not None:
+        return _duplicates(engine, table, _columns(where, asked.duplicates, table), asked.duplicates == "*")
+    wanted = asked.missing or asked.missing_share
+    assert wanted is not None
+    columns = _columns(where, wanted, table)
+    counts = " + ".join(f"count({name(column)})" for column in columns)
+    (present,) = engine.row(f"SELECT {counts} FROM {table.relation}")
+    cells = table.rows * len(columns)
+    if asked.missing is not None:
+        return cells - present
+    return (cells - present) / cells if cells else 0.0
+
+
+def _named(where: str, wanted: str, tables: Mapping[str, Table]) -> Table:
+    if wanted not in tables:
+        hint = did_you_mean(wanted, list(tables))
+        raise QueryFailed(f"`{where}.of` names `{wanted}`, which is no dataset here; {hint}")
+    return tables[wanted]
+
+
+def _columns(where: str, wanted: list[str] | str, table: Table) -> list[str]:
+    return table.names if isinstance(wanted, str) else [table.column(column, where).name for column in wanted]
+
+
+def _duplicates(engine: Engine, table: Table, columns: list[str], whole: bool) -> int:
+    """Rows beyond the first of each key. A key with a missing part is none; as whole rows, missing equals missing."""
+    grouped = ", ".join(map(name, columns))
+    present = "" if whole else " WHERE " + " AND ".join(f"{name(column)} IS NOT NULL" for column in columns)
+    (number,) = engine.row(
+        f"SELECT coalesce(sum(n - 1), 0)::BIGINT FROM "
+        f"(SELECT count(*) AS n FROM {table.relation}{present} GROUP BY {grouped})"
+    )
+    return int(number)
+
+
+def _scalar(engine: Engine, where: str, query: str, tables: list[Table]) -> Any:
+    text = checked_query(engine, query, {}, where)
+    rows = answered(engine, text, {}, tables, where)
+    if len(rows) != 1 or len(rows[0]) != 1:
+        width = len(rows[0]) if rows else 0
+        raise QueryFailed(f"`{where}` gives {len(rows)} rows and {width} columns; a diagnostic is one value")
+    value = rows[0][0]
+    if isinstance(value, Decimal):
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise QueryFailed(f"`{where}` gives {value}, which is no number that JSON can hold")
+    if value is not None and not isinstance(value, bool | int | float | str):
+        raise QueryFailed(f"`{where}` gives a {type(value).__name__}; cast it to a number, boolean or text")
+    return value
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

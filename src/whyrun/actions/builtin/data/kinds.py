@@ -1,0 +1,72 @@
+"""Kinds of values, and how a text becomes one: rules of our own, so that no sample and no version decides.
+
+A text is an integer, a number, a boolean, a date or a timestamp only where nothing of it is lost: `007` and
+`12345678901234567890` stay texts, and so do `NA`, `1,5` and ` 3 `.
+"""
+
+from __future__ import annotations
+
+import re
+
+# In this order: a column has the first kind that all its values fit.
+KINDS = ("integer", "number", "boolean", "date", "timestamp", "text")
+TYPE_OF = {
+    "integer": "BIGINT",
+    "number": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "text": "VARCHAR",
+}
+_INTEGERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
+_NUMBER = r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?"
+
+
+def kind_of(type_: str) -> str:
+    """The kind of DuckDB's type: all widths of integers are one kind, since joining them loses nothing."""
+    if _INTEGERS.fullmatch(type_):
+        return "integer"
+    if type_ in ("DOUBLE", "FLOAT"):
+        return "number"
+    if type_ == "VARCHAR" or type_.startswith("ENUM"):
+        return "text"
+    if type_.startswith("TIMESTAMP") and "TIME ZONE" not in type_:
+        return "timestamp"
+    return type_.lower()
+
+
+def misfit(text: str, kind: str) -> str:
+    """SQL that is true where the text `text` is there and is not written as this kind is; never NULL."""
+    match kind:
+        case "integer":
+            fits = f"CAST(TRY_CAST({text} AS BIGINT) AS VARCHAR) = {text}"
+        case "number":
+            fits = f"regexp_full_match({text}, '{_NUMBER}') AND isfinite(TRY_CAST({text} AS DOUBLE))"
+        case "boolean":
+            fits = f"{text} IN ('true', 'false', 'True', 'False', 'TRUE', 'FALSE')"
+        case "date":
+            fits = f"CAST(TRY_CAST({text} AS DATE) AS VARCHAR) = {text}"
+        case "timestamp":
+            fits = f"CAST(TRY_CAST({text} AS TIMESTAMP) AS VARCHAR) = replace({text}, 'T', ' ')"
+        case _:
+            return "false"
+    return f"({text} IS NOT NULL AND NOT coalesce({fits}, false))"
+
+
+def from_text(text: str, kind: str) -> str:
+    return text if kind == "text" else f"TRY_CAST({text} AS {TYPE_OF[kind]})"
+
+
+def asked(value: str, type_: str, kind: str) -> tuple[str, str]:
+    """(the value as the kind that the user asks for, SQL that is true where it cannot be). Exact, or refused; but what
+    is asked for may be written more freely than what is found: `007` is an integer here."""
+    if kind == "text":
+        return f"CAST({value} AS VARCHAR)", "false"
+    converted = f"TRY_CAST({value} AS {TYPE_OF[kind]})"
+    if kind_of(type_) == "text":
+        pattern = {"integer": r"\s*[+-]?[0-9]+\s*", "number": r"\s*[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?\s*"}.get(kind)
+        written = f" AND regexp_full_match({value}, '{pattern}')" if pattern else ""
+        fits = f"{converted} IS NOT NULL{written}"
+    else:
+        fits = f"TRY_CAST({converted} AS {type_}) = {value}"
+    return converted, f"({value} IS NOT NULL AND NOT coalesce({fits}, false))"

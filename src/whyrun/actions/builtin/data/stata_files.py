@@ -1,0 +1,77 @@
+"""Stata (`.dta`), through pyreadstat, in pieces. Codes stay codes; missing values of every sort are missing.
+
+The types are those of the file: byte, int and long are integers, float and double numbers, `%td` dates and `%tc`
+timestamps. An empty text is missing, as it is for Stata.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from whyrun.actions.builtin.data.engine import ROW, Engine
+from whyrun.actions.builtin.data.kinds import TYPE_OF
+from whyrun.actions.builtin.data.problems import UnreadableTable
+from whyrun.actions.builtin.data.tables import Column, Source, check_names
+
+_BATCH = 50_000  # rows
+_INTEGERS = frozenset({"int8", "int16", "int32"})
+
+
+def load_stata(engine: Engine, path: Path) -> Source:
+    import pyarrow as pa
+    import pyreadstat
+
+    try:
+        _, facts = pyreadstat.read_dta(path, metadataonly=True, output_format="dict")
+    except pyreadstat.PyreadstatError as problem:
+        raise UnreadableTable(str(problem)) from None
+    names = list(facts.column_names)
+    check_names("it", names)
+    kinds = [_kind(facts, column) for column in names]
+    arrow = {"integer": pa.int64(), "number": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us"),
+             "text": pa.string()}  # fmt: skip
+    schema = pa.schema([pa.field(column, arrow[kind]) for column, kind in zip(names, kinds, strict=True)])
+
+    def batches() -> Iterator[Any]:
+        for start in range(0, facts.number_rows or 0, _BATCH):
+            found, _ = pyreadstat.read_dta(path, row_offset=start, row_limit=_BATCH, output_format="dict")
+            columns = [
+                pa.array([_value(value, kind) for value in found[column]], type=field.type)
+                for column, kind, field in zip(names, kinds, schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    reader = pa.RecordBatchReader.from_batches(schema, batches())
+    incoming, table = engine.register("incoming", reader), engine.new_name("stata")
+    engine.do(f"CREATE TABLE {table} AS SELECT * FROM {incoming}")
+    view = engine.new_name("rows")
+    engine.do(f"CREATE VIEW {view} AS SELECT *, rowid AS {ROW} FROM {table}")
+    columns = tuple(Column(column, TYPE_OF[kind]) for column, kind in zip(names, kinds, strict=True))
+    return Source(view, columns, untyped=False)
+
+
+def _kind(facts: Any, column: str) -> str:
+    shown = facts.original_variable_types.get(column, "")  # `%td`, `%9.0g`
+    if shown.startswith(("%td", "%d")):
+        return "date"
+    if shown.startswith(("%tc", "%tC")):
+        return "timestamp"
+    stored = facts.readstat_variable_types[column]
+    if stored in _INTEGERS:
+        return "integer"
+    return "text" if stored == "string" else "number"
+
+
+def _value(value: Any, kind: str) -> Any:
+    if value is None or value == "" or value != value:  # the last: NaN
+        return None
+    if kind == "integer":
+        return int(value)
+    if kind == "number":
+        return float(value)
+    if kind == "date" and isinstance(value, datetime.datetime):
+        return value.date()
+    return value if kind != "text" else str(value)

@@ -1,0 +1,223 @@
+"""Files of every format as relations of one DuckDB connection, with the types of their columns decided by all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from whyrun.actions.builtin.data.engine import ROW, Engine, literal, name
+from whyrun.actions.builtin.data.kinds import asked, kind_of
+from whyrun.actions.builtin.data.params import DataParams
+from whyrun.actions.builtin.data.problems import (
+    ColumnMissing,
+    UnreadableTable,
+    ValueNotConvertible,
+    counted,
+    listed,
+)
+from whyrun.errors import did_you_mean
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".txt": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".json": "json",
+    ".ndjson": "json",
+    ".jsonl": "json",
+    ".dta": "stata",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
+}
+_TABS = (".tsv", ".tab")
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: str  # DuckDB's
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a reader made of a file: a relation with the columns and `ROW`. `untyped`: the format has no types of its
+    own, so a column without a value has no type."""
+
+    relation: str
+    columns: tuple[Column, ...]
+    untyped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A dataset: `relation` has these columns and `ROW`, which is its order."""
+
+    label: str  # the slot that it is bound to: `primary_dataset`, `secondary_dataset[0]`
+    relation: str
+    columns: tuple[Column, ...]
+    rows: int
+    untyped: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    def column(self, wanted: str, what: str) -> Column:
+        """By its exact name. `what` says who names it: `keys`."""
+        for column in self.columns:
+            if column.name == wanted:
+                return column
+        hint = did_you_mean(wanted, self.names) or f"its columns: {listed(self.names)}"
+        raise ColumnMissing(f"`{what}` names `{wanted}`, and `{self.label}` has no such column; {hint}")
+
+
+def format_of(path: Path) -> str:
+    """By the suffix; a file without one is Parquet if it begins so, else CSV."""
+    suffix = path.suffix.lower()
+    if suffix in FORMATS:
+        return FORMATS[suffix]
+    if suffix:
+        known = ", ".join(f"`{known}`" for known in FORMATS)
+        raise UnreadableTable(f"`{path}` ends in `{suffix}`, which no reader knows; readable: {known}")
+    with path.open("rb") as file:
+        return "parquet" if file.read(4) == b"PAR1" else "csv"
+
+
+def delimiter_of(path: Path, params: DataParams) -> str:
+    return params.delimiter or ("\t" if path.suffix.lower() in _TABS else ",")
+
+
+def open_tables(engine: Engine, params: DataParams, files: Mapping[str, Path] | None = None) -> list[Table]:
+    """All bound datasets, in order, each with the types that `types` asks for."""
+    bound = params.files() if files is None else files
+    tables = [open_table(engine, label, path, params) for label, path in bound.items()]
+    for wanted in params.types:
+        if not any(wanted in table.names for table in tables):
+            known = sorted({known for table in tables for known in table.names})
+            hint = did_you_mean(wanted, known) or f"their columns: {listed(known)}"
+            raise ColumnMissing(f"`types` names `{wanted}`, and no dataset has such a column; {hint}")
+    return tables
+
+
+def open_table(engine: Engine, label: str, path: Path, params: DataParams) -> Table:
+    source = _source(engine, label, path, params)
+    check_names(label, [column.name for column in source.columns])
+    relation, columns = _as_asked(engine, label, source, params.types)
+    (rows,) = engine.row(f"SELECT count(*) FROM {relation}")
+    return Table(label, relation, columns, rows, source.untyped)
+
+
+def _source(engine: Engine, label: str, path: Path, params: DataParams) -> Source:
+    import duckdb
+
+    kind = format_of(path)
+    try:
+        match kind:
+            case "parquet":
+                return _parquet(engine, path)
+            case "csv":
+                from whyrun.actions.builtin.data.csv_files import load_csv
+
+                return load_csv(engine, path, delimiter_of(path, params), params.missing, params.encoding)
+            case "json":
+                from whyrun.actions.builtin.data.json_files import load_json
+
+                return load_json(engine, path)
+            case "stata":
+                from whyrun.actions.builtin.data.stata_files import load_stata
+
+                return load_stata(engine, path)
+        from whyrun.actions.builtin.data.excel_files import load_excel
+
+        return load_excel(engine, path, params.sheet, params.missing)
+    except (duckdb.OutOfMemoryException, duckdb.InterruptException):
+        raise  # says nothing about the file
+    except duckdb.Error as problem:
+        raise UnreadableTable(f"`{label}` cannot be read as {kind}: {reason(problem)} (`{path}`)") from None
+    except UnreadableTable as problem:
+        raise UnreadableTable(f"`{label}` cannot be read as {kind}: {problem} (`{path}`)") from None
+
+
+def reason(problem: BaseException) -> str:
+    """DuckDB's own words without the echo of our query and its advice on options that do not exist here."""
+    text = str(problem).split("\n\n")[0].split("\nLINE ")[0].split("\nPossible ")[0]
+    return " ".join(text.split()).rstrip(".")
+
+
+def _parquet(engine: Engine, path: Path) -> Source:
+    """Read where it lies: types and order are in the file."""
+    view = engine.new_name("parquet")
+    scan = f"read_parquet({literal(path)}, file_row_number = true)"
+    columns = tuple(Column(*found) for found in engine.columns(f"SELECT * EXCLUDE (file_row_number) FROM {scan}"))
+    engine.do(f"CREATE VIEW {view} AS SELECT * EXCLUDE (file_row_number), file_row_number AS {ROW} FROM {scan}")
+    return Source(view, columns, untyped=False)
+
+
+def check_names(label: str, names: Sequence[str]) -> None:
+    """Every column can be named, and by one name only."""
+    seen: dict[str, str] = {}
+    for position, column in enumerate(names, 1):
+        if not column.strip():
+            raise UnreadableTable(f"column {position} of `{label}` has no name; give it one, or leave it out")
+        other = seen.get(column.casefold())
+        if other is not None:
+            same = "twice" if other == column else f"once more as `{other}`, which SQL does not tell apart"
+            raise UnreadableTable(f"`{label}` has the column `{column}` {same}; rename one")
+        if column.startswith("__whyrun"):
+            raise UnreadableTable(f"`{label}` has the column `{column}`; names that begin so are ours, rename it")
+        seen[column.casefold()] = column
+
+
+def _as_asked(engine: Engine, label: str, source: Source, types: Mapping[str, str]) -> tuple[str, tuple[Column, ...]]:
+    """The relation with the types that the user asks for; a value that does not fit is an error."""
+    changed = [column for column in source.columns if column.name in types and column.kind != types[column.name]]
+    if not changed:
+        return source.relation, source.columns
+    converted = {c.name: asked(name(c.name), c.type, types[c.name]) for c in changed}
+    for column in changed:
+        _, bad = converted[column.name]
+        count, examples = engine.row(
+            f"SELECT count(*), list(v)[1:{_EXAMPLES}] FROM (SELECT CAST({name(column.name)} AS VARCHAR) AS v "
+            f"FROM {source.relation} WHERE {bad} ORDER BY {ROW})"
+        )
+        if count:
+            shown = ", ".join(repr(example) for example in examples) + (", …" if count > _EXAMPLES else "")
+            raise ValueNotConvertible(
+                f"`types` asks for `{column.name}: {types[column.name]}`, and {counted(count, 'value')} of "
+                f"`{label}` cannot be that: {shown}; correct the data, or ask for `text`"
+            )
+    view = engine.new_name("typed")
+    selected = [
+        f"{converted[c.name][0]} AS {name(c.name)}" if c.name in converted else name(c.name) for c in source.columns
+    ]
+    engine.do(f"CREATE VIEW {view} AS SELECT {', '.join(selected)}, {ROW} FROM {source.relation}")
+    by_name = dict(engine.columns(f"SELECT * FROM {view}"))
+    return view, tuple(Column(c.name, by_name[c.name]) for c in source.columns)
+
+
+def has_value(engine: Engine, table: Table, column: Column) -> bool:
+    """Whether the column holds anything. In a format without types, one that does not has no type either."""
+    return not table.untyped or bool(
+        engine.rows(f"SELECT 1 FROM {table.relation} WHERE {name(column.name)} IS NOT NULL LIMIT 1")
+    )
+
+
+def column_names(path: Path, params: DataParams) -> list[str]:
+    """The header alone, to check names before anything runs. `UnreadableTable` where there is none."""
+    kind = format_of(path)
+    if kind == "csv":
+        from whyrun.actions.builtin.data.csv_files import header
+
+        return header(path, delimiter_of(path, params), params.encoding)
+    from whyrun.actions.builtin.data.engine import opened
+
+    with opened(params, path.parent) as engine:
+        return open_table(engine, path.name, path, params).names

@@ -1,0 +1,120 @@
+"""What the fold of a log comes to: records of steps, attempts, outputs and inputs. [pure]"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from whyrun.log.events import NOT_PUBLISHED
+
+# Ends that say nothing about the fingerprint itself: they do not stand in the way of reusing an earlier success.
+UNSETTLED = frozenset({"INTERRUPTED", "InputChangedDuringRun"})
+
+
+class Output(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """One artifact as an attempt recorded it."""
+
+    id: str
+    sha256: str
+    size: int
+    type: str
+    path: str | None = None  # where it was published: see `site_of`
+    held: tuple[Any, ...] = ()  # (value,) for leaves and value outputs: UNSET does not survive in an array
+    suffix: str = ""
+
+    @property
+    def value(self) -> Any:
+        return self.held[0] if self.held else msgspec.UNSET
+
+    @property
+    def bytes_key(self) -> str:
+        """Where its bytes may be: the store, or this output's own published file. Another output with the same
+        content can have lost its bytes, or not, for itself."""
+        return self.sha256 if self.path is None else f"{self.sha256} {self.path}"
+
+
+class Attempt(msgspec.Struct, array_like=True, gc=False):
+    """One try of one job instance, or a reuse or adoption, which count as successes."""
+
+    run: int
+    seq: int  # the line that holds its bindings
+    number: int
+    fingerprint: str
+    ok: bool = False
+    outputs: tuple[Output, ...] = ()
+    duration: float = 0.0  # of a reuse: that of what it reuses
+    status: str = ""  # FAILED TIMED_OUT INTERRUPTED
+    error_type: str = ""
+    error: str = ""
+    origin: str = ""  # "reused", "adopted"
+    made: int = 0  # the run that executed or adopted it, where that is another than `run`
+
+    @property
+    def made_in(self) -> int:
+        return self.made or self.run
+
+    @property
+    def has_result(self) -> bool:
+        """Its outputs may be taken again. A result that could not be put at its path is one, although the step failed:
+        its bytes are recorded and stored. (An error of a step's own that is called the same has recorded nothing.)"""
+        return self.ok or (self.error_type == NOT_PUBLISHED and bool(self.outputs))
+
+    @property
+    def settled(self) -> bool:
+        return self.ok or not (self.status in UNSETTLED or self.error_type in UNSETTLED)
+
+
+class StepRecord(msgspec.Struct, array_like=True, gc=False):
+    """All that the log says of one job instance.
+
+    `success` is the last success where it is not the latest attempt; `settled` the latest settled attempt of every
+    fingerprint, oldest first, where that is not the latest attempt alone. Nearly all instances have neither.
+    """
+
+    latest: Attempt
+    success: Attempt | None = None
+    settled: list[Attempt] | None = None
+    requests: dict[str, dict[str, Any]] | None = None  # fingerprint → key → value, until a success clears it
+
+    def last_success(self) -> Attempt | None:
+        return self.latest if self.latest.ok else self.success
+
+    def by_fingerprint(self, fingerprint: str) -> Attempt | None:
+        """The latest settled attempt with this fingerprint."""
+        if self.settled is None:
+            return self.latest if self.latest.settled and self.latest.fingerprint == fingerprint else None
+        for attempt in self.settled:
+            if attempt.fingerprint == fingerprint:
+                return attempt
+        return None
+
+    def attempts(self) -> Iterable[Attempt]:
+        """The latest settled attempt of every fingerprint."""
+        if self.settled is not None:
+            return self.settled
+        return (self.latest,) if self.latest.settled else ()
+
+
+class InputRecord(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    sha256: str
+    held: tuple[Any, ...] = ()
+
+    @property
+    def value(self) -> Any:
+        return self.held[0] if self.held else msgspec.UNSET
+
+
+class Records(msgspec.Struct, gc=False):
+    """The fold of a log up to a position."""
+
+    steps: dict[str, StepRecord] = {}
+    inputs: dict[str, InputRecord] = {}
+    inputs_of: int = 0  # the last run that recorded what inputs it found
+    run: int = 0  # the last run folded, and its last event: the log position
+    seq: int = 0
+
+
+def run_name(number: int) -> str:
+    return f"r{number:04d}"

@@ -1,0 +1,153 @@
+"""A checked dataset plan → `Workflow`: datasets become inputs, steps jobs, conditions `if` on their branches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from whyrun.workflow.composition.links import Links
+from whyrun.workflow.composition.model import Composition, ConditionStep, Dataset
+from whyrun.workflow.composition.predicates import Predicate, negated, predicate_expression, together
+from whyrun.workflow.composition.products import Product
+from whyrun.workflow.composition.refs import DatasetRef, binding_expression
+from whyrun.workflow.composition.steps import Binding, Step
+from whyrun.workflow.model import (
+    NO_DEFAULT,
+    Expression,
+    InputDecl,
+    JobDecl,
+    LeafDecl,
+    OutputDecl,
+    Place,
+    Retries,
+    Template,
+    Type,
+    Workflow,
+)
+
+_FILE_TYPES = frozenset({"dataset", "file", "text", "image"})
+
+
+def compile_plan(
+    links: Links,
+    plan_id: str | None,
+    rel_path: str | None,
+    *,
+    name: str,
+    description: str,
+    source: str,
+    sources: Mapping[str, str],
+    manifest: str | None,
+) -> Workflow:
+    """As far as the plan could be read; what is in doubt is marked as broken, so that no second word is said of it."""
+    datasets = links.manifest.datasets
+    broken = {f"inputs.{key}" for key, dataset in datasets.items() if dataset.path is None}
+    if not links.manifest.complete:
+        broken.add("inputs")
+    composition = Composition(
+        links.mode or "", tuple(datasets.values()), tuple(_conditions(links)), plan_id, rel_path, manifest
+    )
+    return Workflow(
+        name=name,
+        description=description,
+        inputs={key: _input(dataset) for key, dataset in datasets.items()},
+        loops={},
+        jobs={id_: _job(links, step) for id_, step in links.by_id.items() if step.type == "action"},
+        imports={},
+        source=source,
+        sources=dict(sorted(sources.items())),
+        broken=frozenset(broken),
+        composition=composition,
+    )
+
+
+def _input(dataset: Dataset) -> InputDecl:
+    default: Any = NO_DEFAULT if dataset.path is None else dataset.path
+    return InputDecl(dataset.key, Type("dataset"), True, default, dataset.filename or "", dataset.place)
+
+
+def _conditions(links: Links) -> list[ConditionStep]:
+    return [
+        ConditionStep(
+            id_,
+            predicate_expression(step.predicate, step.predicate_place or step.place),
+            tuple(named.name for named in step.true_steps),
+            tuple(named.name for named in step.false_steps),
+            step.place,
+        )
+        for id_, step in links.by_id.items()
+        if step.type == "condition" and step.predicate is not None
+    ]
+
+
+def _job(links: Links, step: Step) -> JobDecl:
+    id_ = str(step.id)
+    broken = set(step.broken)
+    if id_ in links.cyclic:
+        broken.add("for")  # the circle is told; the graph would tell it again
+    condition = _condition(links, id_)
+    if condition is None and links.branch_of(id_):
+        broken.add("if")
+    places = dict(step.places)
+    for index, named in enumerate(step.depends_on):
+        places[f"needs[{index}]"] = named.place
+    outputs = {}
+    for name, product in step.products.items():
+        outputs[name] = _output(product, links.leaves.get((id_, name), {}))
+        places[f"outputs.{name}"] = product.place
+        places[f"outputs.{name}.path"] = product.path_place
+    return JobDecl(
+        name=id_,
+        uses=step.uses,
+        with_={**step.parameters, **{name: _with(binding) for name, binding in step.bindings.items()}},
+        outputs=outputs,
+        loops=(),
+        exclude=(),
+        include=(),
+        condition=condition,
+        needs=tuple(links.needs(id_)),
+        env={},
+        secrets=(),
+        code=(),
+        timeout=step.timeout,
+        retries=Retries(),
+        resources={},
+        deterministic=None,
+        description=step.description,
+        place=step.place,
+        places=places,
+        broken=frozenset(broken),
+    )
+
+
+def _with(binding: Binding) -> Template:
+    found = [binding_expression(bound) for bound in binding.bound]
+    return found if binding.is_list or not found else found[0]
+
+
+def _condition(links: Links, id_: str) -> Expression | None:
+    """All the answers that a step hangs on; None where it hangs on none, or one of them could not be read."""
+    predicates: list[Predicate] = []
+    place: Place | None = None
+    for condition, answer in links.branch_of(id_):
+        step = links.by_id[condition]
+        if step.predicate is None:
+            return None
+        predicates.append(step.predicate if answer else negated(step.predicate))
+        place = step.predicate_place or step.place
+    return predicate_expression(together(predicates), place) if place is not None else None
+
+
+def _output(product: Product, leaves: Mapping[str, DatasetRef]) -> OutputDecl:
+    type_ = product.type(has_leaves=bool(leaves))
+    return OutputDecl(
+        name=product.id,
+        type=type_,
+        path=product.path,
+        # Of whatever type it turns out to be: the predicate is evaluated on what was recorded.
+        leaves=tuple(
+            LeafDecl(ref.leaf_path, text.removeprefix("."), "json", ref.place) for text, ref in leaves.items()
+        ),
+        place=product.place,
+        suffix=product.suffix if type_ in _FILE_TYPES else "",
+    )
