@@ -106,7 +106,7 @@ def capture() -> tuple[str, str]:
             terminal.type("whyrun run --quiet; clear")
             terminal.wait_for(r"\A\$ *\Z")
             terminal.type(COMMAND)
-            terminal.wait_for(BAR.format(ended="[4-7]"))
+            terminal.wait_for(BAR.format(ended="[5-7]"))
             coloured = terminal.screen(colour=True)
             terminal.wait_for(r"(?m)^evidence: .*\n\$")
     return re.sub(r"\x1b\[[\d;]*m|\x0f", "", coloured), coloured.replace("\x0f", "")

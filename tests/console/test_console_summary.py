@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import resource
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,13 @@ def test_the_summary_tells_counts_processor_memory_and_the_slowest(costs) -> Non
     assert times[0] >= 0.8
 
 
+def counts_writes(folder: Path) -> bool:
+    """Whether the kernel counts what is written here: not where it is kept in memory alone (tmpfs)."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_oublock
+    (folder / "probe").write_bytes(os.urandom(MB))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_oublock - before >= MB // 512
+
+
 def test_metrics_hold_what_each_step_took(costs) -> None:
     project, _, result = costs
     metrics = project.metrics("r0001")
@@ -112,7 +121,8 @@ def test_metrics_hold_what_each_step_took(costs) -> None:
     assert burn["max_rss_bytes"] < 100 * MB
     assert 120 * MB <= hold["max_rss_bytes"] <= 220 * MB
     assert fork["max_rss_bytes"] >= 150 * MB  # what its child held
-    assert write["disk_written_bytes"] >= 3 * MB
+    if counts_writes(project.root):
+        assert write["disk_written_bytes"] >= 3 * MB
     assert burn["disk_written_bytes"] < MB
     assert (write["progress"], write["words"]) == (0.25, 1)
     assert result["peak_memory_bytes"] == max(found["max_rss_bytes"] for found in metrics.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,9 +127,23 @@ def test_what_on_finish_prints_does_not_run_into_the_bar(portraits: Project, ter
 
 @in_tmux
 def test_quiet_shows_no_bar(terminal: Terminal) -> None:
-    terminal.type("clear; whyrun run --jobs 6 --quiet & while kill -0 $! 2>&-; do sleep 0.1; done; echo done")
-    shown = terminal.wait_for(r"(?m)^done$")
-    assert not re.search(r"━|EXECUTES|evidence", shown)
+    terminal.type("clear; whyrun run --jobs 2 --quiet; echo done")
+    screens = [terminal.screen()]
+    while not re.search(r"(?m)^done$", screens[-1]):
+        time.sleep(0.1)
+        screens.append(terminal.screen())
+    assert len(screens) > 10
+    assert [screen for screen in screens if re.search(r"━|EXECUTES|evidence", screen)] == []
+
+
+@in_tmux
+def test_a_narrow_terminal_keeps_the_bar_on_one_line(portraits: Project) -> None:
+    with Terminal(portraits.root, columns=60) as narrow:
+        narrow.type("clear; whyrun run --jobs 2")
+        shown = narrow.wait_for(r"(?m)^r0001 [2-5]/6 ")
+        assert shown.count("━") > 3
+        assert len(re.findall(r"(?m)^r0001 ", shown)) == 1
+        assert "━" not in narrow.wait_for(PROMPT_AFTER)
 
 
 def test_a_pipe_gets_plain_lines_and_nothing_else(portraits: Project) -> None:

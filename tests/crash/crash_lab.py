@@ -250,7 +250,8 @@ def check_run_folder(run: RunRef) -> None:
     outcome = fold_outcome(events)
     assert outcome.end is not None
     assert outcome.open_steps == []
-    assert directory.status.read_bytes() == canonical_json(status_of(outcome)) + b"\n"
+    written, folded = directory.status.read_bytes(), canonical_json(status_of(outcome)) + b"\n"
+    assert written == folded, f"{run.name}: {written!r} is not {folded!r}"
     for file in (directory.commands, directory.metrics):
         for line in file.read_bytes().splitlines():
             json.loads(line)

@@ -90,7 +90,8 @@ class Recorder:
         self._debug = directory.debug_log.open("a", encoding="utf-8")
 
     def event(self, event: Event, ts: str | None = None) -> None:
-        event.ts = self.journal.append(event, ts)  # as whoever reads it back will see it
+        event.ts = self.journal.append(event, ts)
+        event.seq = self.journal.seq  # as whoever reads it back will see it
         self.seen.add(event)
         self._unsynced = True
 

@@ -179,8 +179,9 @@ class Runner:
         """Decide what becomes of a step whose sources have ended; True if it was handed to the backend."""
         table, position = self.graph.table_at(node)
         found = self.consumer.consume(table, position)
-        if not found.inactive and any(self.graph.node(at) not in self.ended for at in found.pending):
-            return False  # an undecided `first`: its next gate brings it back
+        waits = any(self.graph.node(at) not in self.ended for at in found.pending) or not self.scheduler.has_needed(table)
+        if waits and not found.inactive:
+            return False  # an undecided `first` is looked at early: the next gate that opens brings it back
         job = self.jobs[node]
         if job.conditional and found.decision is not None and node not in self.attempts:
             self.endings.condition(table, job.id, found)

@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from whyrun.graph.graph import AlignedArtifact, ArtifactAt, Computed, FirstOf, Graph, Group, Operand, Term
+from whyrun.graph.graph import AlignedArtifact, ArtifactAt, Computed, FirstOf, Graph, Group, JobTable, Operand, Term
 from whyrun.planning.plan import Plan
 
 
@@ -133,6 +133,10 @@ class Scheduler:
             for name, amount in wants.items()
             if name in self.limits
         )
+
+    def has_needed(self, table: JobTable) -> bool:
+        """Has all that the job `needs` ended? A step with an undecided `first` may be looked at before."""
+        return all(number not in self._needs or not self._needs[number].unended for number in table.needs)
 
     def occupy(self, node: int) -> None:
         """It was started: its resources are in use until it ends."""

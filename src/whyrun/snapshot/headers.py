@@ -55,9 +55,7 @@ def _texts(value: Any) -> list[str]:
     return [member for member in value if isinstance(member, str)] if isinstance(value, list) else []
 
 
-def _file_problems(
-    decl: JobDecl, source: InputAt, path: Path, keys: Sequence[tuple[str, str]]
-) -> Iterator[Diagnostic]:
+def _file_problems(decl: JobDecl, source: InputAt, path: Path, keys: Sequence[tuple[str, str]]) -> Iterator[Diagnostic]:
     from whyrun.actions.builtin.data.problems import DataError
 
     whole = decl.places.get("with.keys", decl.place)

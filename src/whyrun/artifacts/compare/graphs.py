@@ -144,6 +144,7 @@ class _Reader:
         self.edges: list[tuple[str, str, bool, dict[str, str]]] = []
         self.key: dict[str, Any] | None = None
         self.text: list[str] | None = None
+        self.inside = 0  # elements within data that are open
         self.data_key = ""
         self.seen_root = False
 
@@ -173,16 +174,25 @@ class _Reader:
             if element != "graphml":
                 raise Unreadable(f"the version {self.which} is no GraphML: it begins with <{element}>")
             self.seen_root = True
+        if self.text is not None:  # what stands within data is its text, tags and all
+            self.inside += 1
+            self.text.append(f"<{' '.join([element, *(f'{key}={attributes[key]!r}' for key in sorted(attributes))])}>")
+            return
         match element:
             case "key":
                 self.key = {"id": self.of(attributes, "id", element), "for": attributes.get("for", "all")}
                 self.key["name"] = attributes.get("attr.name") or self.key["id"]
             case "graph":
+                if self.owners:
+                    raise Unreadable(f"the version {self.which} has graphs within nodes or edges, which are not read")
                 self.directed.append(attributes.get("edgedefault", "directed") != "undirected")
                 self.owners.append(("graph", self.found.graph))
             case "node":
                 written: dict[str, str] = {}
-                self.found.nodes[self.of(attributes, "id", element)] = written
+                node = self.of(attributes, "id", element)
+                if node in self.found.nodes:
+                    raise Unreadable(f"the version {self.which} has the node `{shortened(node, 60)}` twice")
+                self.found.nodes[node] = written
                 self.owners.append(("node", written))
             case "edge":
                 written = {}
@@ -192,6 +202,8 @@ class _Reader:
                 self.owners.append(("edge", written))
             case "hyperedge":
                 raise Unreadable(f"the version {self.which} has hyperedges, which have no two ends")
+            case "port":
+                raise Unreadable(f"the version {self.which} has ports, which are not read")
             case "data":
                 self.data_key, self.text = self.of(attributes, "key", element), []
             case "default":
@@ -208,7 +220,10 @@ class _Reader:
 
     def end(self, name: str) -> None:
         element = name.rpartition(" ")[2]
-        if element in ("data", "default") and self.text is not None:
+        if self.text is not None and self.inside:
+            self.inside -= 1
+            self.text.append(f"</{element}>")
+        elif element in ("data", "default") and self.text is not None:
             text, self.text = "".join(self.text).strip(), None
             if element == "default" and self.key is not None:
                 self.key["default"] = text

@@ -11,7 +11,8 @@ from typing import Any, BinaryIO
 from whyrun.artifacts.compare.result import CompareSettings, Comparison, Findings, Unreadable, counted
 
 _SIMPLE = frozenset({"1", "L", "LA", "RGB", "RGBA"})  # the others are made into these, or compared as they lie there
-_WIDE = frozenset({"I", "F", "I;16", "I;16L", "I;16B", "CMYK", "YCbCr", "LAB", "HSV"})
+_NUMBERS = frozenset({"I", "F", "I;16", "I;16L", "I;16B"})  # more than a byte a pixel
+_WIDE = _NUMBERS | frozenset({"CMYK", "YCbCr", "LAB", "HSV"})
 
 
 def compare_images(old: Path, new: Path, settings: CompareSettings) -> Comparison:
@@ -52,11 +53,15 @@ def _compare(before: Any, after: Any) -> Comparison:
     if frames[0] != frames[1]:
         findings.add("frames", f"frames: {frames[0]} → {frames[1]}")
         return findings.result(f"{frames[0]} → {counted(frames[1], 'frame')}")
+    if before.mode != after.mode and _NUMBERS & {before.mode, after.mode}:
+        # Neither can be made into the other without cutting numbers off.
+        findings.add("mode", f"numbers are kept as {before.mode} → {after.mode}")
+        return findings.result(f"pixels {before.mode} → {after.mode}")
     different = 0
     for frame in range(frames[0]):
         if frames[0] > 1:
-            before.seek(frame)
-            after.seek(frame)
+            _seek(before, frame, "before")
+            _seek(after, frame, "now")
         number, where = _different_pixels(before, after)
         if number:
             different += number
@@ -70,6 +75,15 @@ def _compare(before: Any, after: Any) -> Comparison:
     return findings.result(f"{counted(different, 'pixel')} changed of {total:,}")
 
 
+def _seek(image: Any, frame: int, which: str) -> None:
+    try:
+        image.seek(frame)
+        image.load()
+    except (OSError, ValueError, SyntaxError, EOFError) as problem:
+        what = f"frame {frame + 1} of the version {which} cannot be read"
+        raise Unreadable(f"{what}: {_why(problem)}") from None
+
+
 def _different_pixels(before: Any, after: Any) -> tuple[int, str]:
     """(how many, the box in which they lie)."""
     chops = import_module("PIL.ImageChops")
@@ -80,7 +94,9 @@ def _different_pixels(before: Any, after: Any) -> tuple[int, str]:
         step = max(1, len(old) // (before.width * before.height))
         number = sum(old[i : i + step] != new[i : i + step] for i in range(0, len(old), step))
         return number, f"{before.width}×{before.height}"
-    mode = before.mode if before.mode == after.mode and before.mode in _SIMPLE else "RGBA"
+    plain = before.mode == after.mode and before.mode in _SIMPLE
+    see_through = "transparency" in before.info or "transparency" in after.info  # one colour that stands for nothing
+    mode = before.mode if plain and not see_through else "RGBA"
     bands = [chops.difference(a, b) for a, b in zip(_bands(before, mode), _bands(after, mode), strict=True)]
     largest = bands[0]
     for band in bands[1:]:

@@ -21,9 +21,14 @@ class CompareSettings:
 
     def same_number(self, old: float, new: float) -> bool:
         """Relative for large numbers and absolute for small ones; not-a-number is itself."""
-        if old == new or (math.isnan(old) and math.isnan(new)):
+        if old == new or (old != old and new != new):
             return True
-        return self.tolerance > 0 and math.isclose(old, new, rel_tol=self.tolerance, abs_tol=self.tolerance)
+        if self.tolerance <= 0:
+            return False
+        try:
+            return math.isclose(old, new, rel_tol=self.tolerance, abs_tol=self.tolerance)
+        except OverflowError:  # a whole number beyond what a float can hold
+            return False
 
     def near_note(self, number: int) -> str:
         """What is said of numbers that are the same by the tolerance alone."""
@@ -32,7 +37,7 @@ class CompareSettings:
 
 
 def differs(old: float, new: float) -> bool:
-    return old != new and not (math.isnan(old) and math.isnan(new))
+    return old != new and not (old != old and new != new)
 
 
 @dataclass(frozen=True, slots=True)

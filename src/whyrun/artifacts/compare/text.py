@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -20,6 +21,9 @@ def compare_text(old: Path, new: Path, settings: CompareSettings) -> Comparison:
     if _lines(before) == _lines(after) and before != after:
         findings.add("line ends", _line_ends(before, after))
         return findings.result("line ends differ")
+    if before == after:  # the bytes differ, so one of them begins with the mark that decoding takes away
+        findings.add("mark", f"byte order mark: {_mark(old)} → {_mark(new)}")
+        return findings.result("byte order mark differs")
     _compare_lines(before.split("\n"), after.split("\n"), findings)
     parts = [(findings.counts.get(kind, 0), kind) for kind in ("changed", "added", "removed")]
     return findings.result(phrase("line", parts))
@@ -33,6 +37,11 @@ def read_text(path: Path, which: str) -> str:
     if "\0" in text:
         raise Unreadable(f"the version {which} is not text")
     return text
+
+
+def _mark(path: Path) -> str:
+    with path.open("rb") as file:
+        return "there" if file.read(len(BOM_UTF8)) == BOM_UTF8 else "none"
 
 
 def _lines(text: str) -> list[str]:

@@ -52,9 +52,7 @@ def load_plan(path: Path, manifest: Path | None, project: Path, *, shown: str) -
 def parse_plan(root: str, manifest: str, sources: Mapping[str, str]) -> Workflow:
     """A plan again, from its recorded sources. Where the datasets lie does not matter: what they were is recorded."""
     problems = Problems()
-    part = read_plan(
-        PlanSource(root, root, sources[root]), PlanSource(manifest, manifest, sources[manifest]), problems
-    )
+    part = read_plan(PlanSource(root, root, sources[root]), PlanSource(manifest, manifest, sources[manifest]), problems)
     found = tuple(problems)
     return Reading(None if found else part, part, (), found).complete()
 

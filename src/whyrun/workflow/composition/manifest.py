@@ -61,6 +61,7 @@ class _ManifestReader(Fields):
                 hint = f"the first is in line {found[key.value].place.line}; give each a key of its own"
                 message = f"there is a dataset `{key.value}` already"
                 self.problems.add(key.place, "MANIFEST_KEY_DUPLICATE", message, hint)
+                complete = False  # one of the two was meant to be called otherwise
             else:
                 found[key.value] = dataset
         return Manifest(found, complete)

@@ -98,9 +98,7 @@ def _required(reader: Fields, node: Node | None, item: Node, key: str, what: str
     return reader.string(node, f"`{key}` of a product of {what}")
 
 
-def _one_of(
-    reader: Fields, node: Node | None, item: Node, key: str, known: tuple[str, ...], what: str
-) -> str | None:
+def _one_of(reader: Fields, node: Node | None, item: Node, key: str, known: tuple[str, ...], what: str) -> str | None:
     value = _required(reader, node, item, key, what)
     if value is not None and value not in known:
         assert node is not None

@@ -118,7 +118,9 @@ def _merge_then_sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator
         yield Misshape(first, f"no step merges or appends, and `{MERGE}` starts with one", f"use `{SEQUENTIAL}`")
         return
     names = {step.id for step in merging}
+    feeding: set[str] = set()  # told with the merge that they feed, and not once more
     for step in merging:
+        feeding |= step.sources - names
         if step.sources - names:
             message = f"`{step.id}` merges what {_names(step.sources - names)} made, and merges come first"
             yield Misshape(step.place, message, "merge datasets, or products of other merges")
@@ -128,6 +130,8 @@ def _merge_then_sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator
         message = f"the merges end in more than one dataset: `{ends[0].id}` and `{step.id}` are not put together"
         yield Misshape(step.place, message, f"merge the product of one with that of the other, or use `{PARALLEL}`")
     for step in others:
+        if step.id in feeding:
+            continue
         if step.datasets:
             message = f"`{step.id}` reads {_names(step.datasets)} itself, and not what was merged"
             yield Misshape(step.place, message, "bind the product of the merge, or bind it as `auxiliary_data`")

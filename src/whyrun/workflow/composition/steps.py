@@ -324,7 +324,10 @@ class StepReader(PredicateReader):
 
     def _merge_entries(self, step: Step, entries: MapNode, what: str) -> None:
         step.places["merge"] = entries.place
+        doubts = self.problems.doubts
         operation = self._operation(step, entries, what)
+        if self.problems.doubts > doubts:  # what belongs to the operation cannot be judged
+            step.broken |= {"with", *(f"with.{key.value}" for key, _ in entries.entries)}
         keys = entries.get("keys")
         if keys is not None and plain_value(keys) in ([], {}, None, ""):
             self._keys_missing(step, keys.place, what)
@@ -356,12 +359,10 @@ class StepReader(PredicateReader):
             message = f"there is no operation `{operation}`"
             found = did_you_mean(operation, OPERATIONS) or hint
             self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, found)
-            step.broken.add("with")
             return None
         due = MERGING_ACTIONS.get(step.uses, operation)
         if operation != due:
             message = f"`{step.uses}` does not do `{operation}`"
             found = f'write `"operation": "{due}"`, or use `data/{operation}`'
             self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, found)
-            step.broken.add("with")
         return operation

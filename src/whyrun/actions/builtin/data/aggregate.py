@@ -98,7 +98,7 @@ jobs:
             tables = open_tables(engine, params, params.results())
             stack = stacked(engine, tables, params.columns, params.label, [table.label for table in tables])
             if params.operation == "stack":
-                query, order = stack.selected(), [PART, ROW]
+                query, order = stack.selected(), list(stack.order)
                 rows, columns = stack.rows, stack.columns
             else:
                 query, order = _summary(engine, stack, params)

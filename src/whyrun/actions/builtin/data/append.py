@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 from whyrun.actions.base import Action
-from whyrun.actions.builtin.data.engine import ROW, opened
+from whyrun.actions.builtin.data.engine import opened
 from whyrun.actions.builtin.data.output import dataset_path, report, shape, write
 from whyrun.actions.builtin.data.params import DataParams, Name
 from whyrun.actions.builtin.data.problems import counted
-from whyrun.actions.builtin.data.stack import PART, stacked
+from whyrun.actions.builtin.data.stack import stacked
 from whyrun.actions.builtin.data.tables import open_tables
 from whyrun.actions.parameters import Files, Meta
 
@@ -78,7 +78,7 @@ jobs:
                 "source": params.source,
                 "rows": {"in": {table.label: table.rows for table in tables}, "out": stack.rows},
             }
-            write(engine, stack.selected(), [PART, ROW], path)
+            write(engine, stack.selected(), stack.order, path)
         words = f"appended {len(tables)} datasets: {counted(stack.rows, 'row')}"
         report(context, words, tables, output, shape(stack.rows, stack.columns), details)
         return None

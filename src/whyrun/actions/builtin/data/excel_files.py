@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,46 +21,46 @@ _BATCH = 10_000  # rows
 _MIDNIGHT = datetime.time()
 
 
-def load_excel(engine: Engine, path: Path, sheet: str | None, missing: Sequence[str]) -> Source:
+@contextmanager
+def opened_sheet(path: Path, sheet: str | None) -> Iterator[Any]:
     import zipfile
 
     import openpyxl
-    import pyarrow as pa
     from openpyxl.utils.exceptions import InvalidFileException
 
-    try:
-        # The suffix is looked at by openpyxl; a file object has none.
-        file = path.open("rb")
-        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-    except (InvalidFileException, zipfile.BadZipFile, KeyError, OSError) as problem:
-        raise UnreadableTable(f"it is no workbook: {problem}") from None
-    with file:
+    with path.open("rb") as file:  # of a file object openpyxl does not judge the name
+        try:
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        except (InvalidFileException, zipfile.BadZipFile, KeyError) as problem:
+            raise UnreadableTable(f"it is no workbook: {problem}") from None
         try:
             if sheet is not None and sheet not in book.sheetnames:
                 raise UnreadableTable(f"it has no sheet `{sheet}`; its sheets: {listed(book.sheetnames)}")
-            page = book[sheet] if sheet is not None else book.worksheets[0]
-            nothing = frozenset(missing)
-            names = _header(page)
-            kinds, count = _kinds(page, len(names), nothing)
-            arrow = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "date": pa.date32(),
-                     "timestamp": pa.timestamp("us"), "text": pa.string()}  # fmt: skip
-            schema = pa.schema([pa.field(column, arrow[kind]) for column, kind in zip(names, kinds, strict=True)])
-
-            def batches() -> Iterator[Any]:
-                pending: list[list[Any]] = []
-                for row in _rows(page, len(names), nothing, count):
-                    pending.append([_converted(value, kind) for value, kind in zip(row, kinds, strict=True)])
-                    if len(pending) == _BATCH:
-                        yield _batch(pa, pending, schema)
-                        pending = []
-                if pending:
-                    yield _batch(pa, pending, schema)
-
-            reader = pa.RecordBatchReader.from_batches(schema, batches())
-            incoming, table = engine.register("incoming", reader), engine.new_name("excel")
-            engine.do(f"CREATE TABLE {table} AS SELECT * FROM {incoming}")
+            yield book[sheet] if sheet is not None else book.worksheets[0]
         finally:
             book.close()
+
+
+def load_excel(engine: Engine, path: Path, sheet: str | None, missing: Sequence[str]) -> Source:
+    import pyarrow as pa
+
+    nothing = frozenset(missing)
+    with opened_sheet(path, sheet) as page:
+        names = header_of(page)
+        kinds, count = _kinds(page, len(names), nothing)
+        arrow = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "date": pa.date32(),
+                 "timestamp": pa.timestamp("us"), "text": pa.string()}  # fmt: skip
+        schema = pa.schema([pa.field(column, arrow[kind]) for column, kind in zip(names, kinds, strict=True)])
+
+        def batches() -> Iterator[Any]:
+            rows = _rows(page, len(names), nothing, count)
+            while batch := list(islice(rows, _BATCH)):
+                converted = [[_converted(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in batch]
+                yield _batch(pa, converted, schema)
+
+        reader = pa.RecordBatchReader.from_batches(schema, batches())
+        incoming, table = engine.register("incoming", reader), engine.new_name("excel")
+        engine.do(f"CREATE TABLE {table} AS SELECT * FROM {incoming}")
     view = engine.new_name("rows")
     engine.do(f"CREATE VIEW {view} AS SELECT *, rowid AS {ROW} FROM {table}")
     columns = tuple(Column(column, TYPE_OF[kind]) for column, kind in zip(names, kinds, strict=True))
@@ -70,7 +72,7 @@ def _batch(pa: Any, rows: list[list[Any]], schema: Any) -> Any:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _header(page: Any) -> list[str]:
+def header_of(page: Any) -> list[str]:
     first = next(page.iter_rows(values_only=True), ())
     cells = list(first)
     while cells and cells[-1] is None:

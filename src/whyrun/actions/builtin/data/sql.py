@@ -54,9 +54,11 @@ jobs:
             offer(engine, tables, [*params.files().values(), path])
             query = checked_query(engine, params.query, params.values)
             answer = engine.new_name("answer")
+            # Before the table, whose making would rename what is there twice.
+            described = answered(engine, f"DESCRIBE {query}", params.values, tables)
+            columns = tuple(Column(str(found[0]), str(found[1])) for found in described)
+            check_names("answer", [column.name for column in columns])
             answered(engine, f"CREATE TABLE {answer} AS {query}", params.values, tables)
-            columns = tuple(Column(*found) for found in engine.columns(f"SELECT * FROM {answer}"))
-            check_names("the answer", [column.name for column in columns])
             (rows,) = engine.row(f"SELECT count(*) FROM {answer}")
             write(engine, f"SELECT * FROM {answer}", ["rowid"], path)
         words = f"answered a query over {counted(len(tables), 'dataset')}: {counted(rows, 'row')}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from whyrun.actions.builtin.data.engine import ROW, Engine, literal, name
 from whyrun.actions.builtin.data.problems import ColumnsClash, ColumnsDiffer, listed
@@ -17,6 +18,8 @@ class Stack:
     query: str  # with `PART` and `ROW`, which are its order
     columns: tuple[Column, ...]
     rows: int
+
+    order: ClassVar[tuple[str, ...]] = (PART, ROW)
 
     def selected(self) -> str:
         """Without what is only for the order."""

@@ -20,14 +20,21 @@ _BATCH = 50_000  # rows
 _INTEGERS = frozenset({"int8", "int16", "int32"})
 
 
+def facts_of(path: Path) -> Any:
+    """Names, types and the number of rows."""
+    import pyreadstat
+
+    try:
+        return pyreadstat.read_dta(path, metadataonly=True, output_format="dict")[1]
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError) as problem:
+        raise UnreadableTable(f"it is no Stata file: {problem}") from None
+
+
 def load_stata(engine: Engine, path: Path) -> Source:
     import pyarrow as pa
     import pyreadstat
 
-    try:
-        _, facts = pyreadstat.read_dta(path, metadataonly=True, output_format="dict")
-    except pyreadstat.PyreadstatError as problem:
-        raise UnreadableTable(str(problem)) from None
+    facts = facts_of(path)
     names = list(facts.column_names)
     check_names("it", names)
     kinds = [_kind(facts, column) for column in names]

@@ -211,13 +211,37 @@ def has_value(engine: Engine, table: Table, column: Column) -> bool:
 
 
 def column_names(path: Path, params: DataParams) -> list[str]:
-    """The header alone, to check names before anything runs. `UnreadableTable` where there is none."""
-    kind = format_of(path)
-    if kind == "csv":
-        from whyrun.actions.builtin.data.csv_files import header
+    """The header alone, as cheap as the format allows: to check names before anything runs. `UnreadableTable` where
+    there is none. Of JSON all objects are read, for any of them may bring a column."""
+    match format_of(path):
+        case "csv":
+            from whyrun.actions.builtin.data.csv_files import header
 
-        return header(path, delimiter_of(path, params), params.encoding)
+            return header(path, delimiter_of(path, params), params.encoding)
+        case "parquet":
+            return _parquet_names(path)
+        case "stata":
+            from whyrun.actions.builtin.data.stata_files import facts_of
+
+            return list(facts_of(path).column_names)
+        case "excel":
+            from whyrun.actions.builtin.data.excel_files import header_of, opened_sheet
+
+            with opened_sheet(path, params.sheet) as page:
+                return header_of(page)
+    from tempfile import TemporaryDirectory
+
     from whyrun.actions.builtin.data.engine import opened
 
-    with opened(params, path.parent) as engine:
-        return open_table(engine, path.name, path, params).names
+    with TemporaryDirectory() as spill, opened(params, Path(spill)) as engine:
+        return open_table(engine, path.name, path, DataParams()).names
+
+
+def _parquet_names(path: Path) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return list(pq.read_schema(path).names)
+    except pa.ArrowInvalid as problem:
+        raise UnreadableTable(f"it is no Parquet file: {problem}") from None

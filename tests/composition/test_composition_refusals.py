@@ -1,0 +1,136 @@
+"""For each refusal a file with that one mistake, and the exact words; all that is wrong at once, and nothing runs.
+
+`fixtures/refused/NAME.json` is the plan (or the manifest, where the name says so), `NAME.txt` what is told of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from composition_lab import FIXTURES, MANIFEST, plans, refused
+
+from whyrun import api
+from whyrun.errors import CODES, Exit, InvalidError
+from whyrun.snapshot.world import World
+
+NAMES = sorted(path.stem for path in (FIXTURES / "refused").glob("*.json"))
+OF_THE_PAGE = [
+    "COMPOSITION_MODE_MISSING",
+    "COMPOSITION_MODE_UNKNOWN",
+    "COMPOSITION_MODE_MISMATCH",
+    "COMPOSITION_MODE_SHAPE",
+    "DATASET_UNKNOWN",
+    "PRODUCT_STEP_UNKNOWN",
+    "PRODUCT_UNKNOWN",
+    "PRODUCT_DUPLICATE",
+    "PRODUCT_SELF",
+    "DEPENDENCY_MISSING",
+    "DEPENDENCY_CYCLE",
+    "DEPENDENCY_UNKNOWN",
+    "STEP_ID_DUPLICATE",
+    "STEP_TYPE_UNKNOWN",
+    "BINDINGS_MISSING",
+    "MERGE_INPUTS_MISSING",
+    "MERGE_OPERATION_MISSING",
+    "DATASET_REF_INVALID",
+    "MERGE_KEYS_MISSING",
+    "MERGE_OPERATION_UNKNOWN",
+    "PREDICATE_UNKNOWN",
+    "BRANCH_OVERLAP",
+    "BRANCH_UNKNOWN_STEP",
+    "STEP_ID_UNSAFE",
+    "MERGE_KEY_UNKNOWN",
+    "JSON_SYNTAX",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mistake_is_told_in_these_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    project = plans(tmp_path)
+    monkeypatch.chdir(project)
+    world = refused(project, name)
+    told = "\n".join(problem.render() for problem in world.problems) + "\n"
+    assert told == (FIXTURES / "refused" / f"{name}.txt").read_text()
+    assert len(world.problems) == (10 if name == "ten_mistakes" else 1)
+    assert all(problem.line and problem.column and problem.source_line for problem in world.problems)
+    with pytest.raises(InvalidError) as refusal:
+        world.snapshot()
+    assert refusal.value.diagnostics == world.problems
+    assert not (project / ".whyrun").exists()
+
+
+def test_every_code_of_plans_and_manifests_has_such_a_file() -> None:
+    told = "".join((FIXTURES / "refused" / f"{name}.txt").read_text() for name in NAMES)
+    manifest = [code for code in CODES if code.startswith("MANIFEST_") and code != "MANIFEST_MISSING"]
+    assert [code for code in (*OF_THE_PAGE, *manifest) if f"error[{code}]" not in told] == []
+    assert all(CODES[code].exit is Exit.INVALID for code in OF_THE_PAGE)
+
+
+def test_a_plan_without_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(plans(tmp_path))
+    assert [problem.render() for problem in World.open("merge.json").problems] == [
+        "error[MANIFEST_MISSING] merge.json: the dataset plan was given without its inputs manifest\n"
+        "   hint: name it: `--manifest inputs/manifest.json`"
+    ]
+    assert [problem.render() for problem in World.open("merge.json", manifest="no.json").problems] == [
+        "error[MANIFEST_MISSING] no.json: the inputs manifest cannot be read: No such file or directory\n"
+        "   hint: check the path"
+    ]
+    Path("folder").mkdir()
+    assert [problem.render() for problem in World.open("merge.json", manifest="folder").problems] == [
+        "error[MANIFEST_MISSING] folder: the inputs manifest cannot be read: it is no file\n   hint: check the path"
+    ]
+    Path("latin.json").write_bytes(b'{"schema_version": "\xff"}')
+    assert [problem.render() for problem in World.open("merge.json", manifest="latin.json").problems] == [
+        "error[JSON_SYNTAX] latin.json: the inputs manifest is no UTF-8 text\n   hint: save it as UTF-8"
+    ]
+
+
+def test_mistakes_of_plan_and_manifest_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = plans(tmp_path)
+    monkeypatch.chdir(project)
+    refused(project, "dependency_missing")
+    refused(project, "manifest_fingerprint_mismatch")
+    refused(project, "manifest_file_missing")
+    both = (project / "inputs/manifest_file_missing.json").read_text().replace("sha256:b41b", "sha256:b41a")
+    (project / "inputs/both.json").write_text(both)
+    world = World.open("dependency_missing.json", manifest="inputs/both.json")
+    assert [(problem.code, problem.file, problem.line) for problem in world.problems] == [
+        ("DEPENDENCY_MISSING", "dependency_missing.json", 18),
+        ("MANIFEST_FINGERPRINT_MISMATCH", "inputs/both.json", 5),
+        ("MANIFEST_FILE_MISSING", "inputs/both.json", 7),
+    ]
+
+
+def test_a_link_that_stays_inside_is_fine_and_a_folder_is_no_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = plans(tmp_path)
+    monkeypatch.chdir(project)
+    extra = project / "inputs/extra.csv"
+    extra.rename(project / "inputs/real.csv")
+    extra.symlink_to("real.csv")
+    assert World.open("merge.json", manifest=MANIFEST).problems == ()
+    extra.unlink()
+    extra.mkdir()
+    assert [problem.message for problem in World.open("merge.json", manifest=MANIFEST).problems] == [
+        "dataset `extra`: `inputs/extra.csv` is no file"
+    ]
+    extra.rmdir()
+    extra.symlink_to(extra)
+    assert [problem.code for problem in World.open("merge.json", manifest=MANIFEST).problems] == [
+        "MANIFEST_FILE_MISSING"
+    ]
+
+
+def test_a_workflow_file_takes_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(plans(tmp_path))
+    Path("workflow.yaml").write_text("workflow: x\njobs: {A: {uses: shell, with: {run: 'true'}}}\n")
+    Path("workflow.json").write_text('{"workflow": "x", "jobs": {"A": {"uses": "shell", "with": {"run": "true"}}}}')
+    assert api.validate("workflow.json") == ()
+    for file in ("workflow.yaml", "workflow.json"):
+        assert [problem.render() for problem in api.validate(file, manifest=MANIFEST)] == [
+            f"error[USAGE]: `{file}` is no dataset plan, so it takes no inputs manifest\n"
+            "   hint: the inputs of a workflow file are given with `--inputs` and `--set`"
+        ]

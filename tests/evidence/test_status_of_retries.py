@@ -1,0 +1,35 @@
+"""`status.json` names the failure that came first in the log, also where steps failed several times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from project_lab import Lab
+
+from whyrun.evidence.status import fold_status
+
+
+def test_the_status_written_by_the_run_is_the_fold_of_its_log(tmp_path: Path) -> None:
+    lab = Lab(tmp_path).write(
+        {
+            "workflow.yaml": """
+            workflow: demo
+            jobs:
+              Early:
+                uses: shell
+                with: {run: "exit 1"}
+                retries: {max: 1, backoff: 1s}
+              Late:
+                uses: shell
+                with: {run: "sleep 0.3; exit 2"}
+            """
+        }
+    )
+    ran = lab.run(jobs=2)
+    assert ran.exit_code == 1
+    assert ran.folder is not None
+    # Early fails first, but for good only after Late.
+    assert ran.status()["error"] == "Job:Late: CommandFailed: exit status 2"
+    written = json.loads((ran.folder / "status.json").read_text())
+    assert written == json.loads(json.dumps(fold_status(lab.events("r0001"))))
