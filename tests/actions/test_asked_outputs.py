@@ -133,6 +133,19 @@ def test_the_plan_of_a_run_is_reproduced(lab: Lab) -> None:
     assert plan_of_run(lab.world(), "r0001").plan.to_json() == ran.plan.to_json()
 
 
+def test_an_answer_that_comes_from_a_file_follows_the_file_whatever_is_cached(lab: Lab) -> None:
+    """What was kept of an earlier answer must not place the result of other content."""
+    lab.edit("actions/learn.py", "Path(inputs['data']).stem", "Path(inputs['data']).read_text().strip()")
+    lab.write({"data.csv": "one"}).succeed()
+    lab.write({"data.csv": "two"})
+    kept = lab.plan().to_json()
+    lab.write({".whyrun/actions-cache": None})
+    assert lab.plan().to_json() == kept
+    lab.succeed()
+    assert lab.read("out/asia-two.xml") == "<graph/>two"
+    assert lab.plan().headlines() == {}
+
+
 def test_nobody_is_asked_where_a_binding_is_not_known(project: Make) -> None:
     workflow = """
         workflow: w

@@ -24,6 +24,8 @@ PURE = (
     "log/outcomes.py",
     "evidence/status.py",
     "console/lines.py",
+    "workflow/composition/model.py",
+    "workflow/composition/shapes.py",
 )
 STANDARD = {
     "__future__", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum", "functools",

@@ -122,6 +122,13 @@ def test_text_that_differs_in_its_line_ends_alone(compare, old: str, new: str, d
     assert compare(old, new) == Comparison(False, "line ends differ", (detail,))
 
 
+def test_text_that_differs_in_its_byte_order_mark_alone(compare) -> None:
+    marked = b"\xef\xbb\xbfa\n"
+    difference = Comparison(False, "byte order mark differs", ("byte order mark: none → there",))
+    assert compare(b"a\n", marked, type_="text") == difference
+    assert compare(marked, b"a\n", ".txt").details == ("byte order mark: there → none",)
+
+
 def test_huge_texts_are_counted_and_not_aligned(compare) -> None:
     found = compare("".join(f"old {n}\n" for n in range(50_000)), "".join(f"new {n}\n" for n in range(60_000)))
     assert (found.identical, found.summary) == (False, "60,000 lines added, 50,000 removed")
@@ -188,6 +195,14 @@ def test_json_numbers_within_the_tolerance(compare) -> None:
         False, "1 value changed", ("1 number differs within the tolerance of 1e-06", "$.b: 1 → 2")
     )
     assert compare('{"a": 0.1}', '{"a": 0.10000001}', ".json").summary == "1 value changed"
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-6])
+def test_json_numbers_beyond_any_float(compare, tolerance: float) -> None:
+    settings = CompareSettings(tolerance=tolerance)
+    found = compare("1" + "0" * 400, "2" + "0" * 400, ".json", settings=settings)
+    assert found.summary == "1 value changed"
+    assert compare("1" + "0" * 400, "1.5", ".json", settings=settings).summary == "1 value changed"
 
 
 def test_a_value_output_is_compared_as_what_it_is(compare) -> None:

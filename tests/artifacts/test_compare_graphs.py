@@ -120,6 +120,25 @@ def test_what_is_written_on_nodes_and_on_the_graph(compare) -> None:
     )
 
 
+def test_markup_within_data_counts(compare) -> None:
+    """As yEd writes it: all that matters stands in attributes of elements within `<data>`."""
+
+    def drawn(shape: str) -> str:
+        key = '<key id="d" for="node" attr.name="drawn"/>'
+        node = f'<node id="a"><data key="d"><Shape x="1" type="{shape}"><node id="z"/></Shape></data></node>'
+        return f"{HEAD}{key}<graph>{node}</graph></graphml>"
+
+    assert compare(drawn("box"), drawn("oval")) == Comparison(
+        False,
+        "1 attribute change",
+        (
+            "node a, drawn: `<Shape type='box' x='1'><node id='z'></node></Shape>` → "
+            "`<Shape type='oval' x='1'><node id='z'></node></Shape>`",
+        ),
+    )
+    assert compare(drawn("box"), drawn("box").replace('x="1" type="box"', 'type="box" x="1"')).identical
+
+
 @pytest.mark.parametrize("suffix", [".xml", ".graphml", ""])
 def test_graphml_is_known_by_its_content_too(compare, suffix: str) -> None:
     assert compare(graph("a>b"), graph("b>a"), suffix).summary == "1 edge change"
@@ -140,6 +159,15 @@ def test_other_xml_is_text(compare) -> None:
             "<graphml><graph><hyperedge/></graph></graphml>",
             "the version now has hyperedges, which have no two ends",
         ),
+        (
+            '<graphml><graph><node id="a"><port name="n"/></node></graph></graphml>',
+            "the version now has ports, which are not read",
+        ),
+        (
+            '<graphml><graph><node id="a"><graph/></node></graph></graphml>',
+            "the version now has graphs within nodes or edges, which are not read",
+        ),
+        ('<graphml><graph><node id="a"/><node id="a"/></graph></graphml>', "the version now has the node `a` twice"),
     ],
 )
 def test_a_graph_that_is_none_is_compared_as_text(compare, bad: str, why: str) -> None:

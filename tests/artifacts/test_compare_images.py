@@ -118,3 +118,30 @@ def test_an_image_with_too_many_pixels_is_not_opened(compare) -> None:
     found = compare(png(picture()), bomb + chunk(b"IEND", b""))
     assert not found.identical
     assert found.details[0].startswith("not compared as an image: the version now ")
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_a_colour_that_stands_for_nothing_counts(compare, mode: str) -> None:
+    none = (0, 0, 0) if mode == "RGB" else 0
+    found = compare(png(picture(mode)), png(picture(mode), transparency=none))
+    assert found.summary == "80 pixels changed of 80"
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_numbers_and_colours_are_never_taken_for_each_other(compare, mode: str) -> None:
+    """As colours, 1000 and 255 are both white."""
+    white = picture(mode, colour=255 if mode == "L" else (255, 255, 255))
+    found = compare(png(picture("I;16", colour=1000)), png(white))
+    assert found == Comparison(False, f"pixels I;16 → {mode}", (f"numbers are kept as I;16 → {mode}",))
+
+
+def test_a_frame_that_cannot_be_read(compare) -> None:
+    def film(colour: int) -> bytes:
+        noise = Image.effect_noise((40, 40), colour).convert("P")
+        return png(picture("P", (40, 40)), format="GIF", save_all=True, append_images=[noise])
+
+    found = compare(film(50)[:-300], film(70)[:-300], suffix=".gif")
+    assert not found.identical
+    assert found.details[0].startswith(
+        "not compared as an image: frame 2 of the version before cannot be read: image file is truncated"
+    )

@@ -204,3 +204,23 @@ def test_a_path_is_written_from_the_folder_of_the_manifest_or_with_its_name_firs
             "Input:main": "inputs/main.csv",
             "Input:industry-names": "inputs/main.csv",
         }
+
+
+@pytest.mark.parametrize(
+    ("plan", "published", "text"),
+    [
+        ("data_merge", "out/counts.csv", "rows,y,names\n6,21,2\n"),
+        ("data_parallel", "out/table.csv", "step,rows\na,2\nb,1\n"),  # labelled by step
+        ("data_conditional", "out/join.csv", "how,rows\nknown,1\n"),
+    ],
+)
+def test_the_data_actions_in_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str, published: str, text: str
+) -> None:
+    pytest.importorskip("duckdb")
+    project = plans(tmp_path)
+    monkeypatch.chdir(project)
+    flow = api.load(f"{plan}.json", manifest=MANIFEST)
+    assert flow.run().exit_code == 0
+    assert (project / published).read_text() == text
+    assert flow.plan().headlines() == {}

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import multiprocessing
 import re
+import shlex
+import subprocess
+import sys
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -179,3 +183,43 @@ def test_durations(duration: float, text: str) -> None:
 @pytest.mark.parametrize(("number", "text"), [(0, "0B"), (999, "999B"), (1200, "1.2KB"), (3_400_000, "3.4MB")])
 def test_sizes(number: int, text: str) -> None:
     assert size(number) == text
+
+
+@pytest.mark.parametrize("path", ["/dev/stderr", "/dev/full"])
+def test_a_log_file_that_is_a_pipe_or_full_does_not_break_off_a_run(path: str) -> None:
+    """A pipe cannot be read back, a device may be without end, a disk may be full: the run is not about the log."""
+    program = [
+        "from whyrun.console.lines import TaskStatus",
+        "from whyrun.console.logger import WorkflowLogger",
+        f"logger = WorkflowLogger(True, {path!r})",
+        "logger.log_task('a', TaskStatus.EXECUTES, 'one')",
+        "logger.log_task('a', TaskStatus.EXECUTES, 'two')",
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-c", "\n".join(program)], capture_output=True, text=True, timeout=30, check=True
+    )
+    told = [line.partition("] ")[2] or line for line in ended.stderr.splitlines()]
+    full = "note: no more is written to the log file `/dev/full`: No space left on device"
+    twice = ["EXECUTES one"] * 2 + ["EXECUTES two"] * 2
+    assert told == (twice if path == "/dev/stderr" else [full, "EXECUTES one", "EXECUTES two"])
+
+
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
+def test_talk_that_nobody_can_hear_does_not_break_off_a_run(tmp_path: Path, redirection: str) -> None:
+    job = """{uses: shell, with: {run: 'echo a > "$out_O"'}, outputs: {O: {type: text, path: a.txt}}}"""
+    (tmp_path / "workflow.yaml").write_text(f"workflow: w\njobs:\n  A: {job}\n")
+    command = f"{shlex.quote(sys.executable)} -m whyrun.cli.main run --json {redirection}"
+    ended = subprocess.run(
+        command, shell=True, cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, json.loads(ended.stdout)["state"]) == (0, "succeeded")
+    assert (tmp_path / "a.txt").read_text() == "a\n"
+
+
+def test_a_dry_run_that_cannot_be_written_is_no_success(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text("workflow: w\njobs:\n  A: {uses: shell, with: {run: 'true'}}\n")
+    command = f"{shlex.quote(sys.executable)} -m whyrun.cli.main run --dry-run >/dev/full"
+    ended = subprocess.run(
+        command, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr.splitlines()[0]) == (3, "error: No space left on device")

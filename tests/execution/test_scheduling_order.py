@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -9,6 +10,7 @@ import pytest
 
 from project_lab import Lab, Ran
 from whyrun.errors import InvalidError
+from whyrun.execution.scheduler import Scheduler
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]
@@ -322,3 +324,82 @@ def test_independent_steps_run_while_another_waits_for_its_retry(project: Make) 
     ran = lab.run(jobs=1)
     assert ran.starts == [("Job:Bad", 1), ("Job:Good", 1), ("Job:After", 1), ("Job:Bad", 2)]
     assert ran.executed == ["Job:After", "Job:Good"]
+
+
+# --- needs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ends", ["0", "1"])
+def test_a_step_whose_first_is_decided_early_still_waits_for_what_it_needs(project: Make, ends: str) -> None:
+    """`first` is decided while `Slow` runs: the step is looked at then, and must neither start nor forget the needs."""
+    lab = project(
+        f"""
+        workflow: w
+        jobs:
+          Flag:
+            uses: shell
+            with: {{run: 'printf "{{\\"go\\": false}}" > "$out_J"'}}
+            outputs: {{J: {{type: json, leaves: {{go: boolean}}}}}}
+          A:
+            if: ${{{{ jobs.Flag.outputs.J.go }}}}
+            uses: shell
+            with: {{run: 'printf a > "$out_O"'}}
+            outputs: {{O: {{type: text}}}}
+          B:
+            uses: shell
+            with: {{run: 'printf b > "$out_O"'}}
+            outputs: {{O: {{type: text}}}}
+          Slow:
+            uses: shell
+            with: {{run: 'sleep 1; exit {ends}'}}
+          C:
+            needs: [Slow]
+            if: ${{{{ not jobs.Flag.outputs.J.go }}}}
+            uses: shell
+            with: {{x: "${{{{ first(jobs.A.outputs.O, jobs.B.outputs.O) }}}}", run: 'cat "$x" > "$out_O"'}}
+            outputs: {{O: {{type: text}}}}
+        """
+    )
+    ran = lab.run(jobs=4)
+    told = [
+        (type(event).__name__, event.step_id)
+        for event in ran.events
+        if isinstance(event, ev.StepStart | ev.StepComplete | ev.StepFailed | ev.StepBlocked | ev.ConditionEvaluated)
+        and event.step_id in ("Job:C", "Job:Slow")
+    ]
+    slow = [("StepStart", "Job:Slow"), ("StepComplete" if ends == "0" else "StepFailed", "Job:Slow")]
+    decided = ("ConditionEvaluated", "Job:C")
+    rest = [("StepStart", "Job:C"), ("StepComplete", "Job:C")] if ends == "0" else [("StepBlocked", "Job:C")]
+    assert told == [*slow, decided, *rest]
+
+
+def test_thousands_that_wait_for_a_resource_are_not_looked_through_for_each_that_starts(project: Make) -> None:
+    lab = project(
+        """
+        workflow: w
+        loops: {i: {range: 0-9999}}
+        jobs:
+          Limited:
+            for: [i]
+            uses: shell
+            resources: {gpu: 1}
+            with: {run: 'true'}
+          Free:
+            for: [i]
+            uses: shell
+            with: {run: 'true'}
+        """
+    )
+    plan, graph = lab.plan(), lab.world().graph
+    scheduler = Scheduler(graph, plan, {"gpu": 1})
+    began = time.process_time()
+    order = []
+    while (node := scheduler.take()) is not None:
+        scheduler.occupy(node)
+        order.append(node)
+    assert time.process_time() - began < 2  # seconds; a look through all that wait, each time, takes minutes
+    tables = {table.name: table for table in graph.tables}
+    limited, free = tables["Limited"], tables["Free"]
+    assert order == sorted([limited.base, *range(free.base, free.base + 10_000)])
+    scheduler.release(limited.base)
+    assert scheduler.take() == limited.base + 1

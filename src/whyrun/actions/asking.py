@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,9 +91,14 @@ class Asker:
         timeout: float | None = None,
         keep: bool = False,
     ) -> list[dict[str, Any]]:
-        """An optional method, block by block: `{"value": …}` or `{"error": why}`. `keep`: it looks at no files."""
+        """An optional method, block by block: `{"value": …}` or `{"error": why}`. `keep`: it looks at no files but those
+        that it is given."""
         question = _question(method, info, blocks)
-        answer = self._ask(question) if keep else self._put(question, self._timeout if timeout is None else timeout)
+        given = list(dict.fromkeys(_paths_in([block.given for block in blocks]))) if keep else []
+        if keep and not any(map(os.path.isdir, given)):  # what lies in a folder does not show in the folder
+            answer = self._ask(question, [_changed(path) for path in given])
+        else:
+            answer = self._put(question, self._timeout if timeout is None else timeout)
         return [{"error": answer.error}] * len(blocks) if answer.error is not None else answer.values
 
     def save(self) -> None:
@@ -114,8 +119,9 @@ class Asker:
 
     # --- asking --------------------------------------------------------------------------------------------------
 
-    def _ask(self, question: Question) -> Answer:
-        key = digest("asked/v1", msgspec.json.encode(question), self._code_of(question))
+    def _ask(self, question: Question, files: Sequence[Sequence[int]] = ()) -> Answer:
+        """`files`: as they are now, those that the question hands over; the answer may come from what they hold."""
+        key = digest("asked/v2", msgspec.json.encode(question), self._code_of(question), canonical_json(files))
         known = self._answers().get(key)
         if known is not None:
             return msgspec.msgpack.decode(known, type=Answer)
@@ -199,9 +205,21 @@ def _package_files(name: str) -> list[list[Any]]:
     return [[file, _changed(file)] for file in sorted(set(files))]
 
 
+def _paths_in(value: Any) -> Iterator[str]:
+    """The files and folders that blocks hand over (see `as_json`)."""
+    if isinstance(value, dict):
+        if value.keys() == {"$path"}:
+            yield value["$path"]
+            return
+        value = list(value.values())
+    if isinstance(value, list):
+        for member in value:
+            yield from _paths_in(member)
+
+
 def _changed(path: str) -> list[int]:
     try:
         found = os.stat(path)
-    except OSError:  # an entry of the path that does not exist
+    except OSError:  # an entry of the path, or a file that is yet to be made
         return []
-    return [found.st_mtime_ns, found.st_ctime_ns, found.st_size]
+    return [found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino]

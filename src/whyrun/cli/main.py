@@ -29,7 +29,7 @@ _CIRCUMSTANCES = frozenset(
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Make a small workflow to start from."),
     "validate": ("validate", "Check a workflow file: everything that is wrong, at once."),
-    "schema": ("schema", "Print the JSON Schema of workflow files, dataset plans or manifests."),
+    "schema": ("schema", "Print the JSON Schema of workflow files, plans or manifests."),
     "actions": ("actions", "List the actions that jobs can use, or show one."),
     "plan": ("plan", "Show what would run, as text or JSON; nothing is executed."),
     "explain": ("explain", "Show what would run, and every reason why."),

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from whyrun.planning.known import KnownState
     from whyrun.snapshot.world import World
 
+
 @click.command(short_help="Show one job, artifact, input or run.")
 @click.argument("id_", metavar="ID|RUN")
+@click.option("--composition", is_flag=True, help="Of a run: how its datasets were composed, as a tree.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
 @world_options
-def command(world: World, id_: str, as_json: bool) -> None:
+def command(world: World, id_: str, composition: bool, as_json: bool) -> None:
     """Show all that is known of one job, artifact, input or run.
 
     \b
@@ -28,14 +30,34 @@ def command(world: World, id_: str, as_json: bool) -> None:
       whyrun show 'Artifact:ThenImage.Image[0]'
       whyrun show 'Input:ThenImage[0].with.caption'
       whyrun show r0002
+      whyrun show --composition r0002 plan.json --manifest inputs/manifest.json
     """
     from whyrun.cli.subjects import is_run_name
+
+    if composition:
+        show_composition(world, id_, as_json=as_json)
+        return
 
     facts = run_facts(world, id_) if is_run_name(id_) else id_facts(world, id_)
     if as_json:
         print_json(facts)
     else:
         print_lines(facts_lines(facts))
+
+
+def show_composition(world: World, run: str, *, as_json: bool) -> None:
+    from whyrun.console.composition import composition_tree
+    from whyrun.errors import error
+    from whyrun.evidence.composed_run import read_summary
+
+    summary = read_summary(world.state.run(run).path)
+    if summary is None:
+        hint = "name a run of a workflow with `composition:`, or of a dataset plan, that has ended"
+        raise error("USAGE", f"{run} composes no datasets", hint=hint)
+    if as_json:
+        print_json(summary)
+    else:
+        print_lines(composition_tree(summary).split("\n"))
 
 
 def id_facts(world: World, id_: str) -> Facts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import sys
 import threading
 from collections import Counter
@@ -57,7 +58,8 @@ class WorkflowLogger:
         self._quiet = quiet
         self._capture = capture
         self._file = _LogFile(log_file) if log_file is not None else None
-        self._terminal = _Terminal(stream if stream is not None else sys.stderr) if terminal else None
+        shown = stream if stream is not None else sys.stderr  # None where the shell closed it (`2>&-`)
+        self._terminal = _Terminal(shown) if terminal and shown is not None else None
         self._expected: tuple[Mapping[str, float | None], int] | None = None
         self._progress: BarProgress | PlainProgress | None = None
         self._lock = threading.RLock()  # actions and the runner may speak from several threads
@@ -115,8 +117,7 @@ class WorkflowLogger:
             self.counts[line.status] += 1
             if line.level > self.log_level:
                 return
-            if self._file is not None:
-                self._file.line(line)
+            self._into_file(line.log_lines)
             if self._capture is not None:
                 self._capture.append(line.render())
             if self._terminal is not None and (not self._quiet or line.status in BAD):
@@ -163,13 +164,21 @@ class WorkflowLogger:
         with self._lock:
             if level > self.log_level:
                 return
-            if self._file is not None:
-                self._file.text(text)
+            self._into_file(lambda number: text.split("\n"))
             if self._capture is not None:
                 self._capture.extend(text.split("\n"))
             if self._terminal is not None and (always or not self._quiet):
                 head, newline, rest = text.partition("\n")
                 self._show((self._terminal.paint.styled(head, style) if style else head) + newline + rest)
+
+    def _into_file(self, lines: Callable[[int], list[str]]) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.append(lines)
+        except OSError as problem:  # a full disk: no reason to break off the run, whose own log is elsewhere
+            path, self._file = self._file.path, None
+            self.note(f"no more is written to the log file `{path}`: {problem.strerror or problem}")
 
     def _show(self, text: str) -> None:
         assert self._terminal is not None
@@ -192,8 +201,12 @@ class _Terminal:
         try:
             self.stream.write(f"{text}\n")
             self.stream.flush()
-        except BrokenPipeError:
-            self._gone = True  # nobody listens any more (`whyrun run 2>&1 | head`): no reason to break off the run
+        except OSError as problem:
+            # Nobody listens any more (`whyrun run 2>&1 | head`), or talk goes to a disk that is full: no reason to
+            # break off the run. Lines on stdout are what was asked for (a dry run): that they are lost is told.
+            if self.stream is sys.stdout and not isinstance(problem, BrokenPipeError):
+                raise
+            self._gone = True
 
 
 class _LogFile:
@@ -208,6 +221,9 @@ class _LogFile:
                 f"the log file `{os.fspath(path)}` cannot be written: {problem.strerror}",
                 hint="name a file in a folder that exists and that you may write to",
             ) from None
+        self.path = os.fspath(path)
+        # A pipe or a device cannot be read back: there are only our own lines then, and nobody to wait for.
+        self._shared = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._read = 0  # bytes whose lines are counted
         self._lines = 0
 
@@ -215,21 +231,24 @@ class _LogFile:
         if hasattr(self, "_descriptor"):  # not where it could not be opened
             os.close(self._descriptor)
 
-    def line(self, line: TaskLine) -> None:
-        self._append(lambda number: line.log_lines(number))
-
-    def text(self, text: str) -> None:
-        self._append(lambda number: text.split("\n"))
-
-    def _append(self, lines: Callable[[int], list[str]]) -> None:
+    def append(self, lines: Callable[[int], list[str]]) -> None:
+        """`lines`: from the number of the first to the lines themselves."""
+        if not self._shared:
+            self._lines += self._write(lines(self._lines + 1))
+            return
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         try:
             self._count()
-            data = "".join(f"{line}\n" for line in lines(self._lines + 1)).encode(errors="replace")
-            while data:
-                data = data[os.write(self._descriptor, data) :]
+            self._write(lines(self._lines + 1))
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def _write(self, lines: list[str]) -> int:
+        """How many they were."""
+        whole = data = "".join(f"{line}\n" for line in lines).encode(errors="replace")
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+        return whole.count(b"\n")
 
     def _count(self) -> None:
         """The lines that were added since, by us or by others."""

@@ -18,6 +18,7 @@ from whyrun.artifacts.durable import atomic_write, temp_name, write_all
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
+from whyrun.evidence.composed_run import complete_composition
 from whyrun.evidence.status import status_of
 from whyrun.ids import file_name, output_of
 from whyrun.log import events as ev
@@ -105,6 +106,7 @@ class RunDirectory:
                 seen.add(event)
         self._ensure_files(seen.outcome)
         self._link_artifacts(store, seen.artifacts())
+        complete_composition(self.path, store)
         status = status_of(seen.outcome)
         atomic_write(self.status, canonical_json(status) + b"\n")
         return status

@@ -87,6 +87,7 @@ class Runner:
         self.forced = {job.node for job in plan.planned if any(isinstance(r, Forced) for r in job.reasons)}
         self.ended: dict[int, Ended] = {}
         self.made: dict[int, dict[str, Seen]] = {}
+        self.failed_of: dict[int, set[int]] = {}  # table that is needed → its steps that failed
         self.attempts: dict[int, int] = {}
         self.active: dict[str, Active] = {}
         self.delayed: list[tuple[float, int]] = []  # retries that wait for their backoff
@@ -179,9 +180,9 @@ class Runner:
         """Decide what becomes of a step whose sources have ended; True if it was handed to the backend."""
         table, position = self.graph.table_at(node)
         found = self.consumer.consume(table, position)
-        waits = any(self.graph.node(at) not in self.ended for at in found.pending) or not self.scheduler.has_needed(table)
-        if waits and not found.inactive:
-            return False  # an undecided `first` is looked at early: the next gate that opens brings it back
+        early = self.scheduler.awaits_needs(table) or any(self.graph.node(at) not in self.ended for at in found.pending)
+        if early and not found.inactive:
+            return False  # an undecided `first`: its next gate brings it back
         job = self.jobs[node]
         if job.conditional and found.decision is not None and node not in self.attempts:
             self.endings.condition(table, job.id, found)
@@ -213,13 +214,13 @@ class Runner:
         self.scheduler.ended(node)
 
     def failed_needs(self, table: JobTable) -> set[int]:
-        found: set[int] = set()
+        """All that is needed has ended by now, so it is gone through once for all who need it."""
         for number in table.needs:
-            needed = self.graph.tables[number]
-            for node in range(needed.base, needed.base + len(needed)):
-                if self.ended.get(node) in ("failed", "blocked"):
-                    found.add(node)
-        return found
+            if number not in self.failed_of:
+                needed = self.graph.tables[number]
+                nodes = range(needed.base, needed.base + len(needed))
+                self.failed_of[number] = {node for node in nodes if self.ended.get(node) in ("failed", "blocked")}
+        return {node for number in table.needs for node in self.failed_of[number]}
 
     def fail_unstarted(self, node: int, table: JobTable, position: int, found: Consumption) -> None:
         """A parameter or condition that has no value: the step fails before its action is called."""

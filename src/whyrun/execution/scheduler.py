@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from whyrun.graph.graph import AlignedArtifact, ArtifactAt, Computed, FirstOf, Graph, Group, JobTable, Operand, Term
 from whyrun.planning.plan import Plan
 
+Wants = tuple[tuple[str, float], ...]  # resources and amounts
+
 
 @dataclass(slots=True)
 class _Gate:
@@ -37,7 +39,9 @@ class Scheduler:
         self._needs: dict[int, _Gate] = {}  # by table
         self._groups: dict[int, _Gate] = {}  # by id of the group
         self._nodes: dict[int, _Gate] = {}
-        self._ready: list[tuple[int, int]] = []
+        # By what a step asks for: steps that ask for the same fit together or not at all, so a thousand that wait for a
+        # resource are not looked through for each one that starts.
+        self._ready: dict[Wants, list[tuple[int, int]]] = {}
         self._queued: set[int] = set()
         self._over: set[int] = set()  # started or ended: gates that open later do not bring them back
         for node in self.layer:
@@ -106,37 +110,30 @@ class Scheduler:
     def _push(self, node: int) -> None:
         if node not in self._queued:
             self._queued.add(node)
-            heapq.heappush(self._ready, (self.layer[node], node))
+            heapq.heappush(self._ready.setdefault(self._wants(node), []), (self.layer[node], node))
+
+    def _wants(self, node: int) -> Wants:
+        return tuple(self.graph.table_at(node)[0].decl.resources.items())
 
     # -- running --
 
     def take(self) -> int | None:
         """The next step to look at, within the limits of resources; None if there is none now."""
-        passed: list[tuple[int, int]] = []
-        found = None
-        while self._ready:
-            item = heapq.heappop(self._ready)
-            if self._fits(item[1]):
-                found = item[1]
-                break
-            passed.append(item)
-        for item in passed:
-            heapq.heappush(self._ready, item)
-        if found is not None:
-            self._queued.discard(found)
+        waiting = [ready for wants, ready in self._ready.items() if ready and self._fits(wants)]
+        if not waiting:
+            return None
+        _, found = heapq.heappop(min(waiting, key=lambda ready: ready[0]))
+        self._queued.discard(found)
         return found
 
-    def _fits(self, node: int) -> bool:
-        wants = self.graph.table_at(node)[0].decl.resources
+    def _fits(self, wants: Wants) -> bool:
         return all(
-            self.used.get(name, 0.0) + amount <= self.limits[name]
-            for name, amount in wants.items()
-            if name in self.limits
+            self.used.get(name, 0.0) + amount <= self.limits[name] for name, amount in wants if name in self.limits
         )
 
-    def has_needed(self, table: JobTable) -> bool:
-        """Has all that the job `needs` ended? A step with an undecided `first` may be looked at before."""
-        return all(number not in self._needs or not self._needs[number].unended for number in table.needs)
+    def awaits_needs(self, table: JobTable) -> bool:
+        """Is something that the job `needs` still to end? A step with an undecided `first` may be looked at before."""
+        return any(number in self._needs and self._needs[number].unended for number in table.needs)
 
     def occupy(self, node: int) -> None:
         """It was started: its resources are in use until it ends."""

@@ -19,6 +19,7 @@ from whyrun.errors import Diagnostic, InvalidError, did_you_mean, error
 from whyrun.execution.backends.local import LocalBackend
 from whyrun.execution.code_guard import CodeGuard
 from whyrun.execution.commands import Backend
+from whyrun.execution.composed import composition_section, keep_datasets
 from whyrun.execution.conduct import Surroundings, Undertaking, conduct
 from whyrun.execution.counts import RunCounts
 from whyrun.execution.interrupts import Interrupts
@@ -196,12 +197,18 @@ def _undertaking(
         store.put_bytes(data)
     blob = store.put_bytes(snapshot_blob(snapshot))
     graph = snapshot.dependency_graph
+    section = composition_section(snapshot, plan)
+    if section is not None:
+        keep_datasets(snapshot, store, str(world.project))
     bindings = {job["id"]: job.get("bindings", {}) for job in plan.to_json()["jobs"] if job["state"] == "planned"}
     return Undertaking(
         mode="run",
         options={**plan.options.to_json(), "fail_fast": options.fail_fast},
         manifest=canonical_json(
-            manifest(graph, {job.node: bindings[job.id] for job in plan.planned}, snapshot.actions)
+            {
+                **({"composition": section} if section is not None else {}),
+                **manifest(graph, {job.node: bindings[job.id] for job in plan.planned}, snapshot.actions),
+            }
         ),
         files={"plan.json": plan.to_bytes()},
         total=len(plan.planned),

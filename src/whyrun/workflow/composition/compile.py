@@ -6,10 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from whyrun.workflow.composition.links import Links
-from whyrun.workflow.composition.model import Composition, ConditionStep, Dataset
+from whyrun.workflow.composition.model import (
+    AGGREGATING_ACTION,
+    PRIMARY,
+    SECONDARY,
+    Composition,
+    ConditionStep,
+    Dataset,
+)
 from whyrun.workflow.composition.predicates import Predicate, negated, predicate_expression, together
 from whyrun.workflow.composition.products import Product
-from whyrun.workflow.composition.refs import DatasetRef, binding_expression
+from whyrun.workflow.composition.refs import DatasetRef, binding_expression, refs_of
 from whyrun.workflow.composition.steps import Binding, Step
 from whyrun.workflow.model import (
     NO_DEFAULT,
@@ -93,13 +100,13 @@ def _job(links: Links, step: Step) -> JobDecl:
         places[f"needs[{index}]"] = named.place
     outputs = {}
     for name, product in step.products.items():
-        outputs[name] = _output(product, links.leaves.get((id_, name), {}))
+        outputs[name] = _output(product, links.leaves.get((id_, name), {}), step.uses)
         places[f"outputs.{name}"] = product.place
         places[f"outputs.{name}.path"] = product.path_place
     return JobDecl(
         name=id_,
         uses=step.uses,
-        with_={**step.parameters, **{name: _with(binding) for name, binding in step.bindings.items()}},
+        with_={**_labels(step), **step.parameters, **{n: _with(binding) for n, binding in step.bindings.items()}},
         outputs=outputs,
         loops=(),
         exclude=(),
@@ -125,6 +132,17 @@ def _with(binding: Binding) -> Template:
     return found if binding.is_list or not found else found[0]
 
 
+def _labels(step: Step) -> dict[str, list[str]]:
+    """`data/aggregate` labels each result by the step that made it, unless the plan says other labels."""
+    if step.uses != AGGREGATING_ACTION or "labels" in step.parameters:
+        return {}
+    bound = [b for role in (PRIMARY, SECONDARY) if role in step.bindings for b in step.bindings[role].bound]
+    steps = ["|".join(ref.step or ref.name for ref in refs_of(b)) for b in bound]
+    if len(set(steps)) == len(steps):
+        return {"labels": steps}
+    return {"labels": ["|".join(f"{ref.step or 'input'}.{ref.name}" for ref in refs_of(b)) for b in bound]}
+
+
 def _condition(links: Links, id_: str) -> Expression | None:
     """All the answers that a step hangs on; None where it hangs on none, or one of them could not be read."""
     predicates: list[Predicate] = []
@@ -138,8 +156,11 @@ def _condition(links: Links, id_: str) -> Expression | None:
     return predicate_expression(together(predicates), place) if place is not None else None
 
 
-def _output(product: Product, leaves: Mapping[str, DatasetRef]) -> OutputDecl:
+def _output(product: Product, leaves: Mapping[str, DatasetRef], uses: str) -> OutputDecl:
     type_ = product.type(has_leaves=bool(leaves))
+    suffix = product.suffix if type_ in _FILE_TYPES else ""
+    if type_ == "dataset" and not product.file and uses.startswith("data/"):
+        suffix = ".parquet"  # what these actions write where no file is named
     return OutputDecl(
         name=product.id,
         type=type_,
@@ -149,5 +170,5 @@ def _output(product: Product, leaves: Mapping[str, DatasetRef]) -> OutputDecl:
             LeafDecl(ref.leaf_path, text.removeprefix("."), "json", ref.place) for text, ref in leaves.items()
         ),
         place=product.place,
-        suffix=product.suffix if type_ in _FILE_TYPES else "",
+        suffix=suffix,
     )

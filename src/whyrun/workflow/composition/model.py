@@ -16,6 +16,7 @@ SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL = (
 )
 MODES = (SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL)
 MERGING_ACTIONS = {"data/merge": "merge", "data/append": "append"}  # action → its operation
+AGGREGATING_ACTION = "data/aggregate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,10 @@ class FirstRef:
 Bound = DatasetRef | FirstRef
 
 
+def refs_of(bound: Bound) -> tuple[DatasetRef, ...]:
+    return bound.candidates if isinstance(bound, FirstRef) else (bound,)
+
+
 def looks_like_ref(value: object) -> bool:
     return isinstance(value, str) and value.startswith(("input:", "prod:"))
 

@@ -11,7 +11,7 @@ from whyrun.workflow.composition.manifest import ID, ID_HINT
 from whyrun.workflow.composition.model import MERGING_ACTIONS, MODES, PRIMARY
 from whyrun.workflow.composition.predicates import Predicate, PredicateReader
 from whyrun.workflow.composition.products import Product, read_products
-from whyrun.workflow.composition.refs import REF_HINT, Bound, DatasetRef, FirstRef, parse_ref
+from whyrun.workflow.composition.refs import REF_HINT, Bound, DatasetRef, FirstRef, parse_ref, refs_of
 from whyrun.workflow.fields import PARAMETER_NAME
 from whyrun.workflow.model import Place
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of, plain_value
@@ -39,7 +39,7 @@ class Binding:
         found: list[tuple[DatasetRef, bool]] = []
         for bound in self.bound:
             joined = isinstance(bound, FirstRef)
-            found.extend((ref, joined) for ref in (bound.candidates if isinstance(bound, FirstRef) else (bound,)))
+            found.extend((ref, joined) for ref in refs_of(bound))
         return tuple(found)
 
 

@@ -1,7 +1,7 @@
 """CSV and TSV: read once by DuckDB, with the types of the columns decided by all rows and by our rules (`kinds`).
 
-A sample only proposes. The load keeps, beside the values, a note of every text that did not fit what was proposed;
-where there is one, the column gets the first kind that all its texts fit. So no type depends on which rows come first.
+A sample only proposes. The load notes, beside the values, every row with a text that is not what was proposed; where
+there is one, each column gets the first kind that all its texts fit. So no type depends on which rows come first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from whyrun.actions.builtin.data.problems import UnreadableTable
 from whyrun.actions.builtin.data.tables import Column, Source, check_names
 
 _SAMPLE = 1000  # rows
-_BITS = 60  # columns whose misfits one integer notes
+_NOTE = "__whyrun_misfit"  # whether a text of the row is not what was proposed
 _PYTHON_ENCODING = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "utf-16": "utf-16"}
 
 
@@ -35,19 +35,23 @@ def load_csv(engine: Engine, path: Path, delimiter: str, missing: Sequence[str],
     names = header(path, delimiter, encoding)
     check_names("it", names)
     scan = _scan(path, len(names), delimiter, missing, encoding)
-    kinds = _fitting(engine, f"(SELECT * FROM {scan} LIMIT {_SAMPLE})", dict.fromkeys(range(len(names)), 0))
+    kinds, empty = _fitting(engine, f"(SELECT * FROM {scan} LIMIT {_SAMPLE})", [0] * len(names))
     table = engine.new_name("csv")
-    while wrong := _load(engine, table, scan, names, kinds):
+    if not _load(engine, table, scan, names, kinds):
         engine.do(f"DROP TABLE {table}")
-        kinds |= _fitting(engine, scan, {at: KINDS.index(kinds[at]) + 1 for at in wrong})
-    empty = _empty(engine, table, names, kinds)
-    columns = tuple(Column(column, TYPE_OF["text" if at in empty else kinds[at]]) for at, column in enumerate(names))
+        kinds, empty = _fitting(engine, scan, [KINDS.index(kind) for kind in kinds])
+        _load(engine, table, scan, names, kinds)
+    elif empty:  # in the sample
+        counts = engine.row(f"SELECT {', '.join(f'count({name(names[at])})' for at in empty)} FROM {table}")
+        empty = [at for at, count in zip(empty, counts, strict=True) if not count]
+    # A column without a single value fits every kind, and so has none.
     selected = [
         f"CAST(NULL AS VARCHAR) AS {name(column)}" if at in empty else name(column) for at, column in enumerate(names)
     ]
     view = engine.new_name("typed_csv")
     engine.do(f"CREATE VIEW {view} AS SELECT {', '.join(selected)}, rowid AS {ROW} FROM {table}")
-    return Source(view, columns, untyped=True)
+    types = ["VARCHAR" if at in empty else TYPE_OF[kind] for at, kind in enumerate(kinds)]
+    return Source(view, tuple(Column(*found) for found in zip(names, types, strict=True)), untyped=True)
 
 
 def _scan(path: Path, columns: int, delimiter: str, missing: Sequence[str], encoding: str) -> str:
@@ -63,41 +67,20 @@ def _scan(path: Path, columns: int, delimiter: str, missing: Sequence[str], enco
     )
 
 
-def _fitting(engine: Engine, relation: str, start: dict[int, int]) -> dict[int, str]:
-    """By column, the first kind (from the one with number `start[column]` on) that all its values fit."""
-    asked = [(at, kind) for at, first in start.items() for kind in KINDS[first:-1]]
-    if not asked:
-        return dict.fromkeys(start, KINDS[-1])
-    tests = ", ".join(f"bool_or({misfit(f'c{at}', kind)})" for at, kind in asked)
-    found = dict(zip(asked, engine.row(f"SELECT {tests} FROM {relation}"), strict=True))
-    return {
-        at: next((kind for kind in KINDS[first:-1] if not found[at, kind]), KINDS[-1]) for at, first in start.items()
-    }
+def _fitting(engine: Engine, relation: str, start: Sequence[int]) -> tuple[list[str], list[int]]:
+    """By column, the first kind (from number `start` on) that all its values fit; and the columns without a value."""
+    tests = [(at, kind) for at, first in enumerate(start) for kind in KINDS[first:-1]]
+    asked = [f"count(c{at})" for at in range(len(start))] + [f"bool_or({misfit(f'c{at}', k)})" for at, k in tests]
+    found = engine.row(f"SELECT {', '.join(asked)} FROM {relation}")
+    misfits = dict(zip(tests, found[len(start) :], strict=True))
+    kinds = [next((k for k in KINDS[first:-1] if not misfits[at, k]), KINDS[-1]) for at, first in enumerate(start)]
+    return kinds, [at for at in range(len(start)) if not found[at]]
 
 
-def _load(engine: Engine, table: str, scan: str, names: Sequence[str], kinds: dict[int, str]) -> list[int]:
-    """Make the table. Returns the columns that hold something else than was proposed."""
+def _load(engine: Engine, table: str, scan: str, names: Sequence[str], kinds: Sequence[str]) -> bool:
+    """Make the table. Returns whether every value fits the kind of its column."""
     values = [f"{from_text(f'c{at}', kinds[at])} AS {name(column)}" for at, column in enumerate(names)]
-    noted = [at for at in range(len(names)) if kinds[at] != "text"]
-    groups = [noted[first : first + _BITS] for first in range(0, len(noted), _BITS)]
-    notes = [
-        " + ".join(f"CASE WHEN {misfit(f'c{at}', kinds[at])} THEN {1 << bit}::BIGINT ELSE 0::BIGINT END"
-                   for bit, at in enumerate(group))
-        + f" AS __whyrun_misfits_{number}"
-        for number, group in enumerate(groups)
-    ]  # fmt: skip
-    engine.do(f"CREATE TABLE {table} AS SELECT {', '.join((*values, *notes))} FROM {scan}")
-    if not groups:
-        return []
-    masks = ", ".join(f"coalesce(bit_or(__whyrun_misfits_{number}), 0)" for number in range(len(groups)))
-    found = engine.row(f"SELECT {masks} FROM {table}")
-    return [at for group, mask in zip(groups, found, strict=True) for bit, at in enumerate(group) if mask >> bit & 1]
-
-
-def _empty(engine: Engine, table: str, names: Sequence[str], kinds: dict[int, str]) -> set[int]:
-    """Columns without a single value: they fit every kind, and so have none."""
-    suspects = [at for at in range(len(names)) if kinds[at] == KINDS[0]]
-    if not suspects:
-        return set()
-    tests = ", ".join(f"count({name(names[at])})" for at in suspects)
-    return {at for at, count in zip(suspects, engine.row(f"SELECT {tests} FROM {table}"), strict=True) if not count}
+    misfits = [misfit(f"c{at}", kind) for at, kind in enumerate(kinds) if kind != "text"]
+    note = " OR ".join(misfits) or "false"
+    engine.do(f"CREATE TABLE {table} AS SELECT {', '.join(values)}, {note} AS {_NOTE} FROM {scan}")
+    return not engine.rows(f"SELECT 1 FROM {table} WHERE {_NOTE} LIMIT 1")

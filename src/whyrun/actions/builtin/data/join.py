@@ -230,22 +230,23 @@ def _facts(
     """All counts from one grouping of the keys of both sides; no row is joined for it."""
     comparable = all(key.kind == other.kind for key, other in zip(keys, right_keys, strict=True))
 
-    def side(table: Table, columns: Sequence[Column], counts: str) -> str:
+    def side(table: Table, columns: Sequence[Column], mark: str) -> str:
         values = ", ".join(
             f"{name(column.name) if comparable else f'CAST({name(column.name)} AS VARCHAR)'} AS k{at}"
             for at, column in enumerate(columns)
         )
         present = " AND ".join(f"{name(column.name)} IS NOT NULL" for column in columns)
-        return f"SELECT {values}, {counts} FROM {table.relation} WHERE {present}"
+        return f"SELECT {values}, {mark} FROM {table.relation} WHERE {present}"
 
     grouped = ", ".join(f"k{at}" for at in range(len(keys)))
-    both = f"{side(left, keys, '1 AS l, 0 AS r')} UNION ALL {side(right, right_keys, '0 AS l, 1 AS r')}"
+    # Counts, not sums: DuckDB sums in 128 bits, at twice the time.
+    both = f"{side(left, keys, 'NULL AS r')} UNION ALL {side(right, right_keys, 'true AS r')}"
     row = engine.row(
         f"""SELECT coalesce(sum(l), 0), coalesce(sum(r), 0),
             coalesce(sum(l) FILTER (r > 0), 0), coalesce(sum(r) FILTER (l > 0), 0),
             count(*) FILTER (l > 1), count(*) FILTER (r > 1),
             coalesce(sum(l) FILTER (l > 1), 0), coalesce(sum(r) FILTER (r > 1), 0), coalesce(sum(l * r), 0)
-        FROM (SELECT sum(l)::BIGINT AS l, sum(r)::BIGINT AS r FROM ({both}) GROUP BY {grouped})"""
+        FROM (SELECT count(*) - count(r) AS l, count(r) AS r FROM ({both}) GROUP BY {grouped})"""
     )
     keyed_left, keyed_right, matched_left, matched_right, repeated_l, repeated_r, rows_l, rows_r, pairs = map(int, row)
     out = pairs

@@ -1,0 +1,107 @@
+"""What the manifest of a run says of how datasets are composed: all that its summary needs beside the events.
+
+The summary is made from files of the run folder alone, so that the repair of a killed run writes it too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whyrun.artifacts.store import Store
+from whyrun.graph.graph import JobTable
+from whyrun.planning.plan import Plan, PlannedJob
+from whyrun.snapshot.records import Attempt, run_name
+from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.composition.model import Composition
+
+
+def composition_section(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, Any] | None:
+    """None where no datasets are composed."""
+    composition = snapshot.dependency_graph.workflow.composition
+    if composition is None:
+        return None
+    graph = snapshot.dependency_graph
+    jobs = {job.node: job for job in plan.jobs}
+    # In the order of the file: that is how its reader thinks of the steps.
+    tables = sorted(graph.tables, key=lambda table: (table.decl.place.source, table.decl.place.line))
+    return {
+        "mode": composition.mode,
+        "plan_id": composition.plan_id,
+        "rel_path": composition.rel_path,
+        "datasets": _datasets(snapshot, composition),
+        "steps": [
+            _step(snapshot, table, position, jobs.get(table.base + position))
+            for table in tables
+            for position in range(len(table))
+        ],
+        "conditions": [
+            {
+                "step_id": condition.step_id,
+                "predicate": condition.predicate.text,
+                "true_steps": [f"Job:{step}" for step in condition.true_steps],
+                "false_steps": [f"Job:{step}" for step in condition.false_steps],
+            }
+            for condition in composition.conditions
+        ],
+    }
+
+
+def keep_datasets(snapshot: PlanningSnapshot, store: Store, project: str) -> None:
+    """The data files as they are now, in the store: what the steps of this run read can be looked at later."""
+    composition = snapshot.dependency_graph.workflow.composition
+    for dataset in composition.datasets if composition is not None else ():
+        value = snapshot.dependency_graph.inputs.get(f"Input:{dataset.key}")
+        if value is not None and value.path is not None and not store.has(value.sha256):
+            store.restore_from(f"{project}/{value.path}", value.sha256)
+
+
+def _datasets(snapshot: PlanningSnapshot, composition: Composition) -> list[dict[str, Any]]:
+    found = []
+    for dataset in composition.datasets:
+        value = snapshot.dependency_graph.inputs.get(f"Input:{dataset.key}")
+        found.append(
+            {
+                "dataset_key": dataset.key,
+                "role": dataset.role,
+                "filename": dataset.filename,
+                "rel_path": dataset.rel_path,
+                "path": value.path if value is not None else None,
+                "sha256": value.sha256 if value is not None else None,
+            }
+        )
+    return found
+
+
+def _step(snapshot: PlanningSnapshot, table: JobTable, position: int, job: PlannedJob | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "step_id": table.job_id(position),
+        "action": table.decl.uses,
+        "state": "clean" if job is None else job.state,
+        "products": [
+            {
+                "id": table.artifact_id(a, position),
+                "type": spec.type,
+                "path": None if (paths := table.output_of(a).paths) is None else paths[position],
+            }
+            for a, spec in enumerate(table.artifacts)
+            if not spec.is_leaf
+        ],
+    }
+    if table.condition is not None:
+        found["condition"] = table.condition.expression.text
+        found["decided"] = job is None or not job.conditional
+    if job is not None and job.because:
+        found["because"] = dict(job.because)
+    record = snapshot.record(table.base + position)
+    if job is None and record is not None:
+        found["kept"] = _kept(record.latest)
+    return found
+
+
+def _kept(attempt: Attempt) -> dict[str, Any]:
+    """Of a step that is up to date: the result that stands."""
+    return {
+        "run": run_name(attempt.made_in),
+        "duration": attempt.duration,
+        "outputs": {output.id: {"sha256": output.sha256, "size": output.size} for output in attempt.outputs},
+    }
