@@ -11,7 +11,7 @@ SLOW := $(wildcard tests/crash tests/property)
 CHECKED := src tests examples docs $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-causal test test-fast test-slow lint bench docs clean tools test-tools
+.PHONY: help demo example-causal example-panel test test-fast test-slow lint bench docs clean tools test-tools
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -22,6 +22,9 @@ demo: $(VENV)/.images ## the example, run for real and explained step by step
 
 example-causal: $(VENV)/.causal ## causal discovery: 158 jobs with a real library, grown, changed and compared
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/causal-discovery/demo.sh "$(CURDIR)/.demo"
+
+example-panel: $(VENV)/.panel ## a firm-year panel: files merged and checked, a regression chosen by a diagnostic, all on record
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/firm-panel/demo.sh "$(CURDIR)/.demo"
 
 test: lint test-fast test-slow ## everything: style, types, layers, tests
 
@@ -73,7 +76,7 @@ $(BIN)/pip: | tools
 # Stamps: nothing is installed again until pyproject.toml changes. The developers' set contains those of the examples.
 $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install -q -e '.[dev]'
-	@touch $(VENV)/.images $(VENV)/.causal $@
+	@touch $(VENV)/.images $(VENV)/.causal $(VENV)/.panel $@
 
 $(VENV)/.images: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install -q -e '.[images]'
@@ -81,4 +84,8 @@ $(VENV)/.images: pyproject.toml | $(BIN)/pip
 
 $(VENV)/.causal: pyproject.toml examples/causal-discovery/requirements.txt | $(BIN)/pip
 	$(BIN)/pip install -q -e . -r examples/causal-discovery/requirements.txt
+	@touch $@
+
+$(VENV)/.panel: pyproject.toml examples/firm-panel/requirements.txt | $(BIN)/pip
+	$(BIN)/pip install -q -e '.[data]' -r examples/firm-panel/requirements.txt
 	@touch $@

@@ -21,7 +21,8 @@ from typing import Any
 import msgspec
 
 from whyrun.console.lines import TaskLine
-from whyrun.execution.session import RunOptions, RunResult, run_workflow
+from whyrun.execution.checks import RunOptions
+from whyrun.execution.session import RunResult, run_workflow
 from whyrun.log import events as ev
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.planning.reasons import reason_json

@@ -7,7 +7,8 @@ import sys
 from project_lab import Heard
 from whyrun.console.lines import TaskLine
 from whyrun.errors import WhyrunError
-from whyrun.execution.session import RunOptions, run_workflow
+from whyrun.execution.checks import RunOptions
+from whyrun.execution.session import run_workflow
 from whyrun.planning.plan import PlanOptions
 from whyrun.snapshot.world import World
 

@@ -85,7 +85,8 @@ class LoadedWorkflow:
         `WorkflowLogger()`; without one nothing is told.
         """
         from whyrun.console.logger import WorkflowLogger
-        from whyrun.execution.session import RunOptions, run_workflow
+        from whyrun.execution.checks import RunOptions
+        from whyrun.execution.session import run_workflow
 
         options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits)
         teller = WorkflowLogger(terminal=False) if logger is None else logger
@@ -111,8 +112,8 @@ class LoadedWorkflow:
         were after that run. `accept`: the new results are recorded as the latest, and published.
         """
         from whyrun.console.logger import WorkflowLogger
+        from whyrun.execution.checks import RunOptions
         from whyrun.execution.compare import CompareOptions, compare_workflow
-        from whyrun.execution.session import RunOptions
 
         options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits)
         teller = WorkflowLogger(terminal=False) if logger is None else logger

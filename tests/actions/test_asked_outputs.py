@@ -146,6 +146,46 @@ def test_an_answer_that_comes_from_a_file_follows_the_file_whatever_is_cached(la
     assert lab.plan().headlines() == {}
 
 
+SECTION = "{type: json, path: all.json, append: true}"
+
+
+@pytest.mark.parametrize("where", ["{type: json, path: j.json}", SECTION])
+def test_a_document_whose_stored_bytes_are_lost_is_read_where_it_is_published(project: Make, where: str) -> None:
+    lab = project(
+        f"""
+        workflow: w
+        jobs:
+          J:
+            uses: python
+            with: {{call: "steps:j"}}
+            outputs: {{J: {where}}}
+          E:
+            uses: looks
+            with: {{j: "${{{{ jobs.J.outputs.J }}}}"}}
+            outputs: {{o: {{type: text, path: o.txt}}}}
+        """,
+        {
+            "steps.py": "def j():\n    return {'J': {'a': 1}}\n",
+            "actions/looks.py": """
+            from whyrun import Action
+            class Looks(Action):
+                name, outputs = "looks", {"o": "text"}
+                def run(self, inputs):
+                    return {"o": str(inputs["j"]["a"])}
+                def has_existing_contribution(self, file_path, inputs):
+                    return inputs["j"] != {"a": 1}
+            """,
+        },
+    )
+    lab.succeed()
+    before = lab.plan().to_json()
+    (sha256,) = [e.sha256 for e in lab.events("r0001") if getattr(e, "artifact", "") == "Artifact:J.J"]
+    lab.blob(sha256).unlink()
+    after = lab.plan()
+    assert reasons(after)["Job:E"][0]["change"] == "disowned", "it was asked, with the document"
+    assert after.to_json() == before
+
+
 def test_nobody_is_asked_where_a_binding_is_not_known(project: Make) -> None:
     workflow = """
         workflow: w

@@ -92,10 +92,10 @@ def read(path: Path, **options: Any) -> tuple[list[tuple[str, str]], list[tuple[
 @pytest.mark.parametrize(
     ("name", "data"),
     [("a.csv", csv_bytes), ("a.tsv", tsv_bytes), ("a.parquet", parquet_bytes), ("a.xlsx", xlsx_bytes),
-     ("csv", csv_bytes), ("parquet", parquet_bytes)],
+     ("csv", csv_bytes), ("parquet", parquet_bytes), ("a.large", csv_bytes), ("a.1", parquet_bytes)],
 )  # fmt: skip
 def test_the_same_table_in_every_format(tmp_path: Path, name: str, data: Callable[[], bytes]) -> None:
-    """Also without a suffix."""
+    """Also without a suffix, and with one that is none."""
     path = tmp_path / name
     path.write_bytes(data())
     assert read(path) == (
@@ -177,7 +177,7 @@ def test_many_columns(tmp_path: Path) -> None:
         ("a.json", b"[]", "`it` cannot be read as json: it has no columns"),
         ("a.xlsx", b"PK no", "`it` cannot be read as excel: it is no workbook: "),
         ("a.dta", b"no", "`it` cannot be read as stata: it is no Stata file: "),
-        ("a.sas7bdat", b"", "ends in `.sas7bdat`, which no reader knows; readable: `.csv`, `.tsv`"),
+        ("a.sas7bdat", b"\0\0", "a.sas7bdat` is in no format that is known; readable: `.csv`, `.tsv`"),
     ],
 )  # fmt: skip
 def test_what_is_no_table_is_refused(tmp_path: Path, name: str, data: bytes, problem: str) -> None:

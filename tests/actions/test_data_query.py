@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from data_lab import Make, failure, lab_of, made, told
@@ -73,8 +74,33 @@ def test_no_dataset_at_all(project: Make) -> None:
         lab_of(project, "data/sql", {"query": "SELECT 1"}, FILES).plan()
 
 
+def test_a_table_that_is_called_like_a_role(project: Make) -> None:
+    with_ = {**sql("SELECT 1 AS a"), "tables": {"Primary_dataset": "@a"}}
+    assert failure(project, "data/sql", with_, FILES).endswith(
+        "`tables` names `Primary_dataset`, which is the name of a role; choose another"
+    )
+
+
 def test_an_answer_without_rows(project: Make) -> None:
     assert made(project, "data/sql", sql("SELECT * FROM primary_dataset WHERE false"), FILES) == [["id", "v"]]
+
+
+def test_a_query_ends_when_the_step_is_told_to_stop(project: Make) -> None:
+    """Not only when DuckDB is done, which here is never."""
+    endless = "SELECT sum(a.range % (b.range + 1)) AS s FROM range(10000000) a, range(10000000) b"
+    lab = lab_of(project, "data/sql", sql(endless), FILES)
+    document = json.loads(lab.read("workflow.yaml"))
+    document["jobs"]["J"]["timeout"] = "1s"
+    began = time.monotonic()
+    ran = lab.write({"workflow.yaml": json.dumps(document)}).run()
+    assert ran.failed == {"Job:J": ("TIMED_OUT", "TimedOut")}
+    assert time.monotonic() - began < 9, "it was not killed, which takes ten seconds"
+
+
+def test_too_little_memory(project: Make) -> None:
+    message = failure(project, "data/sql", sql("SELECT id FROM primary_dataset", memory_limit="1MB"), FILES)
+    assert message.startswith("MemoryLimitTooSmall: `memory_limit: 1MB` is not enough here: Out of Memory Error: ")
+    assert message.endswith("; raise it, or lower `threads`")
 
 
 # --- check -------------------------------------------------------------------------------------------------------

@@ -163,15 +163,15 @@ def test_parameters_that_make_no_sense_are_found_before_anything_is_sent(project
     url = service.url
     wrong: dict[str, tuple[dict[str, Any], str]] = {
         "NoUrl": ({}, "the action `http/json` needs the parameter `url`"),
-        "Scheme": ({"url": "ftp://h/x"}, "`url` is refused: it does not begin with http:// or https:// and a host"),
+        "Scheme": ({"url": "ftp://h/x"}, '`url` is "ftp://h/x"'),
         "User": ({"url": "http://me:pw@h/"}, "`url` is refused: it holds a user or password; use the header"),
         "Port": ({"url": "http://h:99999/"}, "`url` is refused: Port out of range 0-65535"),
         "Two": ({"url": url, "json": 1, "body": "x"}, "there are both `json` and `body`: a request has one body"),
         "Get": ({"url": url, "json": 1, "method": "GET"}, "a GET has no body: write `method: POST`, or use `query`"),
         "Method": ({"url": url, "method": "get"}, '`method` is "get"'),
         "Time": ({"url": url, "timeout": "soon"}, '`timeout` is "soon"'),
-        "Zero": ({"url": url, "timeout": "0s"}, "`timeout` and `connect_timeout` are longer than 0"),
-        "Tries": ({"url": url, "retries": {"max": -1}}, '`retries` is {"max": -1}'),
+        "Zero": ({"url": url, "timeout": "0s"}, '`timeout` is "0s"'),
+        "Tries": ({"url": url, "retries": {"max": -1}}, '`retries.max` is -1'),
         "Unknown": ({"url": url, "retry": 3}, "the action `http/json` has no parameter `retry`"),
         "Header": ({"url": url, "headers": {"a b": "x"}}, "`a b` is no name of a header"),
         "Own": ({"url": url, "headers": {"Host": "x"}}, "the header `Host` is set by the action itself"),
@@ -179,7 +179,11 @@ def test_parameters_that_make_no_sense_are_found_before_anything_is_sent(project
         "Pointer": ({"url": url, "result": "a.b"}, '`result` is "a.b"'),
         "NoId": ({"url": url, "poll": {**poll, "url": "http://h/"}}, "`poll.url` does not say where the id goes"),
         "Until": ({"url": url, "poll": {**poll, "until": {}}}, "`poll.until` says when it is done"),
-        "Every": ({"url": url, "poll": {**poll, "every": 0}}, "`poll.every` is at least 10ms"),
+        "Slash": ({"url": url, "poll": {**poll, "id": "id"}}, "`poll.id` is a JSON pointer, or the name of a header"),
+        "Every": ({"url": url, "poll": poll, "wait": {"every": 0}}, "`wait.every` is at least 10ms"),
+        "Long": ({"url": url, "poll": poll, "wait": {"timeout": 0}}, "`wait"),
+        "Wait": ({"url": url, "wait": {"every": 1}}, "and there is no `poll`"),
+        "Body": ({"url": url, "download": "/u"}, "`download` fills the output `Body`, which the job does not declare"),
     }
     lab = project(flow({name: with_ for name, (with_, _) in wrong.items()}))
     with pytest.raises(InvalidError) as refused:
@@ -275,7 +279,7 @@ def test_a_request_whose_answer_was_lost_is_repeated_only_where_that_is_safe(pro
         "Paid": (
             "AnswerLost",
             f"POST {service.url}/paid: the answer broke off after 50 of 112 bytes; "
-            "it may have been accepted, so it is not sent again (see `idempotency_key`)",
+            "it may have been accepted, so this attempt does not send it again (see `idempotency_key`)",
         )
     }
     assert ran.executed == ["Job:Get", "Job:Keyed", "Job:Named"]

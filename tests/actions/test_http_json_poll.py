@@ -50,14 +50,18 @@ def orders(service: Service) -> Orders:
 
 
 def flow(
-    service: Service, *, poll: dict[str, Any] | None = None, job: dict[str, Any] | None = None, **more: Any
+    service: Service,
+    *,
+    poll: dict[str, Any] | None = None,
+    wait: dict[str, Any] | None = None,
+    job: dict[str, Any] | None = None,
+    **more: Any,
 ) -> str:
     polling = {
         "id": "/order/id",
         "url": f"{service.url}/orders/{{id}}",
         "until": {"/state": ["done", "finished"]},
         "fail": {"/state": "failed"},
-        "every": "20ms",
         **(poll or {}),
     }
     with_ = {
@@ -66,6 +70,7 @@ def flow(
         "result": "/result",
         "retries": {"max": 2, "backoff": "10ms"},
         "poll": polling,
+        "wait": {"every": "20ms", **(wait or {})},
         **more,
     }
     ask = {"uses": "http/json", "with": with_, "outputs": {"Answer": {"type": "json"}}, **(job or {})}
@@ -73,7 +78,18 @@ def flow(
 
 
 def remembered(lab: Lab, run: str) -> list[tuple[str, Any]]:
-    return [(e.key, e.value) for e in lab.events(run) if isinstance(e, ev.RequestRecorded)]
+    """What was remembered, without the identity of the request in the key; of an answer, the id in it."""
+    return [
+        (e.key.rpartition(" ")[0], e.value["id"] if isinstance(e.value, dict) else e.value)
+        for e in lab.events(run)
+        if isinstance(e, ev.RequestRecorded)
+    ]
+
+
+KEPT = (
+    "; it was submitted, and this answer is remembered: correct `poll.id`, and the next run takes the id from it; "
+    "`--force` submits anew"
+)
 
 
 def failure(ran: Ran) -> tuple[str, str]:
@@ -86,7 +102,7 @@ def failure(ran: Ran) -> tuple[str, str]:
 
 def test_a_request_is_submitted_once_and_asked_for_until_it_is_done(project: Make, service: Service) -> None:
     orders = Orders(service)
-    lab = project(flow(service, poll={"progress": {"done": "/percent"}}))
+    lab = project(flow(service, wait={"progress": {"done": "/percent"}}))
     states = iter(["queued", "running", "running", "done"])
     orders.state = lambda number: Reply(  # type: ignore[method-assign]
         200, {"state": next(states), "percent": 10 * orders.polls(), "result": {"of": number}}
@@ -194,7 +210,7 @@ def test_another_request_is_another_request(project: Make, service: Service, ord
 def test_an_interruption_while_polling_ends_at_once_and_loses_nothing(
     project: Make, service: Service, orders: Orders, number: signal.Signals
 ) -> None:
-    lab = project(flow(service, poll={"every": "1m"}))
+    lab = project(flow(service, wait={"every": "1m"}))
     run = Process(lab)
     service.wait_for("GET /orders/")
     time.sleep(0.1)
@@ -342,11 +358,12 @@ def test_a_request_that_the_service_forgot_is_submitted_anew_but_not_at_the_firs
 def test_a_wait_that_is_too_long_and_a_refused_poll_keep_the_request(
     project: Make, service: Service, orders: Orders
 ) -> None:
-    lab = project(flow(service, poll={"timeout": "150ms"}))
+    lab = project(flow(service, wait={"timeout": "150ms"}))
     kind, message = failure(lab.run())
     assert (kind, message) == (
         "PollTimedOut",
-        "request order/1 is not done after 0.15s; the next attempt asks again: "
+        "request order/1 is not done after `wait.timeout` (0.15s); the next run asks for it again, also with a longer "
+        "one: "
         f"{service.url}/orders/order%2F1 answered 200: "
         '\'{"state": "running", "result": {"of": "order/1"}}\'',
     )
@@ -374,9 +391,9 @@ def test_an_answer_without_an_id_is_a_clear_failure(project: Make, service: Serv
     lab = project(flow(service))
     assert failure(lab.run()) == (
         "MalformedAnswer",
-        f"{service.url}/orders answered 202: {json.dumps(answer)!r}: {why}, so the request cannot be asked for",
+        f"{service.url}/orders answered 202: {json.dumps(answer)!r}: {why}, so the request cannot be asked for{KEPT}",
     )
-    assert remembered(lab, "r0001") == []
+    assert remembered(lab, "r0001") == [("request", None)], "that there is an order is known, if not which"
 
 
 def test_an_id_that_should_be_a_url_and_is_none_is_a_clear_failure(project: Make, service: Service) -> None:
@@ -385,9 +402,9 @@ def test_an_id_that_should_be_a_url_and_is_none_is_a_clear_failure(project: Make
     assert failure(lab.run()) == (
         "MalformedAnswer",
         f"{service.url}/orders answered 202: '{{}}': the URL at `poll.id: Location` is refused: it does not begin with "
-        "http:// or https:// and a host",
+        f"http:// or https:// and a host{KEPT}",
     )
-    assert remembered(lab, "r0001") == []
+    assert remembered(lab, "r0001") == [("request", None)]
 
 
 def test_an_id_that_is_a_secret_is_not_written_down(
@@ -397,6 +414,12 @@ def test_an_id_that_is_a_secret_is_not_written_down(
     service.answer("POST /orders", lambda asked: Reply(200, {"order": {"id": asked.headers["x-token"]}}))
     headers = {"X-Token": "${{ secrets.WHYRUN_TEST_TOKEN }}"}
     lab = project(flow(service, headers=headers, job={"secrets": ["WHYRUN_TEST_TOKEN"]}))
-    assert failure(lab.run()) == ("ValueError", "the value remembered as 'request' contains a secret")
+    for _ in range(2):
+        assert failure(lab.run()) == (
+            "MalformedAnswer",
+            "the id at `poll.id: /order/id` holds a secret of the step; it was submitted, and is not submitted again "
+            "unless by `--force`",
+        )
+    assert len(service.heard("POST")) == 1
     files = [path for path in lab.root.rglob("*") if path.is_file()]
     assert [path for path in files if b"s3cr3t-token-99" in path.read_bytes()] == []

@@ -447,3 +447,15 @@ def test_what_may_be_executed_is_content(folders) -> None:
     assert folders({"a.sh": "x"}, {"a.sh": "x"}, executable="a.sh") == Comparison(
         False, "1 file changed", ("a.sh: now executable",)
     )
+
+
+def test_the_tolerance_is_for_fractions_and_never_for_whole_numbers(tmp_path: Path) -> None:
+    """1000001 and 1000002 differ by a millionth, and are two firms."""
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    old.write_text("firm,share\n1000001,0.5000000\n")
+    new.write_text("firm,share\n1000002,0.5000001\n")
+    found = compare_files(old, new, "dataset", ".csv", CompareSettings(tolerance=1e-5))
+    assert not found.identical
+    assert any("1000001 → 1000002" in detail for detail in found.details)
+    new.write_text("firm,share\n1000001,0.5000001\n")
+    assert compare_files(old, new, "dataset", ".csv", CompareSettings(tolerance=1e-5)).identical

@@ -99,13 +99,15 @@ def test_an_object_without_members_is_one() -> None:
         ("", "it is empty"),
         ("  \n", "it is empty"),
         ("[1]", "it is no JSON object"),
-        ('{"a": 1', "`,` or `}` is due at character 8"),
-        ('{"a" 1}', "`:` is due at character 6"),
-        ('{"a": 1,}', "a key is due at character 9"),
+        ('{"a": 1', "`,` or `}` is due at line 1, column 8"),
+        ('{"a" 1}', "`:` is due at line 1, column 6"),
+        ('{"a": 1,}', "a key is due at line 1, column 9"),
         ('{"a": NaN}', "`NaN` is no JSON"),
-        ('{"a": 1} {}', "something follows the object, at character 10"),
+        ('{"a": 1} {}', "something follows the object at line 1, column 10"),
         ('{"a": 1, "\\u0061": 2}', 'it has the key "\\u0061" twice'),
-        ('{"a": }', "Expecting value: line 1 column 7 (char 6)"),
+        ('{"a": }', "expecting value at line 1, column 7"),
+        ('{\n  "a": 1\n  "b": 2\n}', "`,` or `}` is due at line 3, column 3"),
+        ('{"a": 1,\n}', "a key is due at line 2, column 1"),
         ('{"a": ' + "[" * 100_000, "it nests too deeply"),
     ],
 )
@@ -184,8 +186,8 @@ def test_an_invalid_file_is_left_alone(desk: Desk, text: str) -> None:
         desk.merge({"a": 1})
     (diagnostic,) = told.value.diagnostics
     assert diagnostic.code == "SECTION_FILE_INVALID"
-    assert diagnostic.message.startswith("`results/metadata.json` is shared by sections and cannot take one: it ") or (
-        "due at character" in diagnostic.message
+    assert diagnostic.message.startswith("`results/metadata.json` cannot take a section: it ") or (
+        "due at line 1, column " in diagnostic.message
     )
     assert desk.path.read_text() == text
     assert desk.path.stat() == before

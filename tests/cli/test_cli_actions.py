@@ -41,7 +41,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_they_are_listed_with_version_origin_and_summary(folder: Path) -> None:
     (folder / "actions" / "later.py").write_text(
-        "import nowhere\nfrom whyrun import Action\nclass Late(Action):\n    name = 'late'\n"
+        "import nowhere\nfrom whyrun import Action, action\nclass Late(Action):\n    name = 'late'\n"
+        "@action('later')\ndef f(): ...\n"
     )
     (folder / "actions" / "broken.py").write_text("def f(:\n")
     (folder / "actions" / "taken.py").write_text("from whyrun import action\n@action('shell')\ndef f(): ...\n")
@@ -58,6 +59,7 @@ def test_they_are_listed_with_version_origin_and_summary(folder: Path) -> None:
         f"file/copy 1 built in {copy}",
         f"http/json 1 built in {http}",
         f"late - actions/later.py {missing}",
+        f"later - actions/later.py {missing}",
         "learn 1.2 actions/learn.py Learn a graph from data.",
         "python 1 built in Call a function of the project, or run a script of it.",
         f"shell 1 built in {shell}",

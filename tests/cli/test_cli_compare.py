@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, other_lines, pairs, step_lines, whyrun
+from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, other_lines, pairs, step_lines, timeless, tree, whyrun
 
 
 @pytest.fixture
@@ -100,6 +100,12 @@ def test_changed_parameters_are_not_comparable(done: Path) -> None:
         "0 jobs to execute again and compare, 2 to skip",
         "r0002 could compare nothing in T: 2 not comparable",
     ]
+    # An exit status of 0 alone would read as if nothing differed: it is said even to who wants to hear little.
+    quiet = whyrun(done, "compare", "--set", "Mark=?", "Job:Shout[*]", "-q")
+    assert (quiet.code, quiet.err) == (
+        0,
+        'note: nothing was compared: 2 jobs skipped, such as Job:Shout[0] (mark ← Input:Mark "!" → "?")\n',
+    )
 
 
 def test_json(library: Path) -> None:
@@ -136,11 +142,90 @@ def test_nothing_to_compare(tmp_path: Path) -> None:
 
 def test_accept(library: Path) -> None:
     spell(library)
-    assert whyrun(library, "compare", "--accept").code == 1
+    assert whyrun(library, "compare", "-q").code == 1
+    answer = whyrun(library, "compare", "--accept")
+    assert answer.code == 1
+    assert step_lines(answer.err) == [
+        "TIME [python] DIFFERENT Job:Shout[0] in T → outputs: out/0.txt (1 line changed) → accepted",
+        "TIME [python] DIFFERENT Job:Shout[1] in T → outputs: out/1.txt (1 line changed) → accepted",
+    ]
+    assert other_lines(answer.err)[:4] == [
+        "2 jobs to execute again and compare",
+        "r0003 found differences in T: 2 different",
+        "  accepted: 2 results are now the latest",
+        "  DIFFERENT 2",
+    ]
+    runs = whyrun(library, "runs").out.splitlines()
+    assert [line.split()[:3] for line in runs[1:]] == [
+        ["r0003", "accepted", "compare"],
+        ["r0002", "differences", "compare"],
+        ["r0001", "succeeded", "run"],
+    ]
+    assert [run.get("accepted") for run in whyrun(library, "runs", "--json").json["runs"]] == [None, False, True]
+    history = whyrun(library, "history", "Job:Shout[0]").out
+    assert re.findall(r"(r\d{4}) .*?(EXECUTES|DIFFERENT \([a-z, ]+\))", history) == [
+        ("r0001", "EXECUTES"),
+        ("r0002", "DIFFERENT (compare)"),
+        ("r0003", "DIFFERENT (compare, accepted)"),
+    ]
+    entries = whyrun(library, "history", "Job:Shout[0]", "--json").json["entries"]
+    assert [entry.get("accepted") for entry in entries] == [None, False, True]
     assert (library / "out/1.txt").read_text() == "Two\n"
-    assert whyrun(library, "plan").out == "library after r0002: nothing to do, 2 of 2 jobs up to date\n"
+    assert whyrun(library, "plan").out == "library after r0003: nothing to do, 2 of 2 jobs up to date\n"
     assert whyrun(library, "compare", "--against", "r0001").code == 1
     assert whyrun(library, "compare").code == 0
+
+
+def test_changed_code_with_the_same_results_can_be_made_up_to_date(library: Path) -> None:
+    tidied = (library / "spelling.py").read_text() + "\n\ndef unused():\n    return None\n"
+    (library / "spelling.py").write_text(tidied)
+    answer = whyrun(library, "compare", "-q")
+    assert answer.code == 0
+    assert answer.err == (
+        "note: the code of 2 jobs has changed, and the results are the same; `whyrun compare --accept` executes "
+        "once more and makes them up to date, and so does `whyrun run`\n"
+    )
+    accepted = whyrun(library, "compare", "--accept", "--json")
+    assert accepted.json["accepted"] == ["Job:Shout[0]", "Job:Shout[1]"]
+    assert "  accepted: 2 results are now the latest" in other_lines(accepted.err)
+    assert whyrun(library, "plan").out == "library after r0003: nothing to do, 2 of 2 jobs up to date\n"
+    again = whyrun(library, "compare", "-q", "--json")
+    assert (again.err, again.json["accepted"], again.json["outdated"]) == ("", [], [])
+
+
+def test_a_dry_run_lists_what_would_be_executed(library: Path) -> None:
+    spell(library)
+    (library / "words/b.txt").write_text("three\n")
+    before = tree(library)
+    answer = whyrun(library, "compare", "--dry-run")
+    assert (answer.code, answer.err) == (0, "dry run: nothing was executed or recorded\n")
+    assert re.sub(r"\b[0-9a-f]{4}…", "HASH…", timeless(answer.out)).splitlines() == [
+        "1 job to execute again and compare, 1 to skip",
+        "TIME [python] WOULD_EXECUTE Job:Shout[0] in T → to compare with r0001",
+        "TIME [python] WOULD_SKIP Job:Shout[1] → not comparable: text ← Input:Words[1] HASH… → HASH…",
+    ]
+    found = whyrun(library, "compare", "--dry-run", "--json", "Job:Shout[0]").json
+    assert isinstance(found.pop("estimate_seconds"), float)
+    job = {"id": "Job:Shout[0]", "status": "WOULD_EXECUTE", "why": "to compare with r0001"}
+    assert found == {"dry_run": True, "jobs": [job]}
+    changed = {path for path, data in tree(library).items() if before.get(path) != data}
+    assert {path for path in changed if not path.endswith("stat-cache")} == set()
+    assert whyrun(library, "compare", "--dry-run", "Job:Nobody").code == 2
+
+
+def test_a_version_that_was_adopted(library: Path) -> None:
+    (library / "out/0.txt").write_text("MINE\n")
+    assert whyrun(library, "adopt", "Artifact:Shout.Loud[0]", "out/0.txt").code == 0
+    told = "to compare with r0002, adopted"
+    assert whyrun(library, "compare", "--dry-run", "--json", "Job:Shout[0]").json["jobs"][0]["why"] == told
+    answer = whyrun(library, "compare", "Job:Shout[0]", "--json")
+    assert answer.code == 1
+    assert step_lines(answer.err) == [
+        "TIME [python] DIFFERENT Job:Shout[0] in T → outputs: out/0.txt (1 line changed, adopted before)"
+    ]
+    assert "  Artifact:Shout.Loud[0]  1 line changed (against r0002, adopted)" in other_lines(answer.err)
+    (artifact,) = answer.json["artifacts"]
+    assert (artifact["against"], artifact["adopted"]) == ("r0002", True)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +323,7 @@ def test_other_commands_know_of_it(library: Path) -> None:
     spell(library)
     whyrun(library, "compare", "-q", "--jobs", "1")
     runs = whyrun(library, "runs")
-    assert re.search(r"r0002  failed +compare .* 2 planned, 2 completed, 2 different", runs.out)
+    assert re.search(r"r0002  differences  compare .* 2 planned, 2 completed, 2 different", runs.out)
     listed = whyrun(library, "runs", "--json").json["runs"]
     assert "different" not in listed[0]
     assert (listed[1]["mode"], listed[1]["identical"], listed[1]["different"]) == ("compare", 0, 2)

@@ -52,7 +52,7 @@ def test_the_summary_names_the_place_and_the_log_has_traceback_and_last_lines(tm
         "  Job:Plot  IndexError: list index out of range  (weather.py:12)",
         "  look closer: whyrun log r0001 --job Job:Plot",
         "               whyrun why Job:Plot",
-        "evidence: .whyrun/weather/runs/r0001",
+        "evidence: .whyrun/weather/runs/r0001 (tracebacks stand in its whyrun.log)",
     ]
     traceback = """\
             Traceback (most recent call last):

@@ -76,13 +76,13 @@ def test_a_failed_job_exits_1_and_names_itself_the_error_and_where_to_look(tmp_p
     assert other_lines(answer.err) == [
         "pairs before its first run: 3 of 3 jobs to run",
         "r0001 failed in T: 1 executed, 1 failed, 1 blocked",
-        "  EXECUTES 1, FAILED 1",
+        "  EXECUTES 1, SKIPS 1 (1 blocked), FAILED 1",
         "  USAGE",
         "  Job:Shout[1]  CommandFailed: exit status 3",
         "    it is broken",
         "  look closer: whyrun log r0001 --job 'Job:Shout[1]'",
         "               whyrun why 'Job:Shout[1]'",
-        "evidence: .whyrun/pairs/runs/r0001",
+        "evidence: .whyrun/pairs/runs/r0001 (tracebacks stand in its whyrun.log)",
     ]
     again = whyrun(folder, "run", "--quiet", "--json")
     assert again.code == 1
@@ -119,7 +119,7 @@ def test_hints_of_a_named_file_and_state_name_them_again(tmp_path: Path) -> None
     assert other_lines(answer.err)[6:] == [
         "  look closer: whyrun log r0001 other.yaml --state elsewhere --job 'Job:Shout[0]'",
         "               whyrun why 'Job:Shout[0]' other.yaml --state elsewhere",
-        "evidence: elsewhere/pairs/runs/r0001",
+        "evidence: elsewhere/pairs/runs/r0001 (tracebacks stand in its whyrun.log)",
     ]
 
 

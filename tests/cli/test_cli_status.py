@@ -94,8 +94,8 @@ def test_files_of_inactive_and_removed_jobs_are_listed_as_long_as_they_stand(tmp
         jobs: 6 succeeded
         artifacts
           Artifact:Join.All  available  r0002  8B  out/all.txt
-        files that no job stands for any more
-          out/whole.txt  Artifact:Join.All of r0001, removed, edited since
+        published once and still there, though no job makes it now: keep it, or delete it yourself
+          out/whole.txt  Artifact:Join.All of r0001; no job of the workflow makes it any more; edited since
         """)
 
 

@@ -61,7 +61,7 @@ def test_what_is_not_reserved_goes_to_the_action_as_it_is(tmp_path: Path, monkey
     )
     parameters = world.workflow.jobs["model"].with_
     assert {name: parameters[name] for name in ("call", "label", "other")} == {
-        "call": "steps:model",
+        "call": "plan_steps:model",
         "label": "${{ 1 + 1 }} 😀",
         "other": [1, {"a": None}],
     }
@@ -117,12 +117,12 @@ def test_the_same_condition_in_a_workflow_file_has_the_same_words(
         "jobs:\n"
         "  diagnose:\n"
         "    uses: python\n"
-        "    with: {call: 'steps:diagnose', primary_dataset: '${{ inputs.extra }}'}\n"
+        "    with: {call: 'plan_steps:diagnose', primary_dataset: '${{ inputs.extra }}'}\n"
         "    outputs: {report: {type: json, leaves: {missing_share: json}}}\n"
         "  model:\n"
         "    if: ${{ jobs.diagnose.outputs.report.missing_share < 0.05 }}\n"
         "    uses: python\n"
-        "    with: {call: 'steps:model', primary_dataset: '${{ inputs.extra }}'}\n"
+        "    with: {call: 'plan_steps:model', primary_dataset: '${{ inputs.extra }}'}\n"
         "    outputs: {fit: {type: dataset}}\n"
     )
     own = World.open("w.yaml").workflow.jobs["model"].condition

@@ -134,3 +134,31 @@ def test_a_workflow_file_takes_no_manifest(tmp_path: Path, monkeypatch: pytest.M
             f"error[USAGE]: `{file}` is no dataset plan, so it takes no inputs manifest\n"
             "   hint: the inputs of a workflow file are given with `--inputs` and `--set`"
         ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"step_id": "model", ', "", [("MISSING_KEY", 10, "a step has no `step_id`")]),
+        ('"step_id": "model"', '"step_id": "my model"',
+         [("STEP_ID_UNSAFE", 10, "`my model` cannot be the id of a step"),
+          ("DEPENDENCY_UNKNOWN", 15, "there is no step `model`"),
+          ("PRODUCT_STEP_UNKNOWN", 17, "there is no step `model`")]),
+        ('"step_id": "model", "type": "action"', '"step_id": "model", "type": 1',
+         [("WRONG_TYPE", 10, "`type` of step `model` is the number `1`, not a string")]),
+        ('"product_id": "fit"', '"product_id": 7',
+         [("WRONG_TYPE", 14, "`product_id` of a product of step `model` is the number `7`, not a string")]),
+        ('"params": {"composition_mode": "sequential", "template_id": "python", "call": "plan_steps:model"',
+         '"prams": {"composition_mode": "sequential", "template_id": "python", "call": "plan_steps:model"',
+         [("UNKNOWN_KEY", 11, "a step has no key `prams`")]),
+    ],
+)  # fmt: skip
+def test_one_mistake_is_one_message_where_others_refer_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, told: list[tuple[str, int, str]]
+) -> None:
+    monkeypatch.chdir(plans(tmp_path))
+    text = Path("sequential.json").read_text()
+    assert old in text
+    Path("changed.json").write_text(text.replace(old, new, 1))
+    problems = World.open("changed.json", manifest=MANIFEST).problems
+    assert [(problem.code, problem.line, problem.message) for problem in problems] == told

@@ -14,6 +14,12 @@ from composition_lab import FIXTURES, GOOD, MANIFEST, plans
 
 from whyrun import api
 from whyrun.planning.reasons import reason_json
+from whyrun.workflow.composition.dataset_plan import PLAN_KEYS
+from whyrun.workflow.composition.manifest import DATASET_KEYS, MANIFEST_KEYS
+from whyrun.workflow.composition.predicates import OPERATORS
+from whyrun.workflow.composition.products import PRODUCT_KEYS
+from whyrun.workflow.composition.schema import manifest_schema, plan_schema
+from whyrun.workflow.composition.steps import ACTION_PARAMS, CONDITION_PARAMS, STEP_KEYS
 
 
 def whyrun(folder: Path, *words: str) -> tuple[int, str, str]:
@@ -224,3 +230,52 @@ def test_the_data_actions_in_plans(
     assert flow.run().exit_code == 0
     assert (project / published).read_text() == text
     assert flow.plan().headlines() == {}
+
+
+def test_the_schemas_and_the_readers_know_the_same_keys() -> None:
+    plan, manifest = plan_schema(), manifest_schema()
+    definitions = plan["$defs"]
+
+    def keys(part: dict[str, Any], *names: str) -> set[str]:
+        for name in names:
+            part = part["properties"][name]
+        return set(part["properties"])
+
+    assert keys(plan) == set(PLAN_KEYS)
+    assert keys(definitions["action"]) == keys(definitions["condition"]) == set(STEP_KEYS)
+    assert keys(definitions["action"], "params") == set(ACTION_PARAMS)
+    assert keys(definitions["condition"], "params") == set(CONDITION_PARAMS)
+    assert keys(definitions["product"]) == set(PRODUCT_KEYS)
+    assert keys(manifest) == set(MANIFEST_KEYS)
+    assert set(manifest["properties"]["datasets"]["items"]["properties"]) == set(DATASET_KEYS)
+    spelled = [part["properties"]["op"] for part in definitions["predicate"]["oneOf"]]
+    assert sorted(op for part in spelled for op in part.get("enum", [part.get("const")])) == sorted(OPERATORS)
+
+
+def test_a_manifest_may_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = plans(tmp_path)
+    data = tmp_path / "data"
+    (project / "inputs").rename(data)
+    text = (data / "manifest.json").read_text().replace('"inputs/', '"data/')
+    (data / "manifest.json").write_text(text)
+    monkeypatch.chdir(project)
+    flow = api.load("sequential.json", manifest="../data/manifest.json")
+    assert flow.run().exit_code == 0
+    assert flow.world().inputs["Input:main"].path == str(data / "main.csv")
+    source = project / ".whyrun/sequential/runs/r0001/source"
+    assert sorted(path.name for path in source.iterdir()) == ["..%2Fdata%2Fmanifest.json", "sequential.json"]
+    assert len(flow.plan(at="r0001").planned) == 3
+    assert flow.plan().headlines() == {}
+
+
+def test_independent_steps_start_in_the_order_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = plans(tmp_path)
+    monkeypatch.chdir(project)
+    plan = json.loads(Path("parallel.json").read_text())
+    a, b_clean, b, all_ = plan["steps"]
+    plan["steps"] = [b_clean, a, b, all_]  # by name `a` would come first
+    Path("ordered.json").write_text(json.dumps(plan))
+    result = api.load("ordered.json", manifest=MANIFEST).run(jobs=1)
+    events = (project / ".whyrun/ordered/runs" / str(result.run) / "events.jsonl").read_text().splitlines()
+    started = [event["step_id"] for event in map(json.loads, events) if event["event"] == "step_start"]
+    assert started == ["Job:b-clean", "Job:a", "Job:b", "Job:all"]

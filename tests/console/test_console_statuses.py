@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from console_lab import Project
+from console_lab import timeless as without_times
 
 COMMAND = [sys.executable, "-c", "from whyrun.cli.main import main; main()"]
 WORKFLOW = """\
@@ -345,3 +347,36 @@ def test_a_log_file_that_cannot_be_written_is_refused_before_anything_runs(study
         "   hint: name a file in a folder that exists and that you may write to\n"
     )
     assert not (study.root / ".whyrun/study/runs").exists()
+
+
+def test_the_traceback_stands_in_the_log_while_the_run_goes_on(tmp_path: Path) -> None:
+    """Who is told `see log line 2` looks there at once, and not after the hours that the rest takes."""
+    project = Project(
+        tmp_path,
+        {
+            "workflow.yaml": """
+            workflow: w
+            jobs:
+              Bad: {uses: shell, with: {run: "exit 3"}}
+              Long: {uses: python, timeout: 20s, with: {call: "steps:watch"}, outputs: {Log: {type: text, path: seen}}}
+            """,
+            "steps.py": """
+            import time
+            from pathlib import Path
+
+            LOG = Path(__file__).parent / ".whyrun/w/runs/r0001/whyrun.log"
+
+            def watch():
+                while "FAILED Job:Bad" not in LOG.read_text():
+                    time.sleep(0.05)
+                return {"Log": LOG.read_text()}
+            """,
+        },
+    )
+    answer = project("run", "--jobs", "2")
+    assert answer.code == 1
+    first, *below = project.read("seen").splitlines()
+    assert without_times(first) == "[shell] FAILED Job:Bad after T → CommandFailed: exit status 3 (see log line 2)"
+    assert below
+    assert all(line.startswith("    ") for line in below)
+    assert below[0].strip() == project.evidence("r0001", "whyrun.log").splitlines()[1].strip()

@@ -14,7 +14,8 @@ import sys
 
 from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import WhyrunError
-from whyrun.execution.session import RunOptions, run_workflow
+from whyrun.execution.checks import RunOptions
+from whyrun.execution.session import run_workflow
 from whyrun.planning.plan import PlanOptions
 from whyrun.snapshot.world import World
 

@@ -11,7 +11,8 @@ from crash_gate import FINAL, GateLab
 
 from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import StateError
-from whyrun.execution.session import RunOptions, run_workflow
+from whyrun.execution.checks import RunOptions
+from whyrun.execution.session import run_workflow
 from whyrun.log import events as ev
 from whyrun.log.lock import holder, is_held
 from whyrun.planning.plan import PlanOptions

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 from project_lab import Lab
-
 from whyrun.evidence.status import fold_status
 
 

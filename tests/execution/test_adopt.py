@@ -13,11 +13,15 @@ import pytest
 
 from project_lab import Heard, Lab
 from whyrun.errors import WhyrunError
+from whyrun.evidence.current import current_artifacts
 from whyrun.evidence.run_directory import RunDirectory
 from whyrun.execution.adopt import Adoption, adopt_file, restore_version
 from whyrun.log import events as ev
 from whyrun.log.journal import check_chain, utc_now
 from whyrun.log.lock import RunLock
+from whyrun.planning.known import KnownState
+from whyrun.planning.plan import compute_execution_plan
+from whyrun.planning.why import why_job
 
 Make = Callable[..., Lab]
 
@@ -407,3 +411,38 @@ def test_a_folder_that_cannot_be_written_leaves_the_version_recorded(project: Ma
     assert (code, hint) == ("NOT_ADOPTABLE", "make it writable; `whyrun run` publishes it then")
     assert lab.succeed().reused == {"Job:Upper": "r0002"}
     assert lab.read("out/loud.txt") == "mine\n"
+
+
+def test_only_the_adopted_output_is_adopted_and_by_the_run_that_did_it(project: Make) -> None:
+    """A job of two outputs, one adopted; a run that takes the pair up again is a plain run."""
+    lab = project(CHAIN)
+    lab.succeed()
+    lab.write({"out/text.txt": "mine\n"})
+    adopt(lab, "Artifact:Say.Text", "out/text.txt")
+
+    def sources() -> dict[str, tuple[str | None, str | None]]:
+        snapshot = lab.snapshot()
+        node = snapshot.dependency_graph.node_of["Job:Say"]
+        plan = compute_execution_plan(snapshot)
+        return {artifact.id: (artifact.run, artifact.origin) for artifact in current_artifacts(snapshot, plan, [node])}
+
+    def success() -> dict[str, Any]:
+        snapshot = lab.snapshot()
+        known = KnownState(snapshot, compute_execution_plan(snapshot))
+        answer = why_job(known, known.graph.node_of["Job:Say"]).jobs[0].to_json()
+        return {k: v for k, v in answer["last_success"].items() if k != "attempt"}
+
+    mine = {"Artifact:Say.Text": "r0002"}
+    assert sources() == {"Artifact:Say.Text": ("r0002", "adopted"), "Artifact:Say.Size": ("r0001", None)}
+    assert success() == {"run": "r0001", "how": "executed", "adopted": mine}
+    lab.succeed(sets=["Word=two"])
+    back = lab.succeed()
+    assert back.result.run == "r0004"
+    assert back.reused["Job:Say"] == "r0002"
+    assert sources() == {"Artifact:Say.Text": ("r0002", "adopted"), "Artifact:Say.Size": ("r0004", "reused")}
+    assert success() == {"run": "r0004", "how": "reused", "adopted": mine}
+    # The second output, too: now all of it is adopted, by two runs.
+    lab.write({"size": "7"})
+    adopt(lab, "Artifact:Say.Size", "size")
+    assert sources() == {"Artifact:Say.Text": ("r0002", "adopted"), "Artifact:Say.Size": ("r0005", "adopted")}
+    assert success() == {"run": "r0005", "how": "adopted"}

@@ -311,7 +311,7 @@ def test_inactive_jobs(project: Project) -> None:
 
 
 def test_lost_bytes(learned: Lab) -> None:
-    """What was made is neither stored nor published any more: there is nothing to compare with, nor to go on from."""
+    """What was made is neither stored nor published any more: its hash tells that it differs, and nothing goes on."""
     output = learned.snapshot().available_artifacts["Artifact:learn.graph"]
     learned.blob(output.sha256).unlink()
     assert compare(learned).result.counts.identical == 2, "it was put back from the published file"
@@ -319,9 +319,35 @@ def test_lost_bytes(learned: Lab) -> None:
     learned.write({"results/graph.xml": None})
     change(learned)
     assert compare(learned).lines == [
-        "[python] EXECUTES Job:learn learn graph in #s → inputs: data.csv (4B) → outputs: results/graph.xml (115B)",
+        "[python] DIFFERENT Job:learn learn graph in #s → outputs: results/graph.xml "
+        "(other bytes; those before are gone)",
         "[python] SKIPS Job:count → not comparable: the bytes of Artifact:learn.graph are gone",
     ]
+
+
+def test_one_output_of_which_the_bytes_are_lost(project: Project) -> None:
+    """That the other is the same does not make the job IDENTICAL, and where the hash is the same nothing is lost."""
+    workflow = """
+    workflow: w
+    jobs:
+      J:
+        uses: python
+        with: {call: "tell:it"}
+        outputs: {T: {type: text}, U: {type: text}}
+    """
+    lab = project(workflow, {"tell.py": 'def it():\n    return {"T": "old", "U": "x"}\n'})
+    lab.succeed()
+    lost = lab.blob(lab.snapshot().available_artifacts["Artifact:J.T"].sha256)
+    lost.unlink()
+    assert compare(lab).comparisons["Artifact:J.T"] == ("IDENTICAL", "r0001", "unchanged")
+    lost.unlink()
+    lab.edit("tell.py", "old", "new")
+    found = compare(lab)
+    assert found.comparisons == {
+        "Artifact:J.T": ("DIFFERENT", "r0001", "other bytes; those before are gone"),
+        "Artifact:J.U": ("IDENTICAL", "r0001", "unchanged"),
+    }
+    assert found.result.exit_code == 1
 
 
 # --- which ones --------------------------------------------------------------------------------------------------

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from pathlib import Path
 
 from project_lab import Lab
+from whyrun.artifacts.hashing import bytes_sha256
+from whyrun.log import events as ev
 
 WORKFLOW = """
     workflow: demo
@@ -26,9 +29,56 @@ def test_a_pipe_at_a_published_path_is_a_changed_output(tmp_path: Path) -> None:
     plan = lab.plan()
     assert plan.headlines() == {"Job:A": "MISSING_OUTPUT"}
     assert getattr(plan.planned[0].reasons[0], "change", None) == "changed"
+    ran = lab.run()  # it is not ours to take away: said so, and the result is kept
+    assert (ran.exit_code, [error for _, error in ran.failed.values()]) == (1, ["NotPublished"])
+    assert stat.S_ISFIFO((tmp_path / "out/t.txt").stat().st_mode)
+
+
+SHARED = """
+    workflow: demo
+    jobs:
+      A:
+        uses: shell
+        with: {run: 'echo one > "$out_T"'}
+        outputs: {T: {type: text, path: out/t.txt}}
+      B:
+        uses: shell
+        with: {run: 'echo 1 > "$out_M"'}
+        outputs: {M: {type: json, path: out/m.json, append: true}}
+    """
+
+
+def test_lost_bytes_are_not_waited_for_at_a_pipe(tmp_path: Path) -> None:
+    """Nobody ever writes into it: reading it back from there would hang, deaf to every signal but the last."""
+    lab = Lab(tmp_path).write({"workflow.yaml": SHARED})
+    lab.succeed()
+    for content in (b"one\n", b"1"):
+        lab.blob(bytes_sha256(content)).unlink()
+    for name in ("t.txt", "m.json"):
+        (tmp_path / "out" / name).unlink()
+        os.mkfifo(tmp_path / "out" / name)
+    freed: list[Path] = []
+    watchdog = threading.Timer(20.0, lambda: freed.extend(map(_write_nothing, (tmp_path / "out").iterdir())))
+    watchdog.start()
     ran = lab.run()
-    if ran.exit_code == 0:
-        assert lab.read("out/t.txt") == "one\n"
-    else:  # it is not ours to take away: said so, and the result is kept
-        assert [error for _, error in ran.failed.values()] == ["NotPublished"]
-        assert stat.S_ISFIFO((tmp_path / "out/t.txt").stat().st_mode)
+    watchdog.cancel()
+    assert not freed
+    assert {step: error for step, (_, error) in ran.failed.items()} == {
+        "Job:A": "NotPublished",
+        "Job:B": "NotPublished",
+    }
+    failures = [e for e in ran.events if isinstance(e, ev.StepFailed)]
+    assert sorted(e.error for e in failures) == [
+        "SECTION_FILE_INVALID: `out/m.json` cannot take a section: it is no file; correct it or move it away, and "
+        "the next run puts the result there",
+        "`out/t.txt` could not be written: WRONG_TYPE: `out/t.txt` is neither a file nor a folder, so it cannot be "
+        "saved before it is written over (move it away, then run again); the result is kept, and the "
+        "next run puts it there",
+    ]
+    assert not [e.traceback for e in failures if str(tmp_path) in e.traceback]
+
+
+def _write_nothing(pipe: Path) -> Path:
+    """Whoever waits for this pipe goes on."""
+    os.close(os.open(pipe, os.O_RDWR))
+    return pipe

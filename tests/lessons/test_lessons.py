@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from whyrun.snapshot.replay import replay_snapshot
 Make = Callable[..., Lab]
 Load = Callable[[str], Scenario]
 
-LESSONS = (*range(1, 20), 21, 22, *range(28, 33), 34, 35, 36)
+LESSONS = (*range(1, 20), 21, 22, *range(28, 37))
 
 
 def sha(text: str) -> str:
@@ -559,6 +560,34 @@ def test_lesson_22_outputs_are_checked_and_never_made_up(project: Make) -> None:
     errors = {e.step_id: e.error for e in ran.of(ev.StepFailed)}
     assert "`Story.Parts[1].Title`" in errors["Job:Partial"]
     assert "`Text`" in errors["Job:Quiet"]
+    composed = project(COMPOSED.format(fit="true"), {"main.csv": "y\n1\n"})
+    ran = composed.run()
+    assert (ran.failed, ran.blocked) == ({"Job:Fit": ("FAILED", "MissingOutput")}, {"Job:Report": ["Job:Fit"]})
+    assert not (composed.root / "out").exists()
+    for step in composed_summary(composed)["steps"]:
+        (product,) = step["products"]
+        assert [product[key] for key in ("sha256", "size", "rows", "columns")] == [None] * 4
+
+
+COMPOSED = """
+    workflow: composed
+    composition: {{mode: sequential, roles: {{Main: primary_dataset}}}}
+    inputs: {{Main: {{type: dataset, default: main.csv}}}}
+    jobs:
+      Fit:
+        uses: shell
+        with: {{run: '{fit}', primary_dataset: "${{{{ inputs.Main }}}}"}}
+        outputs: {{Table: {{type: dataset, path: out/table.csv}}}}
+      Report:
+        uses: shell
+        with: {{run: 'exit 3', primary_dataset: "${{{{ jobs.Fit.outputs.Table }}}}"}}
+        outputs: {{Text: {{type: text, path: out/report.txt}}}}
+"""
+
+
+def composed_summary(lab: Lab) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((lab.run_folder("r0001") / "composition_summary.json").read_bytes())
+    return found
 
 
 def test_lesson_28_the_real_error_is_not_hidden_by_another(project: Make) -> None:
@@ -737,6 +766,35 @@ def test_lesson_32_no_run_is_running_for_ever(project: Make) -> None:
     assert [type(e) for e in repaired[-3:]] == [ev.LogRepaired, ev.StepFailed, ev.RunComplete]
     status = json.loads((lab.run_folder("r0002") / "status.json").read_bytes())
     assert (status["state"], status["ok"], status["steps_interrupted"]) == ("interrupted", False, 1)
+
+
+def test_lesson_33_a_failed_run_says_all_that_is_known(project: Make) -> None:
+    """Evidence erased on failure: summary written with `unknown` and empty lists."""
+    lab = project(COMPOSED.format(fit='cp "$primary_dataset" "$out_Table"'), {"main.csv": "y\n1\n2\n"})
+    assert lab.run().exit_code == 1
+    content = sha("y\n1\n2\n")
+    summary = composed_summary(lab)
+    assert [(summary[key]) for key in ("run", "state", "composition_mode")] == ["r0001", "failed", "sequential"]
+    assert summary["inputs_manifest"] == [
+        {"dataset_key": "Main", "role": "primary_dataset", "filename": None, "rel_path": None, "path": "main.csv",
+         "fingerprint": f"sha256:{content}", "rows": 2, "columns": 1}
+    ]  # fmt: skip
+    fit, report = summary["steps"]
+    assert (fit["status"], fit["attempt"], fit["evidence"]) == ("completed", 1, "steps/Fit")
+    assert fit["bindings"] == [
+        {"name": "primary_dataset", "id": "Input:Main", "sha256": content, "rows": 2, "columns": 1}
+    ]
+    assert fit["products"] == [
+        {"id": "Artifact:Fit.Table", "type": "dataset", "path": "out/table.csv", "sha256": content, "size": 6,
+         "rows": 2, "columns": 1}
+    ]  # fmt: skip
+    assert (report["status"], report["attempt"], report["evidence"]) == ("failed", 1, "steps/Report")
+    assert report["bindings"] == [
+        {"name": "primary_dataset", "id": "Artifact:Fit.Table", "sha256": content, "rows": 2, "columns": 1}
+    ]
+    assert "3" in report["error"]
+    assert report["duration"] > 0
+    assert "unknown" not in json.dumps(summary)
 
 
 def test_lesson_34_two_jobs_writing_one_file_are_refused(project: Make) -> None:

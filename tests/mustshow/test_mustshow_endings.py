@@ -10,7 +10,7 @@ import pytest
 
 from project_lab import Lab, Process, codes
 from whyrun.errors import InvalidError
-from whyrun.execution.session import RunOptions
+from whyrun.execution.checks import RunOptions
 from whyrun.log.events import StepFailed
 
 Make = Callable[..., Lab]

@@ -11,7 +11,8 @@ import pytest
 from project_lab import Heard, Lab, codes, reasons, states
 from scenarios.harness import Scenario
 from whyrun.errors import Exit, InvalidError, StateError
-from whyrun.execution.session import RunOptions, run_workflow
+from whyrun.execution.checks import RunOptions
+from whyrun.execution.session import run_workflow
 from whyrun.planning.plan import Plan, PlanOptions
 
 Make = Callable[..., Lab]

@@ -14,8 +14,9 @@ from lab_oracle import run_everything
 
 from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import InvalidError
+from whyrun.execution.checks import RunOptions
 from whyrun.execution.commands import Backend
-from whyrun.execution.session import RunOptions, RunResult, run_workflow
+from whyrun.execution.session import RunResult, run_workflow
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.history import History
 from whyrun.snapshot.replay import replay_snapshot

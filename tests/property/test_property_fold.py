@@ -40,6 +40,7 @@ class Try:
     error_type: str = "Interrupted"
     origin: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
+    adopted: dict[str, int] = field(default_factory=dict)  # artifact → the run that adopted it
     whole: bool = True  # a reuse that lacks outputs of what it reuses does not take its place
 
     @property
@@ -143,8 +144,8 @@ class Log:
             fields = {"step_id": step, "why": "reused", "fingerprint": fingerprint, "bindings": {"p": []}}
             seq = self.add("step_skipped", from_run="r0001", from_step=step, **fields)
             before = self.model.with_print(step, fingerprint) if step in self.model.tries else None
-            adopted = before is not None and before.origin == "adopted"
-            one = Try(self.number, seq, 0, fingerprint, True, "", "", "adopted" if adopted else "reused")
+            one = Try(self.number, seq, 0, fingerprint, True, "", "", "reused")
+            one.adopted = dict(before.adopted) if before is not None else {}
             one.outputs = self.outputs(step)
             one.whole = before is None or not before.usable or len(one.outputs) >= len(before.outputs)
             if counted:
@@ -160,6 +161,8 @@ class Log:
             before = self.model.with_print(step, fingerprint) if step in self.model.tries else None
             kept = dict(before.outputs) if before is not None and before.usable else {}
             one = Try(self.number, seq, 0, fingerprint, True, "", "", "adopted", {**kept, artifact: sha})
+            stands = before.adopted if before is not None else {}
+            one.adopted = {**{a: run for a, run in stands.items() if a in kept}, artifact: self.number}
             if counted:
                 self.model.ended(step, one)
         elif kind == "blocked":
@@ -227,14 +230,14 @@ def shown(attempt: Any) -> Any:
         return None
     outputs = {o.id: o.sha256 for o in attempt.outputs}
     facts = (attempt.run, attempt.seq, attempt.number, attempt.fingerprint, attempt.ok, attempt.origin)
-    return (*facts, attempt.status, attempt.error_type, sorted(outputs.items()))
+    return (*facts, attempt.status, attempt.error_type, sorted(outputs.items()), sorted(attempt.adopted.items()))
 
 
 def expected(one: Try | None) -> Any:
     if one is None:
         return None
     facts = (one.run, one.seq, one.number, one.fingerprint, one.ok, one.origin)
-    return (*facts, one.status, one.error_type, sorted(one.outputs.items()))
+    return (*facts, one.status, one.error_type, sorted(one.outputs.items()), sorted(one.adopted.items()))
 
 
 @settings(max_examples=3000 if SOAK else 100)

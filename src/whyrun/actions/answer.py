@@ -22,7 +22,6 @@ import msgspec
 
 from whyrun.actions.from_source import import_project_from_source
 from whyrun.actions.load import import_found, prepared
-from whyrun.actions.problem import Bound
 from whyrun.actions.questions import Answer, Question, with_paths
 
 _PR_SET_PDEATHSIG = 1
@@ -74,12 +73,7 @@ def _check(question: Question, target: Any) -> Answer:
     from whyrun.actions.parameters import check_values
 
     params, what = params_of(target), f"the action `{question.uses}`"
-    return Answer(
-        problems=[
-            check_values(params, {**block.given, **{n: Bound(t) for n, t in block.bound.items()}}, what)
-            for block in question.blocks
-        ]
-    )
+    return Answer(problems=[check_values(params, with_paths(block.given), what) for block in question.blocks])
 
 
 def _call(question: Question, target: Any) -> Answer:

@@ -18,7 +18,7 @@ import msgspec
 
 from whyrun.actions.describe import Description
 from whyrun.actions.imports import project_code
-from whyrun.actions.problem import Bound, Problem
+from whyrun.actions.problem import Problem
 from whyrun.actions.questions import Answer, Block, Question, as_json
 from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import canonical_json, digest
@@ -57,13 +57,7 @@ class Asker:
 
     def check_all(self, info: ActionInfo, given: Sequence[Mapping[str, Any]]) -> list[list[Problem]]:
         """Many `with:` blocks against `Params`; see `check_values`."""
-        blocks = [
-            Block(
-                {name: as_json(value) for name, value in entries.items() if not isinstance(value, Bound)},
-                {name: value.type for name, value in entries.items() if isinstance(value, Bound)},
-            )
-            for entries in given
-        ]
+        blocks = [Block({name: as_json(value) for name, value in entries.items()}) for entries in given]
         answer = self._ask(_question("check", info, blocks))
         if answer.error is not None:
             message = f"the action `{info.name}` cannot check its parameters: {answer.error}"
@@ -91,8 +85,10 @@ class Asker:
         timeout: float | None = None,
         keep: bool = False,
     ) -> list[dict[str, Any]]:
-        """An optional method, block by block: `{"value": …}` or `{"error": why}`. `keep`: it looks at no files but those
-        that it is given."""
+        """An optional method, block by block: `{"value": …}` or `{"error": why}`.
+
+        `keep`: it looks at no files but those that it is given.
+        """
         question = _question(method, info, blocks)
         given = list(dict.fromkeys(_paths_in([block.given for block in blocks]))) if keep else []
         if keep and not any(map(os.path.isdir, given)):  # what lies in a folder does not show in the folder

@@ -33,7 +33,7 @@ class Context(Protocol):
 
     def remember(self, key: str, value: Any) -> None: ...
 
-    def recall(self, key: str) -> Any: ...
+    def recall(self, key: str, any_parameters: bool = False) -> Any: ...
 
 
 class WorkerContext(Context, Protocol):
@@ -44,6 +44,8 @@ class WorkerContext(Context, Protocol):
     script_path: Path  # becomes steps/<step>/script.sh
 
     def stderr_tail(self, lines: int = 10) -> str: ...
+
+    def without_secrets(self, value: Any) -> Any: ...
 
 
 class Action:

@@ -12,7 +12,7 @@ from whyrun.actions.builtin import BUILTIN, Builtin
 from whyrun.actions.describe import Description, ParameterInfo, describe
 from whyrun.actions.discovery import FoundAction, ProjectActions, discover_project_actions
 from whyrun.actions.plugins import Plugin, installed_plugins
-from whyrun.actions.registry import ActionInfo
+from whyrun.actions.registry import ActionInfo, broken_file
 from whyrun.errors import did_you_mean, error
 
 
@@ -54,6 +54,7 @@ def _plain(parameter: ParameterInfo) -> dict[str, Any]:
         "required": parameter.required,
         "default": None if parameter.required else parameter.default,
         "description": parameter.description,
+        **({"fields": [_plain(inner) for inner in parameter.fields]} if parameter.fields else {}),
     }
 
 
@@ -64,7 +65,7 @@ def catalogue(project: Path, wanted: str | None = None) -> list[Listed]:
     """
     asker = Asker(project)
     try:
-        found = [*_builtins(wanted), *_of_project(project, asker), *_of_plugins(project, asker)]
+        found = [*_builtins(wanted), *_of_project(project, asker, wanted), *_of_plugins(project, asker)]
     finally:
         asker.close()
     order = ("builtin", "project", "plugin")
@@ -101,12 +102,15 @@ def _of_module(builtin: Builtin) -> Description:
 # --- the project -------------------------------------------------------------------------------------------------
 
 
-def _of_project(project: Path, asker: Asker) -> Iterator[Listed]:
+def _of_project(project: Path, asker: Asker, wanted: str | None) -> Iterator[Listed]:
     found = discover_project_actions(project)
     for action in found.actions.values():
         yield _listed(action, found, asker)
+    meant = broken_file(wanted, found) if wanted is not None and wanted not in found.actions else None
     for broken in found.broken:
-        yield Listed("?", "", "project", broken.path, error=broken.problem)
+        # What is in it cannot be told; but that it speaks of the one that is looked for.
+        name = wanted if broken is meant and wanted is not None else "?"
+        yield Listed(name, "", "project", broken.path, error=broken.problem)
 
 
 def _listed(action: FoundAction, found: ProjectActions, asker: Asker) -> Listed:
@@ -116,11 +120,12 @@ def _listed(action: FoundAction, found: ProjectActions, asker: Asker) -> Listed:
         problem = "the name is that of a built-in action; give it another"
     elif action.name in found.duplicates:
         problem = "defined more than once: " + ", ".join(found.duplicates[action.name])
-    elif action.signature is not None:
-        known = _of_function(action)
     else:
         answer = asker.describe(ActionInfo(action.name, action.version, "project", action.path, action.attribute))
-        problem, known = (answer, None) if isinstance(answer, str) else (None, answer)
+        if isinstance(answer, str):
+            problem = answer
+        else:
+            known = _of_function(action) if action.signature is not None else answer
     return Listed(action.name, action.version, "project", action.path, action.summary, problem, known)
 
 

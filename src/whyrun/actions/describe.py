@@ -6,7 +6,7 @@ Runs where the user's code may run: in the asker (`answer`) and in workers; for 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ class ParameterInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     required: bool = False
     default: str = ""  # as it would be written
     description: str = ""
+    fields: list[ParameterInfo] = []  # of a nested record
 
 
 class Description(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,6 +36,7 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True):
     parameters: list[ParameterInfo] | None = None  # None: not known
     open_ended: bool = False  # takes more than these
     typed: bool = False  # has `Params`
+    uncounted: tuple[str, ...] = ()  # parameters that do not count
     hooks: list[str] = []  # the optional methods that it has of its own
     example: str = ""
 
@@ -68,13 +70,15 @@ def describe(target: Any) -> Description:
     if target.run is Action.run:
         raise DoesNotFit(f"`{target.__name__}` has no `run` method")
     params = params_of(target)
+    uncounted = () if params is None else _uncounted(params)
     return Description(
         version=_text(target, "version"),
         deterministic=bool(target.deterministic),
         outputs=None if target.outputs is None else _outputs(target.outputs),
         summary=_summary(target),
-        parameters=None if params is None else _fields(params),
+        parameters=None if params is None else [_noted(field, uncounted) for field in _fields(params)],
         typed=params is not None,
+        uncounted=uncounted,
         hooks=[name for name in HOOKS if getattr(target, name) is not getattr(Action, name)],
         example=_text(target, "example"),
     )
@@ -99,6 +103,27 @@ def params_of(target: Any) -> Any:
     return params
 
 
+def _uncounted(params: Any) -> tuple[str, ...]:
+    from whyrun.actions.parameters import fields_of
+
+    fields = fields_of(params)
+    if "uncounted" in fields:  # a parameter that is called so
+        return ()
+    names = params.uncounted
+    if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
+        raise DoesNotFit(f"`{params.__qualname__}.uncounted` is a tuple of names of parameters, not {names!r:.100}")
+    for name in names:
+        if name not in fields:
+            raise DoesNotFit(f"`{params.__qualname__}.uncounted` names `{name}`, which is no parameter")
+    return tuple(sorted(set(names)))
+
+
+def _noted(field: ParameterInfo, uncounted: Collection[str]) -> ParameterInfo:
+    if field.name not in uncounted:
+        return field
+    return msgspec.structs.replace(field, description="; ".join(filter(None, [field.description, "does not count"])))
+
+
 def _outputs(outputs: Any) -> dict[str, str]:
     if not isinstance(outputs, Mapping):
         raise DoesNotFit(f"its `outputs` are a mapping from name to type, not {type(outputs).__name__}")
@@ -121,15 +146,33 @@ def _summary(target: Any) -> str:
     return inspect.cleandoc(own or "").partition("\n")[0].strip()
 
 
-def _fields(params: Any) -> list[ParameterInfo]:
-    from whyrun.actions.parameters import defaults_of, fields_of, shown_value
+def _fields(params: Any, within: tuple[Any, ...] = ()) -> list[ParameterInfo]:
+    from whyrun.actions.misfits import shown_value
+    from whyrun.actions.parameters import defaults_of, fields_of
     from whyrun.actions.types import description_of, type_text
 
     defaults = {name: shown_value(value) for name, value in defaults_of(params).items()}
     return [
-        ParameterInfo(name, type_text(field.type), field.required, defaults.get(name, ""), description_of(field.type))
+        ParameterInfo(
+            name,
+            type_text(field.type),
+            field.required,
+            defaults.get(name, ""),
+            description_of(field.type),
+            _nested(field.type, (*within, params)),
+        )
         for name, field in fields_of(params).items()
     ]
+
+
+def _nested(type_: Any, within: tuple[Any, ...]) -> list[ParameterInfo]:
+    """The fields of the record that it is, or is a list of; where it may be several, they are not told apart."""
+    from whyrun.actions.shapes import nested_records
+
+    records = [record for record in nested_records(type_) if record not in within]  # one may hold its own kind
+    if len(records) != 1 or not isinstance(records[0], type) or not issubclass(records[0], msgspec.Struct):
+        return []
+    return _fields(records[0], within)
 
 
 def _function_parameters(function: Any) -> tuple[list[ParameterInfo] | None, bool]:

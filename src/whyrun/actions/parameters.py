@@ -8,19 +8,17 @@ class Params(Parameters):
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from enum import Enum
-from functools import lru_cache
+from copy import deepcopy
+from functools import lru_cache, partial
 from pathlib import Path, PosixPath
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Meta
 
-from whyrun.actions.base import TextFile
-from whyrun.actions.problem import Bound, Problem, missing_parameter, unknown_parameter
-from whyrun.actions.types import accepts, type_text
+from whyrun.actions.misfits import NotBound, holds_bound, misfits, readable, reason_of, shown_value
+from whyrun.actions.problem import Problem, missing_parameter, unknown_parameter
 
 __all__ = [
     "Directory",
@@ -34,18 +32,29 @@ __all__ = [
     "converted",
 ]
 
-_LONGEST = 60  # characters of a value in a message
-
 
 class _ByKeyword(msgspec.StructMeta):
-    """msgspec does not inherit `kw_only`: without it, a required field could not follow one with a default."""
+    """msgspec does not inherit `kw_only`: without it, a required field could not follow one with a default.
+
+    A record as the default of a field is copied for each use: msgspec itself refuses one that can be changed.
+    """
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **settings: Any) -> _ByKeyword:
+        for field in namespace.get("__annotations__", ()):
+            default = namespace.get(field)
+            if isinstance(default, msgspec.Struct) and not default.__struct_config__.frozen:
+                namespace[field] = msgspec.field(default_factory=partial(deepcopy, default))
         return super().__new__(mcls, name, bases, namespace, **{"kw_only": True, **settings})
 
 
 class Parameters(msgspec.Struct, metaclass=_ByKeyword, forbid_unknown_fields=True):
-    """The base of `Params`: fields by keyword, and none beyond the declared ones."""
+    """The base of `Params`: fields by keyword, and none beyond the declared ones.
+
+    `uncounted`: parameters that say how to work and not what to make: a time-out, a limit of memory. They reach the
+    action, but another value of them is no change.
+    """
+
+    uncounted: ClassVar[tuple[str, ...]] = ()
 
 
 class File(PosixPath):
@@ -97,37 +106,10 @@ def check_values(params: type[Parameters], given: Mapping[str, Any], what: str) 
         if name not in fields:
             problems.append(unknown_parameter(what, name, list(fields)))
             continue
-        problem = _misfit(name, fields[name].type, value)
-        if problem is not None:
-            problems.append(problem)
-    if not problems and not any(isinstance(value, Bound) for value in given.values()):
+        problems += misfits(fields[name].type, value, name, _literal_hook)
+    if not problems and not any(map(holds_bound, given.values())):
         problems += _whole_block(params, given)
     return problems
-
-
-def _misfit(name: str, type_: Any, value: Any) -> Problem | None:
-    wanted = type_text(type_)
-    if isinstance(value, Bound):
-        if value.type is None or accepts(type_, value.type):
-            return None
-        message = f"`{name}` is bound to something of type `{value.type}`; it takes {wanted}"
-        return Problem(name, message, "bind something else", brief=("invalid", f"{name}={value.type}"))
-    try:
-        msgspec.convert(value, type_, dec_hook=_literal_hook)
-    except msgspec.ValidationError as problem:
-        shown = shown_value(value)
-        brief = ("invalid", f"{name}={shown}")
-        if isinstance(problem.__cause__, _NotBound):
-            message = f"`{name}` is {shown} as written, where content is due; it takes {wanted}"
-            kind = "directory" if "directory" in wanted else "file"
-            hint = f"declare an input of type `{kind}` and write `{name}: ${{{{ inputs.Name }}}}`: its content counts"
-            return Problem(name, message, hint, brief=brief)
-        where = _inner_place(str(problem))
-        # A place inside, or what a `__post_init__` says: more than that the type is wrong.
-        detail = f" ({_reason(str(problem))}{where})" if where or problem.__cause__ is not None else ""
-        message = f"`{name}` is {shown}{detail}; it takes {wanted}"
-        return Problem(name, message, f"correct `{name}:`", brief=brief)
-    return None
 
 
 def _whole_block(params: type[Parameters], given: Mapping[str, Any]) -> list[Problem]:
@@ -135,18 +117,14 @@ def _whole_block(params: type[Parameters], given: Mapping[str, Any]) -> list[Pro
     try:
         msgspec.convert(dict(given), params, dec_hook=_literal_hook)
     except msgspec.ValidationError as problem:
-        return [Problem(None, _reason(str(problem)), "see `whyrun actions` for what it takes")]
+        return [Problem(None, reason_of(problem), "see `whyrun actions` for what it takes")]
     return []
-
-
-class _NotBound(ValueError):
-    """A path written down where content is due: nobody would notice when the file changes."""
 
 
 def _literal_hook(type_: type, value: Any) -> Any:
     if issubclass(type_, Path | Files):
         if type_ in (File, Directory, FileOrDirectory, Files):
-            raise _NotBound("a file or folder is bound, not written down")
+            raise NotBound("a file or folder is bound, not written down")
         if isinstance(value, str) and issubclass(type_, Path):
             return type_(value)
     raise TypeError(f"{shown_value(value)} is no {type_.__name__}")
@@ -161,7 +139,7 @@ def converted(params: type[Parameters], given: Mapping[str, Any], uses: str, *, 
     `made`: the files are there; before a run, some are still to be made.
     """
     fields = fields_of(params)
-    what = f"the action `{uses}`"
+    what, hook = f"the action `{uses}`", _hook if made else _path_hook
     problems = [missing_parameter(what, name) for name, field in fields.items() if field.required and name not in given]
     values: dict[str, Any] = {}
     for name, value in given.items():
@@ -169,29 +147,17 @@ def converted(params: type[Parameters], given: Mapping[str, Any], uses: str, *, 
             problems.append(unknown_parameter(what, name, list(fields)))
             continue
         type_ = fields[name].type
+        read = readable(value, type_)
         try:
-            values[fields[name].name] = msgspec.convert(
-                _readable(value, type_), type_, dec_hook=_hook if made else _path_hook
-            )
-        except msgspec.ValidationError as problem:
-            shown = shown_value(value)
-            message = f"`{name}` is {shown}: {_reason(str(problem))}{_inner_place(str(problem))}"
-            problems.append(Problem(name, f"{message}; it takes {type_text(type_)}"))
+            values[fields[name].name] = msgspec.convert(read, type_, dec_hook=hook)
+        except msgspec.ValidationError:
+            problems += misfits(type_, read, name, hook)
     if not problems:
         try:
             return params(**values)
         except (ValueError, TypeError) as problem:  # what a `__post_init__` says
             problems.append(Problem(None, str(problem)))
     raise InvalidParameter("; ".join(problem.message for problem in problems))
-
-
-def _readable(value: Any, type_: Any) -> Any:
-    """A text file as its content where `str` is asked for, else as its path."""
-    if isinstance(value, TextFile):
-        return value.path.read_text(encoding="utf-8") if accepts(type_, "string") else value.path
-    if isinstance(value, list):
-        return [item.path if isinstance(item, TextFile) else item for item in value]
-    return value
 
 
 def _hook(type_: type, value: Any) -> Any:
@@ -215,30 +181,3 @@ def _path_hook(type_: type, value: Any) -> Any:
             files.as_list = isinstance(value, list)
             return files
     raise TypeError(f"{shown_value(value)} is no {type_.__name__}")
-
-
-# --- words -------------------------------------------------------------------------------------------------------
-
-
-def shown_value(value: Any) -> str:
-    """As it would be written in a workflow, cut where it is long."""
-    if isinstance(value, TextFile | Path):
-        text = Path(value.path if isinstance(value, TextFile) else value).name
-    elif isinstance(value, Enum):
-        text = str(value.value)
-    else:
-        try:
-            text = json.dumps(msgspec.to_builtins(value, enc_hook=str), ensure_ascii=False)
-        except (TypeError, ValueError):
-            text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def _reason(message: str) -> str:
-    """msgspec's words without its place: `Expected `int`, got `str` - at `$[2]``."""
-    return message.partition(" - at `$")[0]
-
-
-def _inner_place(message: str) -> str:
-    _, _, place = message.partition(" - at `$")
-    return f" at `{place.rstrip('`')}`" if place.rstrip("`") else ""

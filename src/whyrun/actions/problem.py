@@ -8,6 +8,7 @@ from typing import Any
 
 from whyrun.actions.source import Signature
 from whyrun.errors import Diagnostic, did_you_mean
+from whyrun.workflow.model import JobDecl, Place
 
 
 class _NotLiteral:
@@ -27,6 +28,7 @@ class Bound:
         self.type = type_
 
 
+BIND_ANOTHER = "bind something else"  # the hint where something of another type is bound
 HANDED_IN = frozenset({"context", "logger"})  # parameters that the worker gives, not the workflow
 
 
@@ -34,8 +36,9 @@ HANDED_IN = frozenset({"context", "logger"})  # parameters that the worker gives
 class Problem:
     """`entry` is the key below `with:` (or `outputs.NAME`) that it is about; None for the block as a whole.
 
-    `at_name`: the name of the entry is wrong, not its value. `brief`: the same in a word, for `parameter_summary`:
-    what kind of problem ("missing required", "invalid", "unknown") and with what ("alpha=-0.1").
+    `inner`: where in the entry (`.every`, `[2].name`). `at_name`: its name is wrong, not its value. `brief`: the same
+    in a word, for `parameter_summary`: what kind of problem ("missing required", "invalid", "unknown") and with what
+    ("alpha=-0.1").
     """
 
     entry: str | None
@@ -44,6 +47,20 @@ class Problem:
     code: str = "INVALID_PARAMETER"
     at_name: bool = False
     brief: tuple[str, str] | None = field(default=None, compare=False)
+    inner: str = ""
+
+    def place(self, decl: JobDecl) -> Place:
+        """Where it stands in the file: as deep inside the entry as the file shows it."""
+        if self.entry is None:
+            return decl.places.get("uses", decl.place)
+        if self.entry.startswith("outputs.") and not self.inner:
+            return decl.places.get(self.entry, decl.places.get("uses", decl.place))
+        path = f"with.{self.entry}{self.inner}"
+        if self.at_name and f"{path}#key" in decl.places:
+            return decl.places[f"{path}#key"]
+        while path not in decl.places and len(path) > len(f"with.{self.entry}"):
+            path = path[: max(path.rfind("."), path.rfind("["))]
+        return decl.places.get(path, decl.places.get("uses", decl.place))
 
     def diagnostic(self) -> Diagnostic:
         return Diagnostic(self.code, self.message, hint=self.hint)

@@ -8,14 +8,13 @@ from typing import Any
 import msgspec
 
 from whyrun.actions.describe import Description
-from whyrun.actions.problem import Problem
+from whyrun.actions.problem import Bound, Problem
 
 
 class Block(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One `with:` block. `bound`: entries that are known by their type only. `missing`: there, but not known at all."""
+    """One `with:` block, as `as_json` makes it. `missing`: entries that are there, but not known at all."""
 
     given: dict[str, Any]
-    bound: dict[str, str | None] = {}
     missing: list[str] = []
     file: str | None = None  # has_existing_contribution: the file in question
 
@@ -37,9 +36,11 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def as_json(value: Any) -> Any:
-    """A value that can travel: a path as `{"$path": …}`."""
+    """A value that can travel: a path as `{"$path": …}`, what is known by its type as `{"$bound": …}`."""
     if isinstance(value, Path):
         return {"$path": str(value)}
+    if isinstance(value, Bound):
+        return {"$bound": value.type}
     if isinstance(value, list):
         return [as_json(member) for member in value]
     if isinstance(value, dict):
@@ -54,5 +55,7 @@ def with_paths(value: Any) -> Any:
     if isinstance(value, dict):
         if value.keys() == {"$path"}:
             return Path(value["$path"])
+        if value.keys() == {"$bound"}:
+            return Bound(value["$bound"])
         return {key: with_paths(member) for key, member in value.items()}
     return value

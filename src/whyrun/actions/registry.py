@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from whyrun.actions.builtin import BUILTIN
-from whyrun.actions.discovery import ProjectActions, discover_project_actions
+from whyrun.actions.discovery import BrokenFile, ProjectActions, discover_project_actions
 from whyrun.actions.plugins import installed_plugins
 from whyrun.actions.problem import NOT_LITERAL, Bound, Problem, check_signature
 from whyrun.actions.source import Signature
@@ -34,6 +34,7 @@ __all__ = [
     "available_actions",
     "check_parameters",
     "find_action",
+    "is_there",
     "nearest_first",
     "resolve_action",
 ]
@@ -52,6 +53,7 @@ class ActionInfo:
     signature: Signature | None = None  # None: parameters are not known from the source
     asked: bool = False  # there is more to know of it than its source shows
     typed: bool = False  # has `Params`
+    uncounted: tuple[str, ...] = ()  # parameters that do not count
     hooks: frozenset[str] = frozenset()  # the optional methods that it has of its own
 
 
@@ -128,7 +130,14 @@ def _described(info: ActionInfo, known: Description) -> ActionInfo:
     hooks = frozenset(known.hooks)
     if info.origin == "project":  # name, version and outputs are read from the source: that is what the plan rests on
         outputs = known.outputs if info.outputs is None else info.outputs
-        return replace(info, outputs=outputs, deterministic=known.deterministic, typed=known.typed, hooks=hooks)
+        return replace(
+            info,
+            outputs=outputs,
+            deterministic=known.deterministic,
+            typed=known.typed,
+            uncounted=known.uncounted,
+            hooks=hooks,
+        )
     return replace(
         info,
         version=info.version or known.version,
@@ -136,6 +145,7 @@ def _described(info: ActionInfo, known: Description) -> ActionInfo:
         deterministic=known.deterministic,
         signature=known.signature,
         typed=known.typed,
+        uncounted=known.uncounted,
         hooks=hooks,
     )
 
@@ -153,19 +163,26 @@ def available_actions(project: Path) -> list[str]:
     return sorted({*BUILTIN, *discover_project_actions(project).actions, *plugins})
 
 
+def is_there(uses: str, project: Path) -> bool:
+    """Is there an action of that name, be it one that cannot be used?"""
+    return uses in available_actions(project) or broken_file(uses, discover_project_actions(project)) is not None
+
+
+def broken_file(uses: str, found: ProjectActions) -> BrokenFile | None:
+    """The file of the project that cannot be read and seems to define it."""
+    return next((b for b in found.broken if f'"{uses}"' in b.text or f"'{uses}'" in b.text), None)
+
+
 def nearest_first(uses: str, names: list[str]) -> list[str]:
     """Names by likeness, then by name: the whole list, since the right one may look quite different."""
     return sorted(names, key=lambda name: (-SequenceMatcher(None, uses, name).ratio(), name))
 
 
 def _unknown(uses: str, found: ProjectActions, names: list[str]) -> WhyrunError:
-    for broken in found.broken:
-        if f'"{uses}"' in broken.text or f"'{uses}'" in broken.text:
-            return error(
-                "INVALID_USES",
-                f"the action `{uses}` cannot be read: {broken.problem}",
-                hint=f"correct `{broken.path}`",
-            )
+    broken = broken_file(uses, found)
+    if broken is not None:
+        message = f"the action `{uses}` cannot be read: {broken.problem}"
+        return error("INVALID_USES", message, hint=f"correct `{broken.path}`")
     hint = "available, nearest first: " + ", ".join(f"`{name}`" for name in nearest_first(uses, names))
     if found.broken:
         hint += "; not readable: " + "; ".join(broken.problem for broken in found.broken)
@@ -205,6 +222,10 @@ def check_parameters(
                 known = ", ".join(f"`{known}`" for known in info.outputs) or "none"
                 message = f"the action `{info.name}` has no output `{name}`"
                 problems.append(Problem(f"outputs.{name}", message, f"its outputs: {known}"))
+    if info.origin == "builtin" and info.name == "http/json":
+        from whyrun.actions.builtin.http_params import check_outputs
+
+        problems += check_outputs(with_, outputs)
     return tuple(problems)
 
 

@@ -73,8 +73,8 @@ def _accepts(info: mi.Type, bound: str) -> bool:
 
 def _text(info: mi.Type) -> str:
     match info:
-        case mi.Metadata():
-            return _text(info.type)
+        case mi.Metadata():  # `Meta(title=…)`: its own words
+            return str((info.extra_json_schema or {}).get("title") or _text(info.type))
         case mi.IntType():
             return "an integer" + _bounds(info)
         case mi.FloatType():

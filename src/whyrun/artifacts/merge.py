@@ -203,6 +203,6 @@ def _acquire(descriptor: int, path: str) -> bool:
 def _invalid(path: str, why: str) -> WhyrunError:
     return error(
         "SECTION_FILE_INVALID",
-        f"`{path}` is shared by sections and cannot take one: {why}",
+        f"`{path}` cannot take a section: {why}",
         hint="it was left alone; make it a JSON object or move it away, then run again",
     )

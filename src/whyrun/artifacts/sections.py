@@ -6,8 +6,10 @@ until its own writer replaces it: a file is taken apart into the texts of its me
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -52,6 +54,8 @@ def read_members(text: str) -> dict[str, Member]:
         return _members(text)
     except RecursionError:
         raise NotSections("it nests too deeply") from None
+    except json.JSONDecodeError as problem:
+        raise NotSections(f"{problem.msg[:1].lower()}{problem.msg[1:]} {_place(text, problem.pos)}") from None
     except ValueError as problem:
         raise problem if isinstance(problem, NotSections) else NotSections(str(problem)) from None
 
@@ -66,12 +70,12 @@ def _members(text: str) -> dict[str, Member]:
         return _nothing_after(text, at + 1, found)
     while True:
         if text[at : at + 1] != '"':
-            raise NotSections(f"a key is due at character {at + 1}")
+            raise NotSections(f"a key is due {_place(text, at)}")
         key, end = _decoder.raw_decode(text, at)
         written = text[at:end]
         at = _after_space(text, end)
         if text[at : at + 1] != ":":
-            raise NotSections(f"`:` is due at character {at + 1}")
+            raise NotSections(f"`:` is due {_place(text, at)}")
         start = _after_space(text, at + 1)
         _, end = _decoder.raw_decode(text, start)
         if key in found:
@@ -81,8 +85,13 @@ def _members(text: str) -> dict[str, Member]:
         if text[at : at + 1] == "}":
             return _nothing_after(text, at + 1, found)
         if text[at : at + 1] != ",":
-            raise NotSections(f"`,` or `}}` is due at character {at + 1}")
+            raise NotSections(f"`,` or `}}` is due {_place(text, at)}")
         at = _after_space(text, at + 1)
+
+
+def _place(text: str, at: int) -> str:
+    line_start = text.rfind("\n", 0, at) + 1
+    return f"at line {text.count(chr(10), 0, at) + 1}, column {at - line_start + 1}"
 
 
 def _after_space(text: str, at: int) -> int:
@@ -94,7 +103,7 @@ def _after_space(text: str, at: int) -> int:
 def _nothing_after(text: str, at: int, found: dict[str, Member]) -> dict[str, Member]:
     at = _after_space(text, at)
     if at < len(text):
-        raise NotSections(f"something follows the object, at character {at + 1}")
+        raise NotSections(f"something follows the object {_place(text, at)}")
     return found
 
 
@@ -151,6 +160,15 @@ class _Index(msgspec.Struct, array_like=True):
     files: dict[str, dict[str, str] | None]
 
 
+def _file_content(path: str) -> bytes:
+    """OSError where it is no file: a pipe without a writer would be waited for, for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no file")
+        return file.read()
+
+
 class SharedFiles:
     """The sections of the shared files of a project, by their hashes. A file is taken apart once for each content."""
 
@@ -163,15 +181,29 @@ class SharedFiles:
         self._fresh = False
 
     def sections(self, path: str) -> Mapping[str, str] | None:
-        """Key → hash; None where there is no file. A file that is no JSON object has no sections."""
+        """Key → hash; None where there is no file. What cannot be read as a JSON object has no sections."""
+        try:
+            return self._sections(path)
+        except NotSections:
+            return {}
+
+    def is_unreadable(self, path: str) -> bool:
+        """Something stands there, and it is no JSON object: its sections are not deleted, but nobody can see them."""
+        try:
+            self._sections(path)
+        except NotSections:
+            return True
+        return False
+
+    def _sections(self, path: str) -> Mapping[str, str] | None:
         try:
             sha = self.cache.sha256_of(f"{self.project}/{path}")
         except WhyrunError:
-            return {}  # it cannot be read
+            raise NotSections("it cannot be read") from None
         if sha is None:
             return None
         if self.cache.is_folder(f"{self.project}/{path}"):
-            return {}
+            raise NotSections("it is a folder")
         if sha not in self._used:
             known = self._load()
             if sha in known:
@@ -179,7 +211,10 @@ class SharedFiles:
             else:
                 sha, found = self._take_apart(path)
                 self._used[sha], self._fresh = found, True
-        return self._used[sha] or {}
+        known_sections = self._used[sha]
+        if known_sections is None:
+            raise NotSections("it is no JSON object")
+        return known_sections
 
     def sha256_of(self, site: str) -> str | None:
         path, key = split_site(site)
@@ -189,8 +224,7 @@ class SharedFiles:
         """The bytes of a section as its artifact has them; None where it is not in the file."""
         path, key = split_site(site)
         try:
-            with open(f"{self.project}/{path}", "rb") as file:
-                member = read_members(file.read().decode()).get(key or "")
+            member = read_members(_file_content(f"{self.project}/{path}").decode()).get(key or "")
             return None if member is None else section_bytes(member.text)
         except (OSError, ValueError, RecursionError):
             return None
@@ -209,8 +243,7 @@ class SharedFiles:
 
     def _take_apart(self, path: str) -> tuple[str, dict[str, str] | None]:
         try:
-            with open(f"{self.project}/{path}", "rb") as file:
-                data = file.read()
+            data = _file_content(f"{self.project}/{path}")
         except OSError:
             return "", None  # gone, or closed to us, within a moment
         try:

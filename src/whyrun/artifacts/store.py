@@ -161,8 +161,10 @@ class Store:
         try:
             if os.path.isdir(path):
                 return self.put_tree(path)[0] == sha
+            if not os.path.isfile(path):  # a pipe without a writer would be waited for, for ever
+                return False
             self.put_file(path, sha)
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
             return False
         except WhyrunError as refused:
             if refused.diagnostics[0].code != "STORE_DAMAGED":

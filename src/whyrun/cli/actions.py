@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from whyrun.cli.main import print_json
+from whyrun.errors import Exit
 
 if TYPE_CHECKING:
     from whyrun.actions.catalogue import Listed
+    from whyrun.actions.describe import ParameterInfo
 
 
 @click.command("actions")
@@ -20,7 +23,7 @@ def command(name: str | None, as_json: bool) -> None:
     """List the actions that jobs can use here, or show one: its parameters, outputs and an example.
 
     Built-in ones, those of the project's `actions/` folder and those of installed plugins. One that cannot be used is
-    listed with the reason; it stops only workflows that use it.
+    listed with the reason; it stops only workflows that use it. Showing such a one exits with 2.
 
     \b
     Example:
@@ -36,6 +39,8 @@ def command(name: str | None, as_json: bool) -> None:
     if name is not None:
         action = listed_action(name, found)
         print_json(action.to_json(details=True)) if as_json else click.echo(details(action))
+        if action.error is not None:
+            click.get_current_context().exit(Exit.INVALID)
     elif as_json:
         print_json({"actions": [action.to_json(details=False) for action in found]})
     else:
@@ -68,11 +73,9 @@ def details(action: Listed) -> str:
     lines.append("parameters")
     if known.parameters is None:
         lines.append("  not declared: the action takes what the job gives it")
-    width = max((len(p.name) for p in known.parameters or ()), default=0)
-    for p in known.parameters or ():
-        more = ["required"] if p.required else [f"default {p.default}"] if p.default else []
-        text = "; ".join([p.type, *more, *([p.description] if p.description else [])])
-        lines.append(f"  {p.name:<{width}}  {text}")
+    rows = list(_parameter_rows(known.parameters or (), "  "))
+    width = max((len(name) for name, _ in rows), default=0)
+    lines += [f"{name:<{width}}  {text}" for name, text in rows]
     if known.parameters == []:
         lines.append("  none")
     if known.open_ended:
@@ -86,6 +89,14 @@ def details(action: Listed) -> str:
     lines.append("example")
     lines += [f"  {line}" for line in example_of(action).splitlines()]
     return "\n".join(lines)
+
+
+def _parameter_rows(parameters: Sequence[ParameterInfo], indent: str) -> Iterator[tuple[str, str]]:
+    """Each parameter, and below it, indented, the fields of a nested record."""
+    for p in parameters:
+        more = ["required"] if p.required else [f"default {p.default}"] if p.default else []
+        yield indent + p.name, "; ".join([p.type, *more, *([p.description] if p.description else [])])
+        yield from _parameter_rows(p.fields, f"{indent}  ")
 
 
 def _origin(action: Listed) -> str:

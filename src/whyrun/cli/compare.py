@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whyrun.cli.main import print_json, words_of
+from whyrun.cli.main import note_running, print_json, words_of
 from whyrun.cli.subjects import KINDS, words_and_world
 from whyrun.cli.talk import Talk, talk_options, telling_what_is_refused
 
 if TYPE_CHECKING:
     from whyrun.console.render import Failure
-    from whyrun.execution.comparable import Subject
+    from whyrun.execution.checks import RunOptions
     from whyrun.execution.compare import ComparedArtifact, CompareOptions, CompareResult
-    from whyrun.execution.session import RunOptions
-    from whyrun.snapshot.snapshot import PlanningSnapshot
+    from whyrun.execution.compare_foretold import Foretold
     from whyrun.snapshot.world import World
 
 SHOWN = 10  # artifacts that differ, and skipped jobs, in the summary
@@ -45,6 +44,7 @@ _COUNTED = (
 )
 @click.option("--fail-fast", is_flag=True, help="Stop everything at the first failure.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="How much of a resource there is. Repeatable.")
+@click.option("--dry-run", is_flag=True, help="List what would be executed again; execute and record nothing.")
 @talk_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON on stdout; talk stays on stderr.")
 @click.pass_context
@@ -57,6 +57,7 @@ def command(
     jobs: int,
     fail_fast: bool,
     limits: tuple[str, ...],
+    dry_run: bool,
     talk: Talk,
     as_json: bool,
 ) -> None:
@@ -64,7 +65,8 @@ def command(
 
     By default all jobs that have a result; or those that the IDs name, where `*` stands for a name or index. A job
     whose inputs or parameters have changed is not comparable and is skipped; one whose action has changed is what
-    comparing is for. Nothing is published and no plan changes, unless the new results are accepted.
+    comparing is for. Nothing is published and no plan changes, unless the new results are accepted. Whatever a job
+    costs, it costs again: `--dry-run` lists what would be executed.
 
     Exit status: 0 nothing differs; 1 something differs, failed or timed out; 2 something is invalid and nothing ran;
     3 the state does not allow it; 130 interrupted.
@@ -72,17 +74,39 @@ def command(
     \b
     Example:
       whyrun compare
+      whyrun compare --dry-run
       whyrun compare 'Job:Learn[*]' --against r0003
       whyrun compare flow.yaml Artifact:Summary.Table --accept
     """
     from whyrun.cli.run import parse_limits
+    from whyrun.execution.checks import RunOptions
     from whyrun.execution.compare import CompareOptions
-    from whyrun.execution.session import RunOptions
 
     with telling_what_is_refused(world, talk):
         options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=parse_limits(limits))
+        if dry_run:
+            would_compare(world, words, against, options, talk, as_json=as_json)
+            return
         code = execute(world, CompareOptions(words, against, accept), options, talk, as_json=as_json)
     context.exit(code)
+
+
+def would_compare(
+    world: World, ids: tuple[str, ...], against: str | None, options: RunOptions, talk: Talk, *, as_json: bool
+) -> None:
+    from whyrun.execution.compare_foretold import foretell_comparison
+    from whyrun.log.journal import utc_now
+
+    note_running(world)
+    foretold = foretell_comparison(world, ids, against, options)
+    if as_json:
+        print_json(foretold.to_json(options.jobs))
+        return
+    logger = talk.logger(sys.stdout)  # the lines are what was asked for: data
+    logger.say(foretold.headline(options.jobs), "bold")
+    for line in foretold.lines(utc_now().astimezone()):
+        logger.line(line)
+    click.echo("dry run: nothing was executed or recorded", err=True)
 
 
 def execute(world: World, compare: CompareOptions, options: RunOptions, talk: Talk, *, as_json: bool) -> int:
@@ -90,11 +114,10 @@ def execute(world: World, compare: CompareOptions, options: RunOptions, talk: Ta
     from whyrun.execution.compare import compare_workflow
 
     logger = talk.logger(sys.stderr)
-    workers = options.jobs or os.cpu_count() or 1
 
-    def on_subjects(subjects: Sequence[Subject], snapshot: PlanningSnapshot) -> None:
-        logger.expect(_durations(subjects, snapshot), workers)
-        logger.say(_headline(subjects), "bold")
+    def on_subjects(foretold: Foretold) -> None:
+        logger.expect(foretold.durations, options.jobs or os.cpu_count() or 1)
+        logger.say(foretold.headline(options.jobs), "bold")
 
     try:
         result = compare_workflow(world, compare, options, logger, on_subjects=on_subjects)
@@ -103,29 +126,28 @@ def execute(world: World, compare: CompareOptions, options: RunOptions, talk: Ta
     failures = failures_of(world, result)
     if result.run is not None:
         logger.say("\n".join(_summary(world, result, failures)), "green" if result.exit_code == 0 else "red")
+    for note in _notes(world, result):
+        logger.note(note)
     if as_json:
         print_json({**result.to_json(), "failed": [failure.to_json() for failure in failures]})
     return result.exit_code
 
 
-def _durations(subjects: Sequence[Subject], snapshot: PlanningSnapshot) -> dict[str, float | None]:
-    from whyrun.planning.explain import logged_duration
-
-    jobs = [snapshot.dependency_graph.job_id(subject.node) for subject in subjects]
-    found: dict[str, float | None] = {}
-    for job, subject in zip(jobs, subjects, strict=True):
-        found[job] = logged_duration(snapshot.records.steps.get(job)) if subject.executes else 0.0
-    return found
-
-
-def _headline(subjects: Sequence[Subject]) -> str:
+def _notes(world: World, result: CompareResult) -> Iterator[str]:
+    """What must be known even where only the exit status is looked at: 0 may mean that nothing was compared."""
     from whyrun.console.lines import count
 
-    if not subjects:
-        return "nothing to compare: no job has a result"
-    executing = sum(subject.executes for subject in subjects)
-    rest = len(subjects) - executing
-    return f"{count(executing, 'job')} to execute again and compare" + (f", {rest} to skip" if rest else "")
+    counts = result.counts
+    skipped = counts.not_comparable + counts.inactive
+    if result.state == "succeeded" and skipped and not counts.identical:
+        job, why = next(iter(result.skipped.items()))
+        yield f"nothing was compared: {count(skipped, 'job')} skipped, such as {job} ({why})"
+    if result.outdated:
+        again = f"whyrun compare{words_of(world)} --accept"
+        yield (
+            f"the code of {count(len(result.outdated), 'job')} has changed, and the results are the same; `{again}` "
+            "executes once more and makes them up to date, and so does `whyrun run`"
+        )
 
 
 def _summary(world: World, result: CompareResult, failures: Sequence[Failure]) -> Iterator[str]:
@@ -143,6 +165,9 @@ def _summary(world: World, result: CompareResult, failures: Sequence[Failure]) -
     if result.executed:
         parts.append(f"{len(result.executed)} with nothing to compare with")
     yield f"{result.run} {word} in {seconds(result.duration)}: {', '.join(parts)}"
+    if result.accepted:
+        number = len(result.accepted)
+        yield f"  accepted: {count(number, 'result')} {'is' if number == 1 else 'are'} now the latest"
     if result.statuses:
         yield "  " + ", ".join(f"{status} {number}" for status, number in result.statuses.items())
     yield from usage_lines(result.usage.to_json())
@@ -165,7 +190,8 @@ def _summary(world: World, result: CompareResult, failures: Sequence[Failure]) -
 
 
 def _difference(artifact: ComparedArtifact) -> Iterator[str]:
-    yield f"  {artifact.artifact}  {artifact.summary} (against {artifact.against})"
+    adopted = ", adopted" if artifact.adopted else ""
+    yield f"  {artifact.artifact}  {artifact.summary} (against {artifact.against}{adopted})"
     yield from (f"    {detail}" for detail in artifact.details[:DETAILS])
     more = len(artifact.details[DETAILS:]) + artifact.more
     if more:

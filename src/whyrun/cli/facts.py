@@ -65,7 +65,9 @@ def _attempt(value: Facts) -> Iterator[tuple[str, ...]]:
     for name, one in value.items():
         if name == "attempt" and one == 0:
             continue  # reuse and adoption are no attempts of their own
-        if name == "logs":
+        if name == "adopted":
+            yield from ((name if i == 0 else "", f"{id_} in {run}") for i, (id_, run) in enumerate(one.items()))
+        elif name == "logs":
             yield from ((name if i == 0 else "", path) for i, path in enumerate(one))
         else:
             yield name, short(one) if name == "fingerprint" else _plain(name, one)
@@ -81,7 +83,14 @@ def _reasons(value: Any) -> Iterator[tuple[str, ...]]:
 def _outputs(value: list[Facts]) -> Iterator[tuple[str, ...]]:
     for one in value:
         what = value_text(one["value"], 40) if "value" in one else bytes_text(one.get("size"))
-        yield one["id"], one["state"], one.get("run", ""), what, one.get("path", "")
+        run = " ".join(filter(None, (one.get("run"), one.get("origin"))))
+        yield one["id"], one["state"], run, what, one.get("path", "")
+
+
+def _inputs(value: list[Facts]) -> Iterator[tuple[str, ...]]:
+    for one in value:
+        content = f"{short(one['sha256'])}  {bytes_text(one.get('size'))}".rstrip()
+        yield one["id"], value_text(one["value"], 60) if "value" in one else content, f"since {one['run']}"
 
 
 def _each(value: list[str]) -> Iterator[tuple[str, ...]]:
@@ -98,5 +107,6 @@ _BLOCKS: Mapping[str, Any] = {
     "changed": _each,
     "read_by": _each,
     "options": _items,
+    "inputs": _inputs,
     "files": _files,
 }

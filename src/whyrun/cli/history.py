@@ -82,7 +82,7 @@ def _rows(entries: list[HistoryEntry]) -> Iterator[tuple[str, ...]]:
             entry.run,
             *((entry.step_id,) if several else ()),
             local_time(entry.ts),
-            entry.status if entry.mode != "compare" else f"{entry.status} (compare)",
+            entry.status + _of_comparison(entry),
             f"attempt {entry.attempt}" if entry.attempt is not None and entry.attempt > 1 else "",
             duration_text(entry.duration),
             short(entry.fingerprint),
@@ -95,6 +95,12 @@ def _rows(entries: list[HistoryEntry]) -> Iterator[tuple[str, ...]]:
         yield (*first, details[0] if details else "")
         for detail in details[1:]:
             yield (*("" for _ in first), detail)
+
+
+def _of_comparison(entry: HistoryEntry) -> str:
+    if entry.mode != "compare":
+        return ""
+    return " (compare, accepted)" if entry.accepted else " (compare)"
 
 
 def _particulars(entry: HistoryEntry) -> str:

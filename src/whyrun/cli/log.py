@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 POLL = 0.2  # seconds
 STATUSES = ("EXECUTES", "SKIPS", "IDENTICAL", "DIFFERENT", "FAILED", "TIMED_OUT", "INTERRUPTED")
+_SAME = ("FAILED", "INTERRUPTED")  # an interrupted step is `FAILED … interrupted` in its line
 _HEAD = ("seq", "ts", "session", "event", "chain", "step_id", "v")
 # Of these a line would be all too long; they stand in the JSON.
 _LONG = frozenset({"bindings", "traceback", "previous_chain", "fingerprint", "plan_sha256", "snapshot_sha256"})
@@ -87,7 +88,7 @@ def _filter(world: World, job: str | None, status: str | None, event: str | None
         return (
             (event is None or fields["event"] == event)
             and (pattern is None or pattern.matches(step_of(fields)))
-            and (status is None or status_of(fields) == status)
+            and (status is None or status_of(fields) == status or (status, status_of(fields)) == _SAME)
         )
 
     return wanted

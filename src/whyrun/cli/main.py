@@ -114,6 +114,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         code = cli.main(args=list(argv) if argv is not None else None, prog_name="whyrun", standalone_mode=False)
     except WhyrunError as problem:
         report(problem)
+        if "--json" in (sys.argv[1:] if argv is None else argv):
+            print_json(refusal(problem))  # whoever reads stdout as a document gets one
         sys.exit(int(problem.exit))
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
@@ -170,6 +172,10 @@ def usage_error(problem: click.ClickException) -> WhyrunError:
         return error("USAGE", f"`{asked}` has no option `{problem.option_name}`", hint=near or hint)
     message = re.sub(r"'([^'\n]*)'", r"`\1`", problem.format_message()).rstrip(".")
     return error("USAGE", message[:1].lower() + message[1:], hint=hint)
+
+
+def refusal(problem: WhyrunError) -> dict[str, Any]:
+    return {"ok": False, "diagnostics": [diagnostic.to_json() for diagnostic in problem.diagnostics]}
 
 
 def report(problem: WhyrunError) -> None:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from whyrun.console.logger import WorkflowLogger
     from whyrun.console.render import Failure
+    from whyrun.execution.checks import RunOptions
     from whyrun.execution.compare import CompareResult
-    from whyrun.execution.session import RunOptions, RunResult
+    from whyrun.execution.session import RunResult
     from whyrun.planning.plan import Plan, PlanOptions
     from whyrun.snapshot.snapshot import PlanningSnapshot
     from whyrun.snapshot.world import World
@@ -64,7 +65,7 @@ def command(
       whyrun run --log-level all --log-file today.log
       whyrun plan --save today.json && whyrun run --plan today.json
     """
-    from whyrun.execution.session import RunOptions
+    from whyrun.execution.checks import RunOptions
 
     saved = None
     with telling_what_is_refused(world, talk):
@@ -117,6 +118,7 @@ def would_run(
     from whyrun.console.lines import LogLevel, TaskStatus
     from whyrun.console.render import expectation
     from whyrun.evidence.metrics import expected_peak
+    from whyrun.execution.checks import check_limits, check_resources, missing_secrets, resource_limits
     from whyrun.execution.session import check_expected
     from whyrun.log.journal import utc_now
     from whyrun.planning.explain import expected_durations, headline
@@ -126,6 +128,8 @@ def would_run(
     snapshot = world.snapshot()
     plan = compute_execution_plan(snapshot, options)
     check_expected(plan, saved)
+    check_limits(world, run_options.limits or {})
+    check_resources(snapshot, [job.node for job in plan.planned], resource_limits(world, run_options))
     estimate = Planned(plan, snapshot).estimate(run_options.jobs)
     workers = run_options.jobs or os.cpu_count() or 1
     peak = expected_peak(plan, snapshot, world.state.runs(), workers)
@@ -147,8 +151,10 @@ def would_run(
     if logger.log_level >= LogLevel.ALL:
         for line in untouched_lines(plan, snapshot, world.project, now, TaskStatus.WOULD_SKIP):
             logger.line(line)
-    if plan.planned:
+    if any(job.reuse is None for job in plan.planned):
         logger.say(expectation(estimate, peak))
+    for name in missing_secrets(snapshot, plan):
+        logger.note(f"the secret `{name}` is not in the environment; `whyrun run` needs it")
     click.echo("dry run: nothing was executed or recorded", err=True)
 
 
@@ -164,6 +170,7 @@ def execute(
     *,
     as_json: bool,
 ) -> int:
+    from whyrun.evidence.current import leftover_places
     from whyrun.execution.session import run_workflow
 
     logger = talk.logger(sys.stderr)
@@ -182,7 +189,13 @@ def execute(
     saved_time = seconds_saved(world, result, seen[0])
     if result.run is not None:
         style = "green" if result.exit_code == 0 else "red"
-        logger.say(summary(world, result, failures, saved_time), style)
+        told = summary(world, result, failures, saved_time, option_words(options, run_options))
+        logger.say(told, style)
+        left = leftover_places(seen[0].records, seen[0].dependency_graph, world.observer().stands)
+        if left:
+            what, them = ("file or section belongs", "it") if left == 1 else ("files or sections belong", "them")
+            said = f"{left} published {what} to no job any more"
+            logger.note(f"{said}: `whyrun status{words_of(world)}` lists {them}")
     if as_json:
         found = {**result.to_json(), "saved_seconds": round(saved_time, 3)}
         print_json({**found, "failed": [failure.to_json() for failure in failures]})
@@ -192,19 +205,36 @@ def execute(
 def foretell(logger: WorkflowLogger, plan: Plan, snapshot: PlanningSnapshot, project: Path, workers: int) -> None:
     """What is to be done, and at level `all` what is not."""
     from whyrun.console.foretold import untouched_lines
-    from whyrun.console.lines import LogLevel, TaskStatus
+    from whyrun.console.lines import LogLevel, TaskStatus, listed
     from whyrun.log.journal import utc_now
     from whyrun.planning.explain import estimate_seconds, expected_durations, headline
 
     durations = expected_durations(plan, snapshot)
     logger.expect(durations, workers)
     logger.say(headline(plan, estimate_seconds(plan, durations, workers)), "bold")
+    replaced = [artifact for job in plan.planned for artifact in job.replaces]
+    if replaced:
+        logger.note(f"adopted, and made anew now: {listed(replaced)}; `whyrun restore` brings an adopted version back")
     if logger.log_level >= LogLevel.ALL:
         for line in untouched_lines(plan, snapshot, project, utc_now().astimezone(), TaskStatus.SKIPS):
             logger.line(line)
 
 
-def summary(world: World, result: RunResult, failures: list[Failure], saved_time: float) -> str:
+def option_words(options: PlanOptions, run_options: RunOptions) -> str:
+    """What another `whyrun run` needs to be like this one. What was forced is not: it ran, or is retried anyway."""
+    import shlex
+
+    words = [] if options.up is None else ["--up", str(options.up)]
+    for target in options.targets:
+        words += ["--target", target]
+    words += ["--jobs", str(run_options.jobs)] if run_options.jobs else []
+    for name, limit in (run_options.limits or {}).items():
+        words += ["--limit", f"{name}={limit:g}"]
+    words += ["--fail-fast"] if run_options.fail_fast else []
+    return "".join(f" {shlex.quote(word)}" for word in words)
+
+
+def summary(world: World, result: RunResult, failures: list[Failure], saved_time: float, options: str) -> str:
     from whyrun.console.render import relative, run_summary
 
     assert result.run is not None
@@ -220,6 +250,7 @@ def summary(world: World, result: RunResult, failures: list[Failure], saved_time
         failures,
         relative(world.state.runs_dir / result.run),
         words_of(world),
+        options,
     )
 
 

@@ -41,7 +41,7 @@ def command(world: World, show_all: bool, as_json: bool) -> None:
     for run in shown:
         counts = [f"{getattr(run, name)} {name}" for name in _COUNTS if getattr(run, name)]
         rows.append(
-            (run.run, run.state, run.mode, local_time(run.started), duration_text(run.duration), ", ".join(counts))
+            (run.run, run.told_state, run.mode, local_time(run.started), duration_text(run.duration), ", ".join(counts))
         )
     print_lines(columns(rows, indent=0))
     if rest is not None:

@@ -138,6 +138,8 @@ def _latest(world: World, known: KnownState, node: int) -> Facts | None:
         "duration": 0.0 if latest.origin else latest.duration,
         "fingerprint": latest.fingerprint,
     }
+    if latest.adopted:
+        facts["adopted"] = {artifact: run_name(run) for artifact, run in sorted(latest.adopted.items())}
     if not latest.ok:
         facts["error"] = f"{latest.error_type}: {latest.error}"
         facts |= _where(world, run_name(latest.run), known.graph.job_id(node))
@@ -232,6 +234,7 @@ def parameter_facts(known: KnownState, subject: Subject) -> Facts:
 
 
 def run_facts(world: World, name: str) -> Facts:
+    from whyrun.evidence.run_inputs import inputs_in_force
     from whyrun.evidence.run_list import running_run, summarize_run
     from whyrun.log import events as ev
 
@@ -239,8 +242,11 @@ def run_facts(world: World, name: str) -> Facts:
     summary = summarize_run(run, running_run(world.state) == name)
     start = next((event for event in run.events() if isinstance(event, ev.RunStart)), None)
     facts: Facts = {"kind": "run", **summary.to_json()}
+    if summary.told_state != summary.state:
+        facts["outcome"] = summary.told_state
     if start is not None:
         facts |= {"options": start.options, "backend": start.backend, "host": start.host}
+    facts["inputs"] = [one.to_json() for one in inputs_in_force(world.state.runs(), name)]
     facts["reasons"] = _headline_counts(run.path / "plan.json")
     files = sorted(entry for entry in run.path.iterdir())
     facts["files"] = {f.name + ("/" if f.is_dir() else ""): None if f.is_dir() else f.stat().st_size for f in files}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--all", "show_all", is_flag=True, help="List every artifact, however many.")
 @click.option("--json", "as_json", is_flag=True, help="Print the state as JSON.")
 def command(world: World, words: tuple[str, ...], show_all: bool, as_json: bool) -> None:
-    """Show where things stand: jobs, inputs that changed, current artifacts, files that no job stands for any more.
+    """Show where things stand: jobs, inputs that changed, current artifacts, leftover published files.
 
     IDs of jobs or artifacts choose what is listed; `*` stands for a whole name or index.
 
@@ -132,11 +132,9 @@ def _lines(found: State, show_all: bool) -> Iterator[str]:
         if rest is not None:
             yield rest
     if found.stale:
-        yield "files that no job stands for any more"
+        yield "published once and still there, though no job makes it now: keep it, or delete it yourself"
         files, rest = page(found.stale, show_all)
-        yield from columns(
-            (f.path, f"{f.artifact} of {f.run}, {f.why}" + (", edited since" if f.edited else "")) for f in files
-        )
+        yield from columns((f.path, _stale(f)) for f in files)
         if rest is not None:
             yield rest
 
@@ -146,6 +144,11 @@ def _row(artifact: CurrentArtifact, headline: str) -> tuple[str, ...]:
     run = (artifact.run or "") + (f" {artifact.origin}" if artifact.origin else "")
     what = value_text(artifact.value, 40) if artifact.value is not UNSET else bytes_text(artifact.size)
     return artifact.id, state, run, what, artifact.path or "", "" if artifact.state == "running" else headline
+
+
+def _stale(file: StaleFile) -> str:
+    why = "its job is inactive now" if file.why == "inactive" else "no job of the workflow makes it any more"
+    return f"{file.artifact} of {file.run}; {why}" + ("; edited since" if file.edited else "")
 
 
 def _unfinished(found: Unfinished) -> str:

@@ -141,6 +141,7 @@ def _clean_rows(job: WhyJob) -> Iterator[tuple[str, ...]]:
     assert job.last_success is not None
     how = {"executed": "it succeeded in", "reused": "its result was reused in", "adopted": "its result was adopted in"}
     since = f"{how[job.last_success.how]} {job.last_success.run}"
+    since += "".join(f", {artifact} was adopted in {run}" for artifact, run in job.last_success.adopted.items())
     yield "last success", f"{since}, and nothing that it consumes has changed"
     own = f"Input:{job.id.removeprefix('Job:')}."  # parameters and the action have IDs that name the slot already
     for one in job.compared:

@@ -69,14 +69,16 @@ def _decision(decision: Mapping[str, Any]) -> str:
     rows = decision["rows"]
     if decision["kind"] == "merge":
         keys = decision["keys"]
-        on = ", ".join(keys) if isinstance(keys, list) else " = ".join(", ".join(keys[s]) for s in ("primary", "secondary"))
+        sides = [keys] if isinstance(keys, list) else [keys["primary"], keys["secondary"]]
+        on = " = ".join(", ".join(side) for side in sides)
         asked = decision["cardinality"]["asked"]
         found = f"{decision['cardinality']['found']}" + (f" (asked {asked})" if asked else "")
         return (
             f"merge {decision['step_id']}: {decision['right']} into {decision['left']} on {on}, {decision['how']}, "
             f"{found}: "
             f"{count(rows['left'], 'row')} and {count(rows['right'], 'row')}, {rows['matched_left']} matched, "
-            f"{rows['unmatched_left']} and {rows['unmatched_right']} unmatched, {rows['out']} out{source}"
+            f"{rows['unmatched_left']} and {rows['unmatched_right']} unmatched, "
+            + (f"{rows['out']} would be out: refused" if decision["refused"] else f"{rows['out']} out{source}")
         )
     into = " + ".join(f"{name} {number}" for name, number in rows["in"].items())
     return f"{decision['kind']} {decision['step_id']}: {into} = {count(rows['out'], 'row')}{source}"

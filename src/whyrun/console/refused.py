@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from whyrun.actions.problem import Problem, parameter_summary
-from whyrun.actions.registry import available_actions, nearest_first
+from whyrun.actions.problem import parameter_summary
+from whyrun.actions.registry import available_actions, is_there, nearest_first
 from whyrun.console.lines import TaskLine, TaskStatus
 from whyrun.planning.explain import printable
 from whyrun.snapshot.lookup import LookedUp
@@ -19,19 +19,38 @@ def refused_lines(
 ) -> Iterator[TaskLine]:
     """`jobs`: by name, what each uses and what came of looking it up. `misfits`: of single instances of theirs."""
     told: set[str] = set()
+    by_job: dict[str, list[Misfit]] = {}
+    for misfit in misfits:
+        by_job.setdefault(misfit.table.name, []).append(misfit)
     for name, (uses, found) in jobs.items():
         if found.info is None and any(problem.code == "INVALID_USES" for problem in found.problems):
             if uses not in told:
                 told.add(uses)
-                available = ", ".join(nearest_first(uses, available_actions(project)))
-                text = printable(f"{uses} → Available: [{available}]")
+                text = printable(_unusable(uses, found, project))
                 yield TaskLine(when, printable(uses), TaskStatus.INVALID_USES, text)
         elif found.misfits:
-            text = printable(f"Job:{name} → {parameter_summary(found.misfits)}")
+            problems = [*found.misfits, *(misfit.problem for misfit in by_job.pop(name, ()))]
+            text = printable(f"Job:{name} → {parameter_summary(problems)}")
             yield TaskLine(when, uses, TaskStatus.INVALID_PARAMETER, text)
-    by_instance: dict[tuple[str, str], list[Problem]] = {}
+    for of_job in by_job.values():
+        yield from _of_instances(of_job, when)
+
+
+def _unusable(uses: str, found: LookedUp, project: Path) -> str:
+    """What there is instead; of one that is there, why it cannot be used."""
+    if is_there(uses, project):
+        (problem, *_) = (problem for problem in found.problems if problem.code == "INVALID_USES")
+        return f"{uses} → {problem.message.removeprefix(f'the action `{uses}` ')}"
+    return f"{uses} → Available: [{', '.join(nearest_first(uses, available_actions(project)))}]"
+
+
+def _of_instances(misfits: list[Misfit], when: datetime) -> Iterator[TaskLine]:
+    """A line for the first instance that has a mistake, with the number of others that have it, too."""
+    by_position: dict[int, list[Misfit]] = {}
     for misfit in misfits:
-        instance = (misfit.table.decl.uses, misfit.table.job_id(misfit.position))
-        by_instance.setdefault(instance, []).append(misfit.problem)
-    for (uses, step), problems in by_instance.items():
-        yield TaskLine(when, uses, TaskStatus.INVALID_PARAMETER, printable(f"{step} → {parameter_summary(problems)}"))
+        by_position.setdefault(misfit.position, []).append(misfit)
+    for position, here in by_position.items():
+        table, more = here[0].table, max(misfit.more for misfit in here)
+        others = f" (and {more} more)" if more else ""
+        text = f"{table.job_id(position)}{others} → {parameter_summary(misfit.problem for misfit in here)}"
+        yield TaskLine(when, table.decl.uses, TaskStatus.INVALID_PARAMETER, printable(text))

@@ -160,11 +160,12 @@ def run_summary(
     failures: Sequence[Failure],
     evidence: str,
     place: str,
+    options: str = "",
 ) -> str:
     """What happened, what it cost and spared, what failed and where to look.
 
     `place` is what further commands need to find the same workflow and inputs: ` then-now.yaml --state DIR`, or
-    nothing.
+    nothing; `options` what another run needs to be the same: ` --target Job:Montage`.
     """
     everyone = {**counts, "inactive": counts["inactive"] + totals["inactive"]}  # found during the run, or before
     everyone.update(deferred=totals["deferred"], clean=totals["clean"])
@@ -172,7 +173,7 @@ def run_summary(
     spared = f"; saved ~{about(saved)} by not running the rest again" if saved >= 0.05 else ""
     lines = [f"{run} {state} in {seconds(duration)}: {', '.join(parts)}{spared}"]
     if statuses:
-        lines.append("  " + ", ".join(f"{status} {number}" for status, number in statuses.items()))
+        lines.append(f"  {_statuses_text(statuses, everyone)}")
     lines.extend(usage_lines(usage))
     # What was interrupted did nothing wrong: it is counted, and there is nothing to look at.
     own = [failure for failure in failures if failure.status != "INTERRUPTED"]
@@ -184,21 +185,33 @@ def run_summary(
     if len(own) > SHOWN:
         lines.append(f"  … and {len(own) - SHOWN} more")
     if state == "interrupted":
-        lines.append(f"  interrupted; run again to go on: whyrun run{place}")
+        lines.append(f"  interrupted; run again to go on: whyrun run{place}{options}")
     if own:
         step = shlex.quote(own[0].step_id)
         lines.append(f"  look closer: whyrun log {run}{place} --job {step}")
         lines.append(f"               whyrun why {step}{place}")
-    lines.append(f"evidence: {evidence}")
+    lines.append(f"evidence: {evidence}" + (" (tracebacks stand in its whyrun.log)" if own else ""))
     return "\n".join(lines)
+
+
+def _statuses_text(statuses: Mapping[str, int], counts: Mapping[str, int]) -> str:
+    """`EXECUTES 3, SKIPS 4 (2 up to date, 2 blocked), FAILED 1`: as in the lines, and what is counted apart."""
+    apart = {"SKIPS": ("clean", "reused", "inactive", "blocked"), "FAILED": ("interrupted",)}
+    words = dict(_COUNTED)
+    found = []
+    for status, number in statuses.items():
+        parts = [f"{counts[key]} {words[key]}" for key in apart.get(status, ()) if counts[key]]
+        found.append(f"{status} {number}" + (f" ({', '.join(parts)})" if parts else ""))
+    return ", ".join(found)
 
 
 def usage_lines(usage: Mapping[str, Any]) -> list[str]:
     if not usage["slowest"]:
         return []  # nothing was executed
     slowest = ", ".join(f"{each['id']} {seconds(each['seconds'])}" for each in usage["slowest"])
-    peak = f"{size(usage['peak_memory_bytes'])} ({usage['peak_memory_step']})"
-    return [f"  cpu {seconds(usage['cpu_seconds'])}, peak memory {peak}", f"  slowest: {slowest}"]
+    step = usage["peak_memory_step"]  # None where no step came so far as to be measured
+    peak = f", peak memory {size(usage['peak_memory_bytes'])} ({step})" if step is not None else ""
+    return [f"  cpu {seconds(usage['cpu_seconds'])}{peak}", f"  slowest: {slowest}"]
 
 
 def expectation(estimate: float | None, peak: int | None) -> str:

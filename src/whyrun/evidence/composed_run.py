@@ -11,10 +11,12 @@ from typing import Any
 from whyrun.artifacts.durable import atomic_write
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.store import Store
-from whyrun.evidence.composition import SUMMARY_FILE, Shape, composition_summary
+from whyrun.errors import StateError
+from whyrun.evidence.composition import SUMMARY_FILE, Beside, Shape, composition_summary, given_sources
 from whyrun.ids import file_name
 from whyrun.log import events as ev
 from whyrun.log.journal import EVENTS_FILE, read_events
+from whyrun.log.wide import read_wide
 
 MARK = b'{"composition":'  # how the manifest of such a run begins: its keys are sorted
 
@@ -26,15 +28,34 @@ def complete_composition(folder: Path, store: Store) -> None:
             return
     section = json.loads((folder / "manifest.yaml").read_bytes())["composition"]
     events = list(read_events(folder / EVENTS_FILE))
-    _link_inputs(folder, store, events)
+    around = _Around(folder, store)
+    _link_inputs(folder, section, events, around)
+    summary = composition_summary(folder.name, section, events, _previous(folder), around)
+    atomic_write(folder / SUMMARY_FILE, canonical_json(summary) + b"\n")
 
-    def count(sha256: str, suffix: str) -> Shape | None:
+
+class _Around(Beside):
+    """The store, and the runs before this one."""
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self.folder, self.store = folder, store
+        self._read: dict[str, dict[str, Any] | None] = {}
+
+    def count(self, sha256: str, suffix: str) -> Shape | None:
         from whyrun.actions.builtin.data.counting import counted_shape
 
-        return counted_shape(Path(store.path(sha256)), suffix) if store.has(sha256) else None
+        return counted_shape(Path(self.store.path(sha256)), suffix) if self.store.has(sha256) else None
 
-    summary = composition_summary(folder.name, section, events, _previous(folder), count)
-    atomic_write(folder / SUMMARY_FILE, canonical_json(summary) + b"\n")
+    def members(self, wide: Mapping[str, Any]) -> list[Any]:
+        try:
+            return read_wide(dict(wide), self.store.read)
+        except StateError:
+            return []  # the blob is lost or damaged: `verify` tells of it, and nothing is made up here
+
+    def told(self, run: str) -> dict[str, Any] | None:
+        if run not in self._read:
+            self._read[run] = read_summary(self.folder.parent / run)
+        return self._read[run]
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
@@ -47,29 +68,27 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 
 def _previous(folder: Path) -> dict[str, Any] | None:
     """The newest summary of the runs before: it has what it took over from those before it."""
-    earlier = sorted((run for run in folder.parent.iterdir() if run.name < folder.name), reverse=True)
-    return next((found for run in earlier if (found := read_summary(run)) is not None), None)
+
+    def order(run: Path) -> tuple[int, str]:
+        return len(run.name), run.name  # r9999 comes before r10000
+
+    runs = sorted((run for run in folder.parent.iterdir() if order(run) < order(folder)), key=order, reverse=True)
+    return next((found for run in runs if (found := read_summary(run)) is not None), None)
 
 
-def _link_inputs(folder: Path, store: Store, events: Iterable[ev.Event]) -> None:
+def _link_inputs(folder: Path, section: Mapping[str, Any], events: Iterable[ev.Event], around: _Around) -> None:
     """What each step read, under its own name, as links into the store: the same every time."""
     for event in events:
         if not isinstance(event, ev.StepStart):
             continue
         place = folder / "steps" / file_name(event.step_id.removeprefix("Job:")) / "inputs"
-        for name, source in _files(event.bindings or {}):
-            blob = Path(store.path(source["sha256"]))
+        for slot, _, source in given_sources(event.bindings or {}, section, around):
+            if source.get("as", "v") == "v":
+                continue  # a value
+            blob = Path(around.store.path(source["sha256"]))
             if not blob.exists():
                 continue  # a folder, or bytes that are lost: the summary has the hash
             place.mkdir(parents=True, exist_ok=True)
-            link = place / f"{file_name(name)}{source['as'][1:]}"
+            link = place / f"{file_name(slot)}{source['as'][1:]}"
             if not link.is_symlink():
                 link.symlink_to(os.path.relpath(blob, place))
-
-
-def _files(bindings: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    for name, sources in bindings.items():
-        many = isinstance(sources, list) and len(sources) > 1
-        for number, source in enumerate(sources if isinstance(sources, list) else ()):
-            if source.get("as", "v")[0] not in "va":
-                yield f"{name}[{number}]" if many else name, source

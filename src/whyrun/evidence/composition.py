@@ -1,13 +1,13 @@
-"""`composition_summary.json`: how data moved in a run. From the run's manifest and events, and the summary before it.
+"""`composition_summary.json`: how data moved in a run. From the run's manifest and events, and summaries before it.
 
 Whatever happened, it says all that is known so far: a step that failed has its error, one that never started says so,
-and nothing is made up. What is up to date is told as the run said that made it.
+and nothing is made up. What is up to date or reused is told as the run said that made it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.ids import file_name, output_of
@@ -19,10 +19,22 @@ SUMMARY_FILE = "composition_summary.json"
 _STATUS = {"open": "interrupted", "completed": "completed", "failed": "failed", "timed_out": "timed_out",
            "interrupted": "interrupted", "skipped": "inactive", "blocked": "blocked"}  # fmt: skip
 _NOT_PLANNED = {"clean": "up_to_date", "deferred": "deferred", "inactive": "inactive"}
-_DECISIONS = ("merge", "append", "aggregate")
+_DECIDING = {"data/merge": "merge", "data/append": "append", "data/aggregate": "aggregate"}
 
 Shape = dict[str, int]  # rows, columns
-Count = Callable[[str, str], Shape | None]  # (hash, suffix) → what the stored data has
+
+
+class Beside(Protocol):
+    """What a summary needs beside the run's own files."""
+
+    def count(self, sha256: str, suffix: str) -> Shape | None:
+        """Rows and columns of stored data; None where that cannot be told."""
+
+    def members(self, wide: Mapping[str, Any]) -> list[Any]:
+        """Of a list that stands apart from its event; empty where it is lost."""
+
+    def told(self, run: str) -> Mapping[str, Any] | None:
+        """The summary of an earlier run."""
 
 
 class Composed:
@@ -32,11 +44,11 @@ class Composed:
         self.outcome = RunOutcome()
         self.bindings: dict[str, Mapping[str, Any]] = {}
         self.attempts: dict[str, int] = {}
-        self.reused: dict[str, str] = {}
+        self.reused: dict[str, tuple[str, str]] = {}  # step → the run and the step that it is taken from
         self.durations: dict[str, float] = {}
         self.artifacts: dict[str, dict[str, ev.ArtifactAvailable]] = {}
         self.conditions: dict[str, ev.ConditionEvaluated] = {}
-        self.tasks: dict[str, list[dict[str, Any]]] = {}
+        self.tasks: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # step → status and details
         self.because: dict[str, list[str]] = {}
 
     def add(self, event: ev.Event) -> None:
@@ -49,7 +61,7 @@ class Composed:
                 self.artifacts.pop(event.step_id, None)
             case ev.StepSkipped() if event.why == "reused":
                 self.bindings[event.step_id] = event.bindings or {}
-                self.reused[event.step_id] = event.from_run or ""
+                self.reused[event.step_id] = event.from_run or "", event.from_step or event.step_id
             case ev.ArtifactAvailable() if output_of(event.artifact) is not None:
                 self.artifacts.setdefault(event.step_id, {})[event.artifact] = event
             case ev.StepComplete() | ev.StepFailed():
@@ -59,30 +71,26 @@ class Composed:
             case ev.ConditionEvaluated():
                 self.conditions[event.step_id] = event
             case ev.Task() if isinstance(event.details, dict):
-                self.tasks.setdefault(event.step_id, []).append(event.details)
+                self.tasks.setdefault(event.step_id, []).append((event.status, event.details))
             case _:
                 pass
 
 
 def composition_summary(
-    run: str, section: Mapping[str, Any], events: Iterable[ev.Event], previous: Mapping[str, Any] | None, count: Count
+    run: str, section: Mapping[str, Any], events: Iterable[ev.Event], previous: Mapping[str, Any] | None, beside: Beside
 ) -> dict[str, Any]:
     """`section` is `composition` of the manifest; `previous` the summary of the run before, if there is one."""
     seen = Composed()
     for event in events:
         seen.add(event)
-    return _Summary(run, section, seen, previous or {}, count).written()
+    return _Summary(run, section, seen, previous or {}, beside).written()
 
 
 class _Summary:
     def __init__(
-        self, run: str, section: Mapping[str, Any], seen: Composed, previous: Mapping[str, Any], count: Count
+        self, run: str, section: Mapping[str, Any], seen: Composed, previous: Mapping[str, Any], beside: Beside
     ) -> None:
-        self.run, self.section, self.seen, self.count = run, section, seen, count
-        self.before = {step["step_id"]: step for step in previous.get("steps", ())}
-        self.decided_before: dict[str, list[dict[str, Any]]] = {}
-        for decision in previous.get("decisions", ()):
-            self.decided_before.setdefault(decision["step_id"], []).append(decision)
+        self.run, self.section, self.seen, self.previous, self.beside = run, section, seen, previous, beside
         self.shapes = dict(_known_shapes(previous))
         for step in section["steps"]:
             self.shapes.update(self._told_shapes(step["step_id"]))
@@ -90,7 +98,8 @@ class _Summary:
     def written(self) -> dict[str, Any]:
         end = self.seen.outcome.end
         steps = [self._step(step) for step in self.section["steps"]]
-        decisions = [decision for step in steps for decision in self._decisions(step)]
+        told = zip(steps, self.section["steps"], strict=True)
+        decisions = [decision for step, planned in told for decision in self._decisions(step, planned)]
         return {
             "schema_version": SCHEMA_VERSION,
             "run": self.run,
@@ -107,10 +116,12 @@ class _Summary:
 
     def _told_shapes(self, step: str) -> Iterable[tuple[str, Shape]]:
         """Content → rows and columns, as the action of a step counted them."""
-        for details in self.seen.tasks.get(step, ()):
+        tasks = self.seen.tasks.get(step, ())
+        given = {slot: source for slot, _, source in self._given(self.seen.bindings.get(step, {}))} if tasks else {}
+        for _, details in tasks:
             for name, shape in _shapes(details.get("read")):
-                for source in _sources(self.seen.bindings.get(step, {}).get(name)):
-                    yield source["sha256"], shape
+                if name in given:
+                    yield given[name]["sha256"], shape
             for name, shape in _shapes(details.get("wrote")):
                 for artifact, made in self.seen.artifacts.get(step, {}).items():
                     if output_of(artifact) == name:
@@ -119,7 +130,7 @@ class _Summary:
     def _shape(self, sha256: str | None, type_: str, suffix: str) -> dict[str, int | None]:
         found = self.shapes.get(sha256 or "")
         if found is None and sha256 is not None and type_ == "dataset":
-            found = self.count(sha256, suffix)
+            found = self.beside.count(sha256, suffix)
             if found is not None:
                 self.shapes[sha256] = found
         return {"rows": found["rows"], "columns": found["columns"]} if found else {"rows": None, "columns": None}
@@ -135,19 +146,16 @@ class _Summary:
     def _step(self, step: Mapping[str, Any]) -> dict[str, Any]:
         id_ = step["step_id"]
         status = self._status(step)
-        before = self.before.get(id_, {})
         found: dict[str, Any] = {"step_id": id_, "action": step["action"], "status": status}
+        bindings, duration = self.seen.bindings.get(id_, {}), self.seen.durations.get(id_)
         if status == "up_to_date":
-            found["from_run"] = step.get("kept", {}).get("run")
-            bindings, duration = before.get("bindings", []), step.get("kept", {}).get("duration")
-            found |= {"attempt": None, "duration": duration, "bindings": bindings}
-            found["parameters"] = before.get("parameters", {})
-        else:
-            if id_ in self.seen.reused:
-                found["from_run"] = self.seen.reused[id_]
-            duration = self.seen.durations.get(id_)
-            found |= {"attempt": self.seen.attempts.get(id_), "duration": duration, "bindings": self._bindings(id_)}
-            found["parameters"] = self._parameters(id_)
+            kept = step["kept"]
+            found["from_run"], bindings, duration = kept["run"], kept["bindings"], kept["duration"]
+        elif status == "reused":
+            found["from_run"], duration = self.seen.reused[id_][0], self._told_of(id_, step).get("duration")
+        found |= {"attempt": self.seen.attempts.get(id_), "duration": duration}
+        found["bindings"] = self._bindings(id_, bindings)
+        found["parameters"] = self._parameters(id_, bindings)
         found["products"] = [self._product(step, product, status) for product in step["products"]]
         failure = self.seen.outcome.failures.get(id_)
         if failure is not None and status in ("failed", "timed_out", "interrupted"):
@@ -170,27 +178,38 @@ class _Summary:
             return "reused"
         return _STATUS[outcome]
 
-    def _bindings(self, step: str) -> list[dict[str, Any]]:
+    def _told_of(self, id_: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A step whose result is an earlier one, as the summary has it of the run that made this result."""
+        run, name = self.seen.reused[id_] if id_ in self.seen.reused else (step["kept"]["run"], id_)
+        for summary, wanted in ((self.beside.told(run), name), (self.previous, id_)):
+            for told in (summary or {}).get("steps", ()):
+                if told["step_id"] == wanted and (told.get("from_run") == run or told["status"] == "completed"):
+                    own = [each for each in (summary or {})["decisions"] if each["step_id"] == wanted]
+                    return {**told, "decisions": [each for each in own if each["kind"] != "condition"]}
+        return {}
+
+    def _given(self, bindings: Mapping[str, Any]) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
+        return given_sources(bindings, self.section, self.beside)
+
+    def _bindings(self, step: str, bindings: Mapping[str, Any]) -> list[dict[str, Any]]:
         found = []
-        for name, sources in self.seen.bindings.get(step, {}).items():
-            for source in _sources(sources):
-                if name.startswith(".") or _is_parameter(step, source["id"]):
-                    continue
-                suffix = str(source.get("as", ""))[1:]
-                entry = {"name": name, "id": source["id"], "sha256": source["sha256"]}
-                if "value" in source:
-                    entry["value"] = source["value"]
-                found.append({**entry, **self._shape(source["sha256"], "dataset" if suffix else "", suffix)})
+        for slot, name, source in self._given(bindings):
+            if name.startswith(".") or _is_parameter(step, source["id"]):
+                continue
+            suffix = str(source.get("as", ""))[1:]
+            entry = {"name": slot, "id": source["id"], "sha256": source["sha256"]}
+            if "value" in source:
+                entry["value"] = source["value"]
+            found.append({**entry, **self._shape(source["sha256"], "dataset" if suffix else "", suffix)})
         return found
 
-    def _parameters(self, step: str) -> dict[str, Any]:
+    def _parameters(self, step: str, bindings: Mapping[str, Any]) -> dict[str, Any]:
         """By name: the value, where it is small enough to stand in the log, else its hash."""
-        found = {}
-        for name, sources in self.seen.bindings.get(step, {}).items():
-            for source in _sources(sources):
-                if _is_parameter(step, source["id"]):
-                    found[name] = source["value"] if "value" in source else {"sha256": source["sha256"]}
-        return found
+        return {
+            name: source["value"] if "value" in source else {"sha256": source["sha256"]}
+            for _, name, source in self._given(bindings)
+            if _is_parameter(step, source["id"])
+        }
 
     def _product(self, step: Mapping[str, Any], product: Mapping[str, Any], status: str) -> dict[str, Any]:
         made: dict[str, Any] = {"sha256": None, "size": None}
@@ -199,21 +218,22 @@ class _Summary:
         if event is not None and status in ("completed", "reused"):
             made, suffix = {"sha256": event.sha256, "size": event.size}, event.suffix or suffix
         elif status == "up_to_date":
-            made = dict(step.get("kept", {}).get("outputs", {}).get(product["id"], made))
+            made = dict(step["kept"]["outputs"].get(product["id"], made))
         return {**product, **made, **self._shape(made["sha256"], product["type"], suffix)}
 
     # -- decisions --
 
-    def _decisions(self, step: Mapping[str, Any]) -> list[dict[str, Any]]:
-        id_ = step["step_id"]
+    def _decisions(self, step: Mapping[str, Any], planned: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Only of the actions that come with Whyrun: those of a user may put anything into their details."""
+        id_, kind = step["step_id"], _DECIDING.get(step["action"])
         if step["status"] in ("up_to_date", "reused"):
-            kept = [d for d in self.decided_before.get(id_, ()) if d["kind"] in _DECISIONS]
-            return [{**decision, "from_run": step.get("from_run")} for decision in kept]
+            kept = self._told_of(id_, planned).get("decisions", ())
+            return [{**decision, "step_id": id_, "from_run": step["from_run"]} for decision in kept]
         found = []
-        for details in self.seen.tasks.get(id_, ()):
-            if details.get("decision") in _DECISIONS:
+        for status, details in self.seen.tasks.get(id_, ()):
+            if kind is not None and details.get("decision") == kind:
                 told = {name: value for name, value in details.items() if name not in ("decision", "read", "wrote")}
-                found.append({"kind": details["decision"], "step_id": id_, **told})
+                found.append({"kind": kind, "step_id": id_, **told, "refused": status == "FAILED"})
         return found
 
     def _conditions(self) -> list[dict[str, Any]]:
@@ -250,19 +270,12 @@ class _Summary:
         event = self.seen.conditions.get(step["step_id"])
         if event is not None:
             return event.result, event.inputs
-        because = step.get("because", {})
-        if "condition" in because:
-            return False, dict(because["inputs"])
-        decided = step.get("decided") and step["state"] in ("planned", "clean")
-        return (True, {}) if decided else (None, {})
+        known = step.get("decision")  # before the run
+        return (None, {}) if known is None else (known["result"], known["inputs"])
 
     def _decision(
         self, step_id: str, predicate: str, inputs: Mapping[str, Any], result: bool | None, taken: Any, left: Any
     ) -> dict[str, Any]:
-        if not inputs and result is not None:  # known before the run: as it was told when it was evaluated
-            for decision in self.decided_before.get(step_id, ()):
-                if decision["kind"] == "condition" and decision["result"] == result:
-                    inputs = {id_: found["value"] for id_, found in decision["inputs"].items()}
         values = ", ".join(f"{id_} = {value!r}" for id_, value in sorted(inputs.items()))
         why = "it was not evaluated: what it reads is not known" if result is None else values
         return {
@@ -275,6 +288,31 @@ class _Summary:
             "not_taken": list(left),
             "why": why,
         }
+
+
+def given_sources(
+    bindings: Mapping[str, Any], section: Mapping[str, Any], beside: Beside
+) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
+    """(slot, name of the binding, source): `secondary_dataset[1]` is the slot of a list's second member."""
+    for name, recorded in bindings.items():
+        members = _members_of(recorded, section, beside)
+        for number, source in enumerate(members):
+            listed = len(members) > 1 or "listed" in source
+            yield f"{name}[{number}]" if listed else name, name, source
+
+
+def _members_of(recorded: Any, section: Mapping[str, Any], beside: Beside) -> list[Mapping[str, Any]]:
+    """What one binding consists of; of a list of datasets that is bound as a whole, each of them."""
+    found: list[Mapping[str, Any]] = []
+    for source in beside.members(recorded) if isinstance(recorded, dict) else recorded:
+        if source.get("as") == "a":
+            for dataset in section["datasets"]:
+                id_, form = f"Input:{dataset['dataset_key']}", f"f{_suffix(dataset['path'])}"
+                if id_.startswith(f"{source['id']}["):
+                    found.append({"id": id_, "sha256": dataset["sha256"], "as": form, "listed": True})
+        elif "sha256" in source:
+            found.append(source)
+    return found
 
 
 def _is_parameter(step: str, source: str) -> bool:
@@ -295,11 +333,6 @@ def _shapes(told: Any) -> Iterable[tuple[str, Shape]]:
     for name, shape in told.items() if isinstance(told, dict) else ():
         if isinstance(shape, dict) and isinstance(shape.get("rows"), int) and isinstance(shape.get("columns"), int):
             yield name, {"rows": shape["rows"], "columns": shape["columns"]}
-
-
-def _sources(recorded: Any) -> list[Mapping[str, Any]]:
-    """The members of one binding. A list of more than 64 stands apart from the event, and is not gone through."""
-    return [each for each in recorded if "sha256" in each] if isinstance(recorded, list) else []
 
 
 def _suffix(path: str) -> str:

@@ -13,7 +13,7 @@ from whyrun.ids import site_of
 from whyrun.log.runs import RunRef
 from whyrun.log.scan import ArtifactAdopted, ArtifactAvailable, scan
 from whyrun.planning.plan import Plan
-from whyrun.snapshot.records import Output, StepRecord, run_name
+from whyrun.snapshot.records import Output, Records, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 ArtifactState = Literal["available", "missing", "failed", "inactive", "running"]
@@ -100,7 +100,8 @@ def _artifact(
     output: Output | None = next((o for o in latest.outputs if o.id == id_), None)
     if output is None:
         return CurrentArtifact(id_, "missing", type_, job, job_state, path=path)
-    origin = latest.origin or None
+    number, how = latest.source_of(id_)
+    run, origin = run_name(number), how or None
     if available:
         return CurrentArtifact(
             id_, "available", type_, job, job_state, run, output.sha256, output.size, path, None, origin, output.value
@@ -108,9 +109,7 @@ def _artifact(
     change = "lost" if path is None else snapshot.files.get(path, "retyped")
     if path is None and output.value is not UNSET:
         change = "retyped"
-    return CurrentArtifact(
-        id_, "missing", type_, job, job_state, run, output.sha256, output.size, path, change, origin
-    )
+    return CurrentArtifact(id_, "missing", type_, job, job_state, run, output.sha256, output.size, path, change, origin)
 
 
 def while_running(artifacts: Iterable[CurrentArtifact], run: str, steps: Container[str]) -> Iterator[CurrentArtifact]:
@@ -120,6 +119,18 @@ def while_running(artifacts: Iterable[CurrentArtifact], run: str, steps: Contain
             yield replace(artifact, state="running", run=run)
         else:
             yield artifact
+
+
+def leftover_places(records: Records, graph: Graph, stands: Callable[[str], bool]) -> int:
+    """How many places that a removed job has published, and no job of now publishes, still stand. Cheap: only the
+    records of removed jobs are looked at."""
+    gone = records.steps.keys() - graph.node_of.keys()
+    if not gone:
+        return 0
+    made = [success for step in gone if (success := records.steps[step].last_success()) is not None]
+    published = {output.path for success in made for output in success.outputs if output.path}
+    wanted = {path for table in graph.tables for output in table.outputs for path in output.paths or ()}
+    return sum(map(stands, published - wanted))
 
 
 def stale_files(

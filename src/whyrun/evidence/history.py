@@ -44,6 +44,7 @@ class HistoryEntry:
     why: str | None = None  # of a skip
     because: list[str] | None = None  # of a block
     error: str | None = None
+    accepted: bool = False  # of a comparison: its result counts as the latest from then on
 
     @property
     def succeeded(self) -> bool:
@@ -57,6 +58,8 @@ class HistoryEntry:
                 found[name] = value
         if self.mode != "run":
             found["mode"] = self.mode
+        if self.mode == "compare" and self.succeeded:
+            found["accepted"] = self.accepted
         if self.outputs:
             found["outputs"] = [version.to_json() for version in self.outputs]
         return found
@@ -81,6 +84,7 @@ class _RunReader:
     def __init__(self, run: RunRef, wanted: Callable[[str], bool], is_running: bool) -> None:
         self.run, self.wanted, self.is_running = run, wanted, is_running
         self.mode = ""  # until `run_start`
+        self.accepts = False
         self.open: dict[str, HistoryEntry] = {}  # steps without an end yet, or whose outputs follow (reuse)
         self.leaves: dict[str, list[Version]] = {}  # adopted, before their whole
         self._wanted: dict[str, bool] = {}
@@ -90,7 +94,7 @@ class _RunReader:
         try:
             for event in self.run.events():
                 if isinstance(event, ev.RunStart):
-                    self.mode = event.mode
+                    self.mode, self.accepts = event.mode, bool(event.options.get("accept"))
                 elif not self.mode:
                     raise log_without_start(self.run)
                 step = getattr(event, "step_id", None)
@@ -138,7 +142,7 @@ class _RunReader:
                     self.open[event.step_id].outputs.append(version)
             case ev.StepComplete():
                 entry = self.ended(event)
-                entry.status, entry.duration = event.status, event.duration
+                entry.status, entry.duration, entry.accepted = event.status, event.duration, self.accepts
             case ev.StepFailed():
                 entry = self.ended(event)
                 entry.status, entry.duration = event.status, event.duration

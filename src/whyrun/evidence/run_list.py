@@ -29,12 +29,24 @@ class RunSummary:
     blocked: int
     interrupted: int
     error: str | None
-    identical: int = 0  # these two: of a comparison
+    identical: int = 0  # these three: of a comparison
     different: int = 0
+    accepted: bool = False  # its results count as the latest
+
+    @property
+    def told_state(self) -> str:
+        """In a word: a comparison that found differences has done what it is for, and has not failed."""
+        if self.mode != "compare" or self.state not in ("succeeded", "failed"):
+            return self.state
+        if self.failed or (self.state == "failed" and not self.different):
+            return "failed"
+        if self.accepted and self.completed:
+            return "accepted"
+        return "differences" if self.different else self.state
 
     def to_json(self) -> dict[str, Any]:
         found = asdict(self)
-        compared = {name: found.pop(name) for name in ("identical", "different")}
+        compared = {name: found.pop(name) for name in ("identical", "different", "accepted")}
         return {**found, **compared} if self.mode == "compare" else found
 
 
@@ -105,6 +117,7 @@ def summarize_run(run: RunRef, is_running: bool) -> RunSummary:
         error=error_of(outcome),
         identical=compared["IDENTICAL"],
         different=compared["DIFFERENT"],
+        accepted=bool(outcome.start.options.get("accept")),
     )
 
 

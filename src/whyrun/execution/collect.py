@@ -23,6 +23,7 @@ from whyrun.execution.context import output_path
 from whyrun.execution.failure import StepError
 from whyrun.execution.scratch import Scratch
 from whyrun.execution.secrets import Redactor
+from whyrun.execution.unwritable import keep_returned, why_not_json, why_not_json_text
 from whyrun.ids import Segment, parse_id_of
 from whyrun.workflow.model import FILE_TYPES, VALUE_TYPES
 
@@ -132,7 +133,7 @@ def _returned_values(specs: Mapping[str, OutputSpec], also_known: Mapping[str, s
 
 def _from_value(name: str, spec: OutputSpec, value: Any, scratch: Scratch) -> _Ready:
     if spec.type in VALUE_TYPES:
-        return _value(name, spec.type, value)
+        return _value(name, spec.type, value, scratch)
     if isinstance(value, os.PathLike) or (isinstance(value, str) and spec.type not in ("text", "json")):
         path = scratch.work / os.fspath(value)
         if not path.exists():
@@ -140,7 +141,7 @@ def _from_value(name: str, spec: OutputSpec, value: Any, scratch: Scratch) -> _R
         inside = not path.is_symlink() and path.resolve().is_relative_to(scratch.root.resolve())
         return _from_file(name, spec, path, move=inside)
     if spec.type == "json":
-        return _Ready(name, "json", data=_canonical(name, value))
+        return _Ready(name, "json", data=_canonical(name, value, scratch))
     if spec.type == "text" and isinstance(value, str):
         return _Ready(name, "text", data=value.encode())
     if spec.type in FILE_TYPES and isinstance(value, (bytes, bytearray, memoryview)):
@@ -191,12 +192,12 @@ def _parsed_value(name: str, type_: str, path: Path) -> Any:
     return text if type_ == "string" else _decoded(name, text.encode())
 
 
-def _value(key: str, type_: str, value: Any) -> _Ready:
+def _value(key: str, type_: str, value: Any, scratch: Scratch | None = None) -> _Ready:
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
     if not _fits(type_, value):
         raise StepError("WrongOutputType", f"`{key}` is declared as {type_}, but is {_type(value)}: {value!r:.100}")
-    data = _canonical(key, value)
+    data = _canonical(key, value, scratch)
     if len(data) > VALUE_LIMIT:
         message = f"`{key}` has {len(data)} bytes; a value or leaf has at most {VALUE_LIMIT} (use text, json or file)"
         raise StepError("ValueTooLarge", message)
@@ -216,11 +217,16 @@ def _fits(type_: str, value: Any) -> bool:
     return type_ == "json"
 
 
-def _canonical(key: str, value: Any) -> bytes:
+def _canonical(key: str, value: Any, scratch: Scratch | None) -> bytes:
+    """`scratch`: where to put down a value that was returned and cannot be kept as it is."""
     try:
         return canonical_json(value)
     except (TypeError, ValueError, RecursionError) as problem:
-        raise StepError("WrongOutputType", f"`{key}` cannot be written as JSON: {problem}") from None
+        message = f"`{key}` cannot be written as JSON: {why_not_json(value) or problem}"
+        kept = keep_returned(key, value, scratch.out) if scratch is not None else None
+        if kept is not None:
+            message += f" (what was returned stands in the step's `scratch/out/{kept}`)"
+        raise StepError("WrongOutputType", message) from None
 
 
 def _section(key: str, data: bytes) -> bytes:
@@ -234,7 +240,8 @@ def _decoded(key: str, data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise StepError("WrongOutputType", f"`{key}` is not valid JSON: {problem}") from None
+        reason = why_not_json_text(data) or problem
+        raise StepError("WrongOutputType", f"`{key}` is not valid JSON: {reason}") from None
 
 
 def _type(value: Any) -> str:

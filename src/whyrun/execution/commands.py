@@ -31,13 +31,14 @@ class InputSource(msgspec.Struct, omit_defaults=True, frozen=True):
     path: str | None = None
 
 
-class EarlierVersion(msgspec.Struct, frozen=True):
-    """A version of an output that is in the store."""
+class EarlierVersion(msgspec.Struct, omit_defaults=True, frozen=True):
+    """A recorded version of an output."""
 
     id: str
     sha256: str
     type: str
     from_run: str
+    gone: bool = False  # its bytes: all that is known is the hash
 
 
 class ExecStep(msgspec.Struct, tag_field="cmd", tag="exec_step", omit_defaults=True, frozen=True):
@@ -48,6 +49,7 @@ class ExecStep(msgspec.Struct, tag_field="cmd", tag="exec_step", omit_defaults=T
     attempt: int
     inputs: dict[str, InputSource | list[InputSource]]  # all of them, under their own names
     recalled: dict[str, Any] = {}  # what earlier attempts with this fingerprint remembered
+    recalled_elsewhere: dict[str, Any] = {}  # what attempts with other fingerprints remembered later than those
     compare: dict[str, EarlierVersion] = {}  # by output: what the new one is to be compared with
 
 

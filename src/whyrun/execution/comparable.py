@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from whyrun.graph.fingerprint import recorded_suffix
+from whyrun.graph.fingerprint import counts, recorded_suffix
 from whyrun.graph.graph import ArtifactAt
 from whyrun.graph.layers import compute_layers
 from whyrun.planning.consume import Consumer, Consumption, Look, Pending, Seen
@@ -20,7 +20,7 @@ from whyrun.planning.explain import particulars
 from whyrun.planning.plan import match_nodes
 from whyrun.planning.reasons import Reason
 from whyrun.snapshot.records import Attempt, Output, Records
-from whyrun.snapshot.snapshot import Consumed, LogReader, PlanningSnapshot
+from whyrun.snapshot.snapshot import ActionFacts, Consumed, LogReader, PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 
 
@@ -115,16 +115,17 @@ def _subject(
         what = graph.artifact_id(waiting) if waiting is not None else f"`{found.unknown[0]}`"
         return Subject(node, found, against, not_comparable=f"{what} is not available")
     if against is not None:
-        changes = list(_changes(found, consumed[(against.run, against.seq)]))
+        changes = list(_changes(found, consumed[(against.run, against.seq)], judge.snapshot.actions[table.name]))
         if changes:
             more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
             why = particulars(changes[0], table.job_id(position)).replace("  ", " ") + more
             return Subject(node, found, against, not_comparable=why)
-    print_ = found.fingerprint(judge.prefix(table, position), table.slots)
+    print_ = judge.fingerprint(table, position, found)
     return Subject(node, found, against, print_)
 
 
-def _changes(found: Consumption, before: Consumed) -> Iterator[Reason]:
+def _changes(found: Consumption, before: Consumed, action: ActionFacts) -> Iterator[Reason]:
     """What it would consume otherwise than the result did; a changed action is the point of comparing."""
     for name in sorted({*before, *found.entries} - {".action"}):
-        yield from compare_entries(name.removeprefix("."), before.get(name), found.entries.get(name))
+        if counts(name, action.uncounted):
+            yield from compare_entries(name.removeprefix("."), before.get(name), found.entries.get(name))

@@ -6,15 +6,17 @@ accepted: then each counts as the latest success of its step, and is published.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.console.lines import TaskStatus, seconds
 from whyrun.execution.backends.local import LocalBackend
+from whyrun.execution.checks import RunOptions, check_limits, check_resources, needed_secrets
 from whyrun.execution.commands import Backend
-from whyrun.execution.comparable import Subject, find_subjects
+from whyrun.execution.comparable import Subject
+from whyrun.execution.compare_foretold import Foretold, subjects_of
 from whyrun.execution.compare_runner import CompareRunner
 from whyrun.execution.conduct import Conducted, Surroundings, Undertaking, conduct
 from whyrun.execution.counts import CompareCounts
@@ -22,21 +24,13 @@ from whyrun.execution.interrupts import Interrupts
 from whyrun.execution.on_finish import OnFinish
 from whyrun.execution.prepare import manifest
 from whyrun.execution.recorder import Reporter
-from whyrun.execution.session import (
-    RunOptions,
-    check_limits,
-    check_resources,
-    code_guard,
-    needed_secrets,
-    repaired,
-)
+from whyrun.execution.session import code_guard, repaired
 from whyrun.execution.usage import Usage
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
 from whyrun.log.lock import RunLock
 from whyrun.log.runs import RunRef
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions, match_nodes
-from whyrun.snapshot.records import Records
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.snapshot.world import World
 
@@ -61,9 +55,11 @@ class ComparedArtifact:
     summary: str
     details: tuple[str, ...] = ()
     more: int = 0
+    adopted: bool = False  # what it was compared with is nothing that the job has made
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "details": list(self.details)}
+        found = {**asdict(self), "details": list(self.details)}
+        return found if self.adopted else {k: v for k, v in found.items() if k != "adopted"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,6 +74,8 @@ class CompareResult:
     artifacts: tuple[ComparedArtifact, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)  # job → why
     executed: tuple[str, ...] = ()  # jobs for which there was nothing to compare with
+    accepted: tuple[str, ...] = ()  # jobs whose new results count as the latest now
+    outdated: tuple[str, ...] = ()  # jobs that came out the same, and are not up to date: their action has changed
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -111,6 +109,8 @@ class CompareResult:
             "artifacts": [artifact.to_json() for artifact in self.artifacts],
             "skipped": dict(self.skipped),
             "executed": list(self.executed),
+            "accepted": list(self.accepted),
+            "outdated": list(self.outdated),
             **self.usage.to_json(),
         }
 
@@ -122,7 +122,7 @@ def compare_workflow(
     reporter: Reporter,
     *,
     backend: Backend | None = None,
-    on_subjects: Callable[[Sequence[Subject], PlanningSnapshot], None] | None = None,
+    on_subjects: Callable[[Foretold], None] | None = None,
     clock: Clock = utc_now,
 ) -> CompareResult:
     """`on_subjects` is told what will be compared before anything is executed."""
@@ -137,9 +137,9 @@ def compare_workflow(
     ):
         repaired(world, lock, reporter, clock)
         snapshot = world.snapshot()
-        records, subjects = _subjects(world, snapshot, compare)
+        records, subjects = subjects_of(world, snapshot, compare.ids, compare.against)
         if on_subjects is not None:
-            on_subjects(subjects, snapshot)
+            on_subjects(Foretold(snapshot, subjects))
         if not subjects:
             return CompareResult(None, "nothing", 0, CompareCounts(), 0.0)
         executing = [subject.node for subject in subjects if subject.executes]
@@ -172,17 +172,7 @@ def compare_workflow(
             around = Surroundings(world, reporter, clock, lock, place, interrupts, options.jobs, on_finish)
             done = conduct(undertaking, around)
     assert isinstance(done.runner, CompareRunner)
-    return _result(world.state.run(done.run), done, done.runner)
-
-
-def _subjects(world: World, snapshot: PlanningSnapshot, compare: CompareOptions) -> tuple[Records, Sequence[Subject]]:
-    """With the records that they are compared with: of now, or as they were after an earlier run."""
-    if compare.against is None:
-        records, log = snapshot.records, world.history()
-    else:
-        log = world.history(through=world.state.run(compare.against).number)
-        records = log.records
-    return records, find_subjects(snapshot, records, log, compare.ids)
+    return _result(world.state.run(done.run), done, done.runner, compare)
 
 
 def _manifest(snapshot: PlanningSnapshot, subjects: Sequence[Subject]) -> bytes:
@@ -200,20 +190,23 @@ def _as_plan(snapshot: PlanningSnapshot, subjects: Sequence[Subject]) -> Plan:
     return Plan(graph.workflow.name, snapshot.log_position, PlanOptions(), {}, {}, tuple(jobs))
 
 
-def _result(run: RunRef, done: Conducted, runner: CompareRunner) -> CompareResult:
+def _result(run: RunRef, done: Conducted, runner: CompareRunner, compare: CompareOptions) -> CompareResult:
     """From the log: it is the truth, also about what was found."""
     artifacts: list[ComparedArtifact] = []
     skipped: dict[str, str] = {}
     executed: list[str] = []
+    completed: dict[str, str] = {}  # job → status
     for event in run.events():
         match event:
             case ev.Comparison():
                 found = (event.artifact, event.status, event.against, event.summary, tuple(event.details), event.more)
-                artifacts.append(ComparedArtifact(*found))
+                artifacts.append(ComparedArtifact(*found, event.adopted))
             case ev.StepSkipped():
                 skipped[event.step_id] = event.reason or event.why.replace("_", " ")
-            case ev.StepComplete() if event.status == "EXECUTES":
-                executed.append(event.step_id)
+            case ev.StepComplete():
+                completed[event.step_id] = event.status
+                if event.status == "EXECUTES":
+                    executed.append(event.step_id)
             case _:
                 continue
     return CompareResult(
@@ -225,5 +218,16 @@ def _result(run: RunRef, done: Conducted, runner: CompareRunner) -> CompareResul
         artifacts=tuple(sorted(artifacts, key=lambda each: each.artifact)),
         skipped=dict(sorted(skipped.items())),
         executed=tuple(sorted(executed)),
+        accepted=tuple(sorted(completed)) if compare.accept else (),
+        outdated=tuple(sorted(_outdated(runner, completed))) if compare == CompareOptions(compare.ids) else (),
         usage=runner.usage,
     )
+
+
+def _outdated(runner: CompareRunner, completed: Mapping[str, str]) -> Iterator[str]:
+    """The jobs that came out the same, although what the standing result was made by is not what would make it now."""
+    for subject in runner.subjects.values():
+        job = runner.graph.job_id(subject.node)
+        made_by = subject.fingerprint if subject.against is None else subject.against.fingerprint
+        if completed.get(job) == "IDENTICAL" and made_by != subject.fingerprint:
+            yield job

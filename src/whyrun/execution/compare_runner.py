@@ -6,7 +6,7 @@ known beforehand, nothing is reused or remembered, and the end of a step says wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -75,16 +75,16 @@ class CompareRunner(Runner):
         return None
 
     def earlier_versions(self, subject: Subject, table: JobTable, position: int) -> dict[str, EarlierVersion]:
-        """By output: the recorded versions whose bytes are still to be had."""
+        """By output: the recorded versions. Of one whose bytes are gone the hash still tells whether it differs."""
         if subject.against is None:
             return {}
         recorded = {output.id: output for output in subject.against.outputs}
-        run = run_name(subject.against.run)
         found: dict[str, EarlierVersion] = {}
         for a, spec in enumerate(table.artifacts):
             output = None if spec.is_leaf else recorded.get(table.artifact_id(a, position))
-            if output is not None and self.has_bytes(output):
-                found[spec.output] = EarlierVersion(output.id, output.sha256, output.type, run)
+            if output is not None:
+                run, gone = run_name(subject.against.source_of(output.id)[0]), not self.has_bytes(output)
+                found[spec.output] = EarlierVersion(output.id, output.sha256, output.type, run, gone)
         return found
 
     def has_bytes(self, output: Output) -> bool:
@@ -95,6 +95,9 @@ class CompareRunner(Runner):
     def recalled(self, node: int, step: str, fingerprint: str) -> dict[str, Any]:
         del node, step, fingerprint
         return {}  # a comparison asks anew: an answer that was remembered would be compared with itself
+
+    def recalled_elsewhere(self, node: int, step: str, fingerprint: str) -> dict[str, Any]:
+        return self.recalled(node, step, fingerprint)
 
     def remember(self, active: Active, message: RequestRemembered) -> None:
         """Acknowledged and not kept: what a comparison asked for is nobody's to pick up again."""
@@ -118,6 +121,8 @@ class CompareEndings(Endings):
     def succeeded(self, active: Active, message: StepFinished) -> None:
         table, position = self.graph.table_at(active.node)
         earlier = self.runner.to_compare[active.node]
+        against = self.runner.subjects[active.node].against
+        adopted = against.adopted if against is not None else {}
         for output, found in message.comparisons.items():
             self.recorder.event(
                 ev.Comparison(
@@ -127,6 +132,7 @@ class CompareEndings(Endings):
                     summary=found.summary,
                     details=list(found.details),
                     more=found.more,
+                    adopted=earlier[output].id in adopted,
                 )
             )
             if found.details:
@@ -146,18 +152,22 @@ class CompareEndings(Endings):
         text = task_text(
             task_name(table, position),
             runtime=f"in {seconds(message.duration)}",
-            outputs=_outputs_text(table, position, message.comparisons),
+            outputs=_outputs_text(table, position, message.comparisons, adopted),
+            details=["accepted"] if self.accept else [],
         )
         status = TaskStatus.IDENTICAL if same else TaskStatus.DIFFERENT
         self.recorder.status(table.decl.uses, status, text)
 
 
-def _outputs_text(table: JobTable, position: int, comparisons: Mapping[str, Comparison]) -> str:
+def _outputs_text(
+    table: JobTable, position: int, comparisons: Mapping[str, Comparison], adopted: Container[str]
+) -> str:
     """Each output with what is to be said of it, those that differ first."""
     named = []
     for a, spec in enumerate(table.artifacts):
         if not spec.is_leaf:
             found = comparisons.get(spec.output)
             note = NOTHING_BEFORE if found is None else found.summary
+            note += ", adopted before" if table.artifact_id(a, position) in adopted else ""
             named.append((found is None or found.identical, file_text(output_label(table, a, position), note)))
     return listed([text for _, text in sorted(named, key=lambda each: each[0])])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -103,7 +104,9 @@ class StepContext:
         self._acknowledgements = acknowledgements
         self._redactor = redactor
         self._recalled = dict(command.recalled)
+        self._recalled_elsewhere = dict(command.recalled_elsewhere)
         self._progress_due = 0.0
+        self._noted: set[str] = set()
         outbox.let_speak(self)
 
     def close(self) -> None:
@@ -130,11 +133,18 @@ class StepContext:
         return output_path(self._scratch, self._outputs, name)
 
     def task(self, status: str, message: str, details: Any = None) -> None:
+        """A status that does not exist is no reason to lose what the step has done: it goes on, and is told once."""
+        try:
+            name = task_status(status).value
+        except ValueError as unknown:
+            if str(unknown) not in self._noted:
+                self._noted.add(str(unknown))
+                print(f"whyrun: a task was not recorded: {unknown}", file=sys.stderr, flush=True)
+            return
         shown = None
         if details is not None:
             shown = self._redactor.json(as_json("the details of a task", details, exact=False))
             check_size("the details of a task", shown)
-        name = task_status(status).value
         text = shortened(utf8(self._redactor.text(str(message))))
         self._send(lambda n: TaskReported(self._step_id, timestamp(), name, text, shown, n))
 
@@ -171,10 +181,21 @@ class StepContext:
         if not sent or not acknowledged.get():
             raise RuntimeError("the step has ended: nothing more can be remembered")
         self._recalled[key] = value
+        self._recalled_elsewhere.pop(key, None)
 
-    def recall(self, key: str) -> Any:
-        """What this step, or an earlier attempt of it, remembered under `key`; None if nothing."""
+    def recall(self, key: str, any_parameters: bool = False) -> Any:
+        """What this step, or an earlier attempt of it, remembered under `key`; None if nothing.
+
+        Attempts with other parameters or inputs count only if `any_parameters`: then the latest of all. Whoever asks
+        so makes a key that names what was asked for, since these attempts may have asked for something else.
+        """
+        if any_parameters and key in self._recalled_elsewhere:
+            return self._recalled_elsewhere[key]
         return self._recalled.get(key)
+
+    def without_secrets(self, value: Any) -> Any:
+        """The same JSON with every secret of the step masked."""
+        return self._redactor.json(value)
 
     def stderr_tail(self, lines: int = 10) -> str:
         return "\n".join(self._scratch.tail("stderr", self._redactor).splitlines()[-lines:])

@@ -259,8 +259,9 @@ class Endings:
         )
 
     def not_published(self, problem: WhyrunError | OSError, path: str, duration: float) -> Problem:
-        text = "".join(traceback.format_exception(problem)).replace(f"{self.publisher.project}/", "")
-        return Problem("FAILED", ev.NOT_PUBLISHED, whats_wrong(problem, path), text, duration)
+        text = "".join(traceback.format_exception(problem))
+        here, message = f"{self.publisher.project}/", whats_wrong(problem, path)
+        return Problem("FAILED", ev.NOT_PUBLISHED, message.replace(here, ""), text.replace(here, ""), duration)
 
     def killed(self, active: Active, duration: float, text: str) -> Problem:
         """The problem of a step that was told to end."""
@@ -271,7 +272,8 @@ class Endings:
             partial = f", partial outputs may exist: {scratch.relative_to(self.recorder.directory.path)}"
             message = f"timeout: {limit}{partial if scratch.exists() else ''}"
             return Problem("TIMED_OUT", "TimedOut", message, text, duration)
-        return Problem("INTERRUPTED", "Interrupted", "interrupted", text, duration)
+        # Where it stood is of no use, and where the worker's own code stood even less.
+        return Problem("INTERRUPTED", "Interrupted", "interrupted", "", duration)
 
     def lost(self, message: StepLost) -> Problem:
         """The problem of a step whose worker is gone without a word."""
@@ -283,9 +285,11 @@ class Endings:
 
 
 def whats_wrong(problem: WhyrunError | OSError, path: str) -> str:
-    """What went wrong with publishing at `path`, without a path of this machine in it."""
+    """What went wrong with publishing at `path`."""
     if isinstance(problem, WhyrunError):
         first = problem.diagnostics[0]
+        if first.code == "SECTION_FILE_INVALID":  # it is told of each step that has a section in the file: in short
+            return f"{first.code}: {first.message}; correct it or move it away, and the next run puts the result there"
         kind, reason = first.code, f"{first.message} ({first.hint})" if first.hint else first.message
     else:
         kind, reason = type(problem).__name__, problem.strerror or str(problem).split("\n", 1)[0]

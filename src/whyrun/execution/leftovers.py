@@ -67,10 +67,11 @@ def _end_workers(folders: list[Scratch]) -> None:
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         left = [pid for pid, environment in environments() if any(_resolved(e) in homes for e in environment)]
-        left = [pid for pid in left if pid != os.getpid()]  # a process of the step itself may be who runs the workflow
+        me = os.getpid()  # a process of the step itself, or one below it, may be who runs the workflow
+        left = [pid for pid in left if pid != me]
         if not left:
             return
-        for pid in [*left, *(below for worker in left for below in descendants(worker))]:
+        for pid in {*left, *(below for worker in left for below in descendants(worker))} - {me}:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_PAUSE)

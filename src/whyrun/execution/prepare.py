@@ -124,10 +124,12 @@ def recorded_bindings(
 
 
 def action_entry(table: JobTable, position: int, action: ActionFacts) -> dict[str, Any]:
-    """The action as it is recorded; with its files, if they are few, so that a change can be named."""
+    """The action as it is recorded; with its versions and files, if they are few, so that a change can be named."""
     entry: dict[str, Any] = {"id": f"Input:{table.path(position)}.action", "sha256": action.sha256}
     if 0 < len(action.files) <= NAMED_FILES:
         entry["files"] = {path: sha256[:16] for path, sha256 in action.files.items()}
+    if action.versions:
+        entry["versions"] = dict(action.versions)
     return entry
 
 

@@ -129,6 +129,11 @@ class Recorder:
             self._untold.extend(self._lines)
             self._lines = []
 
+    def _flush_logs(self) -> None:
+        """Whoever is told where a traceback stands finds it there, however long the run goes on; and after a kill."""
+        self._log.flush()
+        self._debug.flush()
+
     def _write_log(self, lines: list[TaskLine]) -> None:
         written: list[str] = []
         for line in lines:
@@ -146,6 +151,7 @@ class Recorder:
         due = time.monotonic() - self._last_sync >= SYNC_INTERVAL
         if due and self._syncing is None and (self._unsynced or self._untold):
             self.flush()
+            self._flush_logs()
             self._syncing = _Sync(self.store, self.journal, self._untold)
             self._untold, self._unsynced = [], False
             self._last_sync = time.monotonic()
@@ -156,6 +162,7 @@ class Recorder:
         if self._syncing is not None:
             self._end_sync()
         self.flush()
+        self._flush_logs()
         if self._unsynced:
             sync_filesystem(self.store.root)  # the bytes that the events speak of
             self.journal.sync()

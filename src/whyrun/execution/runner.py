@@ -200,7 +200,7 @@ class Runner:
         if found.problems:
             self.fail_unstarted(node, table, position, found)
             return False
-        fingerprint = found.fingerprint(self.judge.prefix(table, position), table.slots)
+        fingerprint = self.judge.fingerprint(table, position, found)
         if node not in self.forced and node not in self.attempts:
             reuse = self.earlier.find(node, table, position, fingerprint)
             if reuse is not None:
@@ -265,6 +265,7 @@ class Runner:
             attempt=attempt,
             inputs=input_sources(self.graph, table, found, self.from_run),
             recalled=self.recalled(node, step, fingerprint),
+            recalled_elsewhere=self.recalled_elsewhere(node, step, fingerprint),
             compare=self.to_compare.get(node, {}),
         )
         self.recorder.command(command)
@@ -281,6 +282,14 @@ class Runner:
             found.update(record.requests.get(fingerprint, {}))
         found.update(self.remembered.get((step, fingerprint), {}))
         return found
+
+    def recalled_elsewhere(self, node: int, step: str, fingerprint: str) -> dict[str, Any]:
+        """What attempts with other parameters remembered, for steps that ask for it (`any_parameters`)."""
+        record = self.snapshot.record(node)
+        if record is None or not record.remembered_by or node in self.forced:
+            return {}
+        newer = self.remembered.get((step, fingerprint), {})
+        return {key: value for key, value in record.remembered_elsewhere(fingerprint).items() if key not in newer}
 
     # -- what comes back --
 
@@ -343,6 +352,9 @@ class Runner:
                     )
             case StepLost():
                 self.leave(active, step)
+                known = {"step_duration_ms": round(message.duration * 1000, 3)}  # the rest went with its process
+                self.recorder.metrics(step, known, message.ts)
+                self.usage.add(step, known)
                 if active.killed_for is not None:
                     self.failure(active, self.endings.killed(active, message.duration, ""))
                 else:

@@ -25,7 +25,8 @@ class _Gate:
 
 
 class Scheduler:
-    """Tells the order. Ready steps come by layer and node: the same order every time."""
+    """Tells the order. Ready steps come by layer and node, those of a dataset plan as they are written: the same order
+    every time."""
 
     def __init__(self, graph: Graph, plan: Plan, limits: Mapping[str, float], *, gated: bool = True) -> None:
         """Not `gated`: no step waits for another, since each reads what there is already."""
@@ -33,6 +34,7 @@ class Scheduler:
         self.limits = dict(limits)
         self.used: dict[str, float] = {}
         self.layer = {job.node: job.layer for job in plan.planned}
+        self._order = _written_order(graph) or self.layer
         self.remaining: dict[int, int] = {}  # closed gates
         self.eager: set[int] = set()
         self._gates_of: dict[int, list[_Gate]] = {}  # node → the gates that it stands behind
@@ -110,7 +112,7 @@ class Scheduler:
     def _push(self, node: int) -> None:
         if node not in self._queued:
             self._queued.add(node)
-            heapq.heappush(self._ready.setdefault(self._wants(node), []), (self.layer[node], node))
+            heapq.heappush(self._ready.setdefault(self._wants(node), []), (self._order[node], node))
 
     def _wants(self, node: int) -> Wants:
         return tuple(self.graph.table_at(node)[0].decl.resources.items())
@@ -160,3 +162,12 @@ class Scheduler:
                 self.remaining[waiting] -= 1
                 if waiting not in self._over and (self.remaining[waiting] == 0 or waiting in self.eager):
                     self._push(waiting)
+
+
+def _written_order(graph: Graph) -> Mapping[int, int]:
+    """By node, where its step stands in a dataset plan; nothing for a workflow file, whose order means nothing."""
+    composition = graph.workflow.composition
+    if composition is None or composition.manifest is None:
+        return {}
+    written = {name: position for position, name in enumerate(graph.workflow.jobs)}
+    return {table.base: written[table.name] for table in graph.tables}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +13,17 @@ import msgspec
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.console.files import input_size
-from whyrun.console.lines import TaskStatus, seconds
-from whyrun.errors import Diagnostic, InvalidError, did_you_mean, error
+from whyrun.console.lines import TaskStatus, count, seconds
+from whyrun.errors import error
 from whyrun.execution.backends.local import LocalBackend
+from whyrun.execution.checks import (
+    RunOptions,
+    check_limits,
+    check_resources,
+    needed_secrets,
+    resource_limits,
+    unlimited_resources,
+)
 from whyrun.execution.code_guard import CodeGuard
 from whyrun.execution.commands import Backend
 from whyrun.execution.composed import composition_section, keep_datasets
@@ -47,20 +54,6 @@ STORE_LEFTOVERS = 86400.0  # seconds: a half-written blob that nobody has touche
 DIFFERENCES = 5  # between a saved plan and the present one that are told
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    jobs: int = 0  # 0: as many as there are processors
-    fail_fast: bool = False
-    limits: Mapping[str, float] | None = None
-
-    def __post_init__(self) -> None:
-        if self.jobs < 0:
-            raise error("USAGE", f"{self.jobs} jobs at a time is not possible", hint="0 means one for each processor")
-        for name, limit in (self.limits or {}).items():
-            if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit < float("inf"):
-                raise error("USAGE", f"the limit of `{name}` is {limit!r}", hint="a limit is a number from 0 up")
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult:
     """What a run did. `run` is None where there was nothing to do: then no run folder was made."""
@@ -76,13 +69,14 @@ class RunResult:
 
     @property
     def statuses(self) -> dict[str, int]:
-        """How many jobs ended with which status; up-to-date and inactive ones are skipped. What was blocked, deferred,
-        interrupted or not started is counted apart, in `counts` and the plan's totals."""
+        """How many jobs ended with which status, as their lines have it. What is up to date, blocked or interrupted is
+        counted apart too, in `counts` and the plan's totals."""
         counts, totals = self.counts, self.plan.totals
+        idle = totals["clean"] + totals["inactive"]
         found = {
             TaskStatus.EXECUTES: counts.completed,
-            TaskStatus.SKIPS: counts.reused + counts.inactive + totals["clean"] + totals["inactive"],
-            TaskStatus.FAILED: counts.failed,
+            TaskStatus.SKIPS: counts.reused + counts.inactive + counts.blocked + idle,
+            TaskStatus.FAILED: counts.failed + counts.interrupted,
             TaskStatus.TIMED_OUT: counts.timed_out,
         }
         return {status.value: number for status, number in found.items() if number}
@@ -123,7 +117,7 @@ def run_workflow(
     `on_plan` is told the plan before anything of it is executed.
     """
     world.config, world.graph, world.actions  # noqa: B018  # all that is invalid is found before the lock is taken
-    limits = {**(world.config.resources or {}), **(options.limits or {})}
+    limits = resource_limits(world, options)
     check_limits(world, options.limits or {})
     with (
         OnFinish(world.config.on_finish, world.project, reporter) as on_finish,
@@ -135,6 +129,8 @@ def run_workflow(
         check_expected(plan, saved_plan)
         if on_plan is not None:
             on_plan(plan, snapshot)
+        for name in unlimited_resources(world, limits) if plan.planned else ():
+            reporter.note(f"no limit is set for the resource {name}, so it restricts nothing")
         if not plan.planned:
             return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
         check_resources(snapshot, [job.node for job in plan.planned], limits)
@@ -154,7 +150,7 @@ def repaired(world: World, lock: RunLock, reporter: Reporter, clock: Clock) -> R
     if report is not None:
         reporter.note(
             f"{report.run} ended without a word; its log was repaired "
-            f"({len(report.interrupted)} open steps count as interrupted)"
+            f"({count(len(report.interrupted), 'open step')} counted as interrupted)"
         )
     _remove_leftovers(world.state, store, clock)
     return report
@@ -253,51 +249,3 @@ def _record_beginning(recorder: Recorder, snapshot: PlanningSnapshot, plan: Plan
             log_position=dict(plan.log_position) if plan.log_position else None,
         )
     )
-
-
-def check_limits(world: World, given: Mapping[str, float]) -> None:
-    """A limit for something that no job uses is a mistake, not a wish."""
-    used = sorted({name for table in world.graph.tables for name in table.decl.resources})
-    for name in given:
-        if name not in used:
-            hint = did_you_mean(name, used) or "no job of this workflow has `resources:`"
-            raise error("USAGE", f"`--limit {name}`: no job uses the resource `{name}`", hint=hint)
-
-
-def check_resources(snapshot: PlanningSnapshot, nodes: Sequence[int], limits: Mapping[str, float]) -> None:
-    """A job that wants more than there is could never start."""
-    problems: dict[str, Diagnostic] = {}
-    for node in nodes:
-        table, _ = snapshot.dependency_graph.table_at(node)
-        for name, amount in table.decl.resources.items():
-            if name in limits and amount > limits[name]:
-                place = table.decl.places.get("resources", table.decl.place)
-                message = f"`{table.name}` wants {name}: {amount:g}, but the limit is {limits[name]:g}"
-                problems[table.name] = place.diagnostic("USAGE", message, "raise the limit, or lower the job's share")
-    if problems:
-        raise InvalidError(problems.values())
-
-
-def needed_secrets(snapshot: PlanningSnapshot, nodes: Sequence[int]) -> dict[str, str]:
-    """The values of all secrets that these jobs name; they must be in the environment before anything runs."""
-    found: dict[str, str] = {}
-    missing: list[Diagnostic] = []
-    names: set[str] = set()
-    for node in nodes:
-        table, _ = snapshot.dependency_graph.table_at(node)
-        for name in table.decl.secrets:
-            if name in names:
-                continue
-            names.add(name)
-            value = os.environ.get(name)
-            if value is None:
-                place = table.decl.places.get("secrets", table.decl.place)
-                hint = f"`export {name}=…` before `whyrun run`; `whyrun plan` does not need it"
-                missing.append(
-                    place.diagnostic("SECRET_MISSING", f"the secret `{name}` is not in the environment", hint)
-                )
-            else:
-                found[name] = value
-    if missing:
-        raise InvalidError(missing)
-    return found

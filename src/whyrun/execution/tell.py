@@ -56,7 +56,8 @@ class Lines:
     ) -> None:
         """`status` is the event's; an interrupted step is `FAILED … interrupted`. `retry_after`: the attempt."""
         shown = TaskStatus.TIMED_OUT if status == "TIMED_OUT" else TaskStatus.FAILED
-        retry = f" (attempt {retry_after}, will retry)" if retry_after is not None else ""
+        tries = table.decl.retries.max + 1
+        retry = f" (attempt {retry_after} of {tries}, will retry)" if retry_after is not None else ""
         text = task_text(
             task_name(table, position),
             runtime=runtime_text(shown, duration),
@@ -80,7 +81,8 @@ class Lines:
             outputs=listed(_texts(details.get("outputs"))),
             details=[*_texts(details.get("job_info")), message.step_id],
         )
-        level = LogLevel.SUMMARY if status in BAD else LogLevel.ALL
+        told = status in BAD or details.get("level") == "summary"  # an action may find it worth telling at once
+        level = LogLevel.SUMMARY if told else LogLevel.ALL
         named = details.get("action")
         self.recorder.status(printable(named) if isinstance(named, str) else action, status, text, level=level)
 

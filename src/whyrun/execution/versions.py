@@ -39,6 +39,8 @@ class Versions:
             return Comparison(False, f"{old.type} before, {new.type} now")
         if old.sha256 == new.sha256:
             return IDENTICAL
+        if old.gone:
+            return Comparison(False, "other bytes; those before are gone")
         own = self._own(old, new, spec)
         if own is not None:
             return own

@@ -1,7 +1,8 @@
 """The fingerprint of a job instance: what it would compute, by content alone. Pure.
 
 In it: the action, each parameter and environment value, each binding's name with its content and the form it is
-handed over in, the declared outputs. Not in it: source IDs, folders, conditions, needs, limits, places, secrets.
+handed over in, the declared outputs. Not in it: source IDs, folders, conditions, needs, limits, places, secrets, and
+the parameters that the action declares not to count.
 
     fingerprint = sha256("whyrun/step/v1" ⏎ action ⏎ outputs ⏎ slot names (JSON) ⏎ token ⏎ token …)
 
@@ -13,10 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable
+from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable, Slot
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES
 
@@ -80,19 +81,31 @@ def array_sha256(elements: Sequence[InputValue]) -> str:
     return hashlib.sha256(f"whyrun/array/v1\n{tokens}".encode()).hexdigest()
 
 
-def prefix(table: JobTable, action_sha256: str, position: int = 0) -> str:
+def counts(name: str, uncounted: Collection[str]) -> bool:
+    """Does the slot of this name (`wait`, `wait.every`, `.env.X`) say what is computed, and not only how?
+
+    `uncounted`: the parameters of which the action says that they do not.
+    """
+    return not uncounted or re.split(r"[.\[]", name, maxsplit=1)[0] not in uncounted
+
+
+def counted(table: JobTable, uncounted: Collection[str]) -> Sequence[Slot]:
+    return [slot for slot in table.slots if counts(slot.name, uncounted)] if uncounted else table.slots
+
+
+def prefix(table: JobTable, action_sha256: str, position: int = 0, uncounted: Collection[str] = ()) -> str:
     """The part of the preimage that a job's instances share (unless a leaf's path follows the job's own loop)."""
     outputs = [[o.name, o.type, o.suffix] for o in table.outputs]
     leaves = [[s.key_at(position), s.type] for s in table.artifacts if s.is_leaf]
     declared = canonical_json([outputs, sorted(leaves)])
-    names = canonical_json([slot.name for slot in table.slots]).decode()
+    names = canonical_json([slot.name for slot in counted(table, uncounted)]).decode()
     return f"{TAG}\n{action_sha256}\n{hashlib.sha256(declared).hexdigest()}\n{names}\n"
 
 
-def prefixes(table: JobTable, action_sha256: str) -> list[str]:
+def prefixes(table: JobTable, action_sha256: str, uncounted: Collection[str] = ()) -> list[str]:
     if any(spec.leaf_by_row is not None for spec in table.artifacts):
-        return [prefix(table, action_sha256, p) for p in range(len(table))]
-    return [prefix(table, action_sha256)] * len(table)
+        return [prefix(table, action_sha256, p, uncounted) for p in range(len(table))]
+    return [prefix(table, action_sha256, 0, uncounted)] * len(table)
 
 
 def fingerprint(prefix_: str, tokens: Sequence[str]) -> str:

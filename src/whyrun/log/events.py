@@ -175,6 +175,7 @@ class Comparison(Event, tag="comparison"):
     summary: str
     details: list[str] = []  # the first differences, and notes
     more: int = 0  # differences beyond those
+    adopted: bool = False  # that version was adopted: no run of the job has made it
 
 
 class StatusContractViolation(Event, tag="status_contract_violation"):

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import UNSET
 
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.graph.fingerprint import prefix, recorded_suffix, token
+from whyrun.graph.fingerprint import counted, counts, prefix, recorded_suffix, token
 from whyrun.graph.graph import ArtifactAt, JobTable
 from whyrun.ids import artifact_id, parse_id_of
 from whyrun.planning.consume import (
@@ -38,6 +38,7 @@ from whyrun.planning.reasons import (
     UpstreamFailed,
     bounded,
     listed_reasons,
+    version_changes,
 )
 from whyrun.snapshot.records import Attempt, Output, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -198,7 +199,10 @@ class Judge:
             return changes
         now: dict[str, Entry | Members] = found.entries
         changes.extend(self.changed_action(table, position, before.get(".action") or [{}]))
+        uncounted = self.snapshot.actions[table.name].uncounted
         for name in sorted({*before, *now, *found.problems} - {"if", ".action"}):
+            if not counts(name, uncounted):
+                continue
             if name in found.problems:
                 changes.append(InputChanged(_plain(name), problem=found.problems[name]))
             elif name in found.unknown:
@@ -223,6 +227,7 @@ class Judge:
                 old=then.get("sha256"),
                 new=action.sha256,
                 files=files or None,
+                versions=version_changes(then.get("versions", {}), action.versions),
             )
         ]
 
@@ -258,15 +263,20 @@ class Judge:
     # -- reuse --
 
     def prefix(self, table: JobTable, position: int) -> str:
-        action = self.snapshot.actions[table.name].sha256
+        action = self.snapshot.actions[table.name]
         if any(spec.leaf_by_row is not None for spec in table.artifacts):
-            return prefix(table, action, position)
+            return prefix(table, action.sha256, position, action.uncounted)
         if table.number not in self._prefixes:
-            self._prefixes[table.number] = prefix(table, action)
+            self._prefixes[table.number] = prefix(table, action.sha256, 0, action.uncounted)
         return self._prefixes[table.number]
 
+    def fingerprint(self, table: JobTable, position: int, found: Consumption) -> str:
+        """Of an instance whose consumption is known."""
+        slots = counted(table, self.snapshot.actions[table.name].uncounted)
+        return found.fingerprint(self.prefix(table, position), slots)
+
     def reusable(self, table: JobTable, position: int, record: StepRecord | None, found: Consumption) -> Reuse | None:
-        print_ = found.fingerprint(self.prefix(table, position), table.slots)
+        print_ = self.fingerprint(table, position, found)
         others = self.any_success() if self.snapshot.actions[table.name].deterministic else {}
         return reusable(table, position, record, print_, others, self.snapshot.lost)
 
@@ -281,7 +291,7 @@ def successes_by_fingerprint(steps: Mapping[str, StepRecord]) -> dict[str, tuple
     found: dict[str, tuple[str, Attempt]] = {}
     for step in sorted(steps):
         for attempt in steps[step].attempts():
-            if attempt.origin == "adopted":
+            if attempt.adopted:
                 continue
             before = found.get(attempt.fingerprint)
             if before is None or (before[1].run, before[1].seq) < (attempt.run, attempt.seq):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from whyrun.artifacts.hashing import value_sha256
@@ -25,16 +25,19 @@ from whyrun.planning.reasons import (
     UpstreamFailed,
     reason_json,
 )
-from whyrun.snapshot.records import StepRecord
+from whyrun.snapshot.records import KEPT_OF_ERROR, StepRecord
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 SHOWN = 200  # jobs of one block; `--all` shows every one
 DEFERRED = 10  # of the block that is not the question
 LONGEST = 80  # characters of a small value
+DIFFERENCES = 3  # within a value that are told
 _NULL = value_sha256(None)
+_ABSENT = object()
 _CHANGES = {
     "deleted": "deleted",
     "changed": "changed",
+    "unreadable": "the file is no valid JSON object",
     "lost": "its stored bytes are gone",
     "retyped": "it was made with another type",
     "disowned": "its action does not find its part in it",
@@ -117,6 +120,9 @@ def job_lines(job: PlannedJob) -> list[Line]:
         if isinstance(reason, MissingOutput) and reason.change == "changed" and reason.path and reason.artifact:
             adopt = f"whyrun adopt {shlex.quote(reason.artifact)} {shlex.quote(split_site(reason.path)[0])}"
             lines.append(("", f"keep your version: {printable(adopt)}"))
+    for artifact, run in job.replaces.items():
+        lines.append(("adopted", f"{artifact} is your version of {run}, and is made anew; to have it back:"))
+        lines.append(("", f"whyrun restore {shlex.quote(artifact)} --from {run}"))
     if job.reuse is not None:
         source = "" if job.reuse.step == job.id else f" ({job.reuse.step})"
         lines.append(("reuse", f"{job.reuse.run}{source}"))
@@ -130,7 +136,7 @@ def particulars(reason: Reason, job: str) -> str:
     match reason:
         case RetryPreviousFailure():
             attempt = f" attempt {reason.attempt}" if reason.attempt else ""  # a reuse is none
-            return printable(f"{reason.run}{attempt}: {reason.error_type}: {reason.error}")
+            return printable(f"{reason.run}{attempt}: {reason.error_type}: {_whole_words(reason.error)}")
         case MissingOutput():
             return _missing(reason)
         case InputChanged():
@@ -145,6 +151,11 @@ def particulars(reason: Reason, job: str) -> str:
             return f"… and {reason.more} more"
         case _:
             assert_never(reason)
+
+
+def _whole_words(error: str) -> str:
+    """The record of an attempt keeps the beginning of a long message: then it ends after a word, and says so."""
+    return error if len(error) < KEPT_OF_ERROR else f"{error.rpartition(' ')[0] or error} …"
 
 
 def _missing(reason: MissingOutput) -> str:
@@ -180,7 +191,10 @@ def _changed(reason: InputChanged, job: str) -> str:
     if reason.old == reason.new:
         return f"{text}  the same content in another place or form"
     files = f"  ({', '.join(reason.files)})" if reason.files else ""
-    return printable(f"{text}  {old} → {new}{files}")
+    if reason.versions:
+        return printable(f"{text}  {', '.join(reason.versions)}{files}")
+    inside = _differences(reason.old_value, reason.new_value)
+    return printable(f"{text}  {inside or f'{old} → {new}'}{files}")
 
 
 def _shown(sha256: str | None, value: Any) -> str:
@@ -193,6 +207,32 @@ def _shown(sha256: str | None, value: Any) -> str:
 def _small(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
     return printable(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
+
+
+def _differences(old: Any, new: Any) -> str:
+    """Where two mappings or lists differ, if that says more than both of them side by side; else nothing."""
+    if type(old) is not type(new) or not isinstance(old, dict | list):
+        return ""
+    found = list(_differing(old, new, ""))
+    if not found or len(json.dumps([old, new])) <= LONGEST:
+        return ""
+    more = f", … ({len(found)} differences)" if len(found) > DIFFERENCES else ""
+    return ", ".join(f"{path} {_told(a)} → {_told(b)}" for path, a, b in found[:DIFFERENCES]) + more
+
+
+def _differing(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            yield from _differing(old.get(key, _ABSENT), new.get(key, _ABSENT), f"{path}.{key}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for i, (a, b) in enumerate(zip(old, new, strict=True)):
+            yield from _differing(a, b, f"{path}[{i}]")
+    elif old != new or type(old) is not type(new):
+        yield path, old, new
+
+
+def _told(value: Any) -> str:
+    return "nothing" if value is _ABSENT else _small(value)
 
 
 def _inactive(because: Mapping[str, Any]) -> Line:
@@ -265,6 +305,8 @@ def _job_json(job: PlannedJob) -> dict[str, Any]:
         found["reuse"] = job.reuse.run
     if job.conditional:
         found["conditional"] = True
+    if job.replaces:
+        found["replaces_adopted"] = dict(job.replaces)
     found["reasons"] = [{**reason_json(reason), "text": particulars(reason, job.id)} for reason in job.reasons]
     return found
 

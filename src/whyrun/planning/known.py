@@ -47,4 +47,4 @@ class KnownState:
     def fingerprint(self, node: int, found: Consumption) -> str:
         """Of an instance whose consumption is known."""
         table, position = self.graph.table_at(node)
-        return found.fingerprint(self._judge.prefix(table, position), table.slots)
+        return self._judge.fingerprint(table, position, found)

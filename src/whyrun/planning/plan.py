@@ -15,9 +15,10 @@ from whyrun.artifacts.hashing import canonical_json
 from whyrun.errors import did_you_mean, error
 from whyrun.graph.graph import Graph
 from whyrun.graph.layers import compute_layers
-from whyrun.ids import IdPattern
+from whyrun.ids import IdPattern, output_of, parse_id
 from whyrun.planning.dirty import Reuse, Verdict, judge_all
 from whyrun.planning.reasons import Reason, reason_json
+from whyrun.snapshot.records import run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 VERSION = 1
@@ -49,6 +50,7 @@ class PlannedJob:
     conditional: bool = False
     because: Mapping[str, Any] = field(default_factory=dict)
     node: int = -1
+    replaces: Mapping[str, str] = field(default_factory=dict)  # adopted artifact → the run that adopted it
 
     @property
     def headline(self) -> str | None:
@@ -192,8 +194,18 @@ def _planned_job(snapshot: PlanningSnapshot, node: int, verdict: Verdict, layer:
     state: State = "inactive" if verdict.state == "inactive" else "planned" if runs else "deferred"
     return PlannedJob(
         table.job_id(position), table.decl.uses, layer, state, verdict.reasons, verdict.bindings, verdict.reuse,
-        verdict.conditional, verdict.because, node,
+        verdict.conditional, verdict.because, node, _replaced(snapshot, node) if verdict.reuse is None else {},
     )  # fmt: skip
+
+
+def _replaced(snapshot: PlanningSnapshot, node: int) -> dict[str, str]:
+    """The outputs that somebody adopted and that stand until the job is executed. What the plan says does not depend
+    on it, so it is not part of its digest."""
+    record = snapshot.record(node)
+    if record is None or not record.latest.ok:
+        return {}
+    adopted = record.latest.adopted
+    return {id_: run_name(run) for id_, run in sorted(adopted.items()) if output_of(id_) is not None}
 
 
 def _totals(graph: Graph, jobs: Sequence[PlannedJob]) -> dict[str, int]:
@@ -243,10 +255,20 @@ def match_nodes(graph: Graph, text: str) -> list[int]:
 
 def unknown_id(text: str, known: Sequence[str]) -> Exception:
     near = [k for k in known if k.startswith(text + "[")]
-    hint = f"it has instances: name one, such as `{near[0]}`, or all with `{text}[*]`" if near else None
+    hint = None
+    if near:
+        hint = f"it has instances: name one, such as `{near[0]}`, or all with `{_all_of(text, near[0])}`"
     return error(
         "UNKNOWN_REFERENCE", f"`{text}` names nothing in this workflow", hint=hint or did_you_mean(text, known)
     )
+
+
+def _all_of(text: str, instance: str) -> str:
+    """The pattern that matches all that is spelt like this instance of `text`: `Job:Fit[*][*]`."""
+    given, full = parse_id(text).segments, parse_id(instance).segments
+    at = len(given) - 1
+    pattern = text + "[*]" * (len(full[at].indices) - len(given[at].indices))
+    return pattern + "".join(f".{segment.name}" + "[*]" * len(segment.indices) for segment in full[at + 1 :])
 
 
 def _forced(graph: Graph, layers: Sequence[int], force: Sequence[str]) -> dict[int, str]:

@@ -3,7 +3,7 @@ renders them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from heapq import merge
 from itertools import islice
@@ -51,6 +51,7 @@ class InputChanged:
     new_as: str | None = None
     problem: str | None = None  # it cannot be computed
     files: tuple[str, ...] | None = None  # of an action: those that changed, came or went
+    versions: tuple[str, ...] | None = None  # of an action: `whyrun-text-actions 0.1.0 → 9.9`
 
     code = "INPUT_CHANGED"
 
@@ -100,6 +101,13 @@ def listed_reasons(code: str, shared: Sequence[Any], own: Sequence[Any], make: C
     first = list(islice(merge(shared, own), LISTED))
     rest = len(shared) + len(own) - len(first)
     return [*map(make, first), *([More(code, rest)] if rest else [])]
+
+
+def version_changes(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...] | None:
+    """What of an action and its package has another version; None where that is not recorded, or not it."""
+    changed = [name for name in sorted({*was, *now}) if was.get(name) != now.get(name)]
+    texts = [f"{name} {was.get(name) or 'none'} → {now.get(name) or 'none'}" for name in changed]
+    return tuple(texts) if was and texts else None
 
 
 def reason_json(reason: Reason) -> dict[str, Any]:

@@ -7,14 +7,15 @@ planned. A clean instance is answered with what was compared, an inactive one wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
+from whyrun.graph.fingerprint import counts
 from whyrun.graph.graph import ArtifactAt, Graph, Group, InputAt, Known, Term, sources_of
 from whyrun.graph.template import expressions_in
-from whyrun.ids import parse_id_of
+from whyrun.ids import output_of, parse_id_of
 from whyrun.planning.consume import Entry, is_small
 from whyrun.planning.explain import particulars
 from whyrun.planning.known import KnownState
@@ -30,12 +31,16 @@ COMPARED = 64  # members of one answer
 
 @dataclass(frozen=True, slots=True)
 class LastSuccess:
+    """`adopted`: the outputs that somebody adopted since, each with its run; empty where all of it was adopted."""
+
     run: str
     attempt: int
     how: str  # executed reused adopted
+    adopted: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {"run": self.run, "attempt": self.attempt, "how": self.how}
+        found: dict[str, Any] = {"run": self.run, "attempt": self.attempt, "how": self.how}
+        return {**found, "adopted": dict(self.adopted)} if self.adopted else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +228,8 @@ def _made(known: KnownState, job: PlannedJob) -> Iterator[tuple[str, LastSuccess
             producer = known.graph.node(known.graph.artifact_of[reason.source])
             record = known.snapshot.record(producer)
             if producer not in known.jobs and record is not None:
-                yield reason.source, last_success(record.latest)
+                run, how = record.latest.source_of(reason.source)
+                yield reason.source, LastSuccess(run_name(run), record.latest.number, how or "executed")
 
 
 def _clean(known: KnownState, node: int, id_: str, depth: int) -> WhyJob:
@@ -234,6 +240,8 @@ def _clean(known: KnownState, node: int, id_: str, depth: int) -> WhyJob:
     action = known.snapshot.actions[table.name]
     compared = [Compared("action", f"Input:{table.path(position)}.action", action.sha256, action.name)]
     for name, entry in sorted(found.entries.items()):
+        if not counts(name, action.uncounted):
+            continue
         for one in entry if isinstance(entry, list) else [entry]:
             compared.append(_compared(name.removeprefix("."), one))
     return WhyJob(
@@ -253,7 +261,13 @@ def _compared(name: str, entry: Entry) -> Compared:
 
 
 def last_success(attempt: Attempt) -> LastSuccess:
-    return LastSuccess(run_name(attempt.run), attempt.number, attempt.origin or "executed")
+    adopted = attempt.adopted
+    others = [output.id for output in attempt.outputs if output.id not in adopted]
+    if not others:  # nothing was executed for what it has now
+        return LastSuccess(run_name(attempt.run), attempt.number, attempt.origin or "executed")
+    run, how = attempt.source_of(others[0])
+    wholes = {artifact: run_name(adopted[artifact]) for artifact in sorted(adopted) if output_of(artifact) is not None}
+    return LastSuccess(run_name(run), attempt.number, how or "executed", wholes)
 
 
 def direct_readers(graph: Graph, at: ArtifactAt) -> list[str]:

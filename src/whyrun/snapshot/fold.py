@@ -18,7 +18,7 @@ from whyrun.log import scan
 from whyrun.log.event_ids import PLAIN_OWN, damaged_line, id_problem, owner_problem
 from whyrun.log.events import INTERRUPTED_ERROR, INTERRUPTED_TYPE, NOT_PUBLISHED
 from whyrun.log.scan import ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
-from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord, run_name
+from whyrun.snapshot.records import KEPT_OF_ERROR, Attempt, InputRecord, Output, Records, StepRecord, run_name
 
 
 def _held(value: Any) -> tuple[Any, ...]:
@@ -27,7 +27,7 @@ def _held(value: Any) -> tuple[Any, ...]:
 
 def _say_failure(attempt: Attempt, status: str, error_type: str, message: str) -> None:
     attempt.status, attempt.error_type = status, error_type
-    attempt.error = message.split("\n", 1)[0][:200]
+    attempt.error = message.split("\n", 1)[0][:KEPT_OF_ERROR]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +207,8 @@ class RunFold:
             record.success = None
             if record.requests:
                 record.requests.pop(attempt.fingerprint, None)
+                last = record.remembered_by or {}
+                record.remembered_by = {key: by for key, by in last.items() if by != attempt.fingerprint}
         record.latest = attempt
         record.settled = None if settled == [attempt] else settled
 
@@ -227,9 +229,10 @@ class RunFold:
         if event.from_step is not None and event.from_step != event.step_id:
             self.check_ids(seq, "Job", event.from_step)
             source = self.earlier(event.from_step, event.fingerprint)
+        attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="reused")
         # Adopted bytes stay adopted when they are reused: they are good for their own instance only.
-        origin = "adopted" if own is not None and own.origin == "adopted" else "reused"
-        attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin=origin)
+        if own is not None and source is own and own.adopted:
+            attempt.apart = {artifact: (run, "adopted") for artifact, run in own.adopted.items()}
         if event.from_run is not None:  # the run that executed it, however often it was reused since
             attempt.made = self.run_number(event.from_run, seq)
         if source is not None:
@@ -271,9 +274,12 @@ class RunFold:
         self.adopted.add(step)
         base = self.earlier(step, event.fingerprint)
         standing = base.outputs if base is not None and base.has_result else ()
-        outputs = {o.id: o for o in (*standing, output, *self.adopting.pop(step, ()))}
+        taken = (output, *self.adopting.pop(step, ()))
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="adopted")
-        attempt.outputs = tuple(outputs.values())
+        attempt.outputs = tuple({o.id: o for o in (*standing, *taken)}.values())
+        if base is not None and standing:
+            others = {o.id for o in standing} - {o.id for o in taken}
+            attempt.apart = {artifact: base.source_of(artifact) for artifact in sorted(others)} or None
         self.settle(step, attempt)
 
     def remember(self, event: scan.RequestRecorded) -> None:
@@ -292,6 +298,7 @@ class RunFold:
         if record.requests is None:
             record.requests = {}
         record.requests.setdefault(event.fingerprint, {})[event.key] = event.value
+        record.remembered_by = {**(record.remembered_by or {}), event.key: event.fingerprint}
 
     def run_number(self, name: str, line: int) -> int:
         if not name[1:].isdecimal() or run_name(int(name[1:])) != name:

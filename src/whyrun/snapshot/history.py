@@ -26,7 +26,7 @@ from whyrun.snapshot.fold import RunFold
 from whyrun.snapshot.records import Attempt, Records
 from whyrun.snapshot.snapshot import Consumed
 
-VERSION = 5
+VERSION = 7
 TICK = 50_000_000  # nanoseconds
 WORTH_INDEXING = 2000  # events folded anew: below, folding is quicker than writing the index
 

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from whyrun.graph.graph import ArtifactAt, FirstOf, Graph, Group, InputAt, JobTable, Known, Source, Term
+from whyrun.ids import split_site
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.snapshot.typed import has_secret
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import VALUE_TYPES
 
@@ -80,12 +80,30 @@ def reader_of_snapshot(snapshot: PlanningSnapshot, project: Path, blob: Callable
             return UNKNOWN
         if spec.is_leaf or spec.type in VALUE_TYPES:
             return snapshot.value(at)
-        if spec.type == "json":
-            return msgspec.json.decode(Path(blob(sha256)).read_bytes())
         sites = table.output_of(at.artifact).paths
-        return Path(blob(sha256)) if sites is None else project / sites[at.position]
+        site = None if sites is None else sites[at.position]
+        if spec.type == "json":
+            return _json_of(Path(blob(sha256)), project, site)
+        return Path(blob(sha256)) if site is None else project / site
 
     return InputReader(project, artifact)
+
+
+def _json_of(blob: Path, project: Path, site: str | None) -> Any:
+    """A document, from the store; where its bytes are lost there, from where it is published, which is as recorded."""
+    try:
+        return msgspec.json.decode(blob.read_bytes())
+    except ValueError:
+        return UNKNOWN
+    except OSError:
+        if site is None:
+            return UNKNOWN
+    path, section = split_site(site)
+    try:
+        found = msgspec.json.decode((project / path).read_bytes())
+        return found if section is None else found[section]
+    except (OSError, ValueError, LookupError, TypeError):  # it went away or changed since it was looked at
+        return UNKNOWN
 
 
 def reader_of_graph(graph: Graph, project: Path) -> InputReader:
@@ -100,6 +118,12 @@ def reader_of_graph(graph: Graph, project: Path) -> InputReader:
         return project / sites[at.position]
 
     return InputReader(project, artifact)
+
+
+def has_secret(value: Any) -> bool:
+    if isinstance(value, dict):
+        return "$secret" in value or any(map(has_secret, value.values()))
+    return isinstance(value, list) and any(map(has_secret, value))
 
 
 def put(target: dict[str, Any], path: tuple[str | int, ...], value: Any) -> None:

@@ -40,7 +40,7 @@ def look_up_action(decl: JobDecl, project: Path, asker: Asker | None = None) -> 
     misfits = check_parameters(info, literals, outputs, project, asker)
     if misfits or decl.broken:
         told = [p for p in misfits if ("with" if p.entry is None else f"with.{p.entry}") not in decl.broken]
-        placed = [decl.places.get(_place_key(p), place).diagnostic(p.code, p.message, p.hint) for p in told]
+        placed = [p.place(decl).diagnostic(p.code, p.message, p.hint) for p in told]
         return LookedUp(None, (*placed, *_code_problems(decl, project)), info, tuple(told))
     try:
         sha256, facts = action_fingerprint(decl.uses, literals, project, decl.code, info)
@@ -50,7 +50,15 @@ def look_up_action(decl: JobDecl, project: Path, asker: Asker | None = None) -> 
         return LookedUp(None, (*others, *of_code), info)
     deterministic = info.deterministic if decl.deterministic is None else decl.deterministic
     files = {**facts.get("source", {}), **facts.get("code", {})}
-    return LookedUp(ActionFacts(decl.uses, sha256, deterministic, files), info=info)
+    known = ActionFacts(decl.uses, sha256, deterministic, files, info.uncounted, _versions(info))
+    return LookedUp(known, info=info)
+
+
+def _versions(info: ActionInfo) -> dict[str, str]:
+    """Of an action whose code is not in the project, the versions that stand for it."""
+    found = {info.name: info.version} if info.version and info.origin != "project" and info.asked else {}
+    package, _, version = info.distribution.rpartition(" ")
+    return {**found, package: version} if package else found
 
 
 def _code_problems(decl: JobDecl, project: Path) -> Iterator[Diagnostic]:
@@ -69,11 +77,3 @@ def _placed(wrong: WhyrunError, place: Place) -> tuple[Diagnostic, ...]:
 
 def _literal(template: Any) -> Any:
     return NOT_LITERAL if any(True for _ in expressions_in(template)) else template
-
-
-def _place_key(problem: Problem) -> str:
-    if problem.entry is None:
-        return "uses"
-    if problem.entry.startswith("outputs."):
-        return problem.entry
-    return f"with.{problem.entry}" + ("#key" if problem.at_name else "")

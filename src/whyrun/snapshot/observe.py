@@ -316,8 +316,10 @@ class DiskObserver:
             if path not in files:
                 files[path] = self.shared.sections(path) or {}
             sha = files[path].get(key or "")
-            if sha != expected:
-                found[site] = "deleted" if sha is None else "changed"
+            if sha is None:
+                found[site] = "unreadable" if self.shared.is_unreadable(path) else "deleted"
+            elif sha != expected:
+                found[site] = "changed"
         return found
 
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
@@ -332,6 +334,10 @@ class DiskObserver:
             if not there:
                 lost.append(check.key)
         return lost
+
+    def stands(self, site: str) -> bool:
+        """Whether something is there, without a look at what it is."""
+        return os.path.lexists(f"{self.root}/{site}") if SECTION_MARK not in site else self.published(site) is not None
 
     def published(self, site: str) -> str | None:
         """The hash of what stands at a published place."""

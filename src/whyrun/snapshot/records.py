@@ -12,6 +12,8 @@ from whyrun.log.events import NOT_PUBLISHED
 # Ends that say nothing about the fingerprint itself: they do not stand in the way of reusing an earlier success.
 UNSETTLED = frozenset({"INTERRUPTED", "InputChangedDuringRun"})
 
+KEPT_OF_ERROR = 200  # characters of an error message
+
 
 class Output(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """One artifact as an attempt recorded it."""
@@ -50,10 +52,26 @@ class Attempt(msgspec.Struct, array_like=True, gc=False):
     error: str = ""
     origin: str = ""  # "reused", "adopted"
     made: int = 0  # the run that executed or adopted it, where that is another than `run`
+    apart: dict[str, tuple[int, str]] | None = None  # outputs that another run made, or in another way: see `source_of`
 
     @property
     def made_in(self) -> int:
         return self.made or self.run
+
+    def source_of(self, artifact: str) -> tuple[int, str]:
+        """The run that an output is from, and how it came by it: "" for executed, "reused", "adopted".
+
+        Adopted bytes stay adopted when they are reused, and an adoption leaves the other outputs of its job alone.
+        """
+        return (self.apart or {}).get(artifact) or (self.run, self.origin)
+
+    @property
+    def adopted(self) -> dict[str, int]:
+        """The outputs that somebody adopted, each with the run of mode `adopt` that did."""
+        found = {artifact: run for artifact, (run, origin) in (self.apart or {}).items() if origin == "adopted"}
+        if self.origin == "adopted":
+            found |= {output.id: self.run for output in self.outputs if output.id not in (self.apart or {})}
+        return found
 
     @property
     def has_result(self) -> bool:
@@ -77,6 +95,12 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
     success: Attempt | None = None
     settled: list[Attempt] | None = None
     requests: dict[str, dict[str, Any]] | None = None  # fingerprint → key → value, until a success clears it
+    remembered_by: dict[str, str] | None = None  # key → the fingerprint that remembered it last, until its success
+
+    def remembered_elsewhere(self, fingerprint: str) -> dict[str, Any]:
+        """By key, what attempts with other fingerprints remembered after all attempts with this one."""
+        last, requests = self.remembered_by or {}, self.requests or {}
+        return {key: requests[by][key] for key, by in last.items() if by != fingerprint}
 
     def last_success(self) -> Attempt | None:
         return self.latest if self.latest.ok else self.success

@@ -33,7 +33,14 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             "sources": dict(graph.workflow.sources),
             "inputs": {id_: _input_json(value) for id_, value in graph.inputs.items()},
             "actions": {
-                name: {"name": a.name, "sha256": a.sha256, "deterministic": a.deterministic, "files": dict(a.files)}
+                name: {
+                    "name": a.name,
+                    "sha256": a.sha256,
+                    "deterministic": a.deterministic,
+                    "files": dict(a.files),
+                    **({"uncounted": list(a.uncounted)} if a.uncounted else {}),
+                    **({"versions": dict(a.versions)} if a.versions else {}),
+                }
                 for name, a in snapshot.actions.items()
             },
             "files": dict(snapshot.files),
@@ -59,7 +66,15 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
     graph = expand(workflow, {id_: _input_value(value) for id_, value in data["inputs"].items()})
     apply_sites(graph, data.get("asked", {}))
     actions = {
-        name: ActionFacts(a["name"], a["sha256"], a["deterministic"], a["files"]) for name, a in data["actions"].items()
+        name: ActionFacts(
+            a["name"],
+            a["sha256"],
+            a["deterministic"],
+            a["files"],
+            tuple(a.get("uncounted", ())),
+            a.get("versions", {}),
+        )
+        for name, a in data["actions"].items()
     }
     return build_planning_snapshot(graph, log, _Recorded(data["files"], frozenset(data["lost"])), actions)
 

@@ -61,6 +61,8 @@ class ActionFacts:
     sha256: str
     deterministic: bool = False
     files: Mapping[str, str] = field(default_factory=dict)  # its code in the project: path → hash
+    uncounted: tuple[str, ...] = ()  # parameters that say how and not what: another value is no change
+    versions: Mapping[str, str] = field(default_factory=dict)  # of code outside the project: its package's, and its own
 
 
 @dataclass(frozen=True, slots=True)

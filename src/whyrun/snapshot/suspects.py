@@ -14,6 +14,7 @@ from itertools import repeat
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.graph.fingerprint import (
     artifact_form,
+    counted,
     fingerprint,
     group_token,
     input_form,
@@ -43,10 +44,11 @@ def find_suspects(snapshot: PlanningSnapshot, memo: dict[str, str]) -> list[int]
         if table.condition is not None:
             found.extend(range(table.base, table.base + len(table)))
             continue
-        tokens = [_token_column(snapshot, slot.column, len(table)) for slot in table.slots]
+        action = snapshot.actions[table.name]
+        tokens = [_token_column(snapshot, slot.column, len(table)) for slot in counted(table, action.uncounted)]
         # "" where there is no success: no fingerprint is empty.
         recorded = [r.latest.fingerprint if r is not None and r.latest.ok else "" for r in snapshot.rows[table.number]]
-        heads = prefixes(table, snapshot.actions[table.name].sha256)
+        heads = prefixes(table, action.sha256, action.uncounted)
         incomplete = [column for column in snapshot.shas[table.number] if None in column]
         digest = None
         if not incomplete and not any(None in column for column in tokens):

@@ -6,15 +6,17 @@ bound: known as soon as the graph is, and so before anything runs. What a run ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from whyrun.actions.problem import Bound, Problem
+from whyrun.actions.problem import BIND_ANOTHER, Bound, Problem
 from whyrun.artifacts.hashing import canonical_json, digest
 from whyrun.errors import Diagnostic
 from whyrun.graph.graph import (
     ArtifactAt,
+    Computed,
     EachTerm,
     FirstOf,
     Graph,
@@ -23,36 +25,52 @@ from whyrun.graph.graph import (
     JobTable,
     Known,
     SameTerm,
-    Slot,
     Source,
     Term,
 )
 from whyrun.graph.template import expressions_in
+from whyrun.snapshot.known_inputs import has_secret, put
+from whyrun.workflow.model import Expression, First, Formatted, InputRef, Template
+from whyrun.workflow.nodes import below
 
 if TYPE_CHECKING:
     from whyrun.actions.asking import Asker
     from whyrun.actions.registry import ActionInfo
 
 Entries = dict[str, Any]
+GivenBy = Callable[[], Mapping[str, str]]  # input → how it was given: "given by `--set`"
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """What does not fit the action of one job instance."""
+    """What does not fit the action of a job instance; `more` instances of the job have it, too."""
 
     table: JobTable
     position: int
     problem: Problem
+    more: int = 0
+    origin: str | None = None  # where the value comes from, if it is not written in the job
 
     def diagnostic(self) -> Diagnostic:
-        decl, problem = self.table.decl, self.problem
-        place = decl.places.get(f"with.{problem.entry}", decl.places.get("uses", decl.place))
-        where = f" (in `{self.table.job_id(self.position)}`)" if len(self.table) > 1 else ""
-        return place.diagnostic(problem.code, problem.message + where, problem.hint)
+        problem, hint = self.problem, self.problem.hint
+        if self.origin is not None:
+            hint = self.origin if hint is None or hint.startswith("correct ") else f"{hint}; {self.origin}"
+        return problem.place(self.table.decl).diagnostic(problem.code, problem.message + self._where(), hint)
+
+    def _where(self) -> str:
+        if len(self.table) == 1:
+            return ""
+        others = f", and in {self.more} more instance{'' if self.more == 1 else 's'}" if self.more else ""
+        return f" (in `{self.table.job_id(self.position)}`{others})"
 
 
-def instance_misfits(graph: Graph, infos: Mapping[str, ActionInfo], asker: Asker) -> Iterator[Misfit]:
-    """`infos`: the actions by job. A problem that many instances share is told once, with the first of them."""
+def instance_misfits(
+    graph: Graph, infos: Mapping[str, ActionInfo], asker: Asker, given_by: GivenBy = dict
+) -> Iterator[Misfit]:
+    """`infos`: the actions by job. A mistake that many instances share is told once, with the first of them.
+
+    `given_by`: which inputs have values from outside the workflow file, and how they were given.
+    """
     for table in graph.tables:
         info = infos.get(table.name)
         if info is None or not info.typed:
@@ -60,23 +78,83 @@ def instance_misfits(graph: Graph, infos: Mapping[str, ActionInfo], asker: Asker
         token = _token(graph, table)
         if asker.is_known_to_fit(info, token):
             continue
-        blocks: dict[str, tuple[int, Entries]] = {}
+        blocks: dict[str, tuple[list[int], Entries]] = {}  # instances with the same block: their positions
         for position, entries in _blocks(graph, table):
-            blocks.setdefault(_key(entries), (position, entries))
+            blocks.setdefault(repr(_form(entries)), ([], entries))[0].append(position)
         if not blocks:
             continue
-        told: set[tuple[str | None, str]] = set()
-        computed = _computed(table)
         found = _checked(info, [entries for _, entries in blocks.values()], asker)
         if not any(found):
             asker.keep_that_it_fits(info, token)
-        for (position, _), problems in zip(blocks.values(), found, strict=True):
+            continue
+        shared: dict[tuple[str, ...], Misfit] = {}
+        computed = _computed(table)
+        for (positions, _), problems in zip(blocks.values(), found, strict=True):
+            alike = len(table) if _is_same_everywhere(table) else len(positions)
             for problem in problems:
-                # What is wrong with the block as it is written, `lookup` has said.
-                new = problem.entry in computed if problem.entry is not None else problem.brief is None
-                if new and not problem.at_name and (problem.entry, problem.message) not in told:
-                    told.add((problem.entry, problem.message))
-                    yield Misfit(table, position, problem)
+                if not _is_told_by_lookup(problem, computed):
+                    first = Misfit(table, positions[0], problem, -1, _origin(graph, table, problem, given_by))
+                    before = shared.get(_kind(problem), first)
+                    shared[_kind(problem)] = replace(before, more=before.more + alike)
+        yield from shared.values()
+
+
+def _is_told_by_lookup(problem: Problem, computed: set[str]) -> bool:
+    """What is wrong with the block as it is written."""
+    if problem.entry is None:
+        return problem.brief is not None
+    return problem.entry not in computed or (problem.at_name and not problem.inner)
+
+
+def _kind(problem: Problem) -> tuple[str, ...]:
+    """The same for one mistake in many instances, whatever the value is in each."""
+    kind = problem.brief[0] if problem.brief is not None else re.sub(r"\d+", "0", problem.message)
+    subject = problem.brief[1] if kind == "missing required" and problem.brief is not None else ""
+    return problem.entry or "", re.sub(r"\d+", "0", problem.inner), kind, subject
+
+
+def _origin(graph: Graph, table: JobTable, problem: Problem, given_by: GivenBy) -> str | None:
+    """What to correct where a value comes from an input of the workflow and not from the job itself."""
+    if "/" in table.name or problem.entry is None or problem.hint == BIND_ANOTHER:
+        return None  # of an import: its inputs are what the importing file gives it
+    template, rest = _part_at(table.decl.with_.get(problem.entry), problem.inner)
+    if not isinstance(template, Expression | Formatted) or (problem.at_name and not rest):
+        return None
+    names = list(dict.fromkeys(_inputs_in(template)))
+    if not names or any(expression.loops for expression in expressions_in(template)):
+        return None
+    given = given_by()
+    told = [f"`Input:{name}` ({given.get(name, _default_place(graph, name))})" for name in names]
+    whole = isinstance(template, Expression) and template.whole is not None
+    elsewhere = "" if whole else f", or `{problem.entry}{problem.inner}`"
+    return f"the value comes from {' and '.join(told)}: correct it there{elsewhere}"
+
+
+def _part_at(template: Template, inner: str) -> tuple[Template, str]:
+    """The template at a place inside another, as deep as it is written down; and what is left of the way."""
+    members: Iterable[tuple[str | int, Template]] = ()
+    if isinstance(template, dict):
+        members = template.items()
+    elif isinstance(template, list):
+        members = enumerate(template)
+    for key, member in members:
+        step = below("", key)
+        if inner == step or (inner.startswith(step) and inner[len(step)] in ".["):
+            return _part_at(member, inner[len(step) :])
+    return template, inner
+
+
+def _inputs_in(template: Template) -> Iterator[str]:
+    for expression in expressions_in(template):
+        for ref in expression.refs:
+            for candidate in ref.candidates if isinstance(ref, First) else (ref,):
+                if isinstance(candidate, InputRef):
+                    yield candidate.name
+
+
+def _default_place(graph: Graph, name: str) -> str:
+    place = graph.workflow.inputs[name].place
+    return f"its default, {place.source}:{place.line}"
 
 
 def _checked(info: ActionInfo, blocks: list[Entries], asker: Asker) -> list[list[Problem]]:
@@ -89,20 +167,21 @@ def _checked(info: ActionInfo, blocks: list[Entries], asker: Asker) -> list[list
 
 def _blocks(graph: Graph, table: JobTable) -> Iterator[tuple[int, Entries]]:
     """By instance, its entries as far as they are known."""
-    slots: dict[str, list[Slot]] = {}
-    for slot in table.slots:
-        if slot.area == "with":
-            slots.setdefault(str(slot.path[0]), []).append(slot)
     computed = _computed(table)
     if not computed:
         return
-    same = all(isinstance(slot.column, SameTerm) for name in computed for slot in slots.get(name, ()))
+    slots = [slot for slot in table.slots if slot.area == "with" and slot.path[0] in computed]
     literals = {name: value for name, value in table.decl.with_.items() if name not in computed}
-    for position in range(min(1, len(table)) if same else len(table)):
-        yield (
-            position,
-            {**literals, **{name: _entry(graph, slots.get(name, []), position) for name in sorted(computed)}},
-        )
+    for position in range(min(1, len(table)) if _is_same_everywhere(table) else len(table)):
+        entries: Entries = {}
+        for slot in slots:
+            put(entries, slot.path, known_term(graph, slot.column.at(position)))
+        # One without a slot has something in it that has no meaning: it is there, and nothing more is known.
+        yield position, {**literals, **{name: entries.get(name, Bound()) for name in sorted(computed)}}
+
+
+def _is_same_everywhere(table: JobTable) -> bool:
+    return all(isinstance(slot.column, SameTerm) for slot in table.slots if slot.area == "with")
 
 
 def _token(graph: Graph, table: JobTable) -> str:
@@ -114,15 +193,14 @@ def _token(graph: Graph, table: JobTable) -> str:
             column = slot.column
             terms = column.terms if isinstance(column, EachTerm) else [column.at(0)] if len(table) else []
             parts += [slot.name, [t.sha256 if isinstance(t, Known) else _term_token(graph, t) for t in terms]]
-    return digest("blocks/v1", canonical_json(parts))
+    return digest("blocks/v2", canonical_json(parts))
 
 
 def _term_token(graph: Graph, term: Term) -> str:
     known = known_term(graph, term)
-    if isinstance(known, Bound):
-        return f"type {known.type}"
-    assert isinstance(term, InputAt)
-    return term.value.sha256
+    if isinstance(term, InputAt) and not isinstance(known, Bound):
+        return term.value.sha256
+    return repr(_form(known))
 
 
 def _computed(table: JobTable) -> set[str]:
@@ -130,16 +208,12 @@ def _computed(table: JobTable) -> set[str]:
     return {name for name, value in table.decl.with_.items() if any(True for _ in expressions_in(value))}
 
 
-def _entry(graph: Graph, slots: list[Slot], position: int) -> Any:
-    """Its value, or what is known of it."""
-    if len(slots) != 1 or len(slots[0].path) != 1:
-        return Bound()  # put together from several: looked at when the step starts
-    return known_term(graph, slots[0].column.at(position))
-
-
 def known_term(graph: Graph, term: Term) -> Any:
+    """Its value, or what is known of it: `Bound` stands for what is not known yet, also inside a value."""
     if isinstance(term, Known):
-        return Bound() if has_secret(term.value) else term.value
+        return _without_secrets(term.value)
+    if isinstance(term, Computed):
+        return _outline(term.template)
     if isinstance(term, InputAt):
         value = term.value
         return Bound(str(value.type)) if value.type.is_path or value.path is not None else value.value
@@ -153,17 +227,33 @@ def known_term(graph: Graph, term: Term) -> Any:
     return Bound()
 
 
+def _without_secrets(value: Any) -> Any:
+    if not has_secret(value):
+        return value
+    if isinstance(value, dict):
+        return Bound() if "$secret" in value else {key: _without_secrets(member) for key, member in value.items()}
+    return [_without_secrets(member) for member in value]
+
+
+def _outline(template: Template) -> Any:
+    """What is written down of something that a run completes."""
+    if isinstance(template, Expression | Formatted):
+        return Bound()
+    if isinstance(template, dict):
+        return {key: _outline(member) for key, member in template.items()}
+    return [_outline(member) for member in template] if isinstance(template, list) else template
+
+
 def _type(graph: Graph, source: Source) -> str:
     if isinstance(source, InputAt):
         return str(source.value.type)
     return graph.tables[source.table].artifacts[source.artifact].type
 
 
-def has_secret(value: Any) -> bool:
+def _form(value: Any) -> Any:
+    """The same for values that are alike, bound parts included."""
+    if isinstance(value, Bound):
+        return ("type", value.type)
     if isinstance(value, dict):
-        return "$secret" in value or any(map(has_secret, value.values()))
-    return isinstance(value, list) and any(map(has_secret, value))
-
-
-def _key(entries: Entries) -> str:
-    return repr([(name, ("type", v.type) if isinstance(v, Bound) else v) for name, v in entries.items()])
+        return [(key, _form(member)) for key, member in value.items()]
+    return [_form(member) for member in value] if isinstance(value, list) else value

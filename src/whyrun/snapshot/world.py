@@ -163,7 +163,7 @@ class World:
 
     def with_asked_outputs(self, graph: Graph) -> Graph:
         """The graph with what actions say of where they publish."""
-        problems = ask_outputs(graph, self.infos, self.asker, self.project)
+        problems = ask_outputs(graph, self._fitting(graph), self.asker, self.project)
         if problems:
             raise InvalidError(problems)
         return graph
@@ -198,10 +198,29 @@ class World:
 
     def parameter_misfits(self, graph: Graph) -> list[Misfit]:
         """Values that are known with the graph, and types of what is bound, that do not fit typed parameters."""
-        return list(instance_misfits(graph, self._askable(graph), self.asker))
+        return list(instance_misfits(graph, self._askable(graph), self.asker, self._given_by))
 
     def parameter_problems(self, graph: Graph) -> list[Diagnostic]:
         return [misfit.diagnostic() for misfit in self.parameter_misfits(graph)]
+
+    def _given_by(self) -> dict[str, str]:
+        """How the inputs came to their values, where they are not those of the workflow file."""
+        part = self.reading.part
+        values = known_inputs(part, self.inputs_file, ())[0] if part is not None else {}
+        other = {name for name, value in values.items() if part is not None and value != part.inputs[name].default}
+        return {
+            **dict.fromkeys(other, f"given in `{self.inputs_file}`"),
+            **dict.fromkeys(self.given or (), "given by the caller"),
+            **{entry.partition("=")[0]: "given by `--set`" for entry in self.sets},
+        }
+
+    def _fitting(self, graph: Graph) -> dict[str, ActionInfo]:
+        """The actions of jobs whose parameters fit: the others cannot be asked anything."""
+        askable = self._askable(graph)
+        if not any(info.hooks for info in askable.values()):
+            return askable
+        wrong = {misfit.table.name for misfit in self.parameter_misfits(graph)}
+        return {name: i for name, i in askable.items() if name not in wrong and not self.looked_up[name].misfits}
 
     def _askable(self, graph: Graph) -> dict[str, ActionInfo]:
         """The actions of jobs that are whole: where an entry was left out, a parameter would seem to be missing."""
@@ -250,9 +269,8 @@ class World:
                 if whole:  # a part has another shape
                     yield from composition_problems(graph)
                 yield from key_problems(graph, self.project)
-                of_values = self.parameter_problems(graph)
-                # An action whose parameters do not fit cannot be asked anything.
-                yield from of_values or ask_outputs(graph, self._askable(graph), self.asker, self.project)
+                yield from self.parameter_problems(graph)
+                yield from ask_outputs(graph, self._fitting(graph), self.asker, self.project)
                 return
             except WhyrunError as wrong:
                 yield from wrong.diagnostics

@@ -12,7 +12,7 @@ from whyrun.workflow.expression import parse_expression
 from whyrun.workflow.fields import NAME, PARAMETER_NAME, meant_key
 from whyrun.workflow.job_keys import JobDraft, JobKeys
 from whyrun.workflow.model import Expression, JobDecl, Template
-from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, doubtful, kind_of, plain_value
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, doubtful, kind_of, places_below, plain_value
 from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, JobShape, Names, OutputShape, Scope
 from whyrun.workflow.template import is_whole_expression, parse_template, secrets_of, whole_expression
 
@@ -204,9 +204,7 @@ class Jobs(JobKeys):
                 continue
             draft.places[f"with.{key.value}"] = value.place
             draft.places[f"with.{key.value}#key"] = key.place
-            if isinstance(value, ListNode):
-                for index, item in enumerate(value.items):
-                    draft.places[f"with.{key.value}[{index}]"] = item.place
+            draft.places.update(places_below(value, f"with.{key.value}"))
             doubts = self.problems.doubts
             if uses == "shell" and key.value == "run":
                 found[key.value] = self._script(value, what)

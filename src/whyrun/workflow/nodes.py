@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from typing import Any
 
 from whyrun.errors import Diagnostic
 from whyrun.workflow.model import Place
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class Problems:
@@ -173,6 +176,28 @@ def doubtful(node: Node) -> bool:
     if isinstance(node, MapNode):
         return not node.complete or bool(node.twice) or any(doubtful(value) for _, value in node.entries)
     return isinstance(node, ListNode) and any(map(doubtful, node.items))
+
+
+def below(path: str, key: str | int) -> str:
+    """The path of something inside a value: `poll.every`, `seeds[1]`, `until["/status"]`."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{path}[{json.dumps(key, ensure_ascii=False)}]"
+
+
+def places_below(node: Node, path: str) -> Iterator[tuple[str, Place]]:
+    """Where everything inside a value stands, by its path; the key of an entry under its path and `#key`."""
+    if isinstance(node, MapNode):
+        for key, value in node.entries:
+            inside = below(path, key.value)
+            yield inside, value.place
+            yield f"{inside}#key", key.place
+            yield from places_below(value, inside)
+    elif isinstance(node, ListNode):
+        for index, item in enumerate(node.items):
+            inside = below(path, index)
+            yield inside, item.place
+            yield from places_below(item, inside)
 
 
 def plain_value(node: Node) -> Any:

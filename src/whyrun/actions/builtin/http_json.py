@@ -27,9 +27,10 @@ from whyrun.actions.builtin.http_exchange import (
     origin,
     shown,
 )
-from whyrun.actions.builtin.http_params import ID, Params, Poll, seconds
+from whyrun.actions.builtin.http_params import ID, Params, Poll, Wait, seconds
 from whyrun.actions.builtin.http_rules import (
     MOVED,
+    NotInAnswer,
     PollTimedOut,
     RedirectRefused,
     RequestFailed,
@@ -37,7 +38,6 @@ from whyrun.actions.builtin.http_rules import (
     UnexpectedStatus,
     absolute,
     is_good,
-    malformed,
     matches,
     parsed,
     place,
@@ -46,11 +46,13 @@ from whyrun.actions.builtin.http_rules import (
     retry_after,
     with_query,
 )
+from whyrun.actions.builtin.http_submission import RequestId, Submission
 from whyrun.actions.builtin.json_pointer import ABSENT, value_at
 
-_REQUEST, _KEY = "request", "idempotency-key"  # what is remembered
 _SLICE = 0.1  # seconds between two looks at whether the step should stop
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})  # by HTTP's own rules: twice does what once does
+_TOLD = {"level": "summary"}  # a task that is told at the usual level of detail
+_LONG = 1.0  # seconds of a wait that somebody wonders about
 _GONE = frozenset({404, 410})
 _IN_PROGRESS = frozenset({409, 425})  # what servers say of a key whose first request still runs
 
@@ -88,6 +90,7 @@ class Call:
 
     def __init__(self, params: Params, context: WorkerContext) -> None:
         self.params, self.context = params, context
+        self.submission = Submission(params, context)
         self.limits = Limits(seconds(params.connect_timeout), seconds(params.timeout), params.max_bytes)
         self.body_path = context.output("Body") if "Body" in context.output_names else None
         self.wants_json = bool(
@@ -101,12 +104,32 @@ class Call:
         if not self.wants_json:
             self.submitted(sink=self.body_path)
             return {}
-        answer = self.submitted() if params.poll is None else self.polled(params.poll)
-        document = parsed(answer)
+        if params.poll is not None:
+            return self.taken_from(self.polled(params.poll))
+        answer = self.submission.answer_to_others() if self.is_paid else None
+        if answer is not None:
+            self.context.task("EXECUTES", "takes the answer that an attempt with other parameters received", _TOLD)
+            return self.taken_from(answer)
+        answer = self.submitted()
+        try:
+            return self.taken_from(answer)
+        except NotInAnswer as problem:
+            if not self.is_paid or not self.submission.keep_answer(answer):
+                raise
+            kept = "the answer is remembered: a corrected `result` or `download` is looked for in it"
+            raise NotInAnswer(f"{problem}; {kept}") from None
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether to ask twice may cost twice."""
+        return self.params.verb not in _REPEATABLE
+
+    def taken_from(self, answer: Answer) -> dict[str, Any]:
+        params, document = self.params, parsed(answer)
         if params.download is not None:
             named = value_at(document, params.download)
             if not isinstance(named, str):
-                raise malformed(answer, f"there is no URL at `download: {params.download}`")
+                raise NotInAnswer(f"{place(answer)}: there is no URL at `download: {params.download}`")
             self.download(absolute(answer, named, f"download: {params.download}"))
         elif self.body_path is not None:
             self.body_path.write_bytes(answer.body)
@@ -114,7 +137,7 @@ class Call:
             return {}
         result = value_at(document, params.result)
         if result is ABSENT:
-            raise malformed(answer, f"there is nothing at `result: {params.result}`")
+            raise NotInAnswer(f"{place(answer)}: there is nothing at `result: {params.result}`")
         return {"Answer": result}
 
     # -- the request itself --
@@ -133,20 +156,10 @@ class Call:
         if isinstance(body, Path):
             headers["Content-Length"] = str(body.stat().st_size)
         if params.key_header is not None:
-            headers[params.key_header] = self.idempotency_key()
+            headers[params.key_header] = self.submission.idempotency_key()
         request = Request(params.verb, with_query(params.url, params.query), self.usual(headers), body)
         repeatable = request.method in _REPEATABLE or params.key_header is not None
         return self.ask(request, params.is_expected, repeatable=repeatable, sink=sink, submits=True)
-
-    def idempotency_key(self) -> str:
-        """Random, not derived from the step: a forced step is meant as another request, also for the server."""
-        key = self.context.recall(_KEY)
-        if key is None:
-            import uuid
-
-            key = str(uuid.uuid4())
-            self.context.remember(_KEY, key)  # before the first byte is sent: whatever happens then, it is known
-        return str(key)
 
     def usual(self, headers: dict[str, str]) -> dict[str, str]:
         present = {name.lower() for name in headers}
@@ -159,44 +172,31 @@ class Call:
     # -- submit and poll --
 
     def polled(self, poll: Poll) -> Answer:
-        known = self.context.recall(_REQUEST)
+        known = self.submission.known(poll)
         if known is None:
-            answer = self.submitted()
-            known = self.request_id(poll, answer)
-            self.context.remember(_REQUEST, known)  # before the wait starts
+            known = self.submission.keep(self.submitted(), poll)
             self.context.task("EXECUTES", f"submitted request {known}")
         else:
-            self.context.task("EXECUTES", f"asks again for request {known}, which an earlier attempt submitted")
+            message = f"asks again for request {known}, which an earlier attempt submitted"
+            self.context.task("EXECUTES", message, _TOLD)
         url = str(known) if poll.url == ID else poll.url.replace(ID, quote(str(known), safe=""))
         headers = {name: value for name, value in self.params.headers.items() if name.lower() != "content-type"}
         if poll.url == ID and origin(url) != origin(self.params.url):
             headers = {}  # a URL that an answer named: what is meant for the one server is not told to another
-        return self.poll_until(poll, Request("GET", url, self.usual(headers)), known)
+        return self.poll_until(poll, self.params.wait, Request("GET", url, self.usual(headers)), known)
 
-    def request_id(self, poll: Poll, answer: Answer) -> str | int:
-        if not poll.id.startswith("/"):
-            found: Any = answer.headers.get(poll.id.lower(), ABSENT)
-        else:
-            found = value_at(parsed(answer), poll.id)
-        if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
-            what = "nothing" if found is ABSENT else "no text or number"
-            raise malformed(answer, f"there is {what} at `poll.id: {poll.id}`, so the request cannot be asked for")
-        return found if poll.url != ID else absolute(answer, str(found), f"poll.id: {poll.id}")
-
-    def poll_until(self, poll: Poll, request: Request, known: str | int) -> Answer:
+    def poll_until(self, poll: Poll, wait: Wait, request: Request, known: RequestId) -> Answer:
         started = time.monotonic()
         told = None
         while True:
             try:
                 answer = self.ask(request, is_good, repeatable=True, also=_GONE)
             except RequestGone as gone:
-                self.forget()
-                message = f"{gone}: request {known} is not known any more; the next attempt submits it anew"
-                raise RequestGone(message) from None
+                raise self.gone(gone, known, was_known=told is not None) from None
             document = parsed(answer)
             for pointer, wanted in poll.fail.items():
                 if matches(document, pointer, wanted):
-                    self.forget()  # asking for it again would give the same
+                    self.submission.forget()  # asking for it again would give the same
                     message = f"request {known} failed: `{pointer}` is {plain(value_at(document, pointer))}"
                     raise RequestFailed(f"{message}: {place(answer)}")
             if all(matches(document, pointer, wanted) for pointer, wanted in poll.until.items()):
@@ -205,29 +205,34 @@ class Call:
             if state != told:
                 told = state
                 self.say(f"request {known}: " + ", ".join(f"{p} is {plain(v)}" for p, v in state.items()))
-            self.tell_progress(poll, document)
-            left = started + seconds(poll.timeout) - time.monotonic()
+            self.tell_progress(wait, document)
+            left = started + seconds(wait.timeout) - time.monotonic()
             if left <= 0:
-                message = f"request {known} is not done after {seconds(poll.timeout):g}s; the next attempt asks again"
+                message = f"request {known} is not done after `wait.timeout` ({seconds(wait.timeout):g}s)"
+                message += "; the next run asks for it again, also with a longer one"
                 raise PollTimedOut(f"{message}: {place(answer)}")
-            every = max(seconds(poll.every), min(retry_after(answer) or 0.0, seconds(self.params.retries.limit)))
+            every = max(seconds(wait.every), min(retry_after(answer) or 0.0, seconds(self.params.retries.limit)))
             self.pause(min(every, left))
 
-    def tell_progress(self, poll: Poll, document: Any) -> None:
-        if poll.progress is None:
+    def gone(self, gone: RequestGone, known: RequestId, *, was_known: bool) -> RequestGone:
+        """A request that was known and is not any more is over. One that never was may be asked for at the wrong place:
+        to submit it anew, run after run, would be to pay again and again."""
+        if was_known:
+            self.submission.forget()
+            return RequestGone(f"{gone}: request {known} is not known any more; the next attempt submits it anew")
+        advice = "correct `poll.url` or `poll.id`, and the next run asks again; `--force` submits anew"
+        return RequestGone(f"{gone}: request {known} was submitted, but is not known there; {advice}")
+
+    def tell_progress(self, wait: Wait, document: Any) -> None:
+        if wait.progress is None:
             return
-        total = poll.progress.total
+        total = wait.progress.total
         numbers = [
-            value_at(document, poll.progress.done),
+            value_at(document, wait.progress.done),
             value_at(document, total) if isinstance(total, str) else total,
         ]
         if all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
             self.context.progress(*numbers)
-
-    def forget(self) -> None:
-        for key in (_REQUEST, _KEY):
-            if self.context.recall(key) is not None:
-                self.context.remember(key, None)
 
     # -- what an answer names --
 
@@ -270,15 +275,18 @@ class Call:
             except AnswerLost as failed:
                 again, problem = repeatable, failed
                 if not repeatable:
-                    hint = "it may have been accepted, so it is not sent again (see `idempotency_key`)"
+                    hint = "it may have been accepted, so this attempt does not send it again (see `idempotency_key`)"
                     problem = AnswerLost(f"{failed}; {hint}")
             if not again or number == retries.max:
                 if submits and answer is not None and not again and answer.status not in _IN_PROGRESS:
-                    self.forget()
+                    self.submission.forget()
                 tried = f" (tried {number + 1} times)" if number else ""
                 raise type(problem)(f"{problem}{tried}") from None
             wait = self.delay(number, answer, problem)
             self.say(f"{problem}; again in {wait:g}s")
+            if wait >= _LONG:
+                left = f"try {number + 2} of {retries.max + 1}"
+                self.context.task("EXECUTES", f"{problem}; again in {wait:g}s ({left})", _TOLD)
             self.pause(wait)
         raise AssertionError("the last try returns or raises")
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Struct, field
 
 from whyrun.actions.builtin.http_exchange import split_url
 from whyrun.actions.parameters import Meta, Parameters
+from whyrun.actions.problem import Problem
 from whyrun.workflow.fields import parse_duration
 
 # Both begin like those of the language: `30s`, `1h30m`, or a number of seconds; and RFC 6901.
-Duration = Annotated[str, Meta(pattern=r"^(\d+(\.\d+)?(d|h|ms|m|s))+$")] | Annotated[float, Meta(ge=0)]
-Pointer = Annotated[str, Meta(pattern=r"^(/.*)?$")]
+_DURATION = Meta(pattern=r"^(\d+(\.\d+)?(d|h|ms|m|s))+$", title="a duration like `30s`, `200ms` or `1h30m`")
+Duration = Annotated[str, _DURATION] | Annotated[float, Meta(ge=0, title="a number of seconds")]
+_POSITIVE = Meta(pattern=r"^(?=.*[1-9])(\d+(\.\d+)?(d|h|ms|m|s))+$", title="a duration like `30s`, above 0")
+Longer = Annotated[str, _POSITIVE] | Annotated[float, Meta(gt=0, title="a number of seconds > 0")]
+Pointer = Annotated[str, Meta(pattern=r"^(/.*)?$", title="a JSON pointer like `/id`")]
 Scalar = str | int | float | bool | None
 Query = dict[str, Scalar | list[Scalar]]
 Status = Annotated[int, Meta(ge=100, le=599)]
@@ -52,25 +57,41 @@ class Poll(Struct, forbid_unknown_fields=True, frozen=True):
     url: str  # with `{id}`; nothing but `{id}`: what was named is a URL itself
     until: dict[Pointer, Scalar | list[Scalar]]
     fail: dict[Pointer, Scalar | list[Scalar]] = {}
-    every: Duration = "2s"
-    timeout: Duration = "1h"
-    progress: Progress | None = None
 
     def __post_init__(self) -> None:
         if ID not in self.url:
             raise ValueError(f"`poll.url` does not say where the id goes: write `{ID}` in it")
         if self.url != ID:
             check_url("poll.url", self.url.replace(ID, "id"))
-        if not self.id.startswith("/") and not _HEADER.fullmatch(self.id):
-            raise ValueError("`poll.id` is a JSON pointer (`/id`) or the name of a header (`Location`)")
+        if not self.id.startswith("/") and not _is_header(self.id):
+            hint = f": write `/{self.id}`" if self.id.isidentifier() else ""
+            message = "`poll.id` is a JSON pointer, or the name of a header: `Location`, or one with a `-` in it"
+            raise ValueError(f"{message}{hint}")
         if not self.until:
             raise ValueError('`poll.until` says when it is done: `{"/status": [done]}`')
+
+
+class Wait(Struct, forbid_unknown_fields=True, frozen=True):
+    """How to ask: none of it changes what comes."""
+
+    every: Duration = "2s"
+    timeout: Longer = "1h"  # of one attempt
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
         if seconds(self.every) < 0.01:
-            raise ValueError("`poll.every` is at least 10ms")
+            raise ValueError("`wait.every` is at least 10ms")
+
+
+def _is_header(name: str) -> bool:
+    """A plain word could be one too, but is rather a pointer whose slash was forgotten."""
+    return bool(_HEADER.fullmatch(name)) and (name.lower() == "location" or "-" in name)
 
 
 class Params(Parameters):
-    url: Annotated[str, Meta(description="http:// or https://, without a password in it")]
+    uncounted: ClassVar[tuple[str, ...]] = ("timeout", "connect_timeout", "retries", "wait", "max_bytes")
+
+    url: Annotated[str, Meta(pattern="^https?://", title="an address that begins with `http://` or `https://`")]
     method: Annotated[
         Literal["GET", "POST", "PUT", "PATCH", "DELETE"] | None,
         Meta(description="where it is null: POST with a body, else GET"),
@@ -84,9 +105,9 @@ class Params(Parameters):
     ] = None
     result: Annotated[Pointer, Meta(description="the part of the answer that is `Answer`, as a JSON pointer")] = ""
     download: Annotated[Pointer | None, Meta(description="where the answer names the URL of `Body`")] = None
-    timeout: Annotated[Duration, Meta(description="the longest silence of the server")] = "1m"
-    connect_timeout: Duration = "10s"
-    retries: Annotated[Retries, Meta(description="{max, backoff, limit, on}: after 429, 5xx and lost connections")] = (
+    timeout: Annotated[Longer, Meta(description="the longest silence of the server")] = "1m"
+    connect_timeout: Longer = "10s"
+    retries: Annotated[Retries, Meta(description="after 429, 5xx and lost connections")] = (
         Retries()
     )
     idempotency_key: Annotated[
@@ -94,9 +115,8 @@ class Params(Parameters):
     ] = False
     redirects: Annotated[int, Meta(ge=0, le=50)] = 5
     max_bytes: Annotated[int, Meta(gt=0, description="of an answer")] = 64 * 1024 * 1024
-    poll: Annotated[
-        Poll | None, Meta(description="{id, url, until, fail, every, timeout, progress}: submit, then ask until done")
-    ] = None
+    poll: Annotated[Poll | None, Meta(description="submit, then ask until done")] = None
+    wait: Annotated[Wait, Meta(description="how `poll` waits")] = Wait()
 
     def __post_init__(self) -> None:
         check_url("url", self.url)
@@ -106,8 +126,8 @@ class Params(Parameters):
             raise ValueError("`body` is a text or a bound file; what is JSON goes into `json`")
         if self.verb == "GET" and (self.json is not None or self.body is not None):
             raise ValueError("a GET has no body: write `method: POST`, or use `query`")
-        if not seconds(self.timeout) or not seconds(self.connect_timeout):
-            raise ValueError("`timeout` and `connect_timeout` are longer than 0")
+        if self.poll is None and self.wait != Wait():
+            raise ValueError("`wait` says how to wait for what `poll` asks for, and there is no `poll`")
         for name, value in self.headers.items():
             if not _HEADER.fullmatch(name):
                 raise ValueError(f"`{name}` is no name of a header")
@@ -139,6 +159,26 @@ class Params(Parameters):
     def is_retried(self, status: int) -> bool:
         on = self.retries.on
         return status == 429 or 500 <= status < 600 if on is None else status in on
+
+
+_TYPES = {  # of the outputs, first those that they usually are
+    "Answer": ("json", "string", "integer", "number", "boolean", "text"),
+    "Body": ("file", "image", "text", "dataset", "json", "string"),
+}
+
+
+def check_outputs(with_: Mapping[str, Any], outputs: Mapping[str, str]) -> list[Problem]:
+    """What would fail only after the request was made, and paid for."""
+    problems = []
+    for name, type_ in outputs.items():
+        known = _TYPES.get(name, (type_,))
+        if type_ not in known:
+            hint = "write one of " + ", ".join(f"`{one}`" for one in known)
+            problems.append(Problem(f"outputs.{name}", f"`{name}` cannot be of type `{type_}`", hint))
+    if with_.get("download") is not None and "Body" not in outputs:
+        message = "`download` fills the output `Body`, which the job does not declare"
+        problems.append(Problem("download", message, "declare it: `outputs: {Body: {type: file}}`"))
+    return problems
 
 
 def check_url(name: str, url: str) -> None:

@@ -15,6 +15,10 @@ MOVED = frozenset({301, 302, 303, 307, 308})
 _PLAIN_TYPES = frozenset({"", "text/plain", "application/octet-stream"})  # labels that say nothing
 
 
+class NotInAnswer(MalformedAnswer):
+    """The answer is fine, but has not what `result` or `download` names."""
+
+
 class UnexpectedStatus(Exception):
     """The server refused."""
 

@@ -16,6 +16,7 @@ from whyrun.artifacts.compare.result import (
     Unreadable,
     counted,
     differs,
+    number_of,
     shortened,
 )
 
@@ -117,7 +118,7 @@ def _compare_written(what: str, old: Attributes, new: Attributes, settings: Comp
 
 def _same_number(old: str, new: str, settings: CompareSettings) -> bool:
     try:
-        return settings.same_number(float(old), float(new))
+        return settings.same_number(number_of(old), number_of(new))
     except ValueError:
         return False
 

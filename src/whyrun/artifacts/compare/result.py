@@ -20,10 +20,11 @@ class CompareSettings:
     tolerance: float = 0.0
 
     def same_number(self, old: float, new: float) -> bool:
-        """Relative for large numbers and absolute for small ones; not-a-number is itself."""
+        """Relative for large numbers and absolute for small ones; not-a-number is itself. Two whole numbers are the
+        same or not: 1000001 and 1000002 may be names of firms."""
         if old == new or (old != old and new != new):
             return True
-        if self.tolerance <= 0:
+        if self.tolerance <= 0 or (isinstance(old, int) and isinstance(new, int)):
             return False
         try:
             return math.isclose(old, new, rel_tol=self.tolerance, abs_tol=self.tolerance)
@@ -34,6 +35,14 @@ class CompareSettings:
         """What is said of numbers that are the same by the tolerance alone."""
         differ = "number differs" if number == 1 else "numbers differ"
         return f"{number:,} {differ} within the tolerance of {self.tolerance:g}"
+
+
+def number_of(text: str) -> float:
+    """A number that is written as text: a whole one stays whole."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def differs(old: float, new: float) -> bool:

@@ -21,6 +21,7 @@ from whyrun.artifacts.compare.result import (
     Findings,
     Unreadable,
     differs,
+    number_of,
     phrase,
     shortened,
 )
@@ -204,7 +205,7 @@ class _Tables:
             # Text is a number only for who asks for a tolerance: without, `1.10` and `1.1` may be versions.
             if not self.settings.tolerance or not (_NUMBER.fullmatch(old) and _NUMBER.fullmatch(new)):
                 return False
-            old, new = float(old), float(new)
+            old, new = number_of(old), number_of(new)
         if not (is_number(old) and is_number(new)) or not self.settings.same_number(old, new):
             return False
         self.near += differs(old, new)

@@ -28,6 +28,12 @@ class Links:
         self.cyclic: set[str] = set()
         self.leaves: dict[tuple[str, str], dict[str, DatasetRef]] = {}  # (step, product) → leaves that are read
         self.mode: str | None = None
+        # Names that may be those of steps whose own id could not be read: no second word is said of them.
+        self.nameless = any(step.written_id is None for step in steps)
+        self.unsafe = {step.written_id for step in steps if step.id is None}
+
+    def _may_be_a_step(self, name: str) -> bool:
+        return self.nameless or name in self.unsafe
 
     def check(self) -> None:
         self._ids()
@@ -76,8 +82,9 @@ class Links:
             if other.name not in self.by_id:
                 named.remove(other)
                 step.whole = False
-                hint = did_you_mean(other.name, list(self.by_id))
-                self.problems.add(other.place, code, f"there is no step `{other.name}`", hint)
+                if not self._may_be_a_step(other.name):
+                    hint = did_you_mean(other.name, list(self.by_id))
+                    self.problems.add(other.place, code, f"there is no step `{other.name}`", hint)
 
     def _branches(self, step: Step) -> None:
         if step.type != "condition":
@@ -200,6 +207,8 @@ class Links:
         if ref.step == step.id:
             message, hint = f"`{step.id}` uses its own product `{ref.name}`", "use a product of a step before it"
             self.problems.add(ref.place, "PRODUCT_SELF", message, hint)
+            return False
+        if source is None and self._may_be_a_step(ref.step):
             return False
         if source is None or source.type == "condition":
             message = f"there is no step `{ref.step}`"

@@ -14,7 +14,7 @@ from whyrun.workflow.composition.products import Product, read_products
 from whyrun.workflow.composition.refs import REF_HINT, Bound, DatasetRef, FirstRef, parse_ref, refs_of
 from whyrun.workflow.fields import PARAMETER_NAME
 from whyrun.workflow.model import Place
-from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of, plain_value
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of, places_below, plain_value
 
 STEP_KEYS = ("step_id", "type", "description", "depends_on", "produces", "params")
 STEP_TYPES = ("action", "condition")
@@ -57,6 +57,7 @@ class Step:
 
     place: Place
     id: str | None = None
+    written_id: str | None = None  # also where it cannot be one
     type: str | None = None
     mode: str | None = None
     mode_place: Place | None = None
@@ -108,7 +109,7 @@ class StepReader(PredicateReader):
             step.whole = False
             return
         step.place = node.place
-        name = self.string(node, "`step_id`")
+        name = step.written_id = self.string(node, "`step_id`")
         if name is not None and ID.fullmatch(name):
             step.id = name
             return
@@ -234,9 +235,7 @@ class StepReader(PredicateReader):
     def _remember(self, step: Step, key: Scalar, value: Node) -> None:
         step.places[f"with.{key.value}"] = value.place
         step.places[f"with.{key.value}#key"] = key.place
-        if isinstance(value, ListNode):
-            for index, item in enumerate(value.items):
-                step.places[f"with.{key.value}[{index}]"] = item.place
+        step.places.update(places_below(value, f"with.{key.value}"))
 
     def _timeout(self, node: Node, what: str) -> float | None:
         value = plain_value(node)

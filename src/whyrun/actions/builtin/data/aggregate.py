@@ -94,7 +94,7 @@ jobs:
         del inputs, mode, logger
         params: Params = self.params
         output, path = dataset_path(context, self.name)
-        with opened(params, context.work_dir) as engine:
+        with opened(params, context.work_dir, lambda: context.cancelled) as engine:
             tables = open_tables(engine, params, params.results())
             stack = stacked(engine, tables, params.columns, params.label, [table.label for table in tables])
             if params.operation == "stack":

@@ -57,7 +57,7 @@ jobs:
     uses: data/append
     with:
       primary_dataset: ["${{ inputs.Y2023 }}", "${{ inputs.Y2024 }}"]
-      source: year
+      source: wave
       labels: ["2023", "2024"]
     outputs: {appended: {type: dataset, path: out/all.parquet}}
 """
@@ -68,7 +68,7 @@ jobs:
         del inputs, mode, logger
         params: Params = self.params
         output, path = dataset_path(context, self.name)
-        with opened(params, context.work_dir) as engine:
+        with opened(params, context.work_dir, lambda: context.cancelled) as engine:
             tables = open_tables(engine, params)
             labels = params.labels or [table.label for table in tables]
             stack = stacked(engine, tables, params.columns, params.source, labels)

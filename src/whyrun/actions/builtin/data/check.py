@@ -72,7 +72,7 @@ jobs:
         del inputs, mode, logger
         params: Params = self.params
         output = only_output(context, self.name)
-        with opened(params, context.work_dir) as engine:
+        with opened(params, context.work_dir, lambda: context.cancelled) as engine:
             tables = open_tables(engine, params)
             offer(engine, tables, list(params.files().values()))
             by_name = {table_name(table.label): table for table in tables}

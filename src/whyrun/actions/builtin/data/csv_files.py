@@ -62,8 +62,8 @@ def _scan(path: Path, columns: int, delimiter: str, missing: Sequence[str], enco
     nulls = literals(list(missing) or ["\x01nothing is missing\x01"])
     return (
         f"read_csv({literal(path)}, auto_detect = false, header = true, delim = {literal(delimiter)}, quote = '\"', "
-        f"escape = '\"', columns = {{{struct}}}, nullstr = {nulls}, allow_quoted_nulls = true, strict_mode = true, "
-        f"max_line_size = 16777216{encoded})"
+        f"escape = '\"', columns = {{{struct}}}, nullstr = {nulls}, allow_quoted_nulls = true, strict_mode = true"
+        f"{encoded})"
     )
 
 

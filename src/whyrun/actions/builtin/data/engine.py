@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyrun.actions.builtin.data.params import DataParams
+from whyrun.actions.builtin.data.problems import MemoryLimitTooSmall
 
 if TYPE_CHECKING:
     import duckdb
 
 ROW = "__whyrun_row"  # the position of a row in its dataset; no column of a user may be called so
 _SPILL = "spill"
+_LOOK_EVERY = 0.1  # seconds
 _OVERHEAD = 200_000_000  # bytes of a step that DuckDB does not count, measured
 
 
@@ -81,10 +84,14 @@ def duckdb_share(limit: str) -> int:
 
 
 @contextmanager
-def opened(params: DataParams, work_dir: Path) -> Iterator[Engine]:
+def opened(params: DataParams, work_dir: Path, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Engine]:
+    """`cancelled` is asked while queries run: a step that is told to stop does not wait for DuckDB to be done."""
     import duckdb
 
     connection = duckdb.connect(":memory:")
+    done = threading.Event()
+    watch = threading.Thread(target=_interrupt_if, args=(cancelled, connection, done), daemon=True)
+    watch.start()
     try:
         settings = {
             "memory_limit": literal(f"{duckdb_share(params.memory_limit)}B"),
@@ -101,5 +108,18 @@ def opened(params: DataParams, work_dir: Path) -> Iterator[Engine]:
         for setting, value in settings.items():
             connection.execute(f"SET {setting} = {value}")
         yield Engine(connection, work_dir)
+    except duckdb.OutOfMemoryException as problem:
+        words = " ".join(str(problem).split("\n")[0].split())
+        raise MemoryLimitTooSmall(
+            f"`memory_limit: {params.memory_limit}` is not enough here: {words}; raise it, or lower `threads`"
+        ) from None
     finally:
+        done.set()
+        watch.join()
         connection.close()
+
+
+def _interrupt_if(cancelled: Callable[[], bool], connection: duckdb.DuckDBPyConnection, done: threading.Event) -> None:
+    while not done.wait(_LOOK_EVERY):
+        if cancelled():
+            connection.interrupt()  # again and again: the next query is to end as well

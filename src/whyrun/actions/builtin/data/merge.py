@@ -77,7 +77,7 @@ class DataMerge(Action):
     Params: ClassVar[type[Any] | None] = Params
     example = """\
 jobs:
-  Controls:
+  Merge:
     uses: data/merge
     with:
       primary_dataset: ${{ inputs.Panel }}
@@ -93,7 +93,7 @@ jobs:
         del inputs, mode, logger
         params: Params = self.params
         output, path = dataset_path(context, self.name)
-        with opened(params, context.work_dir) as engine:
+        with opened(params, context.work_dir, lambda: context.cancelled) as engine:
             tables = open_tables(engine, params)
             left = tables[0]
             for number, right in enumerate(tables[1:]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import field
 
@@ -15,6 +15,8 @@ Identifier = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class DataParams(Parameters, kw_only=True):
+    uncounted: ClassVar[tuple[str, ...]] = ("memory_limit", "threads")  # rows come in one order, however many threads
+
     types: Annotated[
         dict[str, Kind], Meta(description="column → type, instead of what was found; applies to every dataset with it")
     ] = field(default_factory=dict)
@@ -48,6 +50,8 @@ class DataParams(Parameters, kw_only=True):
 class SqlParams(DataParams, kw_only=True):
     """Of actions that see datasets as tables of a query. One thread: the same rows in the same order, every time."""
 
+    uncounted: ClassVar[tuple[str, ...]] = ("memory_limit",)
+
     primary_dataset: Annotated[Files | None, Meta(description="the table `primary_dataset`")] = None
     secondary_dataset: Annotated[
         Files | None, Meta(description="the table `secondary_dataset`; of a list `secondary_dataset_0`, …")
@@ -61,3 +65,7 @@ class SqlParams(DataParams, kw_only=True):
     def __post_init__(self) -> None:
         if not self.files():
             raise ValueError("no dataset is bound: write `primary_dataset: ${{ … }}`")
+        for taken in ("primary_dataset", "secondary_dataset", "auxiliary_data"):
+            for table in self.tables:
+                if table.lower().startswith(taken):
+                    raise ValueError(f"`tables` names `{table}`, which is the name of a role; choose another")

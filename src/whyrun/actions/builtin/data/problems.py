@@ -45,6 +45,10 @@ class OutputUnusable(DataError):
     """The job declares outputs that the action cannot write."""
 
 
+class MemoryLimitTooSmall(DataError):
+    """Something cannot go to disk and needs more memory than allowed."""
+
+
 def listed(names: Iterable[str], limit: int = 12) -> str:
     """`a`, `b`, …: cut where there are many."""
     all_names = list(names)

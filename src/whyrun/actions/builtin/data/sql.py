@@ -49,7 +49,7 @@ jobs:
         del inputs, mode, logger
         params: Params = self.params
         output, path = dataset_path(context, self.name)
-        with opened(params, context.work_dir) as engine:
+        with opened(params, context.work_dir, lambda: context.cancelled) as engine:
             tables = open_tables(engine, params)
             offer(engine, tables, [*params.files().values(), path])
             query = checked_query(engine, params.query, params.values)

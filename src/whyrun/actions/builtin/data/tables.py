@@ -80,15 +80,19 @@ class Table:
 
 
 def format_of(path: Path) -> str:
-    """By the suffix; a file without one is Parquet if it begins so, else CSV."""
+    """By the suffix; else Parquet if it begins so, and CSV if it is text. (What a step made without a `path:` has no
+    suffix, and what stands for one may be the end of its slot's name: `products.large`.)"""
     suffix = path.suffix.lower()
     if suffix in FORMATS:
         return FORMATS[suffix]
-    if suffix:
-        known = ", ".join(f"`{known}`" for known in FORMATS)
-        raise UnreadableTable(f"`{path}` ends in `{suffix}`, which no reader knows; readable: {known}")
     with path.open("rb") as file:
-        return "parquet" if file.read(4) == b"PAR1" else "csv"
+        start = file.read(4096)
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if b"\0" not in start:
+        return "csv"
+    known = ", ".join(f"`{known}`" for known in FORMATS)
+    raise UnreadableTable(f"`{path}` is in no format that is known; readable: {known}")
 
 
 def delimiter_of(path: Path, params: DataParams) -> str:
@@ -218,8 +222,6 @@ def column_names(path: Path, params: DataParams) -> list[str]:
             from whyrun.actions.builtin.data.csv_files import header
 
             return header(path, delimiter_of(path, params), params.encoding)
-        case "parquet":
-            return _parquet_names(path)
         case "stata":
             from whyrun.actions.builtin.data.stata_files import facts_of
 
@@ -233,15 +235,6 @@ def column_names(path: Path, params: DataParams) -> list[str]:
 
     from whyrun.actions.builtin.data.engine import opened
 
+    # DuckDB also for Parquet: it is imported three times as fast as pyarrow.
     with TemporaryDirectory() as spill, opened(params, Path(spill)) as engine:
-        return open_table(engine, path.name, path, DataParams()).names
-
-
-def _parquet_names(path: Path) -> list[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return list(pq.read_schema(path).names)
-    except pa.ArrowInvalid as problem:
-        raise UnreadableTable(f"it is no Parquet file: {problem}") from None
+        return [column.name for column in _source(engine, path.name, path, params).columns]

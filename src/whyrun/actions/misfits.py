@@ -1,0 +1,202 @@
+"""What of a value does not fit a parameter's type, place by place: in records within records and in lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whyrun.actions.base import TextFile
+from whyrun.actions.problem import BIND_ANOTHER, Bound, Problem
+from whyrun.actions.shapes import Record, key_type, members_of, record_for
+from whyrun.actions.types import accepts, type_text
+from whyrun.errors import did_you_mean
+from whyrun.workflow.nodes import below
+
+Hook = Callable[[type, Any], Any]
+
+_LONGEST = 60  # characters of a value in a message
+_MEMBERS = 3  # of a list: wrong ones that are told one by one
+
+
+class NotBound(ValueError):
+    """A path written down where content is due: nobody would notice when the file changes."""
+
+
+def misfits(type_: Any, value: Any, entry: str, hook: Hook, inner: str = "") -> Iterator[Problem]:
+    """All problems of what stands at `entry` and, within it, at `inner`. Values may hold `Bound` ones at any depth.
+
+    `hook` makes what msgspec does not know, and raises for what it refuses.
+    """
+    if isinstance(value, Bound):
+        if value.type is not None and not accepts(type_, value.type):
+            yield _wrongly_bound(entry + inner, type_, value.type, entry, inner)
+        return
+    refused = None if holds_bound(value) else refusal(type_, value, hook)
+    if refused is None and not holds_bound(value):
+        return
+    found = list(_inside(type_, value, entry, hook, inner))
+    if found:
+        yield from found
+    elif refused is not None:
+        yield _misfit(type_, value, refused, entry, inner)
+
+
+def refusal(type_: Any, value: Any, hook: Hook) -> msgspec.ValidationError | None:
+    try:
+        msgspec.convert(value, type_, dec_hook=hook)
+    except msgspec.ValidationError as problem:
+        return problem
+    return None
+
+
+def holds_bound(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(holds_bound, value.values()))
+    if isinstance(value, list):
+        return any(map(holds_bound, value))
+    return isinstance(value, Bound)
+
+
+# --- inside ------------------------------------------------------------------------------------------------------
+
+
+def _inside(type_: Any, value: Any, entry: str, hook: Hook, inner: str) -> Iterator[Problem]:
+    if isinstance(value, dict):
+        record = record_for(type_, value)
+        if record is not None:
+            yield from _in_record(record, value, entry, hook, inner)
+            return
+        yield from _wrong_keys(key_type(type_), value, entry, hook, inner)
+    wrong = 0
+    for key, member_type, member in members_of(type_, value):
+        found = list(misfits(member_type, member, entry, hook, below(inner, key)))
+        wrong += bool(found)
+        if wrong <= _MEMBERS or isinstance(value, dict):
+            yield from found
+    if wrong > _MEMBERS and isinstance(value, list):
+        more, name = wrong - _MEMBERS, entry + inner
+        message = f"`{name}` has {more} more member{'' if more == 1 else 's'} that {_do(more)} not fit"
+        yield Problem(entry, message, _correct(entry, inner), brief=("invalid", f"{more} more of {name}"), inner=inner)
+
+
+def _wrong_keys(type_: Any, value: dict[str, Any], entry: str, hook: Hook, inner: str) -> Iterator[Problem]:
+    for key in value if type_ is not None else ():
+        if refusal(type_, key, hook) is not None:
+            message = f"`{entry}{inner}` has the key {shown_value(key)}; a key is {type_text(type_)}"
+            brief = ("invalid", f"{entry}{inner}: {shown_value(key)}")
+            yield Problem(entry, message, "correct the key", at_name=True, brief=brief, inner=below(inner, key))
+
+
+def _in_record(record: Record, value: dict[str, Any], entry: str, hook: Hook, inner: str) -> Iterator[Problem]:
+    name = entry + inner
+    for key, (_, required) in record.fields.items():
+        if required and key not in value:
+            yield Problem(
+                entry,
+                f"`{name}` needs `{key}`",
+                f"add `{key}:` to `{name}:`",
+                brief=("missing required", name + below("", key)),
+                inner=inner,
+            )
+    for key, member in value.items():
+        if key in record.fields:
+            yield from misfits(record.fields[key][0], member, entry, hook, below(inner, key))
+        elif record.closed:
+            yield Problem(
+                entry,
+                f"`{name}` has no `{key}`",
+                _known(key, list(record.fields)),
+                at_name=True,
+                brief=("unknown", name + below("", key)),
+                inner=below(inner, key),
+            )
+
+
+def _known(key: str, fields: list[str]) -> str:
+    all_of_them = "known: " + (", ".join(f"`{name}`" for name in fields) or "none")
+    near = did_you_mean(key, fields)
+    return f"{near} {all_of_them}" if near is not None and near.startswith("did") else all_of_them
+
+
+def readable(value: Any, type_: Any) -> Any:
+    """A text file as its content where `str` is asked for, else as its path; also where it is a part of a record."""
+    if isinstance(value, TextFile):
+        return value.path.read_text(encoding="utf-8") if accepts(type_, "string") else value.path
+    if isinstance(value, dict):
+        record = record_for(type_, value)
+        fields = record.fields if record is not None else {}
+        own = {key: fields[key][0] for key in value if key in fields} or {k: t for k, t, _ in members_of(type_, value)}
+        return {key: readable(member, own.get(key, Path)) for key, member in value.items()}
+    if isinstance(value, list):
+        own_types = [member_type for _, member_type, _ in members_of(type_, value)]
+        return [readable(member, own_types[i] if own_types else Path) for i, member in enumerate(value)]
+    return value
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+def _misfit(type_: Any, value: Any, refused: msgspec.ValidationError, entry: str, inner: str) -> Problem:
+    name, shown, wanted = entry + inner, shown_value(value), type_text(type_)
+    reason, place = _told(refused)
+    brief = ("invalid", f"{name}={shown}")
+    hint = _correct(entry, inner)
+    if isinstance(refused.__cause__, NotBound):
+        message = f"`{name}` is {shown} as written, where content is due; it takes {wanted}"
+        kind = "directory" if "directory" in wanted else "file"
+        hint = f"declare an input of type `{kind}` and write `{_key(entry, inner)}: ${{{{ inputs.Name }}}}`: " + (
+            "its content counts"
+        )
+    elif refused.__cause__ is not None and isinstance(value, dict) and not place:
+        message = f"`{name}` is refused: {reason}"  # in the words of its `__post_init__`
+    elif refused.__cause__ is not None:
+        message = f"`{name}` is {shown}: {reason}; it takes {wanted}"
+    else:
+        message = f"`{name}` is {shown}{f' (see its `{place}`)' if place else ''}; it takes {wanted}"
+    return Problem(entry, message, hint, brief=brief, inner=inner)
+
+
+def _wrongly_bound(name: str, type_: Any, bound: str, entry: str, inner: str) -> Problem:
+    message = f"`{name}` is bound to something of type `{bound}`; it takes {type_text(type_)}"
+    return Problem(entry, message, BIND_ANOTHER, brief=("invalid", f"{name}={bound}"), inner=inner)
+
+
+def _correct(entry: str, inner: str) -> str:
+    return f"correct `{entry}{inner}`" if inner else f"correct `{entry}:`"
+
+
+def _key(entry: str, inner: str) -> str:
+    return inner.rpartition(".")[2] if "." in inner else entry
+
+
+def _do(number: int) -> str:
+    return "does" if number == 1 else "do"
+
+
+def shown_value(value: Any) -> str:
+    """As it would be written in a workflow, cut where it is long."""
+    if isinstance(value, TextFile | Path):
+        text = Path(value.path if isinstance(value, TextFile) else value).name
+    elif isinstance(value, Enum):
+        text = str(value.value)
+    else:
+        try:
+            text = json.dumps(msgspec.to_builtins(value, enc_hook=str), ensure_ascii=False)
+        except (TypeError, ValueError):
+            text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def reason_of(problem: msgspec.ValidationError) -> str:
+    return _told(problem)[0]
+
+
+def _told(problem: msgspec.ValidationError) -> tuple[str, str]:
+    """msgspec's words and its place apart: `Expected `int`, got `str` - at `$[2]``."""
+    reason, _, place = str(problem).partition(" - at `$")
+    return reason, place.rstrip("`")
