@@ -84,7 +84,7 @@ expect "CardinalityViolated: \`cardinality: 1:1\` does not hold (found 1:m): 2 k
        "(firm_id=F0001, year=2014) 2 times" "1 failed, 6 blocked"
 say "The summary of a failed run says all that is known."
 show 0 whyrun show --composition r0004 "${plan[@]}"
-expect "Job:merge_controls  data/merge  failed" "4002 would be out: refused" "is not evaluated"
+expect "Job:merge_controls  data/merge  failed" "4002 would be out: refused" "was not evaluated"
 
 say "The old file is back: its results are still there, and so is what was said of them."
 mv ../controls.kept data/controls.csv
@@ -98,7 +98,7 @@ show 0 python3 generate.py --firm-effect 0
 show 0 whyrun run "${plan[@]}"
 expect "r0006 succeeded" "6 executed, 1 inactive" "SKIPS Job:fixed_effects → condition is false"
 show 0 cat results/table.md
-expect "pooled OLS, 3800 firm-years"
+expect "pooled OLS, 3803 firm-years"
 
 say "All four modes, on the same files."
 for mode in sequential merge parallel conditional; do

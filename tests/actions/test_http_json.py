@@ -362,7 +362,7 @@ def test_malformed_answers_are_clear_failures(project: Make, service: Service) -
         ),
         "large": ("MalformedAnswer", f"GET {url}/large: status 200, the answer has more than `max_bytes: 1000`"),
         "part": (
-            "MalformedAnswer",
+            "NotInAnswer",
             f'{url}/part {text} \'{{"a": {{"b": 1}}}}\': there is nothing at `result: /a/c`',
         ),
         "nothttp": ("MalformedAnswer", f"GET {url}/nothttp: this is not HTTP: BadStatusLine: SSH-2.0-OpenSSH_9.9\r\n"),

@@ -345,8 +345,7 @@ def test_a_request_that_is_taken_up_and_long_retries_are_told_at_the_usual_level
 
 
 def test_an_interrupted_step_has_no_traceback(project: Make, service: Service) -> None:
-    service.answer("GET /orders/1", Reply(200, {"state": "running"}))
-    lab = project(flow(service))
+    lab = project(flow(service, poll={"until": {"/state": "sent"}}))
     run = Process(lab)
     service.wait_for("GET /orders/1")
     run.signal(signal.SIGINT)

@@ -65,11 +65,7 @@ def test_every_problem_is_told_not_only_the_first() -> None:
         ),
         Problem("algorithm", '`algorithm` is "xx"; it takes one of "hc", "pc"', "correct `algorithm:`"),
         Problem("alpha", "`alpha` is -0.1; it takes a number > 0 and < 1", "correct `alpha:`"),
-        Problem(
-            "seeds",
-            "`seeds` is [1, -2] (Expected `int` >= 0 at `[1]`); it takes a list, each an integer ≥ 0",
-            "correct `seeds:`",
-        ),
+        Problem("seeds", "`seeds[1]` is -2; it takes an integer ≥ 0", "correct `seeds[1]`", inner="[1]"),
         Problem(
             "model",
             '`model` is "model.bin" as written, where content is due; it takes a file or null',
@@ -77,7 +73,7 @@ def test_every_problem_is_told_not_only_the_first() -> None:
         ),
     ]
     assert parameter_summary(problems) == (
-        'missing required: data, invalid: algorithm="xx", alpha=-0.1, seeds=[1, -2], model="model.bin", '
+        'missing required: data, invalid: algorithm="xx", alpha=-0.1, seeds[1]=-2, model="model.bin", '
         "unknown: algoritm"
     )
 
@@ -132,7 +128,7 @@ def test_a_step_is_refused_with_all_that_does_not_fit(tmp_path: Path) -> None:
         converted(Params, {"data": tmp_path, "alpha": 7, "beta": 1}, "learn")
     assert str(refused.value) == (
         f"`data` is {tmp_path.name}: there is no such file; it takes a file; "
-        "`alpha` is 7: Expected `float` < 1.0; it takes a number > 0 and < 1; "
+        "`alpha` is 7; it takes a number > 0 and < 1; "
         "the action `learn` has no parameter `beta`"
     )
 

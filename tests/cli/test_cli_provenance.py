@@ -91,6 +91,8 @@ def test_a_shared_file_that_is_no_json_is_not_called_deleted(tmp_path: Path) -> 
         "it or move it away, and the next run puts the result there"
     )
     assert [failure["error"] for failure in failed.json["failed"]] == [message] * 2
+    again = whyrun(folder, "run")
+    assert f"  Job:Fit[0] and 1 more  NotPublished: {message}" in other_lines(again.err)
     file.write_text(text)
     assert whyrun(folder, "run", "-q").code == 0
     assert file.read_text() == text

@@ -138,6 +138,19 @@ def test_a_step_that_raises_and_one_that_is_blocked(root: Path) -> None:
     assert_as_kept("raises", lab.normal(), lab.tree())
 
 
+def test_a_condition_that_was_never_evaluated(root: Path) -> None:
+    lab = PlanLab(root, "conditional").change_step("diagnose", diagnostics={"missing_share": {"missing_share": ["z"]}})
+    assert lab.run().exit_code == 1
+    assert lab.normal()["decisions"] == [
+        {"kind": "condition", "step_id": "choose", "predicate": "jobs.diagnose.outputs.report.missing_share < 0.1",
+         "inputs": {}, "result": None, "taken": [], "not_taken": [], "why": "not evaluated: what it reads is not known"}
+    ]  # fmt: skip
+    assert lab.tree().splitlines()[-1] == (
+        "  condition choose: jobs.diagnose.outputs.report.missing_share < 0.1 was not evaluated: "
+        "what it reads is not known"
+    )
+
+
 def test_a_step_that_never_started(root: Path) -> None:
     lab = PlanLab(root, "parallel").change_step("of_main", call="steps:broken", column=None)
     lab.change_step("of_main", input_bindings={"primary_dataset": "input:main"})
@@ -303,6 +316,38 @@ def test_a_step_that_got_another_name_is_told_as_before(root: Path) -> None:
         assert told == {**kept, "step_id": "Job:with_industry", "from_run": "r0001"}
         lab.append("words", f"size{run},Size")
         lab.succeed()
+
+
+def test_what_a_target_leaves_out(root: Path) -> None:
+    lab = PlanLab(root, "parallel")
+    assert lab.succeed(targets=["Job:of_main"]).executed == ["Job:of_main"]
+    assert {id_: step["status"] for id_, step in by_id(lab.summary()).items()} == {
+        "Job:of_main": "completed", "Job:of_more": "deferred", "Job:of_late": "deferred", "Job:of_size": "deferred",
+        "Job:together": "deferred",
+    }  # fmt: skip
+    assert [line for line in lab.tree().splitlines() if "deferred" in line] == [
+        "  Job:of_more  python  deferred", "  Job:of_late  python  deferred", "  Job:of_size  python  deferred",
+        "  Job:together  data/aggregate  deferred",
+    ]  # fmt: skip
+
+
+def test_a_product_of_the_users_own(root: Path) -> None:
+    """It is up to date with what it would have been made of; no run has decided anything for it."""
+    lab = PlanLab(root, "merge")
+    lab.succeed()
+    (root / "own.parquet").write_bytes((lab.run_folder("r0001") / "artifacts/stack/all.parquet").read_bytes())
+    lab.append("more", "8,2021,20,3")
+    assert lab.cli("adopt", "Artifact:stack.all", "own.parquet")[0] == 0
+    assert lab.succeed(force=["Job:model"]).executed == ["Job:model"]
+    summary = lab.normal("r0003")
+    step = by_id(summary)["Job:stack"]
+    assert (step["status"], step["from_run"], step["attempt"]) == ("up_to_date", "r0002", None)
+    assert step["bindings"][1] == {  # type: ignore[index]  # it is JSON
+        "name": "secondary_dataset[0]", "id": "Input:more", "sha256": "#inputs/more.csv", "rows": 3, "columns": 4,
+    }  # fmt: skip
+    assert [(decision["kind"], decision["from_run"]) for decision in summary["decisions"]] == [
+        ("merge", "r0001"), ("merge", "r0001"),
+    ]  # fmt: skip
 
 
 def test_the_other_branch_when_the_data_is_another(root: Path) -> None:

@@ -118,6 +118,27 @@ def test_the_template_is_discovered_and_runs(installed: Installed, project: Call
     assert (again.returncode, again.stderr) == (0, "loud-words after r0001: nothing to do, 2 of 2 jobs up to date\n")
 
 
+def test_another_version_of_the_package_is_told_by_name(
+    installed: Installed, project: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = project((EXAMPLE / "workflow.yaml").read_text(encoding="utf-8"))
+    assert installed.whyrun(folder, "run").returncode == 0
+    newer = tmp_path_factory.mktemp("newer") / "action-plugin"
+    shutil.copytree(EXAMPLE, newer)
+    declared = newer / "pyproject.toml"
+    declared.write_text(declared.read_text().replace('version = "0.1.0"', 'version = "9.9"'))
+    try:
+        installed.install(newer)
+        explained = installed.whyrun(folder, "explain")
+    finally:
+        shutil.copytree(EXAMPLE, newer, dirs_exist_ok=True)
+        installed.install(newer)
+    changed = [line.strip() for line in explained.stdout.splitlines() if ".action" in line]
+    assert [" ".join(line.split()) for line in changed] == [
+        f"Job:{job} INPUT_CHANGED Input:{job}.action whyrun-text-actions 0.1.0 → 9.9" for job in ("Shout", "Words")
+    ]
+
+
 def test_its_details_are_shown(installed: Installed, tmp_path: Path) -> None:
     shown = installed.whyrun(tmp_path, "actions", "text/words")
     assert (shown.returncode, shown.stderr) == (0, "")

@@ -118,6 +118,8 @@ def test_different(learned: Lab) -> None:
         ],
         "skipped": {},
         "executed": [],
+        "accepted": [],
+        "outdated": [],
         "cpu_seconds": 0,
         "peak_memory_bytes": 0,
         "peak_memory_step": found.result.usage.peak_step,
@@ -689,7 +691,8 @@ def test_killed(project: Project, accept: bool) -> None:
     assert lab.plan().digest == before.digest
     found = compare(lab)
     assert (found.result.run, found.result.counts.identical) == ("r0003", 1)
-    assert found.heard.notes == ["r0002 ended without a word; its log was repaired (1 open steps count as interrupted)"]
+    (note,) = found.heard.notes
+    assert note == "r0002 ended without a word; its log was repaired (1 open step counted as interrupted)"
     folder = lab.run_folder("r0002")
     assert json.loads((folder / "status.json").read_bytes())["state"] == "interrupted"
     assert not (folder / "plan.json").exists()

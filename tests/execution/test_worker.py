@@ -224,6 +224,34 @@ def test_an_output_of_another_type_fails_the_step(
     assert (error_type, error[: len(message)]) == (kind, message)
 
 
+def test_what_json_cannot_hold_is_named_with_its_place_and_not_lost(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "def f():\n    return {'o': {'runs': [{'score': 1.5}, {'score': float('nan')}]}}\n"
+        "def g(context):\n    context.output('o').write_text('{\"a\": [1, Infinity]}')\n"
+        "def h():\n    return {'o': {'when': __import__('datetime').date(2026, 1, 2)}}\n",
+    )
+    kept = "(what was returned stands in the step's `scratch/out/o.returned.txt`)"
+    nothing = "which JSON does not have: give null (None) instead, or leave it out"
+    assert lab.failure(lab.call("m:f", {"o": "json"}, step_id="Job:F")) == (
+        "WrongOutputType",
+        f"`o` cannot be written as JSON: `runs[1].score` is nan, {nothing} {kept}",
+    )
+    assert lab.failure(lab.call("m:g", {"o": "json"}, step_id="Job:G")) == (
+        "WrongOutputType",
+        f"`o` is not valid JSON: `a[1]` is inf, {nothing}",
+    )
+    assert lab.failure(lab.call("m:h", {"o": "json"}, step_id="Job:H"))[1] == (
+        "`o` cannot be written as JSON: `when` is a datetime.date: give plain numbers, texts, lists and dicts "
+        f"(numpy and pandas: `.tolist()`, `.item()`) {kept}"
+    )
+    assert {name: text for name, text in lab.evidence().items() if "/scratch/" in name} == {
+        "F/scratch/out/o.returned.txt": "{'runs': [{'score': 1.5}, {'score': nan}]}\n",
+        "G/scratch/out/o": '{"a": [1, Infinity]}',
+        "H/scratch/out/o.returned.txt": "{'when': datetime.date(2026, 1, 2)}\n",
+    }
+
+
 def test_unknown_outputs_fail_the_step(lab: Lab) -> None:
     lab.file("m.py", "def f():\n    return {'a': 1, 'b': 2}\ndef g(context):\n    context.output('c')\n")
     assert lab.failure(lab.call("m:f", {"a": "integer"})) == (

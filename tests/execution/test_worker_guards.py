@@ -287,6 +287,25 @@ def test_what_cannot_be_said_fails_the_step_that_says_it_and_no_other(
     assert [m.metric for m in lab.heard if isinstance(m, MetricReported)] == ["before"]
 
 
+@pytest.mark.parametrize("more", [{}, {"env": {"X": "1"}}])
+def test_a_task_of_a_status_that_there_is_not_costs_nothing_but_the_task(lab: Lab, more: dict[str, Any]) -> None:
+    lab.file(
+        "m.py",
+        "def f(context, logger):\n    for i in range(3):\n        context.task('PROGRESS', 'x', 'd' * 70000)\n"
+        "        logger.log_task('a', 'WORKING', 'y')\n    context.task('SKIPS', 'z')\n    return {'n': 1}\n",
+    )
+    assert lab.one(lab.call("m:f", {"n": "integer"}, **more)).error_type is None
+    assert [(m.status, m.message) for m in lab.heard if isinstance(m, TaskReported)] == [("SKIPS", "z")]
+    known = (
+        "EXECUTES, WOULD_EXECUTE, SKIPS, WOULD_SKIP, IDENTICAL, DIFFERENT, INVALID_USES, INVALID_PARAMETER, FAILED, "
+        "TIMED_OUT"
+    )
+    assert lab.evidence()["S/stderr.log"].splitlines() == [
+        f"whyrun: a task was not recorded: '{status}' is no status of a task; the statuses are {known}"
+        for status in ("PROGRESS", "WORKING")
+    ]
+
+
 def test_details_may_hold_what_has_a_plain_form_and_long_messages_are_cut(lab: Lab) -> None:
     lab.file(
         "m.py",

@@ -211,6 +211,12 @@ OLD, NEW = "3fa1" + "0" * 60, "9c02" + "0" * 60
     ("reason", "text"),
     [
         (RetryPreviousFailure("r0003", 1, "OSError", "no \x1b[31mspace"), "r0003 attempt 1: OSError: no �[31mspace"),
+        (RetryPreviousFailure("r0003", 1, "E", ("word " * 50)[:200]), f"r0003 attempt 1: E: {'word ' * 39}word …"),
+        (RetryPreviousFailure("r0003", 1, "E", ("words " * 40)[:200]), f"r0003 attempt 1: E: {'words ' * 33}…"),
+        (
+            MissingOutput("Artifact:A.B", "unreadable", "m.json § A"),
+            "Artifact:A.B  m.json § A (the file is no valid JSON object)",
+        ),
         (MissingOutput(), "it has not succeeded yet"),
         (MissingOutput("Artifact:A.B[0]"), "Artifact:A.B[0]"),
         (MissingOutput("Artifact:A.B[0]", "deleted", "out/b"), "Artifact:A.B[0]  out/b (deleted)"),

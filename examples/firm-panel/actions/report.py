@@ -57,6 +57,7 @@ class Figure(Action):
         figure, axes = pyplot.subplots(figsize=(6, 2.4), layout="constrained")
         axes.errorbar(middle, range(len(rows)), xerr=around, fmt="o", capsize=3)
         axes.axvline(0, color="grey", linewidth=0.8)
+        axes.margins(y=0.25)
         axes.set_yticks(range(len(rows)), [row["label"] for row in rows])
         axes.set_title(f"Investment / assets: {rows[0]['model']}")
         figure.savefig(context.output("figure"), format="png", dpi=120, metadata={"Software": None})

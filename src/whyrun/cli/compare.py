@@ -126,14 +126,14 @@ def execute(world: World, compare: CompareOptions, options: RunOptions, talk: Ta
     failures = failures_of(world, result)
     if result.run is not None:
         logger.say("\n".join(_summary(world, result, failures)), "green" if result.exit_code == 0 else "red")
-    for note in _notes(world, result):
+    for note in _notes(world, compare.ids, result):
         logger.note(note)
     if as_json:
         print_json({**result.to_json(), "failed": [failure.to_json() for failure in failures]})
     return result.exit_code
 
 
-def _notes(world: World, result: CompareResult) -> Iterator[str]:
+def _notes(world: World, ids: Sequence[str], result: CompareResult) -> Iterator[str]:
     """What must be known even where only the exit status is looked at: 0 may mean that nothing was compared."""
     from whyrun.console.lines import count
 
@@ -142,8 +142,8 @@ def _notes(world: World, result: CompareResult) -> Iterator[str]:
     if result.state == "succeeded" and skipped and not counts.identical:
         job, why = next(iter(result.skipped.items()))
         yield f"nothing was compared: {count(skipped, 'job')} skipped, such as {job} ({why})"
-    if result.outdated:
-        again = f"whyrun compare{words_of(world)} --accept"
+    if result.outdated and result.exit_code == 0:  # accepting would take differences, too
+        again = shlex.join(["whyrun", "compare", *ids]) + f"{words_of(world)} --accept"
         yield (
             f"the code of {count(len(result.outdated), 'job')} has changed, and the results are the same; `{again}` "
             "executes once more and makes them up to date, and so does `whyrun run`"

@@ -61,11 +61,12 @@ def _step(step: Mapping[str, Any]) -> Iterator[str]:
 def _decision(decision: Mapping[str, Any]) -> str:
     source = f" (in {decision['from_run']})" if decision.get("from_run") else ""
     if decision["kind"] == "condition":
-        result = {True: "true", False: "false", None: "not evaluated"}[decision["result"]]
+        said = f"condition {decision['step_id']}: {decision['predicate']}"
+        if decision["result"] is None:
+            return f"{said} was {decision['why']}"
         why = f"  ({decision['why']})" if decision["why"] else ""
-        branches = f": took {_listed(decision['taken'])}, left {_listed(decision['not_taken'])}"
-        taken = branches if decision["result"] is not None else ""
-        return f"condition {decision['step_id']}: {decision['predicate']} is {result}{why}{taken}"
+        branches = f"took {_listed(decision['taken'])}, left {_listed(decision['not_taken'])}"
+        return f"{said} is {str(decision['result']).lower()}{why}: {branches}"
     rows = decision["rows"]
     if decision["kind"] == "merge":
         keys = decision["keys"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from whyrun.console.lines import BAD, seconds, size
+from whyrun.log.events import NOT_PUBLISHED
 from whyrun.planning.explain import (
     SHOWN,
     about,
@@ -148,6 +149,15 @@ def saved_seconds(plan: Plan, snapshot: PlanningSnapshot, reused: Sequence[str] 
     return total
 
 
+def _each_once(failures: Sequence[Failure]) -> list[tuple[Failure, int]]:
+    """Each with how many more there are like it: one shared file that takes no section fails a step for each."""
+    found: dict[tuple[str, str], list[Failure]] = {}
+    for failure in failures:
+        same = failure.error if failure.error_type == NOT_PUBLISHED else failure.step_id
+        found.setdefault((failure.error_type, same), []).append(failure)
+    return [(alike[0], len(alike) - 1) for alike in found.values()]
+
+
 def run_summary(
     run: str,
     state: str,
@@ -177,13 +187,15 @@ def run_summary(
     lines.extend(usage_lines(usage))
     # What was interrupted did nothing wrong: it is counted, and there is nothing to look at.
     own = [failure for failure in failures if failure.status != "INTERRUPTED"]
-    for failure in own[:SHOWN]:
+    told = _each_once(own)
+    for failure, alike in told[:SHOWN]:
         first, *rest = failure.error.strip().split("\n")
         at = f"  ({failure.place})" if failure.place is not None else ""
-        lines.append(f"  {failure.step_id}  {failure.error_type}: {printable(first + at)}")
+        who = f"{failure.step_id} and {alike} more" if alike else failure.step_id
+        lines.append(f"  {who}  {failure.error_type}: {printable(first + at)}")
         lines.extend(f"    {printable(line)}" for line in rest[-LAST_LINES:])
-    if len(own) > SHOWN:
-        lines.append(f"  … and {len(own) - SHOWN} more")
+    if len(told) > SHOWN:
+        lines.append(f"  … and {len(told) - SHOWN} more")
     if state == "interrupted":
         lines.append(f"  interrupted; run again to go on: whyrun run{place}{options}")
     if own:

@@ -181,12 +181,14 @@ class _Summary:
     def _told_of(self, id_: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
         """A step whose result is an earlier one, as the summary has it of the run that made this result."""
         run, name = self.seen.reused[id_] if id_ in self.seen.reused else (step["kept"]["run"], id_)
-        for summary, wanted in ((self.beside.told(run), name), (self.previous, id_)):
-            for told in (summary or {}).get("steps", ()):
-                if told["step_id"] == wanted and (told.get("from_run") == run or told["status"] == "completed"):
-                    own = [each for each in (summary or {})["decisions"] if each["step_id"] == wanted]
+        # Where it had another name then, the summary before this one has it under its own.
+        for summary, wanted in ((self.beside.told(run) or {}, name), (self.previous, id_)):
+            for told in summary.get("steps", ()):
+                made_there = summary["run"] == run and told["status"] == "completed"
+                if told["step_id"] == wanted and (made_there or told.get("from_run") == run):
+                    own = [each for each in summary["decisions"] if each["step_id"] == wanted]
                     return {**told, "decisions": [each for each in own if each["kind"] != "condition"]}
-        return {}
+        return {}  # a file of the user's own, for one
 
     def _given(self, bindings: Mapping[str, Any]) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
         return given_sources(bindings, self.section, self.beside)
@@ -277,7 +279,7 @@ class _Summary:
         self, step_id: str, predicate: str, inputs: Mapping[str, Any], result: bool | None, taken: Any, left: Any
     ) -> dict[str, Any]:
         values = ", ".join(f"{id_} = {value!r}" for id_, value in sorted(inputs.items()))
-        why = "it was not evaluated: what it reads is not known" if result is None else values
+        why = "not evaluated: what it reads is not known" if result is None else values
         return {
             "kind": "condition",
             "step_id": step_id,

@@ -223,9 +223,8 @@ def _canonical(key: str, value: Any, scratch: Scratch | None) -> bytes:
         return canonical_json(value)
     except (TypeError, ValueError, RecursionError) as problem:
         message = f"`{key}` cannot be written as JSON: {why_not_json(value) or problem}"
-        kept = keep_returned(key, value, scratch.out) if scratch is not None else None
-        if kept is not None:
-            message += f" (what was returned stands in the step's `scratch/out/{kept}`)"
+        if scratch is not None:
+            message += f" ({keep_returned(key, value, scratch.out)})"
         raise StepError("WrongOutputType", message) from None
 
 

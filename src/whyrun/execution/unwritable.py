@@ -47,8 +47,8 @@ def _problems(value: Any, path: str, within: tuple[int, ...]) -> Iterator[str]:
         yield f"{it} is a {kind}: give plain numbers, texts, lists and dicts (numpy and pandas: `.tolist()`, `.item()`)"
 
 
-def keep_returned(name: str, value: Any, folder: Path) -> str | None:
-    """Write down for people what was returned, among what the step wrote; the name of the file, or None if that fails.
+def keep_returned(name: str, value: Any, folder: Path) -> str:
+    """Write down for people what was returned, among what the step wrote; and say what became of it.
 
     A step may have computed for hours: that its result cannot be an output is no reason to lose it.
     """
@@ -56,6 +56,6 @@ def keep_returned(name: str, value: Any, folder: Path) -> str | None:
     try:
         text = pprint.pformat(value, width=120, sort_dicts=False)[:_LARGEST]
         file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
-    except Exception:  # a `__repr__` of the user's, a full disk: the failure itself is told in any case
-        return None
-    return file.name
+    except Exception as problem:  # a `__repr__` of the user's, a full disk: what is wrong with the value is told anyway
+        return f"what was returned could not be put down: {type(problem).__name__}: {problem!s:.200}"
+    return f"what was returned stands in the step's `scratch/out/{file.name}`"
