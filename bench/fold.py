@@ -63,8 +63,8 @@ def make_log(state: Path, steps: int) -> Path:
 
 def fold(folder: Path) -> int:
     from whyrun.log.runs import RunRef
-    from whyrun.snapshot.records import Records
     from whyrun.snapshot.history import fold_run
+    from whyrun.snapshot.records import Records
 
     records = Records()
     run = RunRef(folder.name, folder, int(folder.name[1:]))

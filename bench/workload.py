@@ -11,13 +11,13 @@ from pathlib import Path
 
 DEPTH = 10
 
-WORK = '''\
+WORK = """\
 def step(source, stage, context):
     with open(source, "rb") as file:
         data = file.read()
     with open(context.output("Out"), "wb") as file:
         file.write(data + b"stage %d\\n" % stage)
-'''
+"""
 
 
 def make_sources(folder: Path, chains: int) -> None:

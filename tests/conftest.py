@@ -1,9 +1,9 @@
 """Shared fixtures: real projects in temporary folders, run by the real engine.
 
-    def test_something(project):
-        lab = project(workflow, {"photos/a.png": "a"})
-        lab.succeed()
-        assert lab.plan().headlines() == {}
+def test_something(project):
+    lab = project(workflow, {"photos/a.png": "a"})
+    lab.succeed()
+    assert lab.plan().headlines() == {}
 """
 
 from __future__ import annotations

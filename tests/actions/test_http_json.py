@@ -171,7 +171,7 @@ def test_parameters_that_make_no_sense_are_found_before_anything_is_sent(project
         "Method": ({"url": url, "method": "get"}, '`method` is "get"'),
         "Time": ({"url": url, "timeout": "soon"}, '`timeout` is "soon"'),
         "Zero": ({"url": url, "timeout": "0s"}, '`timeout` is "0s"'),
-        "Tries": ({"url": url, "retries": {"max": -1}}, '`retries.max` is -1'),
+        "Tries": ({"url": url, "retries": {"max": -1}}, "`retries.max` is -1"),
         "Unknown": ({"url": url, "retry": 3}, "the action `http/json` has no parameter `retry`"),
         "Header": ({"url": url, "headers": {"a b": "x"}}, "`a b` is no name of a header"),
         "Own": ({"url": url, "headers": {"Host": "x"}}, "the header `Host` is set by the action itself"),

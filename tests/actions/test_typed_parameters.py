@@ -73,8 +73,7 @@ def test_every_problem_is_told_not_only_the_first() -> None:
         ),
     ]
     assert parameter_summary(problems) == (
-        'missing required: data, invalid: algorithm="xx", alpha=-0.1, seeds[1]=-2, model="model.bin", '
-        "unknown: algoritm"
+        'missing required: data, invalid: algorithm="xx", alpha=-0.1, seeds[1]=-2, model="model.bin", unknown: algoritm'
     )
 
 

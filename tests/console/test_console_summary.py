@@ -170,12 +170,12 @@ def test_counts_per_status_and_the_time_that_was_saved(tmp_path: Path) -> None:
     metrics = project.metrics("r0001")
     spared = sum(metrics[f"Job:{name}"]["step_duration_ms"] for name in ("Burn", "Hold")) / 1000
     assert float(saved[1]) == pytest.approx(spared, abs=0.6)  # told in whole seconds from 1 on
-    assert statuses == "  EXECUTES 1, SKIPS 2, FAILED 1"  # what is blocked is counted apart
+    assert statuses == "  EXECUTES 1, SKIPS 3 (2 up to date, 1 blocked), FAILED 1"  # what is blocked is counted apart
     assert lines[-4:] == [
         "  Job:Write  ValueError: a bad word  (work.py:16)",
         "  look closer: whyrun log r0002 --set Word=bad --job Job:Write",
         "               whyrun why Job:Write --set Word=bad",
-        "evidence: .whyrun/costs/runs/r0002",
+        "evidence: .whyrun/costs/runs/r0002 (tracebacks stand in its whyrun.log)",
     ]
     again = project("run", "--set", "Word=bad", "--json").json
     assert again["statuses"] == {"SKIPS": 3, "FAILED": 1}

@@ -234,12 +234,15 @@ def test_killed_between_two_attempts_the_evidence_is_as_the_failure_left_it(tmp_
 
 
 def test_what_a_succeeded_step_wrote_late_is_no_evidence(tmp_path: Path) -> None:
-    flow = one_job("Early", "write_late", "}") + """
+    flow = (
+        one_job("Early", "write_late", "}")
+        + """
       Other:
         uses: python
         with: {call: "steps:wait", gate: "${{ inputs.Gate }}", text: other}
         outputs: {Text: {type: text}, Folder: {type: directory}}
 """
+    )
     lab = LeftLab(tmp_path, flow)
     host = lab.start()
     until(Path(f"{lab.gate}.late").exists)
@@ -303,5 +306,3 @@ def test_a_second_kill_in_the_midst_of_the_repair_changes_nothing(killed: LeftLa
     lab.succeed()
     assert lab.evidence() == {"Twice": {"stdout.log": "one\ntwo\n", "scratch/work/second": "second"}}
     lab.check_evidence()
-
-

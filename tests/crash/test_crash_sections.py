@@ -46,9 +46,7 @@ class Writer(Lab):
         self.file.write_text(FLOW.format(name=name, job=job))
 
     def expected(self) -> dict[str, Any]:
-        return {
-            f"{self.job}[{i}]": {"name": self.job, "i": i, "list": list(range(i % 7))} for i in range(SECTIONS)
-        }
+        return {f"{self.job}[{i}]": {"name": self.job, "i": i, "list": list(range(i % 7))} for i in range(SECTIONS)}
 
     def check_log(self) -> None:
         """Nothing that is complete was executed again, and nobody took the other's or the user's for his own."""

@@ -182,9 +182,10 @@ def test_a_section_that_was_cut_out_concerns_its_own_job_alone(causal: Lab) -> N
 def test_compare_tells_which_edges_another_test_of_independence_changes(causal: Lab) -> None:
     causal.edit("actions/learn.py", 'INDEPENDENCE_TEST = "chi2"', 'INDEPENDENCE_TEST = "g2"')
     before = causal.plan()
-    assert before.headlines().items() >= dict.fromkeys(
-        ids("learn", NETWORKS, ALGORITHMS, SIZES, SEEDS), "INPUT_CHANGED"
-    ).items(), "all three algorithms are one action, whose code has changed"
+    assert (
+        before.headlines().items()
+        >= dict.fromkeys(ids("learn", NETWORKS, ALGORITHMS, SIZES, SEEDS), "INPUT_CHANGED").items()
+    ), "all three algorithms are one action, whose code has changed"
     done = subprocess.run(
         [Path(sys.executable).parent / "whyrun", "compare", "Job:learn[*][*][*][*]", "--json", "--quiet"],
         cwd=causal.root, capture_output=True, text=True, timeout=120, check=False,

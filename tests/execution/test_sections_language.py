@@ -75,7 +75,7 @@ def test_a_key_of_its_own_follows_loops_and_inputs() -> None:
 
 
 def test_a_path_that_follows_a_loop_gives_several_shared_files() -> None:
-    assert sites(job("learn", f'M: {section(chr(34) + "m-${{ seed }}.json" + chr(34))}', "seed, network"))[:2] == [
+    assert sites(job("learn", f"M: {section(chr(34) + 'm-${{ seed }}.json' + chr(34))}", "seed, network"))[:2] == [
         "m-0.json § learn[0][asia]",
         'm-0.json § learn[0]["TETRAD/FGES"]',
     ]

@@ -51,7 +51,7 @@ def test_every_lesson_has_its_test() -> None:
 
 
 def test_lesson_01_a_parent_does_not_stand_in_for_a_missing_artifact(scenario: Load) -> None:
-    """"All caught up" while an artifact was missing, because a parent object or a manifest entry stood in for it."""
+    """ "All caught up" while an artifact was missing, because a parent object or a manifest entry stood in for it."""
     story = scenario("missing-leaf").with_log()
     available = story.snapshot().available_artifacts
     assert "Artifact:Script.Story" in available
@@ -210,7 +210,7 @@ def test_lesson_08_a_users_own_version_stays(project: Make) -> None:
 
 
 def test_lesson_09_blocked_is_no_failure_of_the_job_itself(project: Make) -> None:
-    """"Blocked" recorded as failure of the job itself, masking its earlier good artifacts."""
+    """ "Blocked" recorded as failure of the job itself, masking its earlier good artifacts."""
     lab = project(CHAIN, {"words.txt": "b\na\n"})
     lab.succeed()
     lab.write({"words.txt": "bad\n"})

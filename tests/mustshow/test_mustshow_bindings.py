@@ -323,11 +323,14 @@ READ_PATHS = """
         outputs: {Got: {type: json}}
 """
 
-ECHO_MAKE = ECHO + """
+ECHO_MAKE = (
+    ECHO
+    + """
 
 def make(name):
     return {"Size": len(name), "Note": "note of " + name}
 """
+)
 
 
 def test_each_read_path_gets_its_own_element(project: Make) -> None:

@@ -75,7 +75,7 @@ def test_removed_and_added_parameter(project: Make) -> None:
     }  # fmt: skip
     assert codes(lab.plan()) == {"Job:Morph": ["INPUT_CHANGED"]}
     assert lab.succeed().executed == ["Job:Morph"]
-    lab.edit("workflow.yaml", "      run: cat \"$start\"", "      extra: 1\n      run: cat \"$start\"")
+    lab.edit("workflow.yaml", '      run: cat "$start"', '      extra: 1\n      run: cat "$start"')
     (change,) = reasons(lab.plan())["Job:Morph"]
     assert (change["binding"], change["source"], change["new_value"]) == ("extra", "Input:Morph.with.extra", 1)
     assert "old" not in change

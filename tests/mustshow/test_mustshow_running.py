@@ -138,6 +138,7 @@ def test_needs_blocks_on_failure_and_is_part_of_a_target(project: Make) -> None:
 
 # --- env, secrets, code -------------------------------------------------------------------------------------------
 
+
 def test_env_reaches_the_step_and_counts_as_parameter(project: Make) -> None:
     lab = project(
         """
@@ -259,6 +260,7 @@ def test_code_globs_belong_to_the_action(project: Make) -> None:
 
 # --- time ----------------------------------------------------------------------------------------------------------
 
+
 def test_a_timeout_kills_the_whole_tree_and_keeps_the_scratch(project: Make, tmp_path: Path) -> None:
     mark = "77." + "".join(c for c in sha256(str(tmp_path).encode()).hexdigest() if c.isdigit())[:8]
     lab = project(
@@ -363,6 +365,7 @@ def overlaps(lab: Lab) -> int:
 
 # --- reuse ---------------------------------------------------------------------------------------------------------
 
+
 def test_deterministic_results_are_reused_across_jobs(project: Make) -> None:
     text = """
         workflow: w
@@ -398,6 +401,7 @@ def test_deterministic_results_are_reused_across_jobs(project: Make) -> None:
 
 
 # --- shapes --------------------------------------------------------------------------------------------------------
+
 
 def test_imports_with_inputs(project: Make) -> None:
     lab = project(

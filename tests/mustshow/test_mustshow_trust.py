@@ -173,9 +173,7 @@ def test_stored_bytes_that_were_cut_are_missing(project: Make) -> None:
     blob = lab.blob(sha256(lab.content("Artifact:A.F").encode()).hexdigest())
     blob.chmod(0o644)
     blob.write_text("")
-    assert reasons(lab.plan()) == {
-        "Job:A": [{"code": "MISSING_OUTPUT", "artifact": "Artifact:A.F", "change": "lost"}]
-    }
+    assert reasons(lab.plan()) == {"Job:A": [{"code": "MISSING_OUTPUT", "artifact": "Artifact:A.F", "change": "lost"}]}
     assert lab.succeed().executed == ["Job:A"]
 
 

@@ -227,8 +227,10 @@ OLD, NEW = "3fa1" + "0" * 60, "9c02" + "0" * 60
         (InputChanged("x", "Input:X", None, OLD, NEW, 3, 4), "x ← Input:X  3 → 4"),
         (InputChanged("c", "Input:A[0].with.c", None, OLD, NEW, "a", None), 'Input:A[0].with.c  "a" → 9c02…'),
         (InputChanged("action", "Input:A[0].action", None, OLD, NEW), "Input:A[0].action  3fa1… → 9c02…"),
-        (InputChanged("action", "Input:A[0].action", None, OLD, NEW, files=("helpers.py", "a/b.py")),
-         "Input:A[0].action  3fa1… → 9c02…  (helpers.py, a/b.py)"),
+        (
+            InputChanged("action", "Input:A[0].action", None, OLD, NEW, files=("helpers.py", "a/b.py")),
+            "Input:A[0].action  3fa1… → 9c02…  (helpers.py, a/b.py)",
+        ),
         (InputChanged("x", "Input:X", None, None, NEW), "x ← Input:X  9c02… (added)"),
         (InputChanged("c", None, "Input:A[0].with.c", OLD, None, "a"), 'Input:A[0].with.c  "a" (removed)'),
         (InputChanged("x", "Input:X", None, OLD, OLD), "x ← Input:X  the same content in another place or form"),

@@ -439,7 +439,7 @@ def module_source(flow: Flow, module: str, style: int = 0) -> str:
     docs = f'    """Notes {style}."""\n' if style % 2 else ""
     # Imported in a way that fingerprints do not follow: it never changes, and taking it apart costs most of the time.
     return (
-        f'{remark}import importlib\n\n{remark}\ndef run(context, **given):\n{docs}'
+        f"{remark}import importlib\n\n{remark}\ndef run(context, **given):\n{docs}"
         f'    produce = importlib.import_module("pure").produce\n'
         f"    return produce({flow.versions[module]}, {MODULI[module]}, given, context.output_names)\n"
     )

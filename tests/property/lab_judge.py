@@ -155,9 +155,7 @@ class Judge:
         self.by_step: dict[str, list[Try]] = {}
         for one in self.tries:
             self.by_step.setdefault(one.step, []).append(one)
-        self.instances = {
-            job_id(name, row): (job, row) for name, job in flow.jobs.items() for row in rows(flow, job)
-        }
+        self.instances = {job_id(name, row): (job, row) for name, job in flow.jobs.items() for row in rows(flow, job)}
         maybe = may_be_inactive(flow)
         self.sources = {step: all_sources(flow, maybe, *instance) for step, instance in self.instances.items()}
         self.layers: dict[str, int] = {}
@@ -271,9 +269,7 @@ class Judge:
             reasons.append(("MISSING_OUTPUT", ""))
         if success is not None:
             reasons += [("INPUT_CHANGED", name) for name in self.changed(job, row, success, found)]
-        failed = sorted(
-            a.id for a in found.pending if (last := self.latest(a.step)) is not None and not last.ok
-        )
+        failed = sorted(a.id for a in found.pending if (last := self.latest(a.step)) is not None and not last.ok)
         reasons += [("UPSTREAM_FAILED", id_) for id_ in failed]
         reasons += [("UPSTREAM_DIRTY", s) for s in sorted({a.step for a in found.pending})]
         if forced:

@@ -55,9 +55,7 @@ def make(name: str) -> None:
         for old in ("runs", "blobs"):
             shutil.rmtree(folder / old, ignore_errors=True)
         left_out = (".whyrun", "out", "__pycache__")
-        shutil.copytree(
-            lab.root, folder, ignore=lambda _, entries: set(entries) & set(left_out), dirs_exist_ok=True
-        )
+        shutil.copytree(lab.root, folder, ignore=lambda _, entries: set(entries) & set(left_out), dirs_exist_ok=True)
         logs = read_logs(lab.world().state.runs_dir)
         anonymised = {run: [anonymous(event) for event in events] for run, events in logs.items()}
         (folder / "runs").mkdir()

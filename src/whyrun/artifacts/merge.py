@@ -143,9 +143,7 @@ class SectionMerger:
         return True
 
 
-def _put(
-    temp: str, target: str, data: bytes, before: os.stat_result | None, mode: int | None
-) -> os.stat_result | None:
+def _put(temp: str, target: str, data: bytes, before: os.stat_result | None, mode: int | None) -> os.stat_result | None:
     """Write a file that nobody knows yet and give it its name; how it was until then. None: the target is not what it
     was `before`, and nothing was done. (In the store's folder a kill leaves no litter for users.)"""
     descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

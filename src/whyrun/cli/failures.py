@@ -36,9 +36,7 @@ def step_logs(run_folder: Path, step: str) -> list[Path]:
     return [path for path in (folder / "stdout.log", folder / "stderr.log") if path.is_file()]
 
 
-def failure_lines(
-    traceback: str, error_type: str, error: str, logs: list[Path], indent: int = 4
-) -> Iterator[str]:
+def failure_lines(traceback: str, error_type: str, error: str, logs: list[Path], indent: int = 4) -> Iterator[str]:
     """The traceback, then the end of each log under its path."""
     from whyrun.console.render import relative
 

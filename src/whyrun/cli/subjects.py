@@ -140,4 +140,3 @@ def _input(graph: Graph, text: str) -> InputValue:
         if problem.code == "INDEX_PARENT_MISSING":
             raise unknown_id(text, list(graph.inputs)) from None
         raise error(problem.code, str(problem), hint="elements are counted from 0") from None
-

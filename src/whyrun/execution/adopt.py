@@ -99,9 +99,7 @@ def adopt_file(
     return _adopt(world, artifact, take, {"artifact": artifact, "file": _shown(world, path)}, _user(), reporter, clock)
 
 
-def restore_version(
-    world: World, artifact: str, run: str, reporter: Reporter, clock: Clock = utc_now
-) -> Adoption:
+def restore_version(world: World, artifact: str, run: str, reporter: Reporter, clock: Clock = utc_now) -> Adoption:
     """Take the version that was current after an earlier run."""
     number = world.state.run(run).number
 
@@ -255,9 +253,7 @@ class _Recording:
     def _record(self, recorder: Recorder) -> None:
         target = self.target
         action = self.snapshot.actions[target.table.name]
-        bindings = recorded_bindings(
-            target.table, target.position, target.found, action, self.world.store.put_bytes
-        )
+        bindings = recorded_bindings(target.table, target.position, target.found, action, self.world.store.put_bytes)
         # The whole comes last: only with it does the fold take the leaves (see `RunFold.adopt`).
         for result in (*self.results[1:], self.results[0]):
             number = target.number_of(result.key)

@@ -391,9 +391,7 @@ def _token(entry: Mapping[str, Any]) -> str:
     return token(entry.get("as", "v"), entry["sha256"])
 
 
-def _change(
-    name: str, then: Mapping[str, Any] | None, now: Entry | None, *, listed: bool = False
-) -> InputChanged:
+def _change(name: str, then: Mapping[str, Any] | None, now: Entry | None, *, listed: bool = False) -> InputChanged:
     old_value = then.get("value") if then is not None else None
     new_value = None
     if now is not None and now.value is not UNSET and is_small(now.value):

@@ -112,9 +112,7 @@ def _recorded(table: JobTable, rows: Sequence[StepRecord | None]) -> list[list[s
     return columns
 
 
-def _published(
-    graph: Graph, shas: list[list[list[str | None]]], *, sections: bool
-) -> tuple[list[str], list[str]]:
+def _published(graph: Graph, shas: list[list[list[str | None]]], *, sections: bool) -> tuple[list[str], list[str]]:
     """The published files (or sections of files) to look at, and the content that each should have."""
     paths: list[str] = []
     expected: list[str] = []

@@ -301,9 +301,7 @@ class World:
         before = dict(memo)
         if self.parameter_problems(self.graph) or key_problems(self.graph, self.project):
             raise InvalidError(self.problems)
-        snapshot = build_planning_snapshot(
-            self.graph, log, self.observer(), self.actions, memo, self.ask_about_files
-        )
+        snapshot = build_planning_snapshot(self.graph, log, self.observer(), self.actions, memo, self.ask_about_files)
         if memo != before:
             log.save_memo(memo)
         reader = reader_of_snapshot(snapshot, self.project, self.store.path)

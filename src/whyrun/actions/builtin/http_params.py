@@ -107,9 +107,7 @@ class Params(Parameters):
     download: Annotated[Pointer | None, Meta(description="where the answer names the URL of `Body`")] = None
     timeout: Annotated[Longer, Meta(description="the longest silence of the server")] = "1m"
     connect_timeout: Longer = "10s"
-    retries: Annotated[Retries, Meta(description="after 429, 5xx and lost connections")] = (
-        Retries()
-    )
+    retries: Annotated[Retries, Meta(description="after 429, 5xx and lost connections")] = Retries()
     idempotency_key: Annotated[
         bool | str, Meta(description="true, or a header's name: the server knows a repeated request by it")
     ] = False
