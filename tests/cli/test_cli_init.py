@@ -41,7 +41,7 @@ def test_what_init_makes_is_valid_runs_and_then_has_nothing_to_do(tmp_path: Path
     assert other_lines(first.err) == [
         "word-count before its first run: 5 of 5 jobs to run",
         "r0001 succeeded in T: 4 executed, 1 inactive",
-        "  EXECUTES 4, SKIPS 1",
+        "  EXECUTES 4, SKIPS 1 (1 inactive)",
         "  USAGE",
         "evidence: .whyrun/word-count/runs/r0001",
     ]

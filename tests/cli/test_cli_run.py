@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -276,7 +277,8 @@ def test_ctrl_c_exits_130_and_the_evidence_is_complete(tmp_path: Path) -> None:
     assert process.returncode == 130
     head, *rest = other_lines(err)[1:]
     assert head.startswith("r0001 interrupted in T: ")
-    assert rest[:-2] == ["  USAGE"]
+    assert re.fullmatch(r"  FAILED (\d) \(\1 interrupted\)", rest[0])
+    assert rest[1:-2] == ["  USAGE"]
     assert rest[-2:] == ["  interrupted; run again to go on: whyrun run", "evidence: .whyrun/pairs/runs/r0001"]
     status = json.loads((folder / ".whyrun/pairs/runs/r0001/status.json").read_text())
     assert (status["state"], status["exit_code"]) == ("interrupted", 130)
