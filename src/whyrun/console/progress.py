@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from whyrun.console.lines import listed
 
+LOOK_EVERY = 0.1  # seconds between two looks at how far it is: the runner comes by thousands of times a second
 PLAIN_EVERY = 30.0  # seconds between the lines that tell the progress where there is no terminal
 
 
@@ -37,8 +38,11 @@ class Weights:
         self.weights = {job: max(mean if d is None else d, 0.01) for job, d in expected.items()}
         self.total = sum(self.weights.values())
         self.clock = clock
-        self.since: dict[str, float] = {}
+        self.since: dict[str, float] = {}  # of those that run
         self.fractions: dict[str, float] = {}
+        # Summed up as it happens: a run of 100,000 steps asks often.
+        self.seen, self.seen_weight = 0, 0.0
+        self.finished, self.finished_weight = 0, 0.0
 
     def at(self, job: str, fraction: float) -> None:
         """The step says itself how far it is: better than what the clock makes one believe."""
@@ -46,15 +50,19 @@ class Weights:
 
     def done(self, ended: int, running: list[str]) -> float:
         now = self.clock()
-        for step in running:
-            self.since.setdefault(step, now)
         current = set(running)
-        finished = [step for step in self.since if step not in current]
-        amount = sum(self.weights.get(step, 0.0) for step in finished)
-        unseen = len(self.weights) - len(self.since)
-        if unseen > 0 and ended > len(finished):
-            rest = self.total - sum(self.weights.get(step, 0.0) for step in self.since)
-            amount += rest / unseen * min(ended - len(finished), unseen)
+        for step in current - self.since.keys():
+            self.since[step] = now
+            self.seen += 1
+            self.seen_weight += self.weights.get(step, 0.0)
+        for step in self.since.keys() - current:
+            del self.since[step]
+            self.finished += 1
+            self.finished_weight += self.weights.get(step, 0.0)
+        amount = self.finished_weight
+        unseen = len(self.weights) - self.seen
+        if unseen > 0 and ended > self.finished:
+            amount += (self.total - self.seen_weight) / unseen * min(ended - self.finished, unseen)
         amount += sum(self._of_running(step, now) for step in current)
         return min(amount, self.total)
 
@@ -114,11 +122,16 @@ class PlainProgress:
     def __init__(self, progress: Progress, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic):
         self.progress, self.write, self.clock = progress, write, clock
         self.due = clock() + PLAIN_EVERY
+        self.looked = clock()
 
     def update(self, ended: int, running: list[str]) -> None:
-        self.progress.update(ended, running)
-        if self.clock() >= self.due:
-            self.due = self.clock() + PLAIN_EVERY
+        now = self.clock()
+        if now >= self.looked + LOOK_EVERY or ended >= self.progress.jobs:
+            self.looked = now
+            self.progress.update(ended, running)
+        if now >= self.due:
+            self.due = now + PLAIN_EVERY
+            self.progress.update(ended, running)
             self.write(f"progress: {self.progress.plain()}")
 
     def print(self, text: str) -> None:
@@ -148,10 +161,15 @@ class BarProgress:
             console=self.console,
             transient=True,
         )
+        self.looked = 0.0
         self.task: Any = self.bar.add_task("", total=progress.work.total, count=progress.count, left="", running="")
         self.bar.start()
 
     def update(self, ended: int, running: list[str]) -> None:
+        now = time.monotonic()
+        if now < self.looked + LOOK_EVERY and ended < self.progress.jobs:
+            return
+        self.looked = now
         self.progress.update(ended, running)
         self.bar.update(
             self.task,

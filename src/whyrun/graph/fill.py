@@ -41,7 +41,9 @@ from whyrun.workflow.model import (
     Workflow,
 )
 
-_UNUSUAL = re.compile(r"//|\./|[\0-\x1f\\:§]")  # what makes a path worth a closer look
+# What makes a path worth a closer look, in a text of paths a line each; and so at its beginning or end.
+_UNUSUAL = re.compile(r"//|\./|[\0-\x09\x0b-\x1f\\:§]")
+_UNUSUAL_ENDS = re.compile(r"^(?:[/.~ ]|$)|[/. ]$", re.MULTILINE)
 SUFFIX_OF_TYPE = {"image": ".png", "text": ".txt", "json": ".json"}
 
 
@@ -177,7 +179,7 @@ class _Filler:
             return OutputColumn(output.name, output.type, suffix, None)
         place = self.place(f"outputs.{output.name}.path")
         paths = [self.scope.prefix + path for path in self.path_texts(output.path, place)]
-        checked = [self.checked_path(path, place) for path in paths]
+        checked = paths if _all_plain(paths) else [self.checked_path(path, place) for path in paths]
         tail = _constant_tail(output.path)
         suffixes = {suffix_of_path(tail)} if tail else {suffix_of_path(path) for path in checked}
         if len(suffixes) > 1:
@@ -220,13 +222,18 @@ class _Filler:
         return [str(self.value(template, operands, p, place)) for p in range(len(table))]
 
     def checked_path(self, path: str, place: Place) -> str:
-        # The quick test first: nearly all paths are plain.
-        if path and path[0] not in "/.~ " and path[-1] not in "/. " and not _UNUSUAL.search(path):
+        if _all_plain([path]):
             return path
         problem = path_problem(path)
         if problem is not None:
             self.report(place, "PATH_OUTSIDE", f"`{path}`: {problem}")
         return str(PurePosixPath(path))
+
+
+def _all_plain(paths: Sequence[str]) -> bool:
+    """Are all these paths such that nothing need be looked at? Nearly all are; one search for the whole column."""
+    text = "\n".join(paths)
+    return text.count("\n") == len(paths) - 1 and not _UNUSUAL.search(text) and not _UNUSUAL_ENDS.search(text)
 
 
 def fill(scope: Scope, workflow: Workflow, table: JobTable) -> None:

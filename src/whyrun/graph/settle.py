@@ -94,11 +94,11 @@ def check_paths(graph: Graph, diagnostics: list[Diagnostic]) -> None:
     sites = [site for _, output in columns for site in output.paths or ()]
     plain = {path for _, output in columns if not output.append for path in output.paths or ()}
     shared = {split_site(site)[0] for _, output in columns if output.append for site in output.paths or ()}
-    files = plain | shared
+    files = plain | shared if shared else plain
     folders = {path.rpartition("/")[0] for path in files}
     folders |= {parent for folder in folders for parent in _parents(folder)}
     inputs = _input_paths(graph)
-    distinct = len(set(sites)) == len(sites) and plain.isdisjoint(shared)
+    distinct = len(plain if not shared else set(sites)) == len(sites) and plain.isdisjoint(shared)
     if distinct and files.isdisjoint(folders) and files.isdisjoint(inputs):
         return
     taken: dict[str, str] = {}  # a file, and each section of one → the first that is published there
