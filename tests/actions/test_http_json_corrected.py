@@ -353,3 +353,32 @@ def test_an_interrupted_step_has_no_traceback(project: Make, service: Service) -
     wait_until(lambda: (lab.run_folder("r0001") / "status.json").exists())
     (failed,) = [event for event in lab.events("r0001") if isinstance(event, ev.StepFailed)]
     assert (failed.status, failed.error, failed.traceback) == ("INTERRUPTED", "interrupted", "")
+
+
+def test_a_status_that_expect_does_not_have_is_no_reason_to_pay_again(service: Service, project: Make) -> None:
+    lab = project(flow(service, expect=200))
+    kind, message = failure(lab.run())
+    assert kind == "UnexpectedStatus"
+    assert "answered 202" in message
+    assert message.endswith(
+        "it was accepted, and the answer is remembered: correct `expect`, and the next run goes on from it"
+    )
+    again = failure(lab.run())  # nothing was corrected: told again, and not paid again
+    assert again[0] == "UnexpectedStatus"
+    assert again[1].endswith("it was accepted by an earlier attempt: correct `expect`, or submit anew with `--force`")
+    assert paid(service) == 1
+    change(lab, flow(service, expect=202)).succeed()
+    assert paid(service) == 1
+
+
+def test_without_poll_a_status_that_expect_does_not_have_is_no_reason_either(service: Service, project: Make) -> None:
+    def plain(**changes: Any) -> str:
+        with_ = {"url": f"{service.url}/orders", "json": {"prompt": "a cat"}, **changes}
+        ask = {"uses": "http/json", "with": with_, "outputs": {"Answer": {"type": "json"}}}
+        return json.dumps({"workflow": "w", "jobs": {"Ask": ask}})
+
+    lab = project(plain(expect=[200, 201]))
+    assert failure(lab.run())[0] == "UnexpectedStatus"
+    assert paid(service) == 1
+    change(lab, plain(expect=202)).succeed()
+    assert paid(service) == 1

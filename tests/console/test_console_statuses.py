@@ -380,3 +380,22 @@ def test_the_traceback_stands_in_the_log_while_the_run_goes_on(tmp_path: Path) -
     assert below
     assert all(line.startswith("    ") for line in below)
     assert below[0].strip() == project.evidence("r0001", "whyrun.log").splitlines()[1].strip()
+
+
+def test_after_an_interruption_the_command_to_go_on_forces_what_was_forced(study: Study) -> None:
+    """Without it the earlier result would be taken: an interruption says nothing against that."""
+    import signal
+    import time
+
+    assert study("run", "-q").code == 0
+    study.replace("if alpha == 1:", "time.sleep(0 if alpha == 1 else 20)\n    if alpha == 1:", "actions/learn.py")
+    words = ["run", "--force", "Job:learn", "--jobs", "1"]
+    process = subprocess.Popen([*COMMAND, *words], cwd=study.root, stderr=subprocess.PIPE, text=True)
+    events = study.root / ".whyrun/study/runs/r0002/events.jsonl"
+    deadline = time.monotonic() + 30
+    while not (events.exists() and '"learn 2 of 2"' in events.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "  interrupted; run again to go on: whyrun run --force Job:learn --jobs 1\n" in err

@@ -189,8 +189,8 @@ def execute(
     saved_time = seconds_saved(world, result, seen[0])
     if result.run is not None:
         style = "green" if result.exit_code == 0 else "red"
-        told = summary(world, result, failures, saved_time, option_words(options, run_options))
-        logger.say(told, style)
+        again = option_words(options, run_options, unfinished_forced(world, result))
+        logger.say(summary(world, result, failures, saved_time, again), style)
         left = leftover_places(seen[0].records, seen[0].dependency_graph, world.observer().stands)
         if left:
             what, them = ("file or section belongs", "it") if left == 1 else ("files or sections belong", "them")
@@ -220,11 +220,16 @@ def foretell(logger: WorkflowLogger, plan: Plan, snapshot: PlanningSnapshot, pro
             logger.line(line)
 
 
-def option_words(options: PlanOptions, run_options: RunOptions) -> str:
-    """What another `whyrun run` needs to be like this one. What was forced is not: it ran, or is retried anyway."""
+FORCED_SHOWN = 5  # jobs by name; more are named as they were
+
+
+def option_words(options: PlanOptions, run_options: RunOptions, unfinished: list[str]) -> str:
+    """What another `whyrun run` needs to be like this one. `unfinished`: forced jobs that did not come to their end."""
     import shlex
 
     words = [] if options.up is None else ["--up", str(options.up)]
+    for forced in unfinished if len(unfinished) <= FORCED_SHOWN else options.force:
+        words += ["--force", forced]
     for target in options.targets:
         words += ["--target", target]
     words += ["--jobs", str(run_options.jobs)] if run_options.jobs else []
@@ -274,6 +279,19 @@ def failures_of(world: World, result: RunResult | CompareResult) -> list[Failure
         Failure(step, f.status, f.error_type, f.error, failure_place(f.traceback, world.project))
         for step, f in outcome.failures.items()
     ]
+
+
+def unfinished_forced(world: World, result: RunResult) -> list[str]:
+    """Forced jobs that an interrupted run did not execute to the end. Without `--force` an earlier result of theirs
+    would be taken, since an interruption says nothing against it."""
+    from whyrun.log.outcomes import fold_outcome
+    from whyrun.planning.reasons import Forced
+
+    if result.run is None or result.state != "interrupted":
+        return []
+    outcome = fold_outcome(world.state.run(result.run).events())
+    forced = [job.id for job in result.plan.planned if any(isinstance(reason, Forced) for reason in job.reasons)]
+    return [id_ for id_ in forced if outcome.steps.get(id_) != "completed"]
 
 
 def reused_steps(world: World, result: RunResult) -> list[str]:

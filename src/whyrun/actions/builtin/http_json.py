@@ -159,7 +159,17 @@ class Call:
             headers[params.key_header] = self.submission.idempotency_key()
         request = Request(params.verb, with_query(params.url, params.query), self.usual(headers), body)
         repeatable = request.method in _REPEATABLE or params.key_header is not None
-        return self.ask(request, params.is_expected, repeatable=repeatable, sink=sink, submits=True)
+        try:
+            return self.ask(request, params.is_expected, repeatable=repeatable, sink=sink, submits=True)
+        except UnexpectedStatus as problem:
+            answer = problem.answer
+            if not self.is_paid or answer is None or not is_good(answer.status):
+                raise
+            # The service has done it. That `expect` names another status is no reason to pay again.
+            if not self.submission.keep_accepted(answer, params.poll):
+                raise
+            kept = "it was accepted, and the answer is remembered: correct `expect`, and the next run goes on from it"
+            raise UnexpectedStatus(f"{problem}; {kept}") from None
 
     def usual(self, headers: dict[str, str]) -> dict[str, str]:
         present = {name.lower() for name in headers}
@@ -172,7 +182,7 @@ class Call:
     # -- submit and poll --
 
     def polled(self, poll: Poll) -> Answer:
-        known = self.submission.known(poll)
+        known = self.submission.known(poll, self.params.is_expected)
         if known is None:
             known = self.submission.keep(self.submitted(), poll)
             self.context.task("EXECUTES", f"submitted request {known}")
@@ -278,10 +288,14 @@ class Call:
                     hint = "it may have been accepted, so this attempt does not send it again (see `idempotency_key`)"
                     problem = AnswerLost(f"{failed}; {hint}")
             if not again or number == retries.max:
-                if submits and answer is not None and not again and answer.status not in _IN_PROGRESS:
+                refused = answer is not None and answer.status not in _IN_PROGRESS and not is_good(answer.status)
+                if submits and refused and not again:
                     self.submission.forget()
                 tried = f" (tried {number + 1} times)" if number else ""
-                raise type(problem)(f"{problem}{tried}") from None
+                last = type(problem)(f"{problem}{tried}")
+                if isinstance(last, UnexpectedStatus):
+                    last.answer = answer
+                raise last from None
             wait = self.delay(number, answer, problem)
             self.say(f"{problem}; again in {wait:g}s")
             if wait >= _LONG:

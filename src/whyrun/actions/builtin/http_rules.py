@@ -20,7 +20,9 @@ class NotInAnswer(MalformedAnswer):
 
 
 class UnexpectedStatus(Exception):
-    """The server refused."""
+    """The server refused, or did what it was asked under another status than `expect` has."""
+
+    answer: Answer | None = None
 
 
 class RedirectRefused(Exception):

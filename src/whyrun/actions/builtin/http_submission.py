@@ -8,6 +8,7 @@ place that is not there, it is known that something was ordered, and a corrected
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import msgspec
 from whyrun.actions.base import WorkerContext
 from whyrun.actions.builtin.http_exchange import Answer, MalformedAnswer
 from whyrun.actions.builtin.http_params import ID, Params, Poll
-from whyrun.actions.builtin.http_rules import absolute, malformed, parsed, with_query
+from whyrun.actions.builtin.http_rules import UnexpectedStatus, absolute, malformed, parsed, place, with_query
 from whyrun.actions.builtin.json_pointer import ABSENT, value_at
 
 _BODY = 8_000  # characters of an answer that are kept
@@ -48,9 +49,9 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class _Received(msgspec.Struct, frozen=True):
-    """An answer that came at once. `wanted`: what was looked for in it, and is not there."""
+    """An answer that came at once. `wanted`: what was expected of it, or looked for in it, and is not there."""
 
-    wanted: tuple[str, str | None]
+    wanted: tuple[str, str | None, str]
     status: int
     url: str
     headers: dict[str, str]
@@ -60,7 +61,7 @@ class _Received(msgspec.Struct, frozen=True):
 class Submission:
     def __init__(self, params: Params, context: WorkerContext) -> None:
         self._context = context
-        self._wanted = params.result, params.download
+        self._wanted = params.result, params.download, msgspec.json.encode(params.expect).decode()
         identity = _identity(params, context)
         self._request, self._key, self._answer = (
             f"{what} {identity}" for what in ("request", "idempotency-key", "answer")
@@ -96,12 +97,25 @@ class Submission:
         assert found is not None
         return found
 
-    def known(self, poll: Poll) -> RequestId | None:
+    def keep_accepted(self, answer: Answer, poll: Poll | None) -> bool:
+        """Remember an answer whose status is none that `expect` has; whether that could be done."""
+        if poll is None:
+            return self.keep_answer(answer)
+        try:
+            self.keep(answer, poll)
+        except MalformedAnswer:
+            pass  # it is remembered all the same, and told once `expect` is right
+        return True
+
+    def known(self, poll: Poll, is_expected: Callable[[int], bool]) -> RequestId | None:
         """The id of the request, if an earlier attempt submitted it, with these or with other parameters."""
         remembered = self._context.recall(self._request, any_parameters=True)
         if remembered is None:
             return None
         kept = msgspec.convert(remembered, _Kept)
+        if not kept.lost and not is_expected(kept.status):
+            message = "it was accepted by an earlier attempt: correct `expect`, or submit anew with `--force`"
+            raise UnexpectedStatus(f"{place(kept.answer())}; {message}")
         if kept.id is not None and kept.at == _place(poll):
             if self._context.recall(self._request) != remembered:
                 self._context.remember(self._request, remembered)  # it belongs to these parameters from now on
