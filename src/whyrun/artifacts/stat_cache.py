@@ -57,6 +57,8 @@ class _Columns(msgspec.Struct, array_like=True):
 def _empty() -> _Columns:
     return _Columns(_VERSION, [], [], [], [], [], [], [])
 
+MANY = 1000  # questions out of order: below, looking them up costs nothing worth the writing
+
 
 class StatCache:
     """Paths are only the way to an entry; what is trusted is the signature. Relative and absolute ones both work."""
@@ -69,6 +71,9 @@ class StatCache:
         self._gone: set[str] = set()
         self._pending: dict[str, WrittenFile] = {}
         self._folders: set[str] = set()
+        self._asked: list[Sequence[str]] = []  # in the order in which they were asked for
+        self._expected = 0  # the row that the next question is likely to be about
+        self._misplaced = 0  # questions about other rows
         self._now = now
 
     @classmethod
@@ -105,7 +110,10 @@ class StatCache:
         names, look = columns.paths, os.stat
         found: list[str | None] = []
         add = found.append
-        expected, end = 0, len(names)
+        expected, end, misplaced = self._expected, len(names), 0
+        self._asked.append(paths)
+        if paths and end and names[0] == paths[0]:
+            expected = 0  # another round
         for path in paths:
             try:
                 status = look(path)
@@ -116,7 +124,11 @@ class StatCache:
             except OSError as failed:
                 raise _unreadable(path, failed) from failed
             # Files are mostly asked for in the order in which they were saved, and then need no dictionary.
-            i = expected if expected < end and names[expected] == path else self._position.get(path)
+            if expected < end and names[expected] == path:
+                i: int | None = expected
+            else:
+                i = self._position.get(path)
+                misplaced += 1
             if (
                 i is not None
                 and status.st_ctime_ns == ctimes[i]
@@ -129,6 +141,8 @@ class StatCache:
                 expected = i + 1
             else:
                 add(self._hash(path, status, special))
+        self._expected = expected
+        self._misplaced += misplaced
         return found
 
     def is_folder(self, path: str) -> bool:
@@ -170,9 +184,15 @@ class StatCache:
     def save(self) -> bool:
         """Write the file, if anything is new. Entries of files that are gone are dropped."""
         self.settle()
-        if not self._fresh and not self._gone:
+        asked = sum(map(len, self._asked))
+        reorder = self._misplaced > max(MANY, asked // 2)
+        if not self._fresh and not self._gone and not reorder:
             return False
         entries = {path: entry for path, entry in self._entries() if path not in self._gone and os.path.lexists(path)}
+        if reorder:
+            in_order = [path for paths in self._asked for path in paths if path in entries]
+            entries = {path: entries[path] for path in dict.fromkeys([*in_order, *entries])}
+        self._misplaced = 0
         columns = _empty()
         for path, ((device, inode, size, mtime_ns, ctime_ns), sha256) in entries.items():
             columns.paths.append(path)

@@ -41,6 +41,9 @@ def input_form(value: InputValue) -> str:
 
 def suffix_of_path(path: str) -> str:
     """`.png`, if it is a plain one: a last part of the name with 1 to 16 letters, digits, `_`, `-` or `+`."""
+    dot = path.rfind(".")
+    if dot > 0 and path[dot - 1] != "/" and path[dot + 1 :].isalnum() and path.isascii() and len(path) - dot <= 17:
+        return path[dot:]  # nearly all: no need to search
     found = _SUFFIX.search(path)
     return found.group(1) if found is not None else ""
 

@@ -18,7 +18,6 @@ from whyrun.artifacts.sections import SharedFiles
 from whyrun.artifacts.stat_cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
-from whyrun.graph.composition import composition_problems
 from whyrun.graph.expand import expand
 from whyrun.graph.graph import Graph
 from whyrun.graph.known_part import known_part, without_jobs_at
@@ -32,9 +31,7 @@ from whyrun.log.runs import (
 )
 from whyrun.snapshot.asked_outputs import ask_outputs, disowned_sites
 from whyrun.snapshot.build import build_planning_snapshot
-from whyrun.snapshot.datasets import file_problems, fingerprint_problems
 from whyrun.snapshot.estimates import RuntimeEstimates
-from whyrun.snapshot.headers import key_problems
 from whyrun.snapshot.history import History
 from whyrun.snapshot.known_inputs import reader_of_snapshot
 from whyrun.snapshot.lookup import LookedUp, look_up_action
@@ -144,18 +141,21 @@ class World:
         if part is None:
             return {}, []
         given, problems = known_inputs(part, self.inputs_file, self.sets, self.given)
+        composed = part.composition is not None
+        if composed:
+            from whyrun.snapshot import datasets
         folder = (self.manifest_file or self.file).parent
-        of_files = file_problems(part.composition, self.project, folder, given)
+        of_files = datasets.file_problems(part.composition, self.project, folder, given) if composed else {}
         there = {name: value for name, value in given.items() if name not in of_files}
         values, not_found = InputObserver(self.project, self.cache).look(part, there)
-        others = fingerprint_problems(part.composition, values)
+        others = datasets.fingerprint_problems(part.composition, values) if composed else []
         return values, [*problems, *of_files.values(), *not_found, *others]
 
     @cached_property
     def graph(self) -> Graph:
         try:
             graph = expand(self.workflow, self.inputs)
-            if misshapen := composition_problems(graph):
+            if misshapen := _composition_problems(graph):
                 raise InvalidError(misshapen)
             return self.with_asked_outputs(graph)
         except WhyrunError as wrong:
@@ -202,6 +202,14 @@ class World:
 
     def parameter_problems(self, graph: Graph) -> list[Diagnostic]:
         return [misfit.diagnostic() for misfit in self.parameter_misfits(graph)]
+
+    def _key_problems(self, graph: Graph) -> Sequence[Diagnostic]:
+        """Key columns that the files do not have."""
+        if not any(decl.uses.startswith("data/") for decl in self._jobs.values()):
+            return ()  # most workflows: nothing is imported for them
+        from whyrun.snapshot.headers import key_problems
+
+        return key_problems(graph, self.project)
 
     def _given_by(self) -> dict[str, str]:
         """How the inputs came to their values, where they are not those of the workflow file."""
@@ -267,8 +275,8 @@ class World:
             try:
                 graph = expand(part, values)
                 if whole:  # a part has another shape
-                    yield from composition_problems(graph)
-                yield from key_problems(graph, self.project)
+                    yield from _composition_problems(graph)
+                yield from self._key_problems(graph)
                 yield from self.parameter_problems(graph)
                 yield from ask_outputs(graph, self._fitting(graph), self.asker, self.project)
                 return
@@ -299,7 +307,7 @@ class World:
         log = history or self.history()
         memo = log.load_memo()
         before = dict(memo)
-        if self.parameter_problems(self.graph) or key_problems(self.graph, self.project):
+        if self.parameter_problems(self.graph) or self._key_problems(self.graph):
             raise InvalidError(self.problems)
         snapshot = build_planning_snapshot(self.graph, log, self.observer(), self.actions, memo, self.ask_about_files)
         if memo != before:
@@ -340,3 +348,11 @@ def _declared_jobs(workflow: Workflow, prefix: str) -> Iterator[tuple[str, JobDe
         yield prefix + name, decl
     for name, imported in workflow.imports.items():
         yield from _declared_jobs(imported.workflow, f"{prefix}{name}/")
+
+
+def _composition_problems(graph: Graph) -> Sequence[Diagnostic]:
+    if graph.workflow.composition is None:
+        return ()
+    from whyrun.graph.composition import composition_problems
+
+    return composition_problems(graph)
