@@ -118,6 +118,9 @@ class LeftLab(Lab):
         until(Path(f"{self.gate}.waits").exists)
         until(lambda: len(self.starts()) == starts)
         host.kill()
+        # The worker dies with its host, but not in the same moment: one that still lives when the gate opens would go
+        # through it, end its step and tidy up after it.
+        self.check_nobody_left()
 
     def starts(self) -> list[str]:
         events = [e for e in self.runs()[-1].events() if isinstance(e, ev.StepStart)]
