@@ -77,6 +77,8 @@ class LoadedWorkflow:
         jobs: int = 0,
         fail_fast: bool = False,
         limits: Mapping[str, float] | None = None,
+        backend: str = "local",
+        dask_address: str | None = None,
         logger: WorkflowLogger | None = None,
     ) -> RunResult:
         """Run what the plan says. A failed job is a result with `exit_code` 1, not an exception.
@@ -88,7 +90,7 @@ class LoadedWorkflow:
         from whyrun.execution.checks import RunOptions
         from whyrun.execution.session import run_workflow
 
-        options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits)
+        options = RunOptions(jobs, fail_fast, limits, backend, dask_address)
         teller = WorkflowLogger(terminal=False) if logger is None else logger
         try:
             return run_workflow(self.world(), plan_options(up, targets, force), options, teller)
@@ -104,6 +106,8 @@ class LoadedWorkflow:
         jobs: int = 0,
         fail_fast: bool = False,
         limits: Mapping[str, float] | None = None,
+        backend: str = "local",
+        dask_address: str | None = None,
         logger: WorkflowLogger | None = None,
     ) -> CompareResult:
         """Execute jobs again on the recorded artifacts, and compare. A difference is a result with `exit_code` 1.
@@ -115,7 +119,7 @@ class LoadedWorkflow:
         from whyrun.execution.checks import RunOptions
         from whyrun.execution.compare import CompareOptions, compare_workflow
 
-        options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits)
+        options = RunOptions(jobs, fail_fast, limits, backend, dask_address)
         teller = WorkflowLogger(terminal=False) if logger is None else logger
         try:
             return compare_workflow(self.world(), CompareOptions(_several(ids), against, accept), options, teller)
@@ -194,10 +198,20 @@ def run(
     jobs: int = 0,
     fail_fast: bool = False,
     limits: Mapping[str, float] | None = None,
+    backend: str = "local",
+    dask_address: str | None = None,
     logger: WorkflowLogger | None = None,
 ) -> RunResult:
     return load(file, inputs=inputs, state=state, manifest=manifest).run(
-        up=up, targets=targets, force=force, jobs=jobs, fail_fast=fail_fast, limits=limits, logger=logger
+        up=up,
+        targets=targets,
+        force=force,
+        jobs=jobs,
+        fail_fast=fail_fast,
+        limits=limits,
+        backend=backend,
+        dask_address=dask_address,
+        logger=logger,
     )
 
 
@@ -213,10 +227,20 @@ def compare(
     jobs: int = 0,
     fail_fast: bool = False,
     limits: Mapping[str, float] | None = None,
+    backend: str = "local",
+    dask_address: str | None = None,
     logger: WorkflowLogger | None = None,
 ) -> CompareResult:
     return load(file, inputs=inputs, state=state, manifest=manifest).compare(
-        ids, against=against, accept=accept, jobs=jobs, fail_fast=fail_fast, limits=limits, logger=logger
+        ids,
+        against=against,
+        accept=accept,
+        jobs=jobs,
+        fail_fast=fail_fast,
+        limits=limits,
+        backend=backend,
+        dask_address=dask_address,
+        logger=logger,
     )
 
 

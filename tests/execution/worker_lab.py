@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,12 @@ import msgspec
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.execution.backends.local import LocalBackend
+from whyrun.execution.backends.process import ProcessTransport
+from whyrun.execution.backends.remote import RemotePost
+from whyrun.execution.backends.threaded import ThreadedBackend
 from whyrun.execution.cfg import InputSpec, OutputSpec, StepCfg
 from whyrun.execution.commands import (
+    Backend,
     ExecStep,
     InputSource,
     Message,
@@ -27,10 +32,13 @@ from whyrun.execution.commands import (
 from whyrun.ids import file_name
 
 Spec = InputSpec | list[InputSpec]
+PLACES = ("local", "process")  # on the host's own folders, and at a site of its own: the same worker, the same answers
+PATIENCE = 60.0  # seconds after which a test gives up on what must come, on any machine
 
 
 class Lab:
-    def __init__(self, root: Path, workers: int = 1) -> None:
+    def __init__(self, root: Path, workers: int = 1, place: str = "local") -> None:
+        self.place = place
         self.project = root / "project"
         self.run_dir = self.project / ".whyrun" / "w" / "runs" / "r0001"
         (self.run_dir / "cfg").mkdir(parents=True)
@@ -43,7 +51,7 @@ class Lab:
             workers=workers,
         )
         self.store = Store(self.session.store)
-        self.backend = LocalBackend()
+        self.backend: Backend = LocalBackend() if place == "local" else process_backend()
         self.backend.open(self.session)
         self.heard: list[Message] = []
 
@@ -110,7 +118,7 @@ class Lab:
         assert word.outputs == []
         return word.error_type, word.error
 
-    def end_of(self, step_id: str, seconds: float = 20.0) -> StepFinished | StepLost:
+    def end_of(self, step_id: str, seconds: float = PATIENCE) -> StepFinished | StepLost:
         word = self.wait_for(step_id, (StepFinished, StepLost), seconds)
         assert isinstance(word, (StepFinished, StepLost))
         return word
@@ -125,7 +133,7 @@ class Lab:
         assert isinstance(word, RequestRemembered)
         return word
 
-    def wait_for(self, step_id: str, kinds: tuple[type, ...], seconds: float = 20.0) -> Message:
+    def wait_for(self, step_id: str, kinds: tuple[type, ...], seconds: float = PATIENCE) -> Message:
         deadline = time.monotonic() + seconds
         while True:
             for position, message in enumerate(self.heard):
@@ -154,6 +162,17 @@ class Lab:
         data = self.file(name, text).read_bytes()
         suffix = Path(name).suffix
         return InputSpec(id="Input:X", sha256=hashlib.sha256(data).hexdigest(), type=type, suffix=suffix, path=name)
+
+
+def process_backend() -> ThreadedBackend:
+    """Worker processes that share no folder with the host but that of the project's code."""
+    numbers = count(1)
+
+    def post(session: Session) -> RemotePost:
+        site = session.tmp / f"{session.run}-site-{next(numbers)}"
+        return RemotePost(session, ProcessTransport(site, session.project))
+
+    return ThreadedBackend("process", post)
 
 
 def sources_of(spec: Spec) -> InputSource | list[InputSource]:

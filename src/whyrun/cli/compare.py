@@ -12,6 +12,7 @@ import click
 
 from whyrun.cli.main import note_running, print_json, words_of
 from whyrun.cli.subjects import KINDS, words_and_world
+from whyrun.cli.place import place_options
 from whyrun.cli.talk import Talk, talk_options, telling_what_is_refused
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _COUNTED = (
 @click.option(
     "--jobs", "-j", type=click.IntRange(min=0), default=0, metavar="N", help="Steps at a time; 0: one a core."
 )
+@place_options
 @click.option("--fail-fast", is_flag=True, help="Stop everything at the first failure.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="How much of a resource there is. Repeatable.")
 @click.option("--dry-run", is_flag=True, help="List what would be executed again; execute and record nothing.")
@@ -55,6 +57,8 @@ def command(
     against: str | None,
     accept: bool,
     jobs: int,
+    backend: str,
+    dask_address: str | None,
     fail_fast: bool,
     limits: tuple[str, ...],
     dry_run: bool,
@@ -83,7 +87,9 @@ def command(
     from whyrun.execution.compare import CompareOptions
 
     with telling_what_is_refused(world, talk):
-        options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=parse_limits(limits))
+        options = RunOptions(
+            jobs=jobs, fail_fast=fail_fast, limits=parse_limits(limits), backend=backend, dask_address=dask_address
+        )
         if dry_run:
             would_compare(world, words, against, options, talk, as_json=as_json)
             return

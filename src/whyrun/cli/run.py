@@ -11,6 +11,7 @@ import click
 
 from whyrun.cli.main import note_running, plan_options, print_json, words_of, world_options
 from whyrun.cli.saved_plan import saved_plan
+from whyrun.cli.place import place_options
 from whyrun.cli.talk import Talk, talk_options, telling_what_is_refused
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs", "-j", type=click.IntRange(min=0), default=0, metavar="N", help="Steps at a time; 0: one a core."
 )
+@place_options
 @click.option("--fail-fast", is_flag=True, help="Stop everything at the first failure.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="How much of a resource there is. Repeatable.")
 @click.option("--plan", "plan_file", metavar="FILE", help="Run a plan saved by `whyrun plan --save`, or refuse it.")
@@ -44,6 +46,8 @@ def command(
     world: World,
     options: PlanOptions,
     jobs: int,
+    backend: str,
+    dask_address: str | None,
     fail_fast: bool,
     limits: tuple[str, ...],
     plan_file: str | None,
@@ -61,6 +65,7 @@ def command(
     Example:
       whyrun run
       whyrun run --jobs 4 --limit gpu=1
+      whyrun run --backend sandbox
       whyrun run --target Job:Montage --force 'Job:Clip[*]'
       whyrun run --log-level all --log-file today.log
       whyrun plan --save today.json && whyrun run --plan today.json
@@ -71,7 +76,9 @@ def command(
     with telling_what_is_refused(world, talk):
         if plan_file is not None:
             options, saved = saved_plan(plan_file, options, world)
-        run_options = RunOptions(jobs=jobs, fail_fast=fail_fast, limits=parse_limits(limits))
+        run_options = RunOptions(
+            jobs=jobs, fail_fast=fail_fast, limits=parse_limits(limits), backend=backend, dask_address=dask_address
+        )
         if dry_run:
             would_run(world, options, saved, run_options, talk, as_json=as_json)
             return
@@ -118,7 +125,8 @@ def would_run(
     from whyrun.console.lines import LogLevel, TaskStatus
     from whyrun.console.render import expectation
     from whyrun.evidence.metrics import expected_peak
-    from whyrun.execution.checks import check_limits, check_resources, missing_secrets, resource_limits
+    from whyrun.execution.checks import check_limits, check_resources, resource_limits
+    from whyrun.execution.run_secrets import missing_secrets
     from whyrun.execution.session import check_expected
     from whyrun.log.journal import utc_now
     from whyrun.planning.explain import expected_durations, headline
@@ -153,8 +161,8 @@ def would_run(
             logger.line(line)
     if any(job.reuse is None for job in plan.planned):
         logger.say(expectation(estimate, peak))
-    for name in missing_secrets(snapshot, plan):
-        logger.note(f"the secret `{name}` is not in the environment; `whyrun run` needs it")
+    for name in missing_secrets(world, snapshot, plan):
+        logger.note(f"the variable `{name}` is not in the environment; `whyrun run` needs it")
     click.echo("dry run: nothing was executed or recorded", err=True)
 
 

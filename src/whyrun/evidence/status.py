@@ -44,6 +44,8 @@ def status_of(outcome: RunOutcome, backend: str | None = None) -> dict[str, Any]
 
 def error_of(outcome: RunOutcome) -> str | None:
     """The first thing that went wrong, in one line; a comparison that found a difference is such a thing, too."""
+    if outcome.end is not None and outcome.end.error is not None:
+        return outcome.end.error
     failure = _first_failure(outcome)
     if failure is not None:
         return f"{failure.step_id}: {failure.error_type}: {failure.error}"

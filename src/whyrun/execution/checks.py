@@ -1,13 +1,11 @@
-"""What a run is asked to do with resources and secrets: the options themselves, and what of them cannot be."""
+"""What a run is asked to do with resources: the options themselves, and what of them cannot be."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean, error
-from whyrun.planning.plan import Plan
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.snapshot.world import World
 
@@ -17,6 +15,9 @@ class RunOptions:
     jobs: int = 0  # 0: as many as there are processors
     fail_fast: bool = False
     limits: Mapping[str, float] | None = None
+    backend: str = "local"
+    dask_address: str | None = None  # of a scheduler that runs already
+    grace: float = 10.0  # seconds that a step has to end between SIGTERM and SIGKILL
 
     def __post_init__(self) -> None:
         if self.jobs < 0:
@@ -59,33 +60,3 @@ def check_resources(snapshot: PlanningSnapshot, nodes: Sequence[int], limits: Ma
                 problems[table.name] = place.diagnostic("USAGE", message, "raise the limit, or lower the job's share")
     if problems:
         raise InvalidError(problems.values())
-
-
-def missing_secrets(snapshot: PlanningSnapshot, plan: Plan) -> list[str]:
-    tables = [snapshot.dependency_graph.table_at(job.node)[0] for job in plan.planned if job.reuse is None]
-    return sorted({name for table in tables for name in table.decl.secrets if name not in os.environ})
-
-
-def needed_secrets(snapshot: PlanningSnapshot, nodes: Sequence[int]) -> dict[str, str]:
-    """The values of all secrets that these jobs name; they must be in the environment before anything runs."""
-    found: dict[str, str] = {}
-    missing: list[Diagnostic] = []
-    names: set[str] = set()
-    for node in nodes:
-        table, _ = snapshot.dependency_graph.table_at(node)
-        for name in table.decl.secrets:
-            if name in names:
-                continue
-            names.add(name)
-            value = os.environ.get(name)
-            if value is None:
-                place = table.decl.places.get("secrets", table.decl.place)
-                hint = f"`export {name}=…` before `whyrun run`; `whyrun plan` does not need it"
-                missing.append(
-                    place.diagnostic("SECRET_MISSING", f"the secret `{name}` is not in the environment", hint)
-                )
-            else:
-                found[name] = value
-    if missing:
-        raise InvalidError(missing)
-    return found

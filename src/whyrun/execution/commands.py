@@ -6,14 +6,17 @@ both and decide nothing; deadlines, retries and what a death means are the runne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from whyrun.artifacts.compare.result import Comparison
+
+if TYPE_CHECKING:
+    from whyrun.execution.bundle import Bundle
 
 
 class InputSource(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -53,6 +56,37 @@ class ExecStep(msgspec.Struct, tag_field="cmd", tag="exec_step", omit_defaults=T
     compare: dict[str, EarlierVersion] = {}  # by output: what the new one is to be compared with
 
 
+class Ping(msgspec.Struct, tag_field="cmd", tag="ping", frozen=True):
+    """Is anybody there, and who?"""
+
+
+class Prepare(msgspec.Struct, tag_field="cmd", tag="prepare", frozen=True):
+    """Make the place ready before its first step: the command that `whyrun.toml` names."""
+
+    command: str
+
+
+class Cleanup(msgspec.Struct, tag_field="cmd", tag="cleanup", frozen=True):
+    """Nothing more is to come: leave nothing behind."""
+
+
+Command = ExecStep | Ping | Prepare | Cleanup
+
+
+@dataclass(frozen=True, slots=True)
+class StepNeeds:
+    """What a step wants of its place. It is said beside the command: where a step runs is no part of what it does."""
+
+    sandboxed: bool = False  # wherever the rest runs
+    network: bool = False  # only a sandbox can withhold it
+    memory: int | None = None  # bytes
+    processes: int | None = None
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+
+NO_NEEDS = StepNeeds()
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """What a backend needs to know once. Absolute paths live here and nowhere in the evidence."""
@@ -63,6 +97,8 @@ class Session:
     store: Path
     tmp: Path  # scratch folders of workers: .whyrun/tmp
     workers: int
+    prepare: str | None = None  # the command of `whyrun.toml` that makes a place ready
+    bundle: Callable[[], Bundle] | None = None  # what a place needs that shares no folder with us; made when asked for
 
 
 class OutputResult(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -141,14 +177,38 @@ class StepLost(msgspec.Struct, tag_field="msg", tag="lost", frozen=True):
 Message = StepBegan | TaskReported | MetricReported | RequestRemembered | StepFinished | StepLost
 
 
+class Pong(msgspec.Struct, tag_field="msg", tag="pong", frozen=True):
+    version: str
+    python: str
+
+
+class Prepared(msgspec.Struct, tag_field="msg", tag="prepared", frozen=True):
+    """`error` is empty where all is well."""
+
+    error: str = ""
+
+
+Word = Message | Pong | Prepared  # all that a worker says
+
+
+class PrepareFailed(Exception):
+    """A place could not be made ready: the run ends, and nothing of it has started."""
+
+
 class Backend(Protocol):
-    """A place. Single-threaded use by the runner; nothing here blocks except `messages` (up to its timeout)."""
+    """A place. Used by one thread, the runner's; `messages` blocks up to its timeout."""
 
     name: str
 
     def open(self, session: Session) -> None: ...
 
-    def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None) -> None:
+    def prepare(self, stopped: Callable[[], bool]) -> None:
+        """Make the place ready, where anything is to be done for that; the only other call that may block. Gives up
+        when `stopped`. Raises `PrepareFailed`."""
+
+    def submit(
+        self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS
+    ) -> None:
         """Take a command. It may wait in the backend's queue; `StepBegan` says when the worker begins it."""
 
     def room(self) -> int:

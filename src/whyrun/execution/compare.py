@@ -12,8 +12,8 @@ from typing import Any
 
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.console.lines import TaskStatus, seconds
-from whyrun.execution.backends.local import LocalBackend
-from whyrun.execution.checks import RunOptions, check_limits, check_resources, needed_secrets
+from whyrun.execution.backends.choose import place_for
+from whyrun.execution.checks import RunOptions, check_limits, check_resources
 from whyrun.execution.commands import Backend
 from whyrun.execution.comparable import Subject
 from whyrun.execution.compare_foretold import Foretold, subjects_of
@@ -24,6 +24,7 @@ from whyrun.execution.interrupts import Interrupts
 from whyrun.execution.on_finish import OnFinish
 from whyrun.execution.prepare import manifest
 from whyrun.execution.recorder import Reporter
+from whyrun.execution.run_secrets import needed_secrets
 from whyrun.execution.session import code_guard, repaired
 from whyrun.execution.usage import Usage
 from whyrun.log import events as ev
@@ -144,9 +145,9 @@ def compare_workflow(
             return CompareResult(None, "nothing", 0, CompareCounts(), 0.0)
         executing = [subject.node for subject in subjects if subject.executes]
         check_resources(snapshot, executing, limits)
-        secrets = needed_secrets(snapshot, executing)
+        secrets = needed_secrets(world, snapshot, executing)
         with Interrupts() as interrupts:
-            place = backend or LocalBackend()
+            place = backend or place_for(options, world.graph, executing)
             undertaking = Undertaking(
                 mode="compare",
                 options={**compare.to_json(), "fail_fast": options.fail_fast},
@@ -167,7 +168,9 @@ def compare_workflow(
                     limits=limits,
                     secrets=secrets,
                     fail_fast=options.fail_fast,
+                    grace=options.grace,
                 ),
+                secrets=secrets,
             )
             around = Surroundings(world, reporter, clock, lock, place, interrupts, options.jobs, on_finish)
             done = conduct(undertaking, around)

@@ -7,19 +7,23 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from whyrun import __version__
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.artifacts.store import Store
+from whyrun.console.lines import TaskStatus, runtime_text, task_text
 from whyrun.errors import WhyrunError
 from whyrun.evidence.run_directory import RunDirectory, source_files
-from whyrun.execution.commands import Backend, Session
+from whyrun.execution.commands import Backend, PrepareFailed, Session
 from whyrun.execution.interrupts import Interrupts
 from whyrun.execution.on_finish import OnFinish
 from whyrun.execution.publisher import Publisher
 from whyrun.execution.recorder import Recorder, Reporter
+from whyrun.execution.run_secrets import NO_SECRETS, RunSecrets
 from whyrun.execution.runner import Runner
+from whyrun.execution.travels import bundle_of
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock
 from whyrun.log.lock import RunLock
@@ -43,6 +47,7 @@ class Undertaking:
     total: int  # steps
     begin: Callable[[Recorder], None]  # the events that come before those of steps
     runner: Callable[[Recorder, Publisher], Runner]
+    secrets: RunSecrets = NO_SECRETS  # of all its steps: none of them may be in what goes to a remote place
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +113,23 @@ def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
         runner = undertaking.runner(recorder, publisher)
         backend.open(
             Session(
-                run.name, run.path, world.project, state.store, state.scratch, around.workers or os.cpu_count() or 1
+                run.name,
+                run.path,
+                world.project,
+                state.store,
+                state.scratch,
+                around.workers or os.cpu_count() or 1,
+                world.config.prepare,
+                partial(bundle_of, world, undertaking.secrets),
             )
         )
         try:
             with around.interrupts.reaching(runner):
-                runner.run()
+                unready = _make_ready(backend, runner, recorder)
+                if unready is None:
+                    runner.run()
+                else:
+                    runner.counts.not_started = undertaking.total
         finally:
             backend.close()
     except BaseException as original:
@@ -125,12 +141,28 @@ def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
         except (OSError, WhyrunError) as second:
             original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
         raise
-    outcome: RunState = "interrupted" if runner.interrupts else "failed" if runner.counts.went_wrong else "succeeded"
-    _finish(recorder, directory, store, outcome, started, runner.counts.by_outcome())
+    wrong = unready is not None or runner.counts.went_wrong
+    outcome: RunState = "interrupted" if runner.interrupts else "failed" if wrong else "succeeded"
+    _finish(recorder, directory, store, outcome, started, runner.counts.by_outcome(), unready)
     around.on_finish.completed(run.path, workflow.name)
     world.cache.settle()
     world.save_cache()
     return Conducted(run.name, runner, outcome, time.monotonic() - started)
+
+
+def _make_ready(backend: Backend, runner: Runner, recorder: Recorder) -> str | None:
+    """Before the first step. A place that is not ready ends the run: no step could be trusted there."""
+    began = time.monotonic()
+    try:
+        backend.prepare(lambda: runner.interrupts > 0)
+    except PrepareFailed as problem:
+        error, *printed = str(problem).split("\n")
+        recorder.debug(f"prepare failed: {problem}")
+        runtime = runtime_text(TaskStatus.FAILED, time.monotonic() - began)
+        text = task_text("making the place ready", runtime=runtime, details=[f"PrepareFailed: {error}"])
+        recorder.status("prepare", TaskStatus.FAILED, text, traceback="\n".join(printed))
+        return "\n".join([f"PrepareFailed: {error}", *printed])
+    return None
 
 
 def _finish(
@@ -140,10 +172,11 @@ def _finish(
     outcome: RunState,
     started: float,
     counts: dict[str, int],
+    error: str | None = None,
 ) -> None:
     """The last event and the rest of the folder; also when the run itself broke."""
     duration = round(time.monotonic() - started, 6)
-    recorder.event(ev.RunComplete(state=outcome, counts=counts, duration=duration))
+    recorder.event(ev.RunComplete(state=outcome, counts=counts, duration=duration, error=error))
     recorder.close()
     directory.finish(store, recorder.seen)
 

@@ -13,23 +13,31 @@ from whyrun.execution.commands import ExecStep, Message, StepBegan
 from whyrun.execution.wire import Acknowledged, decode_acknowledged, encode, timestamp
 
 
+UNNUMBERED = -1  # a word of a process that a step forked: it cannot know the numbers of its parent
+
+
 class Outbox:
     """The worker's messages: one JSON line each, numbered within their step, written at once.
 
     What a worker said is in the pipe even if it dies the next moment, so the host knows which step was running.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, said: str | None = None) -> None:
+        """`said` is a file that keeps what was said of the present step, for a host that a connection has cut off."""
         self._descriptor = descriptor
+        self._said = os.open(said, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644) if said else None
         self._lock = threading.Lock()
         self._speaks: object = None  # whoever may send now: the context of the step that runs, nobody between steps
         self.numbered = 0
+        self._process = os.getpid()
 
     def began(self, command: ExecStep, before: bytes) -> None:
         """`before` is the previous step's last word: both go out in one write."""
         self.numbered = 0
         began = encode(StepBegan(command.step_id, command.attempt, timestamp(), 0))
-        write_all(self._descriptor, before + began + b"\n")
+        if self._said is not None:
+            os.ftruncate(self._said, 0)
+        self._write(before + began + b"\n")
 
     def let_speak(self, context: object) -> None:
         """From here on only this one is heard. Threads that earlier steps left running have lost their word."""
@@ -41,18 +49,27 @@ class Outbox:
         with self._lock:
             if context is not self._speaks:
                 return False
+            if os.getpid() != self._process:
+                self._write(encode(make(UNNUMBERED)) + b"\n")
+                return True
             line = encode(make(self.numbered + 1)) + b"\n"
             self.numbered += 1
-            write_all(self._descriptor, line)
+            self._write(line)
             return True
 
     def after_fork(self) -> None:
         """In a fresh process: a thread that does not exist here may have held the lock."""
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def write(self, line: bytes) -> None:
         if line:
-            write_all(self._descriptor, line)
+            self._write(line)
+
+    def _write(self, data: bytes) -> None:
+        if self._said is not None:
+            write_all(self._said, data)
+        write_all(self._descriptor, data)
 
 
 class Acknowledgements:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from whyrun.artifacts.compare.result import CompareSettings
+from whyrun.connections.marks import MARK
 from whyrun.execution.cfg import InputSpec, OutputSpec, StepCfg
-from whyrun.execution.commands import InputSource
+from whyrun.execution.commands import NO_NEEDS, InputSource, StepNeeds
+from whyrun.execution.run_secrets import RunSecrets
 from whyrun.graph.fingerprint import input_form
 from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.log.wide import wide
@@ -15,17 +17,22 @@ from whyrun.planning.consume import Consumption, Entry, Members
 from whyrun.snapshot.known_inputs import put
 from whyrun.snapshot.snapshot import ActionFacts
 from whyrun.workflow.inputs import InputValue
-from whyrun.workflow.model import FILE_TYPES
+from whyrun.workflow.model import FILE_TYPES, JobDecl, SandboxDecl
 
 NAMED_FILES = 16  # of an action, in the record of every step
 FromRun = Callable[[int], str | None]  # node → the run that made its artifacts; None: this run
 
 
-def step_cfg(graph: Graph, table: JobTable, position: int, found: Consumption, action: ActionFacts) -> StepCfg:
+def step_cfg(
+    graph: Graph, table: JobTable, position: int, found: Consumption, action: ActionFacts, secrets: RunSecrets
+) -> StepCfg:
+    """`secrets`: those of the run, and its connections; of them, the cfg has the names."""
     with_: dict[str, Any] = {}
     env: dict[str, Any] = {}
     inputs: dict[str, InputSpec | list[InputSpec]] = {}
     decl = table.decl
+    named = dict.fromkeys(decl.secrets)
+    connected = graph.connected.get(table.name, ())
     for slot in table.slots:
         entry = found.entries[slot.name]
         if slot.binding:
@@ -36,6 +43,13 @@ def step_cfg(graph: Graph, table: JobTable, position: int, found: Consumption, a
         else:
             assert isinstance(entry, Entry)
             value = entry.value
+        if slot.name in connected and slot.area == "with":
+            named |= dict.fromkeys(secrets.named_in(value))
+            value = secrets.ready(value)
+            if decl.uses == "shell" and len(slot.path) == 1 and MARK in entry.value:
+                # A shell has no mappings: each field is a variable, such as `$connection_host`.
+                with_ |= {f"{slot.name}_{name}": member for name, member in value.items()}
+                continue
         put(env if slot.area == "env" else with_, slot.path, value)
     outputs: dict[str, OutputSpec] = {}
     for output in table.outputs:
@@ -55,7 +69,7 @@ def step_cfg(graph: Graph, table: JobTable, position: int, found: Consumption, a
         inputs=inputs,
         outputs=outputs,
         env=env,
-        secrets=list(decl.secrets),
+        secrets=list(named),
         timeout=decl.timeout,
     )
 
@@ -149,3 +163,14 @@ def manifest(graph: Graph, jobs: Mapping[int, Mapping[str, Any]], actions: Mappi
             }
         )
     return {"workflow": graph.workflow.name, "jobs": entries}
+
+
+def step_needs(decl: JobDecl) -> StepNeeds:
+    """What the job says of where it runs."""
+    wanted = decl.sandbox
+    if not decl.resources and wanted == _ANYWHERE:
+        return NO_NEEDS
+    return StepNeeds(wanted.required, wanted.network, wanted.memory, wanted.processes, decl.resources)
+
+
+_ANYWHERE = SandboxDecl()

@@ -34,9 +34,10 @@ from whyrun.execution.counts import RunCounts
 from whyrun.execution.earlier import EarlierResults
 from whyrun.execution.endings import Active, Endings, Problem
 from whyrun.execution.held import HeldSteps
-from whyrun.execution.prepare import input_sources, step_cfg
+from whyrun.execution.prepare import input_sources, step_cfg, step_needs
 from whyrun.execution.publisher import Publisher
 from whyrun.execution.recorder import Recorder
+from whyrun.execution.run_secrets import RunSecrets
 from whyrun.execution.scheduler import Scheduler
 from whyrun.execution.usage import Usage
 from whyrun.graph.graph import ArtifactAt, JobTable
@@ -50,7 +51,6 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 
 Ended = Literal["completed", "reused", "inactive", "failed", "blocked"]
-GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 _encode_cfg = Encoder(order="sorted").encode  # canonical, and ten times as quick as `canonical_json`
 TURN = 0.1  # seconds that a turn of the loop waits for messages at most
 
@@ -68,13 +68,14 @@ class Runner:
         publisher: Publisher,
         code: CodeGuard,
         limits: Mapping[str, float],
-        secrets: Mapping[str, str],
+        secrets: RunSecrets,
         fail_fast: bool,
+        grace: float,
     ) -> None:
         self.snapshot, self.backend, self.recorder = snapshot, backend, recorder
         self.graph = snapshot.dependency_graph
         self.code = code
-        self.secrets, self.fail_fast = secrets, fail_fast
+        self.secrets, self.fail_fast, self.grace = secrets, fail_fast, grace
         self.endings = Endings(snapshot, recorder, publisher)
         self.earlier = EarlierResults(snapshot, publisher)
         self.earlier.announce_sections(plan)
@@ -252,7 +253,8 @@ class Runner:
         action = self.snapshot.actions[table.name]
         attempt = self.attempts[node] = self.attempts.get(node, 0) + 1
         self.earlier.put_back(found)
-        data = _encode_cfg(step_cfg(self.graph, table, position, found, action))
+        cfg = step_cfg(self.graph, table, position, found, action, self.secrets)
+        data = _encode_cfg(cfg)
         path = self.recorder.directory.write_cfg(table.path(position), data)
         sha256 = bytes_sha256(data)
         if attempt == 1:
@@ -272,7 +274,8 @@ class Runner:
         bindings = self.endings.bindings(table, position, found)
         self.active[step] = Active(node, attempt, fingerprint, bindings, action.name, table.decl.timeout, found)
         self.scheduler.occupy(node)
-        self.backend.submit(command, {name: self.secrets[name] for name in table.decl.secrets})
+        secrets = self.secrets.of_step(cfg.secrets)
+        self.backend.submit(command, secrets, step_needs(table.decl))
 
     def recalled(self, node: int, step: str, fingerprint: str) -> dict[str, Any]:
         """What earlier attempts with this fingerprint remembered; a forced step asks anew, but its retries do not."""
@@ -407,7 +410,8 @@ class Runner:
         if self.interrupts and self.stopping is None:
             self.stop()
         now = time.monotonic()
-        if self.stopping is not None and not self._killed_all and (self.interrupts > 1 or now > self.stopping + GRACE):
+        over = self.stopping is not None and (self.interrupts > 1 or now > self.stopping + self.grace)
+        if over and not self._killed_all:
             self._killed_all = True
             for step in list(self.active):
                 self.backend.signal(step, signal.SIGKILL)

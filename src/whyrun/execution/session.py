@@ -15,12 +15,11 @@ from whyrun.artifacts.store import Store
 from whyrun.console.files import input_size
 from whyrun.console.lines import TaskStatus, count, seconds
 from whyrun.errors import error
-from whyrun.execution.backends.local import LocalBackend
+from whyrun.execution.backends.choose import place_for
 from whyrun.execution.checks import (
     RunOptions,
     check_limits,
     check_resources,
-    needed_secrets,
     resource_limits,
     unlimited_resources,
 )
@@ -34,6 +33,7 @@ from whyrun.execution.leftovers import complete_killed_run
 from whyrun.execution.on_finish import OnFinish
 from whyrun.execution.prepare import manifest
 from whyrun.execution.recorder import Recorder, Reporter
+from whyrun.execution.run_secrets import RunSecrets, needed_secrets
 from whyrun.execution.runner import Runner
 from whyrun.execution.scratch import remove_scratch_folders
 from whyrun.execution.usage import Usage
@@ -134,9 +134,9 @@ def run_workflow(
         if not plan.planned:
             return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
         check_resources(snapshot, [job.node for job in plan.planned], limits)
-        secrets = needed_secrets(snapshot, [job.node for job in plan.planned if job.reuse is None])
+        secrets = needed_secrets(world, snapshot, [job.node for job in plan.planned if job.reuse is None])
         with Interrupts() as interrupts:
-            place = backend or LocalBackend()
+            place = backend or place_for(options, world.graph, [job.node for job in plan.planned])
             around = Surroundings(world, reporter, clock, lock, place, interrupts, options.jobs, on_finish)
             done = conduct(_undertaking(world, snapshot, plan, options, limits, secrets, place), around)
         runner = done.runner
@@ -185,7 +185,7 @@ def _undertaking(
     plan: Plan,
     options: RunOptions,
     limits: Mapping[str, float],
-    secrets: Mapping[str, str],
+    secrets: RunSecrets,
     backend: Backend,
 ) -> Undertaking:
     store = world.store
@@ -219,7 +219,9 @@ def _undertaking(
             limits=limits,
             secrets=secrets,
             fail_fast=options.fail_fast,
+            grace=options.grace,
         ),
+        secrets=secrets,
     )
 
 

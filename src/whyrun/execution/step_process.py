@@ -19,7 +19,7 @@ from whyrun.artifacts.durable import write_all
 from whyrun.artifacts.store import Store
 from whyrun.execution.cfg import StepCfg
 from whyrun.execution.collect import collect_outputs
-from whyrun.execution.commands import ExecStep, OutputResult, StepFinished
+from whyrun.execution.commands import ExecStep, OutputResult, Prepared, StepFinished
 from whyrun.execution.context import Cancellation, StepContext, StepLogger
 from whyrun.execution.failure import Failure, StepError, failure_of
 from whyrun.execution.isolation import (
@@ -33,6 +33,7 @@ from whyrun.execution.isolation import (
 )
 from whyrun.execution.materialize import InputGuard, Materializer, check_bindings, put_in_place
 from whyrun.execution.outbox import Acknowledgements, Outbox
+from whyrun.execution.preparation import prepare_place
 from whyrun.execution.scratch import step_folder
 from whyrun.execution.secrets import NOTHING_SECRET, Redactor, check_secrets, with_secrets
 from whyrun.execution.streams import Streams
@@ -69,13 +70,14 @@ class StepRunner:
         self._run_dir = Path(start.run_dir)
         self._project = Path(start.project)
         self._store = Store(start.store)
+        self._sources = Store(start.sources) if start.sources != start.store else self._store
         self._scratch = streams.scratch
         self._streams = streams
         self._outbox = outbox
         self._cancellation = cancellation
         self._acknowledgements = acknowledgements
-        self._guard = InputGuard(self._project)
-        self._materializer = Materializer(self._store, self._scratch, self._guard)
+        self._guard = InputGuard(Path(start.inputs))
+        self._materializer = Materializer(self._sources, self._scratch, self._guard)
         self._actions: dict[str, LoadedAction] = {}
         self._spared: frozenset[int] = frozenset()  # processes that module-level pools keep
         # The longest first: scratch and run folder usually lie inside the project. `scratch/` is their name in the
@@ -84,6 +86,7 @@ class StepRunner:
             (f"{start.scratch}/", "scratch/"),
             (f"{start.run_dir}/", ""),
             (f"{start.project.rstrip('/')}/", ""),
+            (f"{start.inputs.rstrip('/')}/", ""),
         ]
         self._baseline = Baseline(str(self._scratch.work))
         self._mark = self._scratch.marker()
@@ -128,6 +131,12 @@ class StepRunner:
             number,
         )
 
+    def prepare(self, command: str) -> Prepared:
+        return prepare_place(command, self._project, self._scratch.tmp)
+
+    def clean_up(self) -> None:
+        self._scratch.empty()
+
     def _read_cfg(self, command: ExecStep) -> StepCfg:
         path = f"{self._run_dir}/{command.cfg_path}"
         try:
@@ -164,7 +173,7 @@ class StepRunner:
     ) -> dict[str, Comparison]:
         from whyrun.execution.versions import Versions  # only where something is compared
 
-        versions = Versions(self._store, self._scratch, self._action(cfg.action), redactor)
+        versions = Versions(self._sources, self._store, self._scratch, self._action(cfg.action), redactor)
         return versions.compare(command.compare, cfg.outputs, outputs)
 
     def _outputs_of(

@@ -21,8 +21,11 @@ from whyrun.execution.secrets import Redactor
 
 
 class Versions:
-    def __init__(self, store: Store, scratch: Scratch, action: LoadedAction, redactor: Redactor) -> None:
-        self._store, self._scratch, self._action, self._redactor = store, scratch, action, redactor
+    def __init__(
+        self, before: Store, now: Store, scratch: Scratch, action: LoadedAction, redactor: Redactor
+    ) -> None:
+        self._before, self._now = before, now
+        self._scratch, self._action, self._redactor = scratch, action, redactor
 
     def compare(
         self,
@@ -46,25 +49,26 @@ class Versions:
             return own
         settings = spec.compare or CompareSettings()
         if new.type == "directory":
-            trees = [self._store.read_tree(sha256) for sha256 in (old.sha256, new.sha256)]
+            trees = self._before.read_tree(old.sha256), self._now.read_tree(new.sha256)
             return compare_trees(trees[0], trees[1], self._blob, settings)
         return compare_files(self._blob(old.sha256), self._blob(new.sha256), new.type, spec.suffix, settings)
 
     def _blob(self, sha256: str) -> Path:
         """Stored bytes, checked: a comparison with damaged bytes would say something about the damage."""
-        self._store.check(sha256)
-        return Path(self._store.path(sha256))
+        store = self._now if self._now.has(sha256) else self._before
+        store.check(sha256)
+        return Path(store.path(sha256))
 
     def _own(self, old: EarlierVersion, new: OutputResult, spec: OutputSpec) -> Comparison | None:
         """By the action's own comparer, if it has one and that has an opinion on this output."""
         if self._action.compare is None:
             return None
         paths = []
-        for name, version in (("before", old), ("now", new)):
+        for name, version, store in (("before", old, self._before), ("now", new, self._now)):
             folder = self._scratch.inputs / ".versions" / name  # no input has such a name
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"{new.key}{'' if new.type == 'directory' else spec.suffix}"
-            self._store.export(version.sha256, path, version.type)  # copies: what it does to them harms nothing
+            store.export(version.sha256, path, version.type)  # copies: what it does to them harms nothing
             paths.append(path)
         return _as_comparison(new.key, self._action.compare(new.key, paths[0], paths[1]))
 

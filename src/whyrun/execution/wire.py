@@ -1,19 +1,21 @@
 """What travels between a backend and its worker process, beyond the messages of `commands`.
 
-Three channels. *Commands*: one datagram each, so that host and worker can both take from the same queue and each
-command goes to exactly one of them (`withdraw` is exact). *Control*: lines that reach a step while it runs; its end
-means that the host is gone. *Messages*: lines of JSON from the worker, one write a step.
+Three channels. *Commands*: on this machine one datagram each, so that host and worker can both take from the same queue
+and each command goes to exactly one of them (`withdraw` is exact); elsewhere files, which lines of the control channel
+name. *Control*: lines that reach a step while it runs; its end means that the host is gone. *Messages*: lines of JSON
+from the worker, one write a step; elsewhere also kept in a file, from which the host fills the gaps that a connection
+leaves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from whyrun.execution.commands import ExecStep, Message, Session
+from whyrun.execution.commands import Command, Session, Word
 
 INLINE_LIMIT = 60_000  # bytes; a longer command (a wide fan-in) lies in a file, and the datagram names it
 
@@ -22,19 +24,26 @@ class WorkerStart(msgspec.Struct, frozen=True):
     """The facts that a worker gets once, as its only argument."""
 
     run_dir: str
-    project: str
-    store: str
+    project: str  # the code
+    inputs: str  # below it, at their paths in the project: files that were given to the workflow
+    sources: str  # a store: what earlier steps made
+    store: str  # where outputs go; on this machine the same
     scratch: str
-    commands_fd: int
-    control_fd: int
-    messages_fd: int
+    control_fd: int = 0
+    messages_fd: int = 1
+    commands_fd: int | None = None
+    commands: str | None = None  # a folder: commands are files in it, and lines of `control` name them
+    said: str | None = None  # a file that keeps what the worker said of its step
 
     @classmethod
     def of(cls, session: Session, scratch: Path, commands_fd: int, control_fd: int, messages_fd: int) -> WorkerStart:
+        project, store = str(session.project), str(session.store)
         return cls(
             run_dir=str(session.run_dir),
-            project=str(session.project),
-            store=str(session.store),
+            project=project,
+            inputs=project,
+            sources=store,
+            store=store,
             scratch=str(scratch),
             commands_fd=commands_fd,
             control_fd=control_fd,
@@ -50,15 +59,25 @@ class Assignment(msgspec.Struct, omit_defaults=True, frozen=True):
     """
 
     number: int  # which of the commands given to this worker it is
-    command: ExecStep | None = None
+    command: Command | None = None
     file: str | None = None
     secrets: dict[str, bytes] = {}
     secrets_beside: bool = False
 
 
-class Acknowledged(msgspec.Struct, frozen=True):
+class Acknowledged(msgspec.Struct, tag_field="line", tag="acknowledged", frozen=True):
     step_id: str
     key: str
+
+
+class CommandFile(msgspec.Struct, tag_field="line", tag="command", omit_defaults=True, frozen=True):
+    """A line of `control` where commands are files: which one is next, and its secrets, which are in none."""
+
+    name: str
+    secrets: dict[str, bytes] = {}
+
+
+ControlLine = Acknowledged | CommandFile
 
 
 Secrets = dict[str, bytes]
@@ -66,9 +85,10 @@ Secrets = dict[str, bytes]
 encode = msgspec.json.Encoder().encode
 decode_secrets = msgspec.json.Decoder(Secrets).decode
 decode_assignment = msgspec.json.Decoder(Assignment).decode
-decode_command = msgspec.json.Decoder(ExecStep).decode
+decode_command: Callable[[bytes], Command] = msgspec.json.Decoder(Command).decode
 decode_acknowledged = msgspec.json.Decoder(Acknowledged).decode
-_messages = msgspec.json.Decoder(Message)
+decode_control: Callable[[bytes], ControlLine] = msgspec.json.Decoder(ControlLine).decode
+_messages: msgspec.json.Decoder[Word] = msgspec.json.Decoder(Word)
 decode_message = _messages.decode
 decode_messages = _messages.decode_lines
 

@@ -1,45 +1,36 @@
-"""The worker process: `python -m whyrun.execution.worker FACTS`. Takes commands one by one until there are no more."""
+"""The worker process: `python -m whyrun.execution.worker FACTS`. Takes commands one by one until there are no more.
+
+The same on every backend. What differs between places is how commands and files reach it.
+"""
 
 from __future__ import annotations
 
-import array
 import os
+import platform
 import signal
-import socket
 import sys
-import threading
 from pathlib import Path
 
 import msgspec
 
+from whyrun import __version__
 from whyrun.actions.from_source import import_project_from_source
-from whyrun.execution.commands import ExecStep, StepFinished
+from whyrun.execution.commands import Cleanup, ExecStep, Ping, Pong, Prepare, StepFinished
 from whyrun.execution.context import Cancellation
 from whyrun.execution.failure import failure_of
-from whyrun.execution.isolation import become_worker, descendants, end_descendants, end_group, has_children
+from whyrun.execution.given import CommandFiles, CommandSource, Datagrams
+from whyrun.execution.isolation import become_worker, end_descendants, has_children
 from whyrun.execution.outbox import Acknowledgements, Outbox
 from whyrun.execution.scratch import Scratch
 from whyrun.execution.step_process import StepRunner
 from whyrun.execution.streams import Streams
-from whyrun.execution.wire import (
-    Assignment,
-    WorkerStart,
-    decode_assignment,
-    decode_command,
-    decode_secrets,
-    encode,
-    secret_texts,
-)
-
-_DATAGRAM = 1 << 17
-_DESCRIPTOR = array.array("i").itemsize
-_BESIDE = socket.CMSG_SPACE(_DESCRIPTOR)
+from whyrun.execution.wire import WorkerStart, encode
 
 
 def main(facts: str) -> None:
     start = msgspec.json.decode(facts, type=WorkerStart)
-    for descriptor in (start.commands_fd, start.control_fd, start.messages_fd):
-        os.set_inheritable(descriptor, False)
+    # Steps get neither: their standard streams are files, and what they start inherits no channel of ours.
+    control, messages = (_own(descriptor) for descriptor in (start.control_fd, start.messages_fd))
     become_worker()
     streams = Streams(Scratch(Path(start.scratch)))
     # Needed to get here, but nothing that a step should see.
@@ -52,45 +43,53 @@ def main(facts: str) -> None:
     signal.signal(signal.SIGTERM, cancellation.handle)
     signal.signal(signal.SIGINT, cancellation.handle)
     acknowledgements = Acknowledgements()
-    threading.Thread(target=_listen, args=(start.control_fd, acknowledgements), daemon=True).start()
-    outbox = Outbox(start.messages_fd)
+    source: CommandSource
+    if start.commands is not None:
+        source = CommandFiles(start.commands, control, acknowledgements)
+    else:
+        assert start.commands_fd is not None
+        os.set_inheritable(start.commands_fd, False)
+        source = Datagrams(start.commands_fd, control, acknowledgements)
+    outbox = Outbox(messages, start.said)
     runner = StepRunner(start, outbox, cancellation, acknowledgements, streams)
-    _work(socket.socket(fileno=start.commands_fd), outbox, cancellation, runner)
+    _work(source, outbox, cancellation, runner)
     if has_children():
         end_descendants()
 
 
-def _work(commands: socket.socket, outbox: Outbox, cancellation: Cancellation, runner: StepRunner) -> None:
-    buffer = bytearray(_DATAGRAM)
-    view = memoryview(buffer)
+def _own(descriptor: int) -> int:
+    """A channel under a number that nobody looks for, and closed for those that we start."""
+    if descriptor > 2:
+        os.set_inheritable(descriptor, False)
+        return descriptor
+    own = os.dup(descriptor)
+    with open(os.devnull, "r+b", buffering=0) as nothing:
+        os.dup2(nothing.fileno(), descriptor)
+    return own
+
+
+def _work(source: CommandSource, outbox: Outbox, cancellation: Cancellation, runner: StepRunner) -> None:
     last_word = b""
-    while True:
-        try:
-            size, beside, *_ = commands.recvmsg_into([buffer], _BESIDE, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
-        except BlockingIOError:
-            outbox.write(last_word)
-            last_word = b""
-            size, beside, *_ = commands.recvmsg_into([buffer], _BESIDE, socket.MSG_CMSG_CLOEXEC)
-        if not size:
-            break
-        assignment = decode_assignment(view[:size])
-        command = assignment.command if assignment.file is None else _read_command(assignment.file)
-        assert command is not None
-        secrets = _secrets(assignment, beside) if assignment.secrets or beside else {}
-        cancellation.begin()  # before the host hears of it: a signal that follows at once must not be missed
-        outbox.began(command, last_word)
-        last_word = _encoded(runner.execute(command, secrets))
+
+    def let_know() -> None:
+        nonlocal last_word
+        word, last_word = last_word, b""
+        outbox.write(word)
+
+    while (given := source.take(let_know)) is not None:
+        match given.command:
+            case ExecStep() as command:
+                cancellation.begin()  # before the host hears of it: a signal that follows at once must not be missed
+                outbox.began(command, last_word)
+                last_word = _encoded(runner.execute(command, given.secrets))
+            case Prepare(command=command_line):
+                outbox.write(encode(runner.prepare(command_line)) + b"\n")
+            case Ping():
+                outbox.write(encode(Pong(__version__, platform.python_version())) + b"\n")
+            case Cleanup():
+                break
     outbox.write(last_word)
-
-
-def _secrets(assignment: Assignment, beside: list[tuple[int, int, bytes]]) -> dict[str, str]:
-    if not assignment.secrets_beside:
-        return secret_texts(assignment.secrets)
-    ((_, _, data),) = beside
-    (descriptor,) = array.array("i", data[:_DESCRIPTOR])
-    with os.fdopen(descriptor, "rb") as file:
-        file.seek(0)
-        return secret_texts(decode_secrets(file.read()))
+    runner.clean_up()
 
 
 def _encoded(word: StepFinished) -> bytes:
@@ -110,23 +109,6 @@ def _encoded(word: StepFinished) -> bytes:
             n=word.n,
         )
         return encode(word) + b"\n"
-
-
-def _read_command(path: str) -> ExecStep:
-    with open(path, "rb") as file:
-        data = file.read()
-    os.unlink(path)
-    return decode_command(data)
-
-
-def _listen(control: int, acknowledgements: Acknowledgements) -> None:
-    """Hear acknowledgements. The end of this channel means that the host is gone: then everything here ends too."""
-    rest = b""
-    while data := os.read(control, 1 << 16):
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            acknowledgements.put(line)
-    end_group(os.getpgrp(), descendants(os.getpid()))
 
 
 if __name__ == "__main__":

@@ -194,6 +194,7 @@ class RunComplete(Event, tag="run_complete"):
     state: Literal["succeeded", "failed", "interrupted"]
     counts: dict[str, int]
     duration: float
+    error: str | None = None  # of the run itself: its place could not be made ready, and no step began
 
 
 AnyEvent = (

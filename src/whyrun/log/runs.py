@@ -50,10 +50,12 @@ def state_dir_for(workflow_file: str | os.PathLike[str], override: str | None, e
 @dataclass(frozen=True, slots=True)
 class ProjectConfig:
     """`whyrun.toml`. `resources` are the limits that jobs' `resources:` count against; `on_finish` is a command (for
-    the shell, or as a list of words) that gets the status of a run when it has ended."""
+    the shell, or as a list of words) that gets the status of a run when it has ended; `prepare` is a command for bash
+    that makes a place ready before its first step."""
 
     resources: Mapping[str, float] | None = None
     on_finish: str | tuple[str, ...] | None = None
+    prepare: str | None = None
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -67,11 +69,15 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         return ProjectConfig()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise error("WRONG_TYPE", f"not valid TOML: {wrong}", file=str(path), hint="see https://toml.io") from None
-    known = ["resources", "on_finish"]
+    known = ["resources", "on_finish", "prepare"]
     for key in data:
         if key not in known:
             raise error("UNKNOWN_KEY", f"there is no setting `{key}`", file=str(path), hint=did_you_mean(key, known))
-    return ProjectConfig(_resources(data.get("resources", {}), str(path)), _command(data.get("on_finish"), str(path)))
+    return ProjectConfig(
+        _resources(data.get("resources", {}), str(path)),
+        _command(data.get("on_finish"), str(path)),
+        _script(data.get("prepare"), str(path)),
+    )
 
 
 def _command(value: Any, path: str) -> str | tuple[str, ...] | None:
@@ -81,6 +87,13 @@ def _command(value: Any, path: str) -> str | tuple[str, ...] | None:
         return tuple(value)
     hint = 'on_finish = "notify-send whyrun", or a list of words: ["./notify.py", "--quiet"]'
     raise error("WRONG_TYPE", "`on_finish` is a command: a string or a list of strings", file=path, hint=hint)
+
+
+def _script(value: Any, path: str) -> str | None:
+    if value is None or (isinstance(value, str) and value.strip()):
+        return value
+    hint = 'prepare = "python -m nltk.downloader punkt"'
+    raise error("WRONG_TYPE", "`prepare` is a command for bash: a string", file=path, hint=hint)
 
 
 def _resources(value: Any, path: str) -> dict[str, float]:

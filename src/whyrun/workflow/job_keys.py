@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.fields import NAME, PARAMETER_NAME, path_problem
-from whyrun.workflow.model import LoopDecl, OutputDecl, Place, Retries
+from whyrun.workflow.model import LoopDecl, OutputDecl, Place, Retries, SandboxDecl
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, doubtful, kind_of, plain_value
 from whyrun.workflow.outputs import Outputs
 from whyrun.workflow.scope import AnyKey, JobShape, Names
 
 MAX_RETRIES = 1000
+_SANDBOX = ("required", "network", "memory", "processes")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 @dataclass(slots=True)
@@ -133,6 +137,30 @@ class JobKeys(Outputs):
                 found[key.value] = amount
         return found
 
+    def sandbox(self, draft: JobDraft, what: str) -> SandboxDecl:
+        """`required`, or what the job wants of a sandbox."""
+        node = draft.fields.get("sandbox")
+        if node is None or (isinstance(node, Scalar) and node.value == "required"):
+            return SandboxDecl(required=node is not None)
+        hint = "write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`"
+        entries = self.as_map(node, f"`sandbox` of {what}", hint)
+        found: dict[str, Any] = {}
+        for key, value in entries.entries if entries else ():
+            plain = plain_value(value)
+            if key.value not in _SANDBOX:
+                message, near = f"there is no `{key.value}` in `sandbox`", did_you_mean(key.value, _SANDBOX)
+                self.problems.add(key.place, "UNKNOWN_KEY", message, near)
+            elif key.value in ("required", "network"):
+                found[key.value] = self.boolean(value, f"`{key.value}` in `sandbox` of {what}")
+            elif key.value == "processes" and isinstance(plain, int) and not isinstance(plain, bool) and plain > 0:
+                found[key.value] = plain
+            elif key.value == "memory" and (amount := _bytes(plain)) is not None:
+                found[key.value] = amount
+            else:
+                wanted = "a size (`2GB`)" if key.value == "memory" else "a number from 1"
+                self.wrong(value, f"`{key.value}` in `sandbox` of {what} is not {wanted}", hint)
+        return SandboxDecl(**found)
+
     def combinations(self, draft: JobDraft, what: str, kind: str) -> tuple[dict[str, Any], ...]:
         """`exclude` names a part of the loops or all, `include` all of them."""
         node = draft.fields.get(kind)
@@ -175,3 +203,11 @@ class JobKeys(Outputs):
             self.wrong(node, f"the loop `{key.value}` counts in whole numbers", "write a number from 0")
             return False
         return True
+
+
+def _bytes(value: Any) -> int | None:
+    """`2GB` or a plain number of bytes."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    return int(float(match[1]) * _UNITS[match[2].upper()]) if match and float(match[1]) > 0 else None

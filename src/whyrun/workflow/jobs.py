@@ -31,6 +31,7 @@ JOB_KEYS = (
     "timeout",
     "retries",
     "resources",
+    "sandbox",
     "deterministic",
     "description",
 )
@@ -172,6 +173,7 @@ class Jobs(JobKeys):
             place=draft.key.place,
             places=places,
             broken=frozenset(draft.broken),
+            sandbox=self.sandbox(draft, what),
         )
 
     def _uses(self, draft: JobDraft, what: str) -> str:

@@ -224,6 +224,16 @@ class Retries:
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxDecl:
+    """What a job says of the sandbox: that it must have one, and what it wants of any sandbox that it gets."""
+
+    required: bool = False
+    network: bool = False
+    memory: int | None = None  # bytes
+    processes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JobDecl:
     name: str
     uses: str
@@ -248,6 +258,7 @@ class JobDecl:
     # What could not be read as it was meant: "with" (something is not in it), "with.caption", "for", "outputs.X"….
     # Only in a workflow with problems, where nothing more is to be said about these.
     broken: frozenset[str] = frozenset()
+    sandbox: SandboxDecl = SandboxDecl()
 
 
 @dataclass(frozen=True, slots=True)

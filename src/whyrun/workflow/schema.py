@@ -291,6 +291,22 @@ def _job() -> Schema:
                 "propertyNames": {"pattern": _PARAMETER},
                 "additionalProperties": {"type": "number", "minimum": 0},
             },
+            "sandbox": {
+                "description": "`required`, or what the job wants of a sandbox: `{network: true, memory: 2GB}`.",
+                "anyOf": [
+                    {"const": "required"},
+                    {
+                        "type": "object",
+                        "properties": {
+                            "required": {"type": "boolean"},
+                            "network": {"type": "boolean"},
+                            "memory": {"type": ["string", "integer"]},
+                            "processes": {"type": "integer", "minimum": 1},
+                        },
+                        "additionalProperties": False,
+                    },
+                ],
+            },
             "deterministic": {
                 "description": "The same fingerprint gives the same bytes, so results are shared between jobs.",
                 "type": "boolean",

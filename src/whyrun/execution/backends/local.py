@@ -11,11 +11,11 @@ import selectors
 import socket
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from whyrun.execution.backends.local_worker import Job, LocalWorker
-from whyrun.execution.commands import ExecStep, Message, Session, StepBegan, StepFinished
+from whyrun.execution.commands import NO_NEEDS, ExecStep, Message, Session, StepBegan, StepFinished, StepNeeds
 from whyrun.execution.wire import timestamp
 
 _SHORT = 0.005  # seconds: steps that take less are sent ahead
@@ -35,17 +35,22 @@ class LocalBackend:
         self._ready: list[Message] = []
         self._mean: float | None = None  # recent duration of a step, from its taking to its end
         self._numbers = count(1)
-        self._selector = selectors.DefaultSelector()
-        self._wakeup, self._wakeup_end = socket.socketpair()
 
     def open(self, session: Session) -> None:
         self._session = session
         session.tmp.mkdir(parents=True, exist_ok=True)
+        self._selector = selectors.DefaultSelector()
+        self._wakeup, self._wakeup_end = socket.socketpair()
         for end in (self._wakeup, self._wakeup_end):
             end.setblocking(False)
         self._selector.register(self._wakeup, selectors.EVENT_READ, None)
 
-    def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None) -> None:
+    def prepare(self, stopped: Callable[[], bool]) -> None:
+        """Once, by the first worker: they are all at the same place."""
+        if self._session.prepare is not None:
+            self._hire().prepare(self._session.prepare, stopped)
+
+    def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
         """`secrets`: the values that this step refers to; they travel through a pipe and stand in no file."""
         self._queue.append(Job(command, dict(secrets or {})))
 

@@ -11,13 +11,26 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from whyrun.actions.child import whyrun_home
-from whyrun.execution.commands import ExecStep, Message, Session, StepBegan, StepFinished, StepLost
+from whyrun.execution.backends.process import ending, step_environment
+from whyrun.execution.commands import (
+    ExecStep,
+    Message,
+    Pong,
+    Prepare,
+    Prepared,
+    PrepareFailed,
+    Session,
+    StepBegan,
+    StepFinished,
+    StepLost,
+    Word,
+)
 from whyrun.execution.isolation import descendants, end_group, processes_with
 from whyrun.execution.scratch import Scratch, step_folder
 from whyrun.execution.secrets import Redactor
@@ -36,6 +49,7 @@ from whyrun.execution.wire import (
 
 _CHUNK = 1 << 20
 _LONGEST_LINE = 1 << 26
+_LOOK = 0.1  # seconds between two looks at whether to go on
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +68,7 @@ class LocalWorker:
         self._began = 0.0
         self._rest = b""
         self._complaint = ""
+        self._prepared: Prepared | None = None
         self._given = 0
         self._ended: set[str] = set()  # steps
         self._numbers: deque[int] = deque()  # of `jobs`
@@ -69,7 +84,7 @@ class LocalWorker:
         with open(self._scratch.stdout, "ab") as stdout, open(self._scratch.stderr, "ab") as stderr:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "whyrun.execution.worker", encode(start).decode()],
-                env=_environment(self._scratch),
+                env=step_environment(str(self._scratch.home), str(self._scratch.tmp)),
                 cwd=self._scratch.work,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
@@ -148,6 +163,20 @@ class LocalWorker:
         else:
             os.killpg(self.pid, signum)
 
+    def prepare(self, command: str, stopped: Callable[[], bool]) -> None:
+        """Before its first step. Where it is stopped meanwhile, nothing is to start any more."""
+        self._commands.send(encode(Assignment(0, Prepare(command))))
+        poll = select.poll()
+        for descriptor in (self.messages_fd, self.pidfd):
+            poll.register(descriptor, select.POLLIN)
+        while self._prepared is None and not stopped():
+            ready = [descriptor for descriptor, _ in poll.poll(_LOOK * 1000)]
+            self.hear()
+            if self._prepared is None and self.pidfd in ready:
+                raise PrepareFailed("the worker died while it prepared")
+        if self._prepared is not None and self._prepared.error:
+            raise PrepareFailed(self._prepared.error)
+
     # --- hearing -------------------------------------------------------------------------------------------------
 
     def hear(self) -> list[Message]:
@@ -188,10 +217,12 @@ class LocalWorker:
                 break
         return heard
 
-    def _until_distrust(self, messages: list[Message]) -> list[Message]:
+    def _until_distrust(self, messages: list[Word]) -> list[Message]:
         heard: list[Message] = []
         for message in messages:
-            if self._accept(message):
+            if isinstance(message, Pong | Prepared):
+                self._prepared = message if isinstance(message, Prepared) else self._prepared
+            elif self._accept(message):
                 heard.append(message)
             elif self._complaint:
                 break  # what follows must not end the step that spoke badly, or the next one would be blamed
@@ -258,28 +289,7 @@ class LocalWorker:
     def _reason(self) -> str:
         if self._complaint:
             return f"the worker was ended: {self._complaint}"
-        status = self._process.returncode
-        if status >= 0:
-            return f"the worker exited with status {status} while the step ran"
-        try:
-            name = signal.Signals(-status).name
-        except ValueError:
-            name = f"signal {-status}"
-        return f"the worker was killed by {name}"
+        return ending(self._process.returncode)
 
     def remove_scratch(self) -> None:
         self._scratch.remove()
-
-
-def _environment(scratch: Scratch) -> dict[str, str]:
-    """All that a step sees of the host's environment."""
-    environment = {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "HOME": str(scratch.home),
-        "TMPDIR": str(scratch.tmp),
-        "LANG": "C.UTF-8",
-    }
-    home = whyrun_home()
-    if home is not None:
-        environment["PYTHONPATH"] = home
-    return environment

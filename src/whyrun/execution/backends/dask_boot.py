@@ -1,0 +1,63 @@
+"""Sent by value to the workers of a Dask cluster, which need not have Whyrun: unpacks the bundle that holds it.
+
+Only the standard library and `distributed`, and no import of Whyrun that is not in a function: what stands here is
+pickled with its code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import shutil
+import sys
+from typing import Any
+
+from distributed import WorkerPlugin
+from distributed.worker import Worker
+
+
+class WhyrunSite(WorkerPlugin):
+    """On every worker, also on one that joins later or was started again: a folder with the bundle, and an agent."""
+
+    def __init__(self, key: str, bundle: bytes, sha256: str, unpacker: str, facts: dict[str, Any]) -> None:
+        self.key = key
+        self.name = f"whyrun-{key}"
+        self._bundle = bundle
+        self._sha256 = sha256
+        self._unpacker = unpacker  # the source of `unpack.py`
+        self._facts = facts
+        self._folder = ""
+
+    def setup(self, worker: Worker) -> None:
+        self._folder = os.path.join(worker.local_directory, f"whyrun-{self.key}-{os.getpid()}")
+        os.makedirs(self._folder, exist_ok=True)
+        if hashlib.sha256(self._bundle).hexdigest() != self._sha256:
+            raise RuntimeError("the bundle did not arrive as it was sent")
+        names: dict[str, Any] = {"__name__": "whyrun_unpack"}
+        exec(compile(self._unpacker, "unpack.py", "exec"), names)
+        names["unpack"](self._bundle, os.path.join(self._folder, "bundle"), self._sha256)
+        self._bundle = b""
+        package = os.path.join(self._folder, "bundle", "package")
+        if "whyrun" not in sys.modules and importlib.util.find_spec("whyrun") is None:
+            sys.path.append(package)
+        site = importlib.import_module("whyrun.execution.backends.dask_site")
+        site.open_agent(self.key, self._folder, package, self._facts, worker)
+
+    def teardown(self, worker: Worker) -> None:
+        site = sys.modules.get("whyrun.execution.backends.dask_site")
+        if site is not None:
+            site.close_agent(self.key)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def run_step(key: str, payload: dict[str, Any]) -> dict[str, Any]:
+    site: Any = sys.modules["whyrun.execution.backends.dask_site"]
+    result: dict[str, Any] = site.run_step(key, payload)
+    return result
+
+
+def order(key: str, name: str, *words: Any) -> Any:
+    """A word from the host to the agent here, while steps run: secrets, an acknowledgement, a signal."""
+    site = sys.modules.get("whyrun.execution.backends.dask_site")
+    return site.order(key, name, *words) if site is not None else None

@@ -1,0 +1,121 @@
+"""What goes to the cluster with a step, and what comes back with its end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from whyrun.artifacts.hashing import bytes_sha256
+from whyrun.artifacts.store import Store
+from whyrun.execution.backends import site
+from whyrun.execution.backends.remote import RemoteJob
+from whyrun.execution.commands import Session, StepFinished, StepLost
+from whyrun.execution.failure import Failure, failure_of
+from whyrun.execution.scratch import step_folder
+from whyrun.execution.wire import encode
+
+Client: TypeAlias = Any  # of `distributed`, whose types are half there; imported only where a cluster is used
+Future: TypeAlias = Any
+
+LARGE = 1 << 18  # bytes: from here on a blob goes to the cluster once, and from worker to worker
+KEPT = 64  # large blobs that the cluster is asked to hold
+
+
+class Parcels:
+    def __init__(self, session: Session, store: Store) -> None:
+        self._session, self._store = session, store
+        self._scattered: OrderedDict[str, Future] = OrderedDict()
+
+    def pack(self, client: Client, job: RemoteJob) -> dict[str, Any]:
+        command = job.command
+        cfg_data = (self._session.run_dir / command.cfg_path).read_bytes()
+        needed = site.needed_files(self._session, self._store, command, site.decode_cfg(cfg_data), site.SOURCES)
+        blobs: dict[str, Any] = {}
+        files: dict[str, bytes] = {command.cfg_path: cfg_data}
+        folders: list[str] = []
+        for path, source in needed.items():
+            assert isinstance(source, Path)
+            if path.startswith(f"{site.SOURCES}/"):
+                sha256 = path.removeprefix(f"{site.SOURCES}/").replace("/", "")
+                blobs[sha256] = self._blob(client, sha256, source)
+            elif path.startswith(f"{site.INPUTS}/"):
+                _add_input(source, path.removeprefix(f"{site.INPUTS}/"), files, folders)
+        return {
+            "command": encode(command),
+            "cfg_path": command.cfg_path,
+            "blobs": blobs,
+            "files": files,
+            "folders": folders,
+            "secrets": bool(job.secrets),  # their values come by another way, which leaves no trace on the cluster
+        }
+
+    def _blob(self, client: Client, sha256: str, path: Path) -> Any:
+        if path.stat().st_size < LARGE:
+            return path.read_bytes()
+        found = self._scattered.get(sha256)
+        if found is None or found.status != "finished":
+            found = self._scattered[sha256] = client.scatter(path.read_bytes(), hash=False)
+            while len(self._scattered) > KEPT:
+                self._scattered.popitem(last=False)
+        self._scattered.move_to_end(sha256)
+        return found
+
+
+def _add_input(source: Path, path: str, files: dict[str, bytes], folders: list[str]) -> None:
+    if not source.is_dir():
+        files[path] = source.read_bytes()
+        return
+    folders.append(path)
+    for parent, inner, names in os.walk(source, followlinks=True):
+        below = os.path.normpath(f"{path}/{os.path.relpath(parent, source)}")
+        folders.extend(f"{below}/{name}" for name in inner)
+        for name in names:
+            files[f"{below}/{name}"] = Path(parent, name).read_bytes()
+
+
+def bring(
+    end: StepFinished | StepLost, result: dict[str, Any], session: Session, store: Store
+) -> StepFinished | StepLost:
+    """Outputs into the store, checked by hash; logs and scratch into the evidence."""
+    failure = None
+    if isinstance(end, StepFinished) and end.error_type is not None:
+        failure = Failure(end.error_type, end.error, end.traceback)
+    for doing in (_bring_outputs, _bring_files):
+        try:
+            doing(end, result, session, store)
+        except (OSError, ValueError) as problem:
+            failure = failure_of(problem) if failure is None else failure.also("bringing back what it made", problem)
+    if failure is None or isinstance(end, StepLost):
+        return end
+    return msgspec.structs.replace(
+        end, outputs=[], comparisons={}, error=failure.error, error_type=failure.error_type, traceback=failure.traceback
+    )
+
+
+def _bring_outputs(end: StepFinished | StepLost, result: dict[str, Any], session: Session, store: Store) -> None:
+    for sha256, data in result["outputs"].items():
+        if bytes_sha256(data) != sha256:
+            raise ValueError(f"an output came back with other bytes than the worker speaks of ({sha256})")
+        store.put_bytes(data)
+
+
+def _bring_files(end: StepFinished | StepLost, result: dict[str, Any], session: Session, store: Store) -> None:
+    if not result["files"]:
+        return
+    with tempfile.TemporaryDirectory(dir=session.tmp, prefix=f"{session.run}-back-") as folder:
+        brought = Path(folder, "step")
+        for name, content in result["files"].items():
+            target = brought / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, str):
+                os.symlink(content, target)
+            else:
+                target.write_bytes(content)
+        site.merge_step_folder(brought, step_folder(session.run_dir, end.step_id))
+        shutil.rmtree(brought, ignore_errors=True)

@@ -1,0 +1,162 @@
+"""The folders of a place that is not the host's own project: where they lie, what a step needs there, what comes back.
+
+`in/` is what the step reads (a sandbox shows it read-only), `out/` what its worker writes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from whyrun.artifacts.store import Store
+from whyrun.errors import WhyrunError
+from whyrun.execution.backends.transport import Source, Transport
+from whyrun.execution.cfg import InputSpec, StepCfg
+from whyrun.execution.commands import ExecStep, OutputResult, Session
+from whyrun.execution.failure import StepError
+from whyrun.execution.scratch import move, step_folder
+from whyrun.execution.wire import WorkerStart
+
+PROJECT, INPUTS, SOURCES = "in/project", "in/inputs", "in/sources"
+RUN, STORE, SCRATCH, COMMANDS, SAID = "out/run", "out/store", "out/scratch", "out/commands", "out/said.jsonl"
+FOLDERS = (INPUTS, SOURCES, RUN, STORE, SCRATCH, COMMANDS)  # beside that of the project, which comes its own way
+
+decode_cfg = msgspec.json.Decoder(StepCfg).decode
+
+
+def worker_start(root: str, *, one_store: bool = False) -> WorkerStart:
+    """The facts for a worker whose site lies at `root`. With one store, what a step made is there for the next."""
+    store = f"{root}/{STORE}"
+    return WorkerStart(
+        run_dir=f"{root}/{RUN}",
+        project=f"{root}/{PROJECT}",
+        inputs=f"{root}/{INPUTS}",
+        sources=store if one_store else f"{root}/{SOURCES}",
+        store=store,
+        scratch=f"{root}/{SCRATCH}",
+        commands=f"{root}/{COMMANDS}",
+        said=f"{root}/{SAID}",
+    )
+
+
+def blob_path(folder: str, sha256: str) -> str:
+    return f"{folder}/{sha256[:2]}/{sha256[2:]}"
+
+
+# --- there -----------------------------------------------------------------------------------------------------------
+
+
+def needed_files(
+    session: Session, store: Store, command: ExecStep, cfg: StepCfg | None, sources: str
+) -> dict[str, Source]:
+    """What the step reads, by its path at the site. All inputs; those that are values stand in the cfg."""
+    files: dict[str, Source] = {f"{RUN}/{command.cfg_path}": session.run_dir / command.cfg_path}
+    for spec in _members(cfg.inputs.values()) if cfg is not None else ():
+        if spec.value is not msgspec.UNSET:
+            continue
+        if spec.path is not None:
+            files[f"{INPUTS}/{spec.path}"] = session.project / spec.path
+            continue
+        for sha256 in blobs(store, spec.sha256, spec.type):
+            files[blob_path(sources, sha256)] = Path(store.path(sha256))
+    for version in command.compare.values():
+        if not version.gone:
+            for sha256 in blobs(store, version.sha256, version.type):
+                files[blob_path(sources, sha256)] = Path(store.path(sha256))
+    # What is gone from the store or the project is not sent; the worker misses it and says so, as it does everywhere.
+    return {path: source for path, source in files.items() if isinstance(source, bytes) or source.exists()}
+
+
+def _members(specs: Iterable[InputSpec | list[InputSpec]]) -> Iterator[InputSpec]:
+    for spec in specs:
+        if isinstance(spec, list):
+            yield from _members(spec)
+        elif spec.members is not None:
+            yield from _members(spec.members)
+        else:
+            yield spec
+
+
+def blobs(store: Store, sha256: str, type_: str) -> list[str]:
+    """The blobs that an artifact is made of: a folder has one for its manifest and one for each file."""
+    if type_ != "directory" or not store.has(sha256):
+        return [sha256]
+    return [sha256, *(file.sha256 for file in store.read_tree(sha256).files)]
+
+
+# --- and back --------------------------------------------------------------------------------------------------------
+
+
+def bring_outputs(transport: Transport, store: Store, cfg: StepCfg, outputs: Iterable[OutputResult]) -> None:
+    """Every declared output into the host's store, checked by hash. Leaves are values: they came with the message."""
+    for output in outputs:
+        if output.key not in cfg.outputs:
+            continue
+        _bring_blob(transport, store, output.key, output.sha256)
+        if output.type == "directory":
+            for file in store.read_tree(output.sha256).files:
+                _bring_blob(transport, store, output.key, file.sha256)
+
+
+def _bring_blob(transport: Transport, store: Store, key: str, sha256: str) -> None:
+    if store.has(sha256):
+        try:
+            store.check(sha256)
+            return
+        except WhyrunError:
+            pass  # what stands there has other bytes; those that come now are better
+    temp = Path(store.temp_path())
+    try:
+        if not transport.fetch(blob_path(STORE, sha256), temp):
+            raise StepError("MissingOutput", f"the output `{key}` did not come back from where the step ran")
+        found, _ = store.put_file(temp, move=True)
+    finally:
+        temp.unlink(missing_ok=True)
+    if found != sha256:
+        message = f"the output `{key}` came back with other bytes (sha256 {found}) than the worker speaks of ({sha256})"
+        raise StepError("OutputDamaged", message)
+
+
+def bring_step_folder(transport: Transport, session: Session, step_id: str, tmp: Path) -> None:
+    """Logs, script and, after a failure, scratch: from where the worker kept them to the evidence."""
+    there = f"{RUN}/{step_folder(Path(), step_id)}"
+    brought = tmp / "brought"
+    try:
+        if transport.fetch_tree(there, brought):
+            merge_step_folder(brought, step_folder(session.run_dir, step_id))
+            if transport.reusable:
+                transport.remove(there)
+    finally:
+        shutil.rmtree(brought, ignore_errors=True)
+
+
+def merge_step_folder(brought: Path, step_dir: Path) -> None:
+    """As if the worker had kept it here: logs of a later attempt are appended, the rest is that of the latest."""
+    for entry in sorted(brought.iterdir()):
+        target = step_dir / entry.name
+        step_dir.mkdir(parents=True, exist_ok=True)
+        if entry.suffix == ".log" and target.exists():
+            with open(target, "ab") as log, open(entry, "rb") as more:
+                shutil.copyfileobj(more, log)
+            continue
+        if target.is_dir():
+            shutil.rmtree(target)
+        move(entry, target)
+
+
+def copy_tree(source: Path, target: Path, copy: Callable[[str, str], object] = shutil.copyfile) -> None:
+    """Regular files, folders, and links as links. Nothing is followed and nothing special is copied."""
+    target.mkdir(parents=True, exist_ok=True)
+    with os.scandir(source) as entries:
+        for entry in entries:
+            path = target / entry.name
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), path)
+            elif entry.is_dir():
+                copy_tree(Path(entry.path), path, copy)
+            elif entry.is_file():
+                copy(entry.path, os.fspath(path))
