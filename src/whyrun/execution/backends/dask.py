@@ -1,7 +1,8 @@
 """The same worker on a Dask cluster: started here (`LocalCluster`), reached by its address, or on SLURM.
 
-One task of the cluster is one attempt of one step. Nothing is retried by Dask itself: a worker's death is a failed
-attempt in the log, and whether there is another is the job's to say. Steps share no folder with the host.
+One task of the cluster is one attempt of one step; only where steps take milliseconds are some sent together. Nothing
+is retried by Dask itself: a worker's death is a failed attempt in the log, and whether there is another is the job's to
+say. Steps share no folder with the host.
 """
 
 from __future__ import annotations
@@ -43,9 +44,13 @@ from whyrun.execution.wire import decode_message, timestamp
 Client: TypeAlias = Any  # of `distributed`, whose types are half there; imported only where a cluster is used
 Future: TypeAlias = Any
 
-AHEAD = 2  # steps for each thread of the cluster that are sent: one runs, one waits where it will run
+AHEAD = 2  # tasks for each thread of the cluster that are sent: one runs, one waits where it will run
+SHORT = 0.02  # seconds: steps that take less are sent together
+TOGETHER = 16  # of them, at most
 ALIVE = 1.0  # seconds between two looks at the scheduler
 ANSWER = 3.0  # seconds for its answer
+GATHER = 300.0  # seconds for results to come: they may be large
+CONNECT = 10.0  # seconds for the scheduler to answer at all
 START = 60.0  # seconds for a first worker
 
 CONFIG = {
@@ -58,16 +63,44 @@ CONFIG = {
 }
 
 
+def _plain(job: RemoteJob) -> bool:
+    """Whether it may be sent together with others: it waits for no secrets and occupies nothing."""
+    return not job.secrets and not job.needs.resources
+
+
+# All with a limit of time: a client whose scheduler is gone may wait for ever.
+
+
 def _ask_scheduler(client: Any) -> None:
     client.sync(client.scheduler.identity, n_workers=0, callback_timeout=ANSWER)
+
+
+def _gathered(client: Any, futures: list[Future]) -> list[Any]:
+    found: list[Any] = client.sync(client._gather, futures, callback_timeout=GATHER)
+    return found
+
+
+def _run(client: Any, function: Callable[..., Any], *words: Any, workers: list[str] | None = None) -> dict[str, Any]:
+    """On the workers, at once, whatever tasks they have."""
+    found: dict[str, Any] = client.sync(
+        client._run, function, *words, workers=workers, on_error="ignore", callback_timeout=ANSWER
+    )
+    return found
+
+
+class _Task:
+    """A task of the cluster: one step, or some short ones."""
+
+    def __init__(self, future: Future, steps: list[_Sent]) -> None:
+        self.future = future
+        self.steps = steps
 
 
 class _Sent:
     """A step that the cluster has."""
 
-    def __init__(self, job: RemoteJob, future: Future) -> None:
+    def __init__(self, job: RemoteJob) -> None:
         self.job = job
-        self.future = future
         self.worker: str | None = None
         self.expected = 0  # the number of its next message
         self.began = 0.0
@@ -84,7 +117,10 @@ class DaskBackend:
         self._queue: deque[RemoteJob] = deque()
         self._sent: dict[str, _Sent] = {}
         self._ready: list[Message] = []
-        self._done: list[str] = []  # steps whose task has ended, and whose result is to be fetched
+        self._numbered = 0
+        self._tasks = 0  # that the cluster has
+        self._done: list[_Task] = []  # those that have ended, and whose results are to be fetched
+        self._mean: float | None = None  # recent duration of a step
         self._lock = threading.RLock()
         self._gone: str | None = None  # why nothing more can be heard of the cluster
         self._threads = 0
@@ -136,7 +172,7 @@ class DaskBackend:
                 local_directory=str(self._session.tmp / f"{self._session.run}-dask"),
                 silence_logs=50,
             )
-        self._client = cluster.Client(self._cluster or self._address, timeout=START, set_as_default=False)
+        self._client = cluster.Client(self._cluster or self._address, timeout=CONNECT, set_as_default=False)
 
     def _install(self, client: Client, stopped: Callable[[], bool]) -> None:
         import cloudpickle
@@ -182,28 +218,39 @@ class DaskBackend:
         self._queue.append(RemoteJob(command, dict(secrets or {}), needs))
 
     def room(self) -> int:
-        return max(0, self._threads * AHEAD * 2 - len(self._queue) - len(self._sent))
+        return max(0, self._threads * AHEAD * self._together() * 2 - len(self._queue) - len(self._sent))
+
+    def _together(self) -> int:
+        return TOGETHER if self._mean is not None and self._mean < SHORT else 1
 
     def _dispatch(self) -> None:
-        while self._queue and len(self._sent) < max(1, self._threads) * AHEAD:
-            job = self._queue.popleft()
-            step = job.command.step_id
-            if self._gone is not None:
-                self._lost(job, self._gone)
-                continue
+        while self._queue and self._gone is not None:
+            self._lost(self._queue.popleft(), self._gone)
+        while self._queue and self._tasks < max(1, self._threads) * AHEAD:
+            jobs = [self._queue.popleft()]
+            while self._queue and len(jobs) < self._together() and _plain(jobs[0]) and _plain(self._queue[0]):
+                jobs.append(self._queue.popleft())
             try:
-                payload = self._parcels.pack(self._there(), job)
-                wanted = self._resources(job.needs)
-            except (OSError, ValueError) as problem:
-                self._lost(job, f"{type(problem).__name__}: {problem}")
+                payloads = [self._parcels.pack(self._there(), job) for job in jobs]
+                wanted = self._resources(jobs[0].needs)
+            except (OSError, ValueError, msgspec.DecodeError) as problem:
+                for job in jobs:
+                    self._lost(job, f"{type(problem).__name__}: {problem}")
                 continue
-            future = self._there().submit(
-                self._boot.run_step, self._key, payload, retries=0, pure=False, resources=wanted or None,
-                key=f"whyrun-{self._key}-{step}-{job.command.attempt}",
-            )  # fmt: skip
-            with self._lock:
-                self._sent[step] = _Sent(job, future)
-            future.add_done_callback(lambda _, step=step: self._ended(step))
+            self._send(jobs, payloads, wanted)
+
+    def _send(self, jobs: list[RemoteJob], payloads: list[dict[str, Any]], wanted: dict[str, float]) -> None:
+        with self._lock:  # a step may speak before `submit` returns
+            sent = [_Sent(job) for job in jobs]
+            self._sent.update((one.job.command.step_id, one) for one in sent)
+            self._tasks += 1
+        self._numbered += 1
+        future = self._there().submit(
+            self._boot.run_batch, self._key, payloads, retries=0, pure=False, resources=wanted or None,
+            key=f"whyrun-{self._key}-{self._numbered}",
+        )  # fmt: skip
+        task = _Task(future, sent)
+        future.add_done_callback(lambda _: self._ended(task))
 
     def _resources(self, needs: StepNeeds) -> dict[str, float]:
         """Those that the cluster's workers offer; the others are Whyrun's own to count."""
@@ -224,7 +271,7 @@ class DaskBackend:
         steps = [step for step, sent in self._sent.items() if sent.worker is None]
         if steps and self._gone is None:
             try:
-                answers = self._there().run(self._boot.order, self._key, "withdraw", steps)
+                answers = _run(self._there(), self._boot.order, self._key, "withdraw", steps)
             except Exception:  # the cluster is being lost; then that is what their end will be
                 return taken_back
             begun = {step for answer in answers.values() for step in answer or ()}
@@ -246,7 +293,7 @@ class DaskBackend:
             return
         workers = [sent.worker] if sent.worker is not None else None
         with suppress(Exception):  # a worker that is gone hears nothing; its death is told on its own way
-            self._there().run(self._boot.order, self._key, name, *words, workers=workers, on_error="ignore")
+            _run(self._there(), self._boot.order, self._key, name, *words, workers=workers)
 
     # --- hearing -------------------------------------------------------------------------------------------------
 
@@ -303,57 +350,71 @@ class DaskBackend:
         if sent is not None:
             self._order(step, "secrets", step, sent.job.secrets)
 
-    def _ended(self, step: str) -> None:
+    def _ended(self, task: _Task) -> None:
         with self._lock:
-            self._done.append(step)
+            self._done.append(task)
         self._wake()
 
     def _collect(self) -> None:
         with self._lock:
             done, self._done = self._done, []
-            ended = {step: self._sent[step] for step in done if step in self._sent}
-        finished = {step: sent for step, sent in ended.items() if sent.future.status == "finished"}
-        results: dict[str, Any] = {}
-        if finished and self._gone is None:
-            try:
-                fetched = self._there().gather([sent.future for sent in finished.values()], errors="skip")
-                results = dict(zip(finished, fetched, strict=False)) if len(fetched) == len(finished) else {}
-            except Exception:  # a worker died with its result: looked at one by one
-                results = {}
-        for step, sent in ended.items():
-            self._end(step, sent, results.get(step))
+        if not done or self._gone is not None:
+            return
+        whole = [task for task in done if task.future.status == "finished"]
+        try:
+            results = _gathered(self._there(), [task.future for task in whole]) if whole else []
+        except Exception:  # a worker died with its result: they are looked at one by one
+            results = [self._result(task) for task in whole]
+        for task in done:
+            found = results[whole.index(task)] if task in whole else self._result(task)
+            self._tasks -= 1
+            task.future.release()
+            if isinstance(found, str):
+                self._task_lost(task, found)
+            else:
+                for sent in task.steps:
+                    self._end(sent, found.get(sent.job.command.step_id))
 
-    def _end(self, step: str, sent: _Sent, result: dict[str, Any] | None) -> None:
-        found = self._one_result(sent) if result is None else result
+    def _end(self, sent: _Sent, result: dict[str, Any] | None) -> None:
+        step = sent.job.command.step_id
         with self._lock:
-            if self._sent.pop(step, None) is None:
-                return
-        sent.future.release()
-        if isinstance(found, str):
-            self._say_lost(sent, found)
-            return
-        if found["withdrawn"]:
-            return
-        with self._lock:
-            self._sent[step] = sent
-            for line in found["said"].split(b"\n") if found["said"] else ():
+            if self._sent.get(step) is not sent:
+                return  # it was taken back, or given up
+            for line in result["said"].split(b"\n") if result is not None and result["said"] else ():
                 self._told(line, None)
             del self._sent[step]
-        end = decode_message(found["end"])
+        if result is None:
+            return
+        end = decode_message(result["end"])
         assert isinstance(end, StepFinished | StepLost)
-        self._ready.append(bring(end, found, self._session, self._store))
+        self._mean = end.duration if self._mean is None else self._mean + 0.2 * (end.duration - self._mean)
+        message = bring(end, result, self._session, self._store)
+        with self._lock:
+            self._ready.append(message)
 
-    def _one_result(self, sent: _Sent) -> dict[str, Any] | str:
-        """The result, or why there is none."""
+    def _result(self, task: _Task) -> dict[str, Any] | str:
+        """The results, or why there are none."""
         try:
-            found = sent.future.result(timeout=ANSWER)
+            found = task.future.result(timeout=ANSWER)
         except Exception as problem:
             name = type(problem).__name__
             if name == "KilledWorker":
-                return f"the Dask worker {sent.worker or ''} died while the step ran".replace("  ", " ")
+                worker = next((sent.worker for sent in task.steps if sent.worker), None)
+                return f"the Dask worker{f' {worker}' if worker else ''} died while the step ran"
+            if name in ("FutureCancelledError", "CancelledError"):  # nobody here cancels: the connection is gone
+                self._lose("the Dask scheduler is gone: the connection to it was lost")
             return f"the Dask task ended with {name}: {problem}"
         assert isinstance(found, dict)
         return found
+
+    def _task_lost(self, task: _Task, reason: str) -> None:
+        """What had begun is lost. What waited behind it never was an attempt: it is given out again."""
+        with self._lock:
+            open_ = [sent for sent in task.steps if self._sent.pop(sent.job.command.step_id, None) is sent]
+        begun = [sent for sent in open_ if sent.expected] or open_[:1]
+        for sent in begun:
+            self._say_lost(sent, reason)
+        self._queue.extendleft(sent.job for sent in reversed(open_) if sent not in begun)
 
     # --- loss ----------------------------------------------------------------------------------------------------
 
@@ -373,7 +434,7 @@ class DaskBackend:
 
     def _lose(self, reason: str) -> None:
         with self._lock:
-            self._gone = reason
+            self._gone = self._gone or reason
             sent, self._sent = self._sent, {}
         for one in sent.values():
             self._say_lost(one, reason)

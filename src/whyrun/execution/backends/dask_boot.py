@@ -51,10 +51,10 @@ class WhyrunSite(WorkerPlugin):
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def run_step(key: str, payload: dict[str, Any]) -> dict[str, Any]:
+def run_batch(key: str, payloads: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     site: Any = sys.modules["whyrun.execution.backends.dask_site"]
-    result: dict[str, Any] = site.run_step(key, payload)
-    return result
+    results: dict[str, dict[str, Any]] = site.run_batch(key, payloads)
+    return results
 
 
 def order(key: str, name: str, *words: Any) -> Any:

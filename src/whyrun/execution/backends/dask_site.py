@@ -7,7 +7,10 @@ worker processes here. Nothing is shared with the host but what the cluster carr
 from __future__ import annotations
 
 import os
+import queue
 import threading
+from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +18,14 @@ from whyrun import __version__
 from whyrun.artifacts.store import Store
 from whyrun.execution.backends.local import LocalBackend
 from whyrun.execution.backends.site import blobs, decode_cfg
-from whyrun.execution.commands import ExecStep, Message, PrepareFailed, Session, StepFinished, StepLost
+from whyrun.execution.commands import ExecStep, PrepareFailed, Session, StepFinished, StepLost
 from whyrun.execution.scratch import remove, step_folder
 from whyrun.execution.wire import decode_command, encode
 
 TOPIC = "whyrun-{}"
 SECRETS = 60.0  # seconds for the secrets of a step to come
 _TURN = 0.5  # seconds
+_ANSWER = 2.0  # seconds for a thread to say what it gives back
 _SAID = 1 << 20  # bytes: so much of what a step said goes with its result once more, for a host that missed some
 
 _agents: dict[str, Agent] = {}
@@ -47,8 +51,8 @@ class Agent:
             made.mkdir(parents=True, exist_ok=True)
         self.store = Store(self.session.store)
         self.lock = threading.Lock()
-        self.withdrawn: set[str] = set()
-        self.running: dict[str, _Running] = {}
+        self.withdrawn: set[str] = set()  # steps that must not begin, should they still come
+        self.batches: list[_Batch] = []  # those that are being executed, one for each thread
         self.secrets: dict[str, dict[str, str]] = {}
         self.secrets_came = threading.Condition(self.lock)
         self._backends: dict[int, LocalBackend] = {}
@@ -80,13 +84,44 @@ class Agent:
             backend.close()
 
 
-class _Running:
-    """One step, in the thread that executes it. Others only leave it a word."""
+class _Batch:
+    """Steps that one thread executes. Others only leave it a word; `withdraw` waits for the answer."""
 
-    def __init__(self, backend: LocalBackend) -> None:
+    def __init__(self, backend: LocalBackend, steps: list[str]) -> None:
         self.backend = backend
-        self.orders: list[tuple[str, Any]] = []
-        self.wakeup = backend.wakeup_fd()
+        self.waiting = deque(steps)  # not yet given to the backend
+        self.open = set(steps)  # not yet ended
+        self.orders: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+
+    def tell(self, *order: Any) -> None:
+        self.orders.put(order)
+        wakeup = self.backend.wakeup_fd()
+        if wakeup is not None:
+            with suppress(BlockingIOError):  # full of wake-ups already
+                os.write(wakeup, b"\0")
+
+    def withdraw(self) -> list[str]:
+        """Called by another thread: what was taken back."""
+        answer: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+        self.tell("withdraw", answer)
+        try:
+            return answer.get(timeout=_ANSWER)
+        except queue.Empty:  # it has just ended: then nothing of it waits any more
+            return []
+
+    def obey(self) -> None:
+        """In the thread of its own."""
+        while not self.orders.empty():
+            name, *words = self.orders.get()
+            if name == "withdraw":
+                taken = [*self.waiting, *(command.step_id for command in self.backend.withdraw())]
+                self.waiting.clear()
+                self.open.difference_update(taken)
+                words[0].put(taken)
+            elif name == "signal":
+                self.backend.signal(words[0], words[1])
+            elif name == "acknowledge":
+                self.backend.acknowledge(words[0], words[1])
 
 
 def open_agent(key: str, folder: str, package: str, facts: dict[str, Any], worker: Any) -> None:
@@ -105,50 +140,68 @@ def order(key: str, name: str, *words: Any) -> Any:
     agent = _agents.get(key)
     if agent is None:
         return None
-    with agent.lock:
-        if name == "problem":
-            return agent.problem
-        if name == "withdraw":
-            begun = [step for step in words[0] if step in agent.running]
-            agent.withdrawn.update(step for step in words[0] if step not in agent.running)
-            return begun
-        step = words[0]
-        if name == "secrets":
-            agent.secrets[step] = words[1]
+    if name == "problem":
+        return agent.problem
+    if name == "withdraw":
+        return _withdraw(agent, words[0])
+    if name == "secrets":
+        with agent.secrets_came:
+            agent.secrets[words[0]] = words[1]
             agent.secrets_came.notify_all()
-            return None
-        running = agent.running.get(step)
-        if running is not None:
-            running.orders.append((name, words))
-            if running.wakeup is not None:
-                os.write(running.wakeup, b"\0")
+        return None
+    with agent.lock:
+        batches = [batch for batch in agent.batches if words[0] in batch.open]
+    for batch in batches:
+        batch.tell(name, *words)
     return None
 
 
-def run_step(key: str, payload: dict[str, Any]) -> dict[str, Any]:
-    agent = _agents[key]
-    command = decode_command(payload["command"])
-    assert isinstance(command, ExecStep)
-    step = command.step_id
+def _withdraw(agent: Agent, steps: list[str]) -> list[str]:
+    """Those that have begun here. No other of them begins any more."""
     with agent.lock:
-        if step in agent.withdrawn:
-            agent.withdrawn.discard(step)
-            return {"withdrawn": True}
-        backend = agent.backend()
-        running = agent.running[step] = _Running(backend)
+        batches = list(agent.batches)
+        here = {step for batch in batches for step in batch.open}
+        agent.withdrawn.update(step for step in steps if step not in here)
+    taken = {step for batch in batches for step in batch.withdraw()}
+    return [step for step in steps if step in here and step not in taken]
+
+
+def run_batch(key: str, payloads: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Every step of it, by its ID; what was withdrawn is not there."""
+    agent = _agents[key]
+    commands = {}
+    for payload in payloads:
+        command = decode_command(payload["command"])
+        assert isinstance(command, ExecStep)
+        commands[command.step_id] = (command, payload)
+    with agent.lock:
+        steps = [step for step in commands if step not in agent.withdrawn]
+        agent.withdrawn.difference_update(commands)
+        batch = _Batch(agent.backend(), steps)
+        agent.batches.append(batch)
+    said: dict[str, list[bytes]] = {step: [] for step in steps}
+    results: dict[str, dict[str, Any]] = {}
     try:
-        _place_files(agent, payload)
-        secrets = {}
-        if payload["secrets"]:
-            agent.say(encode({"wants": step}))
-            secrets = agent.wait_for_secrets(step)
-        backend.submit(command, secrets)
-        said: list[bytes] = []
-        end = _listen(agent, backend, running, step, said)
-        return _result(agent, payload, step, end, said)
+        while batch.open:
+            while batch.waiting and batch.backend.room() > 0:
+                command, payload = commands[batch.waiting.popleft()]
+                _place_files(agent, payload)
+                batch.backend.submit(command, _secrets(agent, payload, command.step_id))
+            for end in _listen(agent, batch, said):
+                batch.open.discard(end.step_id)
+                results[end.step_id] = _result(agent, commands[end.step_id][1], end, said.pop(end.step_id))
     finally:
         with agent.lock:
-            agent.running.pop(step, None)
+            agent.batches.remove(batch)
+        batch.obey()  # whoever still waits for an answer gets one
+    return results
+
+
+def _secrets(agent: Agent, payload: dict[str, Any], step: str) -> dict[str, str]:
+    if not payload["secrets"]:
+        return {}
+    agent.say(encode({"wants": step}))
+    return agent.wait_for_secrets(step)
 
 
 def _place_files(agent: Agent, payload: dict[str, Any]) -> None:
@@ -166,30 +219,22 @@ def _place_files(agent: Agent, payload: dict[str, Any]) -> None:
             os.replace(temp, target)
 
 
-def _listen(
-    agent: Agent, backend: LocalBackend, running: _Running, step: str, said: list[bytes]
-) -> StepFinished | StepLost:
-    while True:
-        with agent.lock:
-            orders, running.orders = running.orders, []
-        for name, words in orders:
-            if name == "signal":
-                backend.signal(step, words[1])
-            elif name == "acknowledge":
-                backend.acknowledge(step, words[1])
-        messages: list[Message] = list(backend.messages(_TURN))
-        lines = [encode(message) for message in messages if not isinstance(message, StepFinished | StepLost)]
-        if lines:
-            said += lines
-            agent.say(b"\n".join(lines))
-        for message in messages:
-            if isinstance(message, StepFinished | StepLost):
-                return message
+def _listen(agent: Agent, batch: _Batch, said: dict[str, list[bytes]]) -> list[StepFinished | StepLost]:
+    batch.obey()
+    messages = list(batch.backend.messages(_TURN))
+    ends = [message for message in messages if isinstance(message, StepFinished | StepLost)]
+    told: list[bytes] = []
+    for message in messages:
+        if not isinstance(message, StepFinished | StepLost):
+            line = encode(message)
+            said[message.step_id].append(line)
+            told.append(line)
+    if told:
+        agent.say(b"\n".join(told))
+    return ends
 
 
-def _result(
-    agent: Agent, payload: dict[str, Any], step: str, end: StepFinished | StepLost, said: list[bytes]
-) -> dict[str, Any]:
+def _result(agent: Agent, payload: dict[str, Any], end: StepFinished | StepLost, said: list[bytes]) -> dict[str, Any]:
     outputs: dict[str, bytes] = {}
     if isinstance(end, StepFinished) and end.error_type is None:
         cfg = decode_cfg(payload["files"][payload["cfg_path"]])
@@ -197,7 +242,7 @@ def _result(
             if output.key in cfg.outputs:
                 for sha256 in blobs(agent.store, output.sha256, output.type):
                     outputs[sha256] = agent.store.read(sha256)
-    folder = step_folder(agent.session.run_dir, step)
+    folder = step_folder(agent.session.run_dir, end.step_id)
     files: dict[str, bytes | str] = {}
     if folder.is_dir():
         for path in sorted(folder.rglob("*")):
@@ -209,7 +254,6 @@ def _result(
         remove(str(folder))
     small = sum(map(len, said)) <= _SAID
     return {
-        "withdrawn": False,
         "said": b"\n".join(said) if small else b"",
         "end": encode(end),
         "outputs": outputs,

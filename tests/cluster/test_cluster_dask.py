@@ -1,0 +1,299 @@
+"""The Dask backend against a real scheduler and real workers that share no folder with the project."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_lab import Cluster, wait_until
+
+from project_lab import Lab, codes
+from whyrun.errors import WhyrunError
+from whyrun.execution.backends.dask import DaskBackend
+from whyrun.log import events as ev
+
+WORK = """
+    import hashlib
+    import os
+    import signal
+    import time
+    from pathlib import Path
+
+
+    def where(context):
+        return {"Place": str(Path.cwd()), "Seen": sorted(os.listdir(context.project))}
+
+
+    def digest(data, folder):
+        told = {str(p.relative_to(folder)): p.read_text() for p in sorted(folder.rglob("*")) if p.is_file()}
+        return {"Digest": hashlib.sha256(data.read_bytes()).hexdigest(), "Folder": told}
+
+
+    def big(context):
+        context.output("Big").write_bytes(bytes(range(256)) * 4096)
+        inner = context.output("Tree")
+        (inner / "a" / "b").mkdir(parents=True)
+        (inner / "a" / "b" / "c.txt").write_text("deep")
+
+
+    def count(big, tree):
+        print("counted", flush=True)
+        return {"Bytes": len(big.read_bytes()), "Deep": (tree / "a" / "b" / "c.txt").read_text()}
+
+
+    def marked(here, context):
+        Path(here, "pid").write_text(str(os.getpid()))
+        Path(here, "parent").write_text(str(os.getppid()))
+        context.task("EXECUTES", "it has begun")
+        print("the last words", file=__import__("sys").stderr, flush=True)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not Path(here, "go").exists():
+            time.sleep(0.02)
+        return {"Text": "done"}
+
+
+    def suicide():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+    def paid(here, context):
+        request = context.recall("request")
+        if request is None:
+            context.remember("request", "q-1")
+            Path(here, "paid").write_text("once")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"Text": request}
+
+
+    def secretly(token):
+        print("the token is", token)
+        raise ValueError(f"bad token {token}")
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    made.add_worker("--resources", "gpu=1")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path / "project").write({"work.py": WORK})
+
+
+def job(name: str, call: str, outputs: str, **more: Any) -> str:
+    words = "".join(f", {key}: {value!r}" for key, value in more.pop("with_", {}).items())
+    lines = [f"  {name}:", "    uses: python", f'    with: {{call: "work:{call}"{words}}}', f"    outputs: {outputs}"]
+    lines += [f"    {key}: {value}" for key, value in more.items()]
+    return "\n".join(lines) + "\n"
+
+
+def workflow(*jobs: str, inputs: str = "") -> str:
+    return f"workflow: w\n{inputs}jobs:\n{''.join(jobs)}"
+
+
+def test_artifacts_reach_workers_that_share_no_folder_with_the_host(lab: Lab, cluster: Cluster) -> None:
+    inputs = "inputs:\n  Data: {type: file, default: data/in.bin}\n  Folder: {type: directory, default: data/tree}\n"
+    lab.write(
+        {
+            "data/in.bin": bytes(range(256)) * 2000,
+            "data/tree/x/one.txt": "1",
+            "data/tree/two.txt": "2",
+            "data/other.txt": "not mine",
+            "workflow.yaml": workflow(
+                job("Where", "where", "{Place: {type: string}, Seen: {type: json}}"),
+                job(
+                    "Digest", "digest", "{Digest: {type: string}, Folder: {type: json}}",
+                    with_={"data": "${{ inputs.Data }}", "folder": "${{ inputs.Folder }}"},
+                ),
+                job("Big", "big", "{Big: {type: file}, Tree: {type: directory}}"),
+                job(
+                    "Count", "count", "{Bytes: {type: integer}, Deep: {type: string}}",
+                    with_={"big": "${{ jobs.Big.outputs.Big }}", "tree": "${{ jobs.Big.outputs.Tree }}"},
+                ),
+                inputs=inputs,
+            ),
+        }
+    )  # fmt: skip
+    ran = lab.succeed(backend=DaskBackend(cluster.address))
+    assert ran.executed == ["Job:Big", "Job:Count", "Job:Digest", "Job:Where"]
+    assert str(lab.content("Artifact:Where.Place")).startswith(str(cluster.folder))
+    assert lab.content("Artifact:Digest.Folder") == {"two.txt": "2", "x/one.txt": "1"}
+    assert (lab.content("Artifact:Count.Bytes"), lab.content("Artifact:Count.Deep")) == (1 << 20, "deep")
+    assert ran.folder is not None
+    assert (ran.folder / "steps" / "Count" / "stdout.log").read_text() == "counted\n"
+    assert ran.status()["backend"] == "dask"
+    assert lab.run(backend=DaskBackend(cluster.address)).result.run is None  # nothing to do
+    # Nothing of the run is left on the worker.
+    wait_until(lambda: not list(cluster.folder.glob("local-*/**/whyrun-*")))
+
+
+def test_a_step_that_kills_its_process_is_a_failed_attempt_and_retried_as_often_as_the_job_says(
+    lab: Lab, cluster: Cluster
+) -> None:
+    lab.write({"workflow.yaml": workflow(job("Dies", "suicide", "{X: {type: string}}", retries=1))})
+    ran = lab.run(backend=DaskBackend(cluster.address))
+    assert (ran.exit_code, ran.starts) == (1, [("Job:Dies", 1), ("Job:Dies", 2)])
+    assert ran.failed == {"Job:Dies": ("FAILED", "WorkerDied")}
+    violations = ran.of(ev.StatusContractViolation)
+    assert [(v.step_id, v.reason) for v in violations] == [("Job:Dies", "the worker was killed by SIGKILL")] * 2
+    assert codes(lab.plan()) == {"Job:Dies": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"]}
+
+
+def test_what_was_paid_for_is_picked_up_by_the_retry(lab: Lab, cluster: Cluster, tmp_path: Path) -> None:
+    text = workflow(job("Paid", "paid", "{Text: {type: string}}", with_={"here": str(tmp_path)}, retries=1))
+    lab.write({"workflow.yaml": text})
+    ran = lab.succeed(backend=DaskBackend(cluster.address))
+    assert [(e.key, e.value) for e in ran.of(ev.RequestRecorded)] == [("request", "q-1")]
+    assert lab.content("Artifact:Paid.Text") == "q-1"
+
+
+def test_a_timeout_reaches_the_step_and_ends_it(lab: Lab, cluster: Cluster, tmp_path: Path) -> None:
+    text = workflow(job("Slow", "marked", "{Text: {type: string}}", with_={"here": str(tmp_path)}, timeout="1s"))
+    lab.write({"workflow.yaml": text})
+    ran = lab.run(backend=DaskBackend(cluster.address))
+    assert (ran.exit_code, ran.failed) == (1, {"Job:Slow": ("TIMED_OUT", "TimedOut")})
+    assert [(e.status, e.message) for e in ran.of(ev.Task)] == [("EXECUTES", "it has begun")]
+    assert ran.folder is not None
+    assert (ran.folder / "steps" / "Slow" / "stderr.log").read_text() == "the last words\n"
+    wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
+
+
+def test_secrets_reach_their_step_and_stay_nowhere(lab: Lab, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = "correct-horse-battery"
+    monkeypatch.setenv("TOKEN", value)
+    text = workflow(
+        job("Secret", "secretly", "{X: {type: string}}", with_={"token": "${{ secrets.TOKEN }}"}, secrets="[TOKEN]")
+    )
+    lab.write({"workflow.yaml": text})
+    ran = lab.run(backend=DaskBackend(cluster.address))
+    (failed,) = ran.of(ev.StepFailed)
+    assert (failed.error_type, failed.error) == ("ValueError", "bad token ***")
+    assert ran.folder is not None
+    assert (ran.folder / "steps" / "Secret" / "stdout.log").read_text() == "the token is ***\n"
+    for root in (lab.root / ".whyrun", cluster.folder):
+        for path in root.rglob("*"):
+            if path.is_file():
+                assert value.encode() not in path.read_bytes(), path
+
+
+def test_resources_that_the_cluster_offers_are_asked_of_it(lab: Lab, cluster: Cluster) -> None:
+    lab.write(
+        {
+            "workflow.yaml": workflow(
+                job("Where", "where", "{Place: {type: string}, Seen: {type: json}}", resources="{gpu: 1}")
+            )
+        }
+    )
+    assert lab.succeed(backend=DaskBackend(cluster.address)).executed == ["Job:Where"]
+    lab.edit("workflow.yaml", "gpu: 1", "gpu: 2")
+    ran = lab.run(backend=DaskBackend(cluster.address), force=["Job:Where"])
+    (failed,) = ran.of(ev.StepFailed)
+    assert "no worker of the cluster has gpu: 2" in failed.error
+
+
+def test_an_address_where_nobody_answers_ends_the_run_before_its_first_step(lab: Lab) -> None:
+    lab.write({"workflow.yaml": workflow(job("Where", "where", "{Place: {type: string}, Seen: {type: json}}"))})
+    backend = DaskBackend("tcp://127.0.0.1:9")
+    ran = lab.run(backend=backend)
+    assert (ran.exit_code, ran.starts) == (1, [])
+    assert str(ran.status()["error"]).startswith("PrepareFailed: the Dask cluster: ")
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def in_thread(lab: Lab, address: str, **options: Any) -> tuple[threading.Thread, list[Any]]:
+    found: list[Any] = []
+
+    def go() -> None:
+        found.append(lab.run(backend=DaskBackend(address), **options))
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    return thread, found
+
+
+def test_a_dask_worker_that_is_killed_is_noticed_and_the_next_plan_retries_what_did_not_finish(
+    lab: Lab, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cluster = Cluster(tmp_path_factory.mktemp("mortal"))
+    try:
+        worker = cluster.add_worker()
+        here = tmp_path / "here"
+        here.mkdir()
+        text = workflow(
+            job("Big", "big", "{Big: {type: file}, Tree: {type: directory}}"),
+            job("Long", "marked", "{Text: {type: string}}", with_={"here": str(here)}, needs="[Big]"),
+        )
+        lab.write({"workflow.yaml": text})
+        thread, found = in_thread(lab, cluster.address)
+        wait_until((here / "parent").exists)
+        killed = time.monotonic()
+        os.killpg(worker.pid, signal.SIGKILL)
+        thread.join(60)
+        print("noticed after", time.monotonic() - killed)
+        (ran,) = found
+        assert (ran.exit_code, ran.executed, ran.failed) == (1, ["Job:Big"], {"Job:Long": ("FAILED", "WorkerDied")})
+        (violation,) = ran.of(ev.StatusContractViolation)
+        assert violation.step_id == "Job:Long"
+        assert violation.reason.startswith("the Dask worker tcp://")
+        assert [(e.status, e.message) for e in ran.of(ev.Task)] == [("EXECUTES", "it has begun")]
+        assert ran.status()["steps_failed"] == 1
+        assert codes(lab.plan()) == {"Job:Long": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"]}
+        # Its process there ended with it: it would otherwise go on without a host.
+        wait_until(lambda: not alive(int((here / "pid").read_text())))
+        cluster.add_worker()
+        (here / "go").touch()
+        assert lab.succeed(backend=DaskBackend(cluster.address)).executed == ["Job:Long"]
+    finally:
+        cluster.close()
+
+
+def test_a_scheduler_that_is_gone_is_noticed(
+    lab: Lab, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cluster = Cluster(tmp_path_factory.mktemp("headless"))
+    try:
+        cluster.add_worker()
+        here = tmp_path / "here"
+        here.mkdir()
+        text = workflow(job("Long", "marked", "{Text: {type: string}}", with_={"here": str(here)}))
+        lab.write({"workflow.yaml": text})
+        thread, found = in_thread(lab, cluster.address)
+        wait_until((here / "parent").exists)
+        os.killpg(cluster.scheduler.pid, signal.SIGKILL)
+        thread.join(60)
+        (ran,) = found
+        assert (ran.exit_code, ran.failed) == (1, {"Job:Long": ("FAILED", "WorkerDied")})
+        (violation,) = ran.of(ev.StatusContractViolation)
+        assert violation.reason.startswith("the Dask scheduler is gone")
+        assert ran.status()["state"] == "failed"
+        assert codes(lab.plan()) == {"Job:Long": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"]}
+    finally:
+        cluster.close()
+
+
+def test_an_address_without_the_backend_is_refused(lab: Lab) -> None:
+    from whyrun.execution.backends.choose import choose_backend
+
+    with pytest.raises(WhyrunError) as refused:
+        choose_backend("local", dask_address="tcp://127.0.0.1:9")
+    assert [d.code for d in refused.value.diagnostics] == ["USAGE"]
+    with pytest.raises(WhyrunError) as refused:
+        choose_backend("dask", sandboxed_too=True)
+    assert [d.code for d in refused.value.diagnostics] == ["SANDBOX_UNAVAILABLE"]
