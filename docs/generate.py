@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
 
 from whyrun.cli.main import COMMANDS, cli
 from whyrun.errors import CODES, Exit
+from whyrun.evidence.parity_fields import DECLARED
 
 DOCS = Path(__file__).resolve().parent
 PART = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -51,7 +52,29 @@ def help_pages() -> str:
     return "\n" + "\n".join(parts) + "\n"
 
 
-PARTS: dict[str, Callable[[], str]] = {"codes": codes, "exits": exits, "help": help_pages}
+def parity_events() -> str:
+    """Which fields of each event count when two runs are compared, and why the others do not."""
+    rows = "| event | about | compared | left out |\n|---|---|---|---|\n"
+    for type_, declared in DECLARED.items():
+        left: dict[str, list[str]] = {}
+        for name, why in declared.left_out.items():
+            left.setdefault(why, []).append(name)
+        said = "; ".join(f"{code(names)}: {why}" for why, names in left.items())
+        cells = (code([str(type_.__struct_config__.tag)]), code(declared.named_by), code(declared.compared), said)
+        rows += "".join(f"| {cell} " if cell else "| " for cell in cells) + "|\n"
+    return rows
+
+
+def code(names: Iterable[str]) -> str:
+    return " ".join(f"`{name}`" for name in names)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "codes": codes,
+    "exits": exits,
+    "help": help_pages,
+    "parity-events": parity_events,
+}
 
 
 def generated(text: str) -> str:

@@ -18,18 +18,27 @@ PURE = (
     "snapshot/fold.py",
     "snapshot/records.py",
     "snapshot/snapshot.py",
+    "snapshot/step_index.py",
+    "snapshot/joined.py",
+    "snapshot/suspects.py",
+    "artifacts/hash_column.py",
     "execution/scheduler.py",
     "log/event_ids.py",
     "log/events.py",
     "log/outcomes.py",
+    "connections/marks.py",
+    "connections/text.py",
+    "evidence/parity_fields.py",
+    "evidence/parity_result.py",
     "evidence/status.py",
     "console/lines.py",
     "workflow/composition/model.py",
     "workflow/composition/shapes.py",
 )
 STANDARD = {
-    "__future__", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum", "functools",
-    "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "shlex", "string", "types", "typing",
+    "__future__", "array", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum",
+    "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "shlex", "string", "types",
+    "typing",
 }  # fmt: skip
 THIRD_PARTY = {"msgspec"}
 # Ours: the pure modules themselves, and the pure part of others.

@@ -255,9 +255,11 @@ def last_chain(path: str | os.PathLike[str]) -> str | None:
     return None if event is None else event.chain
 
 
-def check_chain(paths: Iterable[str | os.PathLike[str]]) -> str:
-    """Verify the chain of a workflow's runs, given in order, and return its last link. Raises LOG_DAMAGED."""
-    chain = FIRST_CHAIN
+def check_chain(paths: Iterable[str | os.PathLike[str]], chain: str = FIRST_CHAIN) -> str:
+    """Verify the chain of a workflow's runs, given in order, and return its last link. Raises LOG_DAMAGED.
+
+    `chain`: what the first of them continues, where that is not the first run.
+    """
     for path in paths:
         for number, line in enumerate(read_raw_lines(path), 1):
             body, tail = line[:-_CHAIN_TAIL], line[-_CHAIN_TAIL:]

@@ -1,0 +1,196 @@
+"""The Dask cluster of a run: started or reached, given the bundle, asked and told things, and left again.
+
+Every call to it has a limit of time, since a client whose scheduler is gone may wait for ever; whatever goes wrong is
+`ClusterLost`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from whyrun import __version__
+from whyrun.execution import unpack
+from whyrun.execution.bundle import bundle_project
+from whyrun.execution.commands import PrepareFailed, Session
+
+Client: TypeAlias = Any  # of `distributed`, whose types are half there; imported only where a cluster is used
+Future: TypeAlias = Any
+
+SLURM = "slurm"
+ALIVE = 1.0  # seconds between two looks at the scheduler
+ANSWER = 3.0  # seconds for its answer
+GATHER = 300.0  # seconds for results to come: they may be large
+CONNECT = 10.0  # seconds for the scheduler to answer at all
+START = 60.0  # seconds for a first worker
+
+CONFIG = {
+    "distributed.scheduler.allowed-failures": 0,  # else a step whose worker died is executed again, and nobody told
+    "distributed.worker.daemon": False,  # workers start processes
+    "distributed.comm.timeouts.connect": "5s",
+    "distributed.comm.retry.count": 0,
+    "distributed.worker.memory.terminate": False,  # the step's memory is not the Dask worker's
+}
+
+
+class ClusterLost(Exception):
+    """The cluster did not do what it was asked; the text says what it said instead."""
+
+
+class DaskCluster:
+    def __init__(self, session: Session, address: str | None) -> None:
+        self.key = f"{session.run}-{os.getpid()}-{time.time_ns():x}"
+        self.threads = 0
+        self.offered: list[Mapping[str, float]] = []  # the resources of each worker
+        self._session = session
+        self._address = address
+        self._client: Client | None = None
+        self._cluster: Any = None
+        self._left = threading.Event()
+
+    # --- coming ----------------------------------------------------------------------------------------------------
+
+    def enter(self, heard: Callable[[tuple[float, Any]], None], stopped: Callable[[], bool]) -> None:
+        try:
+            self._connect()
+            self.client.subscribe_topic(f"whyrun-{self.key}", heard)
+            workers = self._workers(stopped)
+            self._install()
+        except PrepareFailed:
+            raise
+        except Exception as problem:  # whatever it is: without the cluster no step can run
+            raise PrepareFailed(f"the Dask cluster: {type(problem).__name__}: {problem}") from problem
+        self.threads = sum(worker["nthreads"] for worker in workers.values())
+        self.offered = [worker.get("resources", {}) for worker in workers.values()]
+
+    def _connect(self) -> None:
+        import dask
+        import distributed
+
+        made: Any = distributed
+        dask.config.set(CONFIG)
+        if self._address == SLURM:
+            import dask_jobqueue
+
+            jobqueue: Any = dask_jobqueue
+            self._cluster = jobqueue.SLURMCluster(n_workers=self._session.workers)
+        elif self._address is None:
+            self._cluster = made.LocalCluster(
+                n_workers=self._session.workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                local_directory=str(self._session.tmp / f"{self._session.run}-dask"),
+                silence_logs=50,
+            )
+        self._client = made.Client(self._cluster or self._address, timeout=CONNECT, set_as_default=False)
+
+    def _workers(self, stopped: Callable[[], bool]) -> dict[str, Any]:
+        deadline = time.monotonic() + START
+        while True:
+            workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+            if workers or stopped():
+                return workers
+            if time.monotonic() > deadline:
+                raise PrepareFailed(f"the Dask cluster has no worker after {START:g} s")
+            time.sleep(LOOK)
+
+    def _install(self) -> None:
+        """On every worker that is there, and on each that joins later: the bundle, and an agent that uses it."""
+        import cloudpickle
+
+        from whyrun.execution.backends import dask_boot
+
+        cloudpickle.register_pickle_by_value(dask_boot)
+        self._boot = dask_boot
+        session = self._session
+        bundle = session.bundle() if session.bundle is not None else bundle_project(session.project)
+        facts = {"run": session.run, "prepare": session.prepare, "version": __version__}
+        source = Path(unpack.__file__).read_text(encoding="utf-8")
+        self.client.register_plugin(dask_boot.WhyrunSite(self.key, bundle.data, bundle.sha256, source, facts))
+        for problem in self.client.run(dask_boot.order, self.key, "problem").values():
+            if problem:
+                raise PrepareFailed(problem)
+
+    # --- using it --------------------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> Client:
+        if self._client is None:
+            raise ClusterLost("there is no connection to it")
+        return self._client
+
+    def submit(self, number: int, payloads: list[dict[str, Any]], resources: Mapping[str, float]) -> Future:
+        try:
+            return self.client.submit(
+                self._boot.run_batch, self.key, payloads, retries=0, pure=False, resources=dict(resources) or None,
+                key=f"whyrun-{self.key}-{number}",
+            )  # fmt: skip
+        except Exception as problem:
+            raise _lost(problem) from problem
+
+    def tell(self, name: str, *words: Any, workers: list[str] | None = None) -> dict[str, Any]:
+        """To the agents of the workers, at once, whatever tasks they have. What each answered."""
+        answers: dict[str, Any] = self._sync(
+            lambda client: client._run, ANSWER, self._boot.order, self.key, name, *words, workers=workers,
+            on_error="ignore",
+        )  # fmt: skip
+        return answers
+
+    def gather(self, futures: Sequence[Future]) -> list[Any]:
+        results: list[Any] = self._sync(lambda client: client._gather, GATHER, list(futures)) if futures else []
+        return results
+
+    def watch(self, gone: Callable[[str], None]) -> None:
+        """A scheduler that no longer answers is told of, once; steps would wait for it for ever."""
+
+        def look() -> None:
+            while not self._left.wait(ALIVE):
+                try:
+                    self._sync(lambda client: client.scheduler.identity, ANSWER, n_workers=0)
+                except ClusterLost as lost:
+                    if not self._left.is_set():
+                        gone(str(lost))
+                    return
+
+        threading.Thread(target=look, daemon=True, name="whyrun-dask").start()
+
+    def _sync(self, method: Callable[[Any], Any], limit: float, *words: Any, **more: Any) -> Any:
+        try:
+            client = self.client
+            return client.sync(method(client), *words, callback_timeout=limit, **more)
+        except Exception as problem:
+            raise _lost(problem) from problem
+
+    # --- going -----------------------------------------------------------------------------------------------------
+
+    def leave(self, reachable: bool) -> list[str]:
+        """Nothing of the run stays there. What could not be done is said, and cannot be helped."""
+        self._left.set()
+        client, self._client = self._client, None
+        problems: list[str] = []
+        if client is not None:
+            if reachable:
+                _attempt(lambda: client.unregister_worker_plugin(f"whyrun-{self.key}"), problems)
+            _attempt(lambda: client.close(timeout=ANSWER), problems)
+        if self._cluster is not None:
+            _attempt(lambda: self._cluster.close(timeout=ANSWER), problems)
+        return problems
+
+
+LOOK = 0.1  # seconds between two looks for a worker
+
+
+def _lost(problem: Exception) -> ClusterLost:
+    return problem if isinstance(problem, ClusterLost) else ClusterLost(f"{type(problem).__name__}: {problem}")
+
+
+def _attempt(doing: Callable[[], Any], problems: list[str]) -> None:
+    try:
+        doing()
+    except Exception as problem:
+        problems.append(f"{type(problem).__name__}: {problem}")
