@@ -11,7 +11,7 @@ SLOW := $(wildcard tests/crash tests/property)
 CHECKED := src tests examples docs $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-causal example-panel test test-fast test-slow lint bench docs clean tools test-tools
+.PHONY: help demo example-causal example-panel example-etl test test-fast test-slow lint bench docs clean tools test-tools example-etl-tools
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -25,6 +25,9 @@ example-causal: $(VENV)/.causal ## causal discovery: 158 jobs with a real librar
 
 example-panel: $(VENV)/.panel ## a firm-year panel: files merged and checked, a regression chosen by a diagnostic, all on record
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/firm-panel/demo.sh "$(CURDIR)/.demo"
+
+example-etl: $(VENV)/.etl | example-etl-tools ## MariaDB to PostgreSQL: ten steps between two real servers, here and in a sandbox
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/etl/demo.sh "$(CURDIR)/.demo"
 
 test: lint test-fast test-slow ## everything: style, types, layers, tests
 
@@ -64,11 +67,18 @@ tools:
 			apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; \
 		else echo "error: please install:$$missing" >&2; exit 1; fi; fi
 
-# tmux is the terminal in which the progress display is looked at. Where it cannot be had, those tests are skipped.
-test-tools:
-	@command -v tmux >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] \
-		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends tmux; } \
-		|| echo "note: tmux is not installed; the tests of the progress display are skipped" >&2
+# What some tests need, as program:package. tmux is the terminal in which the progress display is looked at, bubblewrap
+# makes the sandboxes, and the servers are those that data is moved between. Where one cannot be had, its tests are skipped.
+ETL_TOOLS := bwrap:bubblewrap mariadbd:mariadb-server pg_ctlcluster:postgresql
+TEST_TOOLS := tmux:tmux $(ETL_TOOLS)
+example-etl-tools: TOOLS = $(ETL_TOOLS)
+test-tools: TOOLS = $(TEST_TOOLS)
+test-tools example-etl-tools:
+	@missing=; for tool in $(TOOLS); do \
+		command -v "$${tool%%:*}" >/dev/null || missing="$$missing $${tool#*:}"; done; \
+	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] \
+		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; } \
+		|| echo "note: not installed, and what needs it is skipped:$$missing" >&2
 
 $(BIN)/pip: | tools
 	"$(PYTHON)" -m venv $(VENV)
@@ -76,7 +86,7 @@ $(BIN)/pip: | tools
 # Stamps: nothing is installed again until pyproject.toml changes. The developers' set contains those of the examples.
 $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install -q -e '.[dev]'
-	@touch $(VENV)/.images $(VENV)/.causal $(VENV)/.panel $@
+	@touch $(VENV)/.images $(VENV)/.causal $(VENV)/.panel $(VENV)/.etl $@
 
 $(VENV)/.images: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install -q -e '.[images]'
@@ -88,4 +98,8 @@ $(VENV)/.causal: pyproject.toml examples/causal-discovery/requirements.txt | $(B
 
 $(VENV)/.panel: pyproject.toml examples/firm-panel/requirements.txt | $(BIN)/pip
 	$(BIN)/pip install -q -e '.[data]' -r examples/firm-panel/requirements.txt
+	@touch $@
+
+$(VENV)/.etl: pyproject.toml | $(BIN)/pip
+	$(BIN)/pip install -q -e '.[data,db]'
 	@touch $@

@@ -54,7 +54,8 @@ def main() -> None:
     observer = world.observer()
     watched = Watched(observer)
     whole = time.process_time()
-    snapshot = stage("snapshot", lambda: build_planning_snapshot(world.graph, history, watched, world.actions))
+    memo = history.load_memo()
+    snapshot = stage("snapshot", lambda: build_planning_snapshot(world.graph, history, watched, world.actions, memo))
     whole = time.process_time() - whole
     rows[-1] = ("snapshot, without looking at files", whole - watched.seconds, 0.0)
     rows.append(("look at published files and blobs", watched.seconds, 0.0))

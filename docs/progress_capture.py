@@ -73,7 +73,7 @@ class Terminal:
         """What it shows, with wrapped lines joined."""
         return self._call("capture-pane", "-p", "-J", *(["-e"] if colour else [])).rstrip()
 
-    def wait_for(self, pattern: str, seconds: float = 30.0) -> str:
+    def wait_for(self, pattern: str, seconds: float = 60.0) -> str:
         """The screen, as soon as the pattern is on it."""
         deadline = time.monotonic() + seconds
         while not re.search(pattern, shown := self.screen()):

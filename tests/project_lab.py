@@ -22,6 +22,7 @@ import msgspec
 
 from whyrun.console.lines import TaskLine
 from whyrun.execution.checks import RunOptions
+from whyrun.execution.commands import Backend
 from whyrun.execution.session import RunResult, run_workflow
 from whyrun.log import events as ev
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
@@ -30,6 +31,12 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.snapshot.world import World
 
 Files = Mapping[str, str | bytes | None]
+
+# Seconds after which a test gives up on what must come; it never waits so long for what does come, on any machine.
+PATIENCE = 60.0
+# Seconds between SIGTERM and SIGKILL that nobody waits for: what ends within them was not waited for. So it is proved
+# without a look at the clock.
+ENDLESS = 3600.0
 
 
 class Heard:
@@ -184,14 +191,17 @@ class Lab:
         jobs: int = 2,
         fail_fast: bool = False,
         limits: Mapping[str, float] | None = None,
+        grace: float = ENDLESS,
+        backend: Backend | None = None,
     ) -> Ran:
         heard = Heard()
         world = self.world(sets)
         result = run_workflow(
             world,
             PlanOptions(up, tuple(targets), tuple(force)),
-            RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits),
+            RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits, grace=grace),
             heard,
+            backend=backend,
         )
         ran = Ran(result, heard, None)
         if result.run is not None:
@@ -307,6 +317,28 @@ def received(**given):
 """
 
 
+# --- steps that meet ---------------------------------------------------------------------------------------------
+
+# As many as the file `expected` says wait for each other, so that they are there at once on any machine; and then a
+# little. Each tells when it began and ended, in nanoseconds.
+MEET = """
+    import time
+    from pathlib import Path
+
+    HERE = Path(__file__).parent
+
+    def meet(me):
+        began, expected = time.time_ns(), int((HERE / "expected").read_text())
+        (HERE / f"began-{me}").touch()
+        deadline = time.monotonic() + 60
+        while len(list(HERE.glob("began-*"))) < expected:
+            assert time.monotonic() < deadline, "the others did not come"
+            time.sleep(0.01)
+        time.sleep(0.1)
+        return {"T": f"{began} {time.time_ns()}"}
+"""
+
+
 # --- a job that pays for a request before it waits for the answer ------------------------------------------------
 
 PAID = """
@@ -349,16 +381,16 @@ PAID_CODE = """
 
 
 class Process:
-    """A run that can be interrupted or killed."""
+    """A run that can be interrupted or killed. `grace`: what a step has to end between SIGTERM and SIGKILL."""
 
-    def __init__(self, lab: Lab, *force: str) -> None:
+    def __init__(self, lab: Lab, *force: str, grace: float = ENDLESS) -> None:
         here = Path(__file__).parent
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), str(here.parent / "src")])}
-        command = [sys.executable, str(here / "run_in_process.py"), str(lab.file), *force]
+        command = [sys.executable, str(here / "run_in_process.py"), str(lab.file), str(grace), *force]
         self.lab = lab
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
-    def wait_for_file(self, name: str, seconds: float = 20.0) -> None:
+    def wait_for_file(self, name: str, seconds: float = PATIENCE) -> None:
         """Wait until a step has written this file into the project."""
         deadline = time.monotonic() + seconds
         while not (self.lab.root / name).exists():
@@ -366,10 +398,16 @@ class Process:
             assert time.monotonic() < deadline, f"{name} did not come"
             time.sleep(0.01)
 
+    def wait_for_start(self, step: str) -> None:
+        """Wait until the log says that this step has begun, which is a moment after it has."""
+        wait_until(
+            lambda: step in [e.step_id for e in self.lab.events(self.lab.runs()[-1]) if isinstance(e, ev.StepStart)]
+        )
+
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def end(self, seconds: float = 20.0) -> tuple[int, str]:
+    def end(self, seconds: float = PATIENCE) -> tuple[int, str]:
         """(exit status, what was told)."""
         told, _ = self.process.communicate(timeout=seconds)
         return self.process.returncode, told
@@ -388,7 +426,7 @@ def processes_with(text: str) -> list[int]:
     return found
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it did not come true in time"

@@ -1,4 +1,4 @@
-"""Run a workflow in a process of its own, to be interrupted and killed: `python run_in_process.py FILE [FORCE …]`."""
+"""Run a workflow in a process of its own, to be interrupted and killed: `run_in_process.py FILE GRACE [FORCE …]`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class Telling(Heard):
 
 if __name__ == "__main__":
     try:
-        options = PlanOptions(force=tuple(sys.argv[2:]))
-        result = run_workflow(World.open(sys.argv[1]), options, RunOptions(jobs=2), Telling())
+        file, grace, *force = sys.argv[1:]
+        options = PlanOptions(force=tuple(force))
+        result = run_workflow(World.open(file), options, RunOptions(jobs=2, grace=float(grace)), Telling())
     except WhyrunError as problem:
         print(problem, flush=True)
         sys.exit(int(problem.exit))

@@ -30,11 +30,13 @@ _PUBLIC = {
     "Action": "whyrun.actions.base",
     "Context": "whyrun.actions.base",
     "action": "whyrun.actions.base",
+    "Connection": "whyrun.actions.parameters",
     "Directory": "whyrun.actions.parameters",
     "File": "whyrun.actions.parameters",
     "FileOrDirectory": "whyrun.actions.parameters",
     "Meta": "whyrun.actions.parameters",
     "Parameters": "whyrun.actions.parameters",
+    "Secret": "whyrun.actions.parameters",
     "Plan": "whyrun.planning.plan",
     "PlanOptions": "whyrun.planning.plan",
     "PlannedJob": "whyrun.planning.plan",
@@ -59,6 +61,7 @@ __all__ = [
     "CanonicalId",
     "CompareResult",
     "Comparison",
+    "Connection",
     "Context",
     "Diagnostic",
     "Directory",
@@ -74,6 +77,7 @@ __all__ = [
     "PlannedJob",
     "PlanningSnapshot",
     "RunResult",
+    "Secret",
     "StateError",
     "TaskStatus",
     "WhyrunError",
@@ -97,7 +101,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from whyrun.actions.base import Action, Context, action
-    from whyrun.actions.parameters import Directory, File, FileOrDirectory, Meta, Parameters
+    from whyrun.actions.parameters import Connection, Directory, File, FileOrDirectory, Meta, Parameters, Secret
     from whyrun.api import LoadedWorkflow, compare, explain, load, plan, run, validate
     from whyrun.artifacts.compare.result import Comparison
     from whyrun.console.lines import LogLevel, TaskStatus

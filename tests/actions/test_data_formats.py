@@ -104,6 +104,20 @@ def test_the_same_table_in_every_format(tmp_path: Path, name: str, data: Callabl
     )
 
 
+def test_an_integer_is_kept_in_half_of_the_memory_while_that_is_enough(tmp_path: Path) -> None:
+    """Nobody sees it: the type is the same, also where a number that needs more comes late."""
+    numbers = [*range(1500), -(2**31), 2**31 - 1]
+    for more in ([], [2**31], [-(2**31) - 1, 2**63 - 1, -(2**63)]):
+        path = tmp_path / "a.csv"
+        path.write_text("n,m\n" + "".join(f"{number},\n" for number in [*numbers, *more]))
+        assert read(path) == ([("n", "integer"), ("m", "text")], [(number, None) for number in [*numbers, *more]])
+        params = DataParams()
+        with opened(params, tmp_path) as engine:
+            assert open_table(engine, "it", path, params).columns[0].type == "BIGINT"
+    path.write_text(path.read_text() + f"{2**63},\n")
+    assert read(path)[0] == [("n", "number"), ("m", "text")] or read(path)[0] == [("n", "text"), ("m", "text")]
+
+
 def test_stata(tmp_path: Path) -> None:
     path = tmp_path / "a.dta"
     path.write_bytes(dta_bytes(tmp_path))

@@ -140,8 +140,12 @@ def test_keys_of_different_types_are_never_cast(project: Make) -> None:
 
 
 def test_a_column_that_is_not_there(project: Make) -> None:
-    """Of JSON the columns are known only when the step runs; of other files they are checked before."""
-    files = {"panel.ndjson": '{"firm_id": 1, "year": 2000, "sales": 2}', "controls.json": '[{"firm": 1, "year": 2}]'}
+    """Of large JSON files the columns are known only when the step runs; of other files they are checked before."""
+    large = " " * 300_000
+    files = {
+        "panel.ndjson": '{"firm_id": 1, "year": 2000, "sales": 2}' + large,
+        "controls.json": '[{"firm": 1, "year": 2}]' + large,
+    }
     assert failure(project, "data/merge", {**WITH, "keys": ["firmid"]}, files) == (
         "ColumnMissing: `keys` names `firmid`, and `primary_dataset` has no such column; did you mean `firm_id`?"
     )

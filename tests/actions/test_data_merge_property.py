@@ -16,12 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whyrun.actions.builtin.data.engine import opened
+from whyrun.actions.builtin.data.facts import facts_of
 from whyrun.actions.builtin.data.join import Join, joined_table, write_join
+from whyrun.actions.builtin.data.keys import packing
 from whyrun.actions.builtin.data.params import DataParams
 from whyrun.actions.builtin.data.problems import CardinalityViolated, ColumnsClash, KeyTypesDiffer
 from whyrun.actions.builtin.data.tables import open_table
 
-INTEGERS = st.sampled_from([0, 1, 2, -3, 9007199254740993])
+# Close together, far apart, and as far as they can be: keys are packed into one number in other ways, or not at all.
+INTEGERS = [
+    st.sampled_from([0, 1, 2, -3]),
+    st.sampled_from([0, 1, 2, -3, 2**31, 9007199254740993]),
+    st.sampled_from([0, 1, -(2**63), 2**63 - 1]),
+]
 WORDS = st.sampled_from(["a", "ä", "A", "日本", "x,y", 'q"u', "two\nlines", "007", "NA", " b", "née"])
 HOWS = st.sampled_from(["left", "inner", "right", "outer"])
 FORMATS = st.sampled_from(["csv", "tsv", "parquet", "json", "ndjson"])
@@ -38,10 +45,10 @@ class Data:
 
 
 @st.composite
-def datasets(draw: st.DrawFn, keys: list[str], kinds: list[bool], others: list[str]) -> Data:
+def datasets(draw: st.DrawFn, keys: list[str], kinds: list[bool], others: list[str], apart: int = 1) -> Data:
     """`kinds`: whether a key is a number. A fifth of the time a key is of the other kind than it should be."""
     kinds = [kind != (draw(st.integers(0, 14)) == 0) for kind in kinds]
-    cells = [st.none() | (INTEGERS if kind else WORDS) for kind in kinds]
+    cells = [st.none() | (INTEGERS[apart] if kind else WORDS) for kind in kinds]
     payload = st.none() | st.sampled_from([1.5, -2.25, 1e300])
     rows = draw(st.lists(st.tuples(*cells, *(payload for _ in others)), max_size=7))
     return Data([*keys, *others], rows)
@@ -131,9 +138,10 @@ def shown(value: Any) -> str:
 def test_rows_order_and_counts_are_those_of_a_plain_computation(draw: st.DataObject) -> None:
     keys = ["id", "jähr"][: draw.draw(st.integers(1, 2), "number of keys")]
     kinds = [draw.draw(st.booleans(), f"{key} is a number") for key in keys]
-    left = draw.draw(datasets(keys, kinds, ["sales", "x"]), "left")
+    apart = draw.draw(st.integers(0, 2), "how far apart numbers are")
+    left = draw.draw(datasets(keys, kinds, ["sales", "x"], apart), "left")
     clash = draw.draw(st.booleans(), "clash")
-    right = draw.draw(datasets(keys, kinds, ["size", "X" if clash else "y"]), "right")
+    right = draw.draw(datasets(keys, kinds, ["size", "X" if clash else "y"], apart), "right")
     formats = [draw.draw(FORMATS, "format"), draw.draw(FORMATS, "format")]
     # JSON has no way to say that there are columns when there are no rows.
     formats = [
@@ -177,6 +185,40 @@ def test_rows_order_and_counts_are_those_of_a_plain_computation(draw: st.DataObj
             assert read(path) == [header, *([shown(value) for value in row] for row in rows)]
             again = joined_table(engine, join)
             assert (again.rows, again.names) == (len(rows), header)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_packed_keys_count_the_same(draw: st.DataObject) -> None:
+    """One bit for each key, one number for each key, or the columns as they are: it is only a matter of time."""
+    width = draw.draw(st.integers(1, 3), "number of keys")
+    span = draw.draw(st.sampled_from([3, 1000, 10**12]), "how far apart")
+    cells = st.none() | st.integers(-span, span)
+    keys = [f"k{at}" for at in range(width)]
+    sides = [Data(keys, draw.draw(st.lists(st.tuples(*[cells] * width), max_size=12), side)) for side in "lr"]
+    how = draw.draw(HOWS, "how")
+    with tempfile.TemporaryDirectory() as folder:
+        params = DataParams(memory_limit=draw.draw(st.sampled_from(["1GB", "250MB"]), "memory"))
+        with opened(params, Path(folder)) as engine:
+            left, right = (
+                open_table(engine, name, write(data, Path(folder), name, "csv"), params)
+                for name, data in zip("lr", sides, strict=True)
+            )
+            columns = [[table.column(key, "keys") for key in keys] for table in (left, right)]
+            packed = packing(engine, left, right, *columns)
+            found = facts_of(engine, left, right, *columns, packed, how)
+            assert found == facts_of(engine, left, right, *columns, None, how)
+            _, counts, cardinality = expected(*sides, keys, how)
+            assert (found.rows(), found.cardinality) == (counts, cardinality)
+            if packed is None:
+                assert any(not data.values(key) for key in keys for data in sides) or span == 10**12
+            else:
+                values = engine.rows(
+                    f"SELECT {packed.number(columns[0])}, {', '.join(keys)} FROM {left.relation} ORDER BY __whyrun_row"
+                )
+                known = {number: row for number, *row in values if number is not None}
+                assert [number is None for number, *_ in values] == [None in row for row in sides[0].rows]
+                assert len(known) == len({row for row in sides[0].rows if None not in row})
 
 
 ODD = ["007", "1e5", "-0", "+1", " 1", "1_000", "0x1", "inf", "nan", "1.", ".5", "2020-1-1", "TRUE", "yes", "9" * 23]

@@ -79,11 +79,11 @@ def test_names_that_clash(project: Make) -> None:
 
 
 def test_one_dataset_or_wrong_labels_are_refused(project: Make) -> None:
-    assert failure(project, "data/append", {"primary_dataset": "@a"}, YEARS).endswith(
-        "only one dataset is bound: append takes two or more"
-    )
+    with pytest.raises(InvalidError, match="only one dataset is bound: append takes two or more"):
+        lab_of(project, "data/append", {"primary_dataset": "@a"}, YEARS).plan()
     with_ = {"primary_dataset": ["@a", "@b"], "labels": ["x"], "source": "s"}
-    assert failure(project, "data/append", with_, YEARS).endswith("`labels` has 1 members for 2 datasets")
+    with pytest.raises(InvalidError, match="`labels` has 1 members for 2 datasets"):
+        lab_of(project, "data/append", with_, YEARS).plan()
     with pytest.raises(InvalidError, match="it takes a file or a list of files"):
         lab_of(project, "data/append", {"primary_dataset": ["a.csv", "b.csv"]}, YEARS).plan()
 
@@ -169,9 +169,7 @@ def test_summaries_that_make_no_sense(project: Make) -> None:
     assert failure(project, "data/aggregate", {**with_, "measures": {"m": {"of": "estimat", "how": "sum"}}}, FITS) == (
         "ColumnMissing: `measures` names `estimat`, and the results have no such column; did you mean `estimate`?"
     )
-    assert failure(project, "data/aggregate", with_, FITS).endswith(
-        "`operation: summarise` needs `measures: {column: {of: …, how: mean}}`"
-    )
-    assert failure(project, "data/aggregate", {"products": {"only": "@small"}}, FITS).endswith(
-        "aggregate takes two or more results: bind a list, or `products: {label: …}`"
-    )
+    with pytest.raises(InvalidError, match="`operation: summarise` needs `measures:"):
+        lab_of(project, "data/aggregate", with_, FITS).plan()
+    with pytest.raises(InvalidError, match="aggregate takes two or more results: bind a list"):
+        lab_of(project, "data/aggregate", {"products": {"only": "@small"}}, FITS).plan()

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -52,9 +54,9 @@ def test_a_cached_hash_is_taken_without_reading_the_file(tmp_path, files):
     cache.sha256_of_many(files)
     assert cache.save()
     assert not cache.save()
-    data = bytes(checked(path.read_bytes())).replace(sha(b"3").encode(), b"x" * 64)
+    data = bytes(checked(path.read_bytes())).replace(bytes.fromhex(sha(b"3")), b"x" * 32)
     path.write_bytes(with_checksum(data))
-    assert StatCache.load(path).sha256_of(files[3]) == "x" * 64
+    assert StatCache.load(path).sha256_of(files[3]) == "78" * 32
 
 
 def test_a_same_size_edit_within_the_tick_of_the_first_look_is_seen(tmp_path):
@@ -82,19 +84,22 @@ def test_an_edit_that_hides_behind_its_old_time_is_seen(tmp_path, files):
 
 
 def test_young_files_are_not_entered_and_old_ones_are(tmp_path, files):
-    young = StatCache.load(tmp_path / "a")
     os.utime(files[0])
+    written = os.stat(files[0]).st_ctime_ns
+    young = StatCache.load(tmp_path / "a", lambda: written)
     young.sha256_of(files[0])
     assert len(young) == 0
-    old = StatCache.load(tmp_path / "b", later(0.1))
+    old = StatCache.load(tmp_path / "b", lambda: written + SECOND // 10)
     old.sha256_of(files[0])
     assert len(old) == 1
 
 
 def test_a_time_in_whole_seconds_is_trusted_only_after_two(tmp_path, files):
-    os.utime(files[0], ns=(0, (time.time_ns() // SECOND) * SECOND))
-    for seconds, entries in ((1.0, 0), (2.5, 1)):
-        cache = StatCache.load(tmp_path / f"c{entries}", later(seconds))
+    written = (time.time_ns() // SECOND) * SECOND
+    os.utime(files[0], ns=(0, written))
+    changed = os.stat(files[0]).st_ctime_ns
+    for moment, entries in ((written + SECOND, 0), (changed + 3 * SECOND, 1)):
+        cache = StatCache.load(tmp_path / f"c{entries}", lambda moment=moment: moment)
         cache.sha256_of(files[0])
         assert len(cache) == entries
 
@@ -160,11 +165,12 @@ def published(tmp_path):
 
 def test_a_published_file_is_taken_at_a_later_sync_without_reading_it(tmp_path, published):
     path, written = published
-    cache = StatCache.load(tmp_path / "stat-cache")
+    now = [os.stat(path).st_ctime_ns]
+    cache = StatCache.load(tmp_path / "stat-cache", lambda: now[0])
     cache.note(path, written)
     assert cache.settle() == 1  # too young
     assert len(cache) == 0
-    time.sleep(0.05)
+    now[0] += SECOND // 20
     assert cache.settle() == 0
     assert len(cache) == 1
     cache.save()
@@ -220,3 +226,106 @@ def test_syncing_a_path_and_a_descriptor(tmp_path):
         sync_filesystem(file.fileno())
     with pytest.raises(OSError, match="Bad file descriptor"):
         sync_filesystem(10**6)
+
+
+# --- many files of one folder ------------------------------------------------------------------------------------
+
+
+def many_files(folder, count):
+    folder.mkdir()
+    for i in range(count):
+        (folder / f"{i:05d}").write_bytes(b"%d" % i)
+    names = [f"files/{i:05d}" for i in range(count)]
+    return names, [sha(b"%d" % i) for i in range(count)]
+
+
+def test_files_of_a_folder_are_asked_for_by_their_names_in_it(tmp_path):
+    names, expected = many_files(tmp_path / "files", 600)
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.write_bytes(b"outside")
+    path = tmp_path / "stat-cache"
+    for asked in (names, names[:10], names[300:], list(reversed(names)), [*names[5:], str(outside)], names, [], names):
+        cache = StatCache.load(path, later())
+        wanted = [sha(b"outside") if name == str(outside) else expected[names.index(name)] for name in asked]
+        assert list(cache.sha256_in(str(tmp_path), asked)) == wanted
+        assert list(cache.sha256_in(str(tmp_path), asked)) == wanted
+        assert cache.sha256_of_many([os.path.join(tmp_path, name) for name in asked]) == wanted
+        cache.save()
+    moved = tmp_path.with_name("moved")
+    tmp_path.rename(moved)
+    cache = StatCache.load(moved / "stat-cache", later())
+    assert list(cache.sha256_in(str(moved), names)) == expected
+    assert list(cache.sha256_in(str(tmp_path), names)) == [None] * len(names)
+    outside.unlink()
+
+
+def test_what_was_changed_deleted_or_replaced_among_many_is_seen(tmp_path):
+    names, expected = many_files(tmp_path / "files", 600)
+    path = tmp_path / "stat-cache"
+    cache = StatCache.load(path, later())
+    assert cache.sha256_in(str(tmp_path), names) == expected
+    assert cache.save()
+    cache = StatCache.load(path, later())
+    assert cache.sha256_in(str(tmp_path), names) == expected
+    assert not cache.save()
+    (tmp_path / names[7]).write_bytes(b"x")
+    (tmp_path / names[300]).unlink()
+    (tmp_path / names[599]).unlink()
+    (tmp_path / names[599]).mkdir()
+    os.mkfifo(tmp_path / "files/pipe")
+    os.replace(tmp_path / "files/pipe", tmp_path / names[298])
+    now = {7: sha(b"x"), 300: None, 599: bytes_sha256(tree_manifest(tmp_path / names[599])), 298: "special"}
+    wanted = [now.get(i, sha256) for i, sha256 in enumerate(expected)]
+    cache = StatCache.load(path, later())
+    assert list(cache.sha256_in(str(tmp_path), names, "special")) == wanted
+    assert cache.is_folder(str(tmp_path / names[599]))
+    with pytest.raises(InvalidError, match="INPUT_TYPE"):
+        cache.sha256_in(str(tmp_path), names)
+    assert cache.save()
+    cache = StatCache.load(path, later())
+    assert list(cache.sha256_in(str(tmp_path), names, "special")) == wanted
+
+
+SECOND_LOOK = """
+import os, sys
+from whyrun.artifacts.stat_cache import StatCache
+
+root, state, answers = sys.argv[1], sys.argv[2], []
+names = [f"files/{i:05d}" for i in range(10_000)]
+cache = StatCache.load(state)
+with cache.with_second_look():
+    assert cache._second is not None, "a process with one thread may have a second"
+    if "late" in sys.argv:  # the second process has looked at everything before the first asks
+        os.waitid(os.P_PID, cache._second._process, os.WEXITED | os.WNOWAIT)
+    for part in (names[:3000], names[3000:]):
+        answers.extend(cache.sha256_in(root, part))
+try:
+    os.waitpid(-1, 0)
+    sys.exit("it was not waited for")
+except ChildProcessError:
+    pass
+print("\\n".join(map(str, answers)))
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="with one processor there is no second process")
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_a_second_process_changes_no_answer(tmp_path, when):
+    names, expected = many_files(tmp_path / "files", 10_000)
+    path = tmp_path / "stat-cache"
+    cache = StatCache.load(path, later())
+    assert cache.sha256_in(str(tmp_path), names) == expected
+    cache.save()
+    answers: list[str | None] = list(expected)
+    for row in (0, 2999, 3000, 5555, 9999):
+        (tmp_path / names[row]).write_bytes(b"other")
+        answers[row] = sha(b"other")
+    (tmp_path / names[7777]).unlink()
+    answers[7777] = None
+    script = tmp_path / "ask.py"
+    script.write_text(SECOND_LOOK)
+    done = subprocess.run(
+        [sys.executable, script, tmp_path, path, when], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stderr == ""
+    assert done.stdout.split("\n") == [*map(str, answers), ""]

@@ -6,11 +6,12 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, other_lines, pairs, step_lines, timeless, tree, whyrun
+
+from project_lab import wait_until
 
 
 @pytest.fixture
@@ -297,12 +298,9 @@ def test_ctrl_c(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "compare", "--jobs", "1"], cwd=tmp_path, env=QUIET_ENVIRONMENT, stderr=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 20
-    while not list(tmp_path.glob("began-*")):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: list(tmp_path.glob("began-*")) != [])
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert step_lines(err) == ["TIME [python] FAILED Job:J[0] after T → interrupted"]
     assert other_lines(err) == [

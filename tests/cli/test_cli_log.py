@@ -100,7 +100,7 @@ def test_follow_ends_with_the_run(tmp_path: Path) -> None:
 def test_follow_ends_when_the_run_is_killed(tmp_path: Path) -> None:
     folder = tale(tmp_path)
     text = (folder / "workflow.yaml").read_text()
-    (folder / "workflow.yaml").write_text(text.replace('cat "${parts[@]}" >', 'sleep 60; cat "${parts[@]}" >'))
+    (folder / "workflow.yaml").write_text(text.replace('cat "${parts[@]}" >', 'sleep 600; cat "${parts[@]}" >'))
     process = subprocess.Popen([*COMMAND, "run", "-q"], cwd=folder, env=QUIET_ENVIRONMENT, start_new_session=True)
     log = folder / ".whyrun/tale/runs/r0001/events.jsonl"
     follower = None
@@ -114,13 +114,13 @@ def test_follow_ends_when_the_run_is_killed(tmp_path: Path) -> None:
     finally:
         os.killpg(process.pid, 9)
         process.wait()
-    assert follower.wait(timeout=20) == 0
+    assert follower.wait(timeout=60) == 0
     follower.stdout.close()
 
 
 def _wait(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
     """Until it holds; a run that ended before that is a failure, not a reason to wait for ever."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert process.poll() is None
         assert time.monotonic() < deadline

@@ -9,12 +9,12 @@ import re
 import select
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, other_lines, pairs, step_lines, tree, whyrun
 
+from project_lab import wait_until
 from whyrun.console.progress import Weights
 
 
@@ -264,16 +264,14 @@ def test_limits_are_obeyed(tmp_path: Path) -> None:
 def test_ctrl_c_exits_130_and_the_evidence_is_complete(tmp_path: Path) -> None:
     folder = pairs(tmp_path)
     text = (folder / "workflow.yaml").read_text()
-    (folder / "workflow.yaml").write_text(text.replace("if grep", 'touch "$out_Loud"; sleep 30; if grep'))
+    (folder / "workflow.yaml").write_text(text.replace("if grep", 'touch "$out_Loud"; sleep 600; if grep'))
     process = subprocess.Popen(
         [*COMMAND, "run"], cwd=folder, env=QUIET_ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     events = folder / ".whyrun/pairs/runs/r0001/events.jsonl"
-    deadline = time.monotonic() + 20
-    while not (events.exists() and '"step_start"' in events.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: events.exists() and '"step_start"' in events.read_text())
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     head, *rest = other_lines(err)[1:]
     assert head.startswith("r0001 interrupted in T: ")
@@ -298,7 +296,7 @@ def test_colour_and_a_bar_on_a_terminal_only_and_no_colour_where_it_is_not_wante
         )
         os.close(guest)
         heard = b""
-        while select.select([host], [], [], 30)[0]:
+        while select.select([host], [], [], 60)[0]:
             try:
                 data = os.read(host, 65536)
             except OSError:  # the other side has gone: that is how a terminal ends
@@ -307,7 +305,7 @@ def test_colour_and_a_bar_on_a_terminal_only_and_no_colour_where_it_is_not_wante
                 break
             heard += data
         os.close(host)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
         return heard.decode()
 
     seen = on_terminal(1)

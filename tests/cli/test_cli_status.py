@@ -145,7 +145,7 @@ def test_an_unfinished_run_is_running_while_the_lock_is_held_and_interrupted_aft
     folder = tale(tmp_path)
     run(folder)
     text = (folder / "workflow.yaml").read_text()
-    (folder / "workflow.yaml").write_text(text.replace('cat "${parts[@]}" >', 'sleep 60; cat "${parts[@]}" >'))
+    (folder / "workflow.yaml").write_text(text.replace('cat "${parts[@]}" >', 'sleep 600; cat "${parts[@]}" >'))
     process = subprocess.Popen([*COMMAND, "run", "-q"], cwd=folder, env=QUIET_ENVIRONMENT, start_new_session=True)
     try:
         _wait_for_step(folder, "r0002", "Job:Join")
@@ -179,7 +179,7 @@ def test_an_unfinished_run_is_running_while_the_lock_is_held_and_interrupted_aft
 
 def _wait_for_step(folder: Path, name: str, step: str) -> None:
     log = folder / f".whyrun/tale/runs/{name}/events.jsonl"
-    for _ in range(600):
+    for _ in range(1200):
         if log.exists() and f'"event":"step_start","step_id":"{step}"' in log.read_text():
             return
         time.sleep(0.05)

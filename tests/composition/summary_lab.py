@@ -48,6 +48,12 @@ class PlanLab(Lab):
         self.file.write_text(json.dumps(plan, indent=1))
         return self
 
+    def bindings_of(self, step_id: str) -> dict[str, Any]:
+        plan = json.loads(self.file.read_bytes())
+        (found,) = [step["params"]["input_bindings"] for step in plan["steps"] if step["step_id"] == step_id]
+        assert isinstance(found, dict)
+        return found
+
     def append(self, dataset: str, *lines: str) -> PlanLab:
         with (self.root / "inputs" / f"{dataset}.csv").open("a") as file:
             file.writelines(f"{line}\n" for line in lines)

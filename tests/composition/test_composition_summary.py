@@ -228,7 +228,7 @@ def start(lab: PlanLab) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         lab.command("run"), cwd=lab.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     events = lab.run_folder("r0001") / "events.jsonl"
     while not (lab.root / "started").exists() or events.read_text().count('"step_start"') < 4:
         assert process.poll() is None, process.stdout.read() if process.stdout else ""
@@ -242,7 +242,7 @@ def test_a_run_that_was_interrupted(root: Path) -> None:
     lab.change_step("model", input_bindings={"primary_dataset": "prod:add_industry:full"})
     process = start(lab)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=60)
     assert process.returncode == 130, out
     assert_as_kept("interrupted", lab.normal(), lab.tree())
 
@@ -252,7 +252,7 @@ def test_a_run_that_was_killed_has_its_summary_from_the_next(root: Path) -> None
     lab.change_step("model", input_bindings={"primary_dataset": "prod:add_industry:full"})
     process = start(lab)
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert not (lab.run_folder("r0001") / "composition_summary.json").exists()
     (root / "go on").touch()
     lab.succeed()

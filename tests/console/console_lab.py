@@ -77,6 +77,12 @@ class Project:
             found.setdefault(metric["step_id"], {})[metric["metric"]] = metric["value"]
         return found
 
+    def durations(self, run: str) -> dict[str, float]:
+        """Completed step → seconds, as logged: what estimates and savings are made from. (The worker's own metric of
+        it has other ends.)"""
+        events = [json.loads(line) for line in self.evidence(run, "events.jsonl").splitlines()]
+        return {event["step_id"]: event["duration"] for event in events if event["event"] == "step_complete"}
+
 
 def timeless(line: str) -> str:
     """A status line without its date and durations."""

@@ -196,7 +196,7 @@ def test_a_log_file_that_is_a_pipe_or_full_does_not_break_off_a_run(path: str) -
         "logger.log_task('a', TaskStatus.EXECUTES, 'two')",
     ]
     ended = subprocess.run(
-        [sys.executable, "-c", "\n".join(program)], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", "\n".join(program)], capture_output=True, text=True, timeout=60, check=True
     )
     told = [line.partition("] ")[2] or line for line in ended.stderr.splitlines()]
     full = "note: no more is written to the log file `/dev/full`: No space left on device"

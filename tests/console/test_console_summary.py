@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from console_lab import Project, timeless
 
+from whyrun.console.lines import seconds
+from whyrun.planning.explain import about
+
 WORKFLOW = """
     workflow: costs
     inputs: {Word: {type: string, default: fine}}
@@ -71,27 +74,27 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, str, dict]
 
 
 def test_the_summary_tells_counts_processor_memory_and_the_slowest(costs) -> None:
-    _, told, result = costs
+    project, told, result = costs
     head, statuses, usage, slowest, evidence = told.splitlines()[-5:]
     assert timeless(head) == "r0001 succeeded in T: 5 executed"
     assert statuses == "  EXECUTES 5"
     cpu, peak = re.fullmatch(r"  cpu (\d+\.\d)s, peak memory (\d+\.\d)MB \(Job:Fork\)", usage).groups()  # type: ignore
-    assert 0.8 <= float(cpu) <= 5
+    assert float(cpu) == pytest.approx(result["cpu_seconds"], abs=0.06)
     assert 150 <= float(peak) <= 260
-    assert re.fullmatch(r"  slowest: Job:\w+ \d+\.\ds, Job:\w+ \d+\.\d+s, Job:\w+ \d+\.\d+s", slowest)
-    assert "Job:Burn" in slowest
+    longest = [f"{each['id']} {seconds(each['seconds'])}" for each in result["slowest"]]
+    assert slowest == f"  slowest: {', '.join(longest)}"
     assert evidence == "evidence: .whyrun/costs/runs/r0001"
 
     assert (result["run"], result["state"], result["exit_code"]) == ("r0001", "succeeded", 0)
     assert result["statuses"] == {"EXECUTES": 5}
-    assert 0.8 <= result["cpu_seconds"] <= 5
+    assert result["cpu_seconds"] >= 0.8
     assert result["peak_memory_step"] == "Job:Fork"
     assert 150 * MB <= result["peak_memory_bytes"] <= 260 * MB
     assert result["saved_seconds"] == 0
-    times = [each["seconds"] for each in result["slowest"]]
-    assert len(times) == 3
-    assert times == sorted(times, reverse=True)
-    assert times[0] >= 0.8
+    took = {step: found["step_duration_ms"] / 1000 for step, found in project.metrics("r0001").items()}
+    slowest_first = sorted(took, key=lambda step: (-took[step], step))
+    assert result["slowest"] == [{"id": step, "seconds": round(took[step], 3)} for step in slowest_first[:3]]
+    assert took["Job:Burn"] >= 0.8
 
 
 def counts_writes(folder: Path) -> bool:
@@ -116,7 +119,7 @@ def test_metrics_hold_what_each_step_took(costs) -> None:
     burn, hold, write, fork = (metrics[f"Job:{name}"] for name in ("Burn", "Hold", "Write", "Fork"))
     # The processor time and the memory are those of the step, not of the worker that has run others before it.
     assert burn["cpu_seconds"] >= 0.8
-    assert hold["cpu_seconds"] < 0.8
+    assert hold["cpu_seconds"] < burn["cpu_seconds"]
     assert burn["step_duration_ms"] >= 800
     assert burn["max_rss_bytes"] < 100 * MB
     assert 120 * MB <= hold["max_rss_bytes"] <= 220 * MB
@@ -135,8 +138,8 @@ def test_a_dry_run_expects_what_the_metrics_say(costs) -> None:
     metrics = project.metrics("r0001")
     expected = project("run", "--dry-run", "--json", "--jobs", "1", "--force", "Job:Burn", "--force", "Job:Hold").json
     assert expected["estimate_peak_memory_bytes"] == metrics["Job:Hold"]["max_rss_bytes"]
-    durations = sum(metrics[f"Job:{name}"]["step_duration_ms"] for name in ("Burn", "Hold")) / 1000
-    assert expected["estimate_seconds"] == pytest.approx(durations, abs=0.1)
+    took = project.durations("r0001")
+    assert expected["estimate_seconds"] == pytest.approx(took["Job:Burn"] + took["Job:Hold"])
     # Side by side, the memory adds up: Burn, Write and Fork need nothing of each other.
     both = project("run", "--dry-run", "--jobs", "2", "--force", "Job:Fork", "--force", "Job:Burn").out.splitlines()
     memory = metrics["Job:Fork"]["max_rss_bytes"] + metrics["Job:Burn"]["max_rss_bytes"]
@@ -162,14 +165,14 @@ def test_counts_per_status_and_the_time_that_was_saved(tmp_path: Path) -> None:
     start = next(number for number, line in enumerate(lines) if line.startswith("r0002 "))
     head, statuses = lines[start : start + 2]
     saved = re.fullmatch(
-        r"r0002 failed in \d+\.\ds: 1 executed, 1 failed, 1 blocked, 2 up to date; "
-        r"saved ~([\d.]+) s by not running the rest again",
+        r"r0002 failed in [\d.]+s: 1 executed, 1 failed, 1 blocked, 2 up to date; "
+        r"saved ~(.+) by not running the rest again",
         head,
     )
     assert saved is not None, head
-    metrics = project.metrics("r0001")
-    spared = sum(metrics[f"Job:{name}"]["step_duration_ms"] for name in ("Burn", "Hold")) / 1000
-    assert float(saved[1]) == pytest.approx(spared, abs=0.6)  # told in whole seconds from 1 on
+    first, second = project.durations("r0001"), project.durations("r0002")
+    spared = first["Job:Burn"] + first["Job:Hold"]
+    assert saved[1] == about(spared)
     assert statuses == "  EXECUTES 1, SKIPS 3 (2 up to date, 1 blocked), FAILED 1"  # what is blocked is counted apart
     assert lines[-4:] == [
         "  Job:Write  ValueError: a bad word  (work.py:16)",
@@ -183,16 +186,13 @@ def test_counts_per_status_and_the_time_that_was_saved(tmp_path: Path) -> None:
         "completed": 0, "reused": 0, "inactive": 0, "failed": 1, "timed_out": 0, "interrupted": 0, "blocked": 1,
         "not_started": 0,
     }  # fmt: skip
-    assert again["saved_seconds"] == pytest.approx(
-        spared + project.metrics("r0002")["Job:Fork"]["step_duration_ms"] / 1000, abs=0.1
-    )
-    # Set back, everything is there: it is taken, and what it took to make is saved.
+    assert again["saved_seconds"] == pytest.approx(spared + second["Job:Fork"], abs=0.001)  # rounded
+    # Set back, everything is there: it is taken, and what it takes to make, by its latest success, is saved.
     back = project("run", "--json").json
     assert back["statuses"] == {"SKIPS": 5}
     assert (back["counts"]["reused"], back["slowest"], back["cpu_seconds"]) == (2, [], 0)
-    whole = sum(found["step_duration_ms"] for found in metrics.values()) / 1000
-    assert back["saved_seconds"] == pytest.approx(whole, abs=0.1)
+    latest = {**first, "Job:Fork": second["Job:Fork"]}
+    assert back["saved_seconds"] == pytest.approx(sum(latest.values()), abs=0.001)  # rounded
     # A job that was reused is still known to take its time.
     expected = project("run", "--dry-run", "--json", "--jobs", "1", "--force", "Job:Write", "--target", "Job:Last").json
-    times = [metrics[f"Job:{name}"]["step_duration_ms"] / 1000 for name in ("Write", "Last")]
-    assert expected["estimate_seconds"] == pytest.approx(sum(times), abs=0.1)
+    assert expected["estimate_seconds"] == pytest.approx(first["Job:Write"] + first["Job:Last"])

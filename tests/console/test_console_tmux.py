@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from console_lab import Project, timeless
 
+from project_lab import wait_until
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 import picture
 import progress_capture
@@ -26,17 +28,31 @@ WORKFLOW = """
       Draw:
         for: [seed]
         uses: shell
-        with: {seed: "${{ seed }}", run: 'sleep 0.7; echo "portrait $seed" > "$out_Picture"'}
+        with:
+          seed: ${{ seed }}
+          run: sleep 0.7; until [ -e "GATES/$seed" ]; do sleep 0.05; done; echo "portrait $seed" > "$out_Picture"
         outputs: {Picture: {type: text, path: "out/${{ seed }}.txt"}}
 """
 AGAIN = "whyrun run --jobs 2 --force 'Job:Draw[*]'"
-BAR = r"(?m)^{run} \d/6 [━╸╺]{{24}} 0:00:\d\d{left} +Job:Draw\[\d\]"
+BAR = r"(?m)^{run} \d/6 [━╸╺]{{24}} \d:\d\d:\d\d{left} +Job:Draw\[\d\]"
 PROMPT_AFTER = r"(?m)^evidence: .*\n\$"
 
 
 @pytest.fixture
 def portraits(tmp_path: Path) -> Project:
-    return Project(tmp_path, {"workflow.yaml": WORKFLOW})
+    """Its steps wait until the test lets them go on, so that nothing of the display is missed on a slow machine."""
+    (tmp_path / "gates").mkdir()
+    return Project(tmp_path, {"workflow.yaml": WORKFLOW.replace("GATES", str(tmp_path / "gates"))})
+
+
+def let_go(project: Project, *seeds: int) -> None:
+    for seed in seeds or range(6):
+        (project.root / "gates" / str(seed)).touch()
+
+
+def hold(project: Project) -> None:
+    for gate in (project.root / "gates").iterdir():
+        gate.unlink()
 
 
 @pytest.fixture
@@ -62,33 +78,39 @@ def plain(lines: list[str]) -> list[str]:
     """Without times; jobs that ended at the same moment in their order."""
     head, steps, rest = lines[0], sorted(map(timeless, lines[1:7])), [timeless(line) for line in lines[7:]]
     rest = [re.sub(r"^  cpu \S+, peak memory \d\S+MB \(Job:Draw\[\d\]\)$", "  USAGE", line) for line in rest]
-    rest = [re.sub(r"^  slowest: (Job:Draw\[\d\] \d\.\ds(, |$)){3}$", "  SLOWEST", line) for line in rest]
-    return [re.sub(r"  \(~\d s\)$", "  (~N s)", head), *steps, *rest]
+    rest = [re.sub(r"^  slowest: (Job:Draw\[\d\] [\d.]+s(, |$)){3}$", "  SLOWEST", line) for line in rest]
+    return [re.sub(r"  \(~[\d.]+ \w+\)$", "  (~N s)", head), *steps, *rest]
 
 
 @in_tmux
 def test_a_bar_with_counts_and_the_time_left_that_is_gone_at_the_end(portraits: Project, terminal: Terminal) -> None:
+    let_go(portraits)
     assert portraits("run", "--quiet").code == 0
+    hold(portraits)
     terminal.type(f"clear; {AGAIN}")
     # Lines stand above the bar, which comes last on the screen.
-    shown = terminal.wait_for(BAR.format(run="r0002", left=r" ~\d s left")).splitlines()
+    shown = terminal.wait_for(BAR.format(run="r0002", left=r" ~[\d.]+ \w+ left")).splitlines()
     assert re.match(BAR.format(run="r0002", left=".*"), shown[-1])
-    assert re.fullmatch(r"portraits after r0001: 6 of 6 jobs to run  \(~\d s\)", shown[0])
+    assert re.fullmatch(r"portraits after r0001: 6 of 6 jobs to run  \(~[\d.]+ \w+\)", shown[0])
+    let_go(portraits, 0, 1)
     terminal.wait_for(r"\d{4}-\d\d-\d\d \S+ \[shell\] EXECUTES Job:Draw\[\d\] .*\nr0002 [1-5]/6 [━╸╺]{24} ")
+    let_go(portraits)
     screen = terminal.wait_for(PROMPT_AFTER).splitlines()
     assert plain(screen[:-1]) == told("r0002", "portraits after r0001: 6 of 6 jobs to run  (~N s)")
 
 
 @in_tmux
-def test_without_known_durations_there_are_counts_alone(terminal: Terminal) -> None:
+def test_without_known_durations_there_are_counts_alone(portraits: Project, terminal: Terminal) -> None:
     terminal.type("clear; whyrun run --jobs 2")
     shown = terminal.wait_for(BAR.format(run="r0001", left=""))
     assert "left" not in shown
+    let_go(portraits)
     terminal.wait_for(PROMPT_AFTER)
 
 
 @in_tmux
 def test_colours_are_for_the_terminal_and_piped_lines_are_plain(portraits: Project, terminal: Terminal) -> None:
+    let_go(portraits)
     terminal.type("clear; whyrun run --jobs 2")
     terminal.wait_for(PROMPT_AFTER)
     assert "\x1b[32mEXECUTES" in terminal.screen(colour=True)
@@ -114,6 +136,7 @@ def test_ctrl_c_leaves_a_tidy_screen(terminal: Terminal) -> None:
 
 @in_tmux
 def test_what_on_finish_prints_does_not_run_into_the_bar(portraits: Project, terminal: Terminal) -> None:
+    let_go(portraits)
     portraits.write("whyrun.toml", 'on_finish = "echo one; sleep 1; echo two"\n')
     terminal.type("clear; whyrun run --jobs 2 --target 'Job:Draw[0]'")
     screen = terminal.wait_for(PROMPT_AFTER).splitlines()
@@ -126,13 +149,16 @@ def test_what_on_finish_prints_does_not_run_into_the_bar(portraits: Project, ter
 
 
 @in_tmux
-def test_quiet_shows_no_bar(terminal: Terminal) -> None:
+def test_quiet_shows_no_bar(portraits: Project, terminal: Terminal) -> None:
     terminal.type("clear; whyrun run --jobs 2 --quiet; echo done")
-    screens = [terminal.screen()]
-    while not re.search(r"(?m)^done$", screens[-1]):
+    log = portraits.root / ".whyrun/portraits/runs/r0001/events.jsonl"
+    wait_until(lambda: log.exists() and "step_start" in log.read_text())
+    screens = []
+    for _ in range(10):
         time.sleep(0.1)
         screens.append(terminal.screen())
-    assert len(screens) > 10
+    let_go(portraits)
+    screens.append(terminal.wait_for(r"(?m)^done$"))
     assert [screen for screen in screens if re.search(r"━|EXECUTES|evidence", screen)] == []
 
 
@@ -140,13 +166,16 @@ def test_quiet_shows_no_bar(terminal: Terminal) -> None:
 def test_a_narrow_terminal_keeps_the_bar_on_one_line(portraits: Project) -> None:
     with Terminal(portraits.root, columns=60) as narrow:
         narrow.type("clear; whyrun run --jobs 2")
+        let_go(portraits, 0, 1)
         shown = narrow.wait_for(r"(?m)^r0001 [2-5]/6 ")
         assert shown.count("━") > 3
         assert len(re.findall(r"(?m)^r0001 ", shown)) == 1
+        let_go(portraits)
         assert "━" not in narrow.wait_for(PROMPT_AFTER)
 
 
 def test_a_pipe_gets_plain_lines_and_nothing_else(portraits: Project) -> None:
+    let_go(portraits)
     answer = portraits("run", "--jobs", "2")
     assert (answer.code, answer.out) == (0, "")
     assert "\x1b" not in answer.err

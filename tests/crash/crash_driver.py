@@ -20,6 +20,7 @@ from whyrun.planning.plan import PlanOptions
 from whyrun.snapshot.world import World
 
 FILE_OPERATIONS = {"open", "os.rename", "os.mkdir", "os.symlink", "os.link", "os.remove", "os.rmdir", "os.truncate"}
+ENDLESS = 3600.0  # seconds between SIGTERM and SIGKILL: nobody waits for them, so what ended was not waited for
 operations = 0
 
 
@@ -53,7 +54,7 @@ def main() -> int:
         print("ready", flush=True)
         if "CRASH_AT" in os.environ:
             count_operations(int(os.environ["CRASH_AT"]))
-        result = run_workflow(world, PlanOptions(), RunOptions(jobs=2), Teller())
+        result = run_workflow(world, PlanOptions(), RunOptions(jobs=2, grace=ENDLESS), Teller())
     except WhyrunError as problem:
         print(problem, file=sys.stderr)
         return int(problem.exit)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from crash_lab import Host, Lab
+from crash_lab import PATIENCE, Host, Lab
 
 FINAL = {
     "out/first.txt": b"first\n",
@@ -17,7 +17,7 @@ FINAL = {
 }
 
 
-def until(true: Callable[[], object], seconds: float = 20.0) -> None:
+def until(true: Callable[[], object], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not come"
@@ -34,7 +34,12 @@ class GateLab(Lab):
         """A run whose first two steps wait at the gate."""
         host = self.start()
         until(lambda: all(Path(f"{self.gate}.{turn}").exists() for turn in (0, 1)))
+        until(lambda: {"Job:Wait[0]", "Job:Wait[1]"} <= self.executed(self.runs()[-1]).keys())  # in the log as well
         return host
+
+    def was_asked(self) -> bool:
+        """Whether both steps that wait and ignore have been asked to end."""
+        return all(Path(f"{self.gate}.{turn}.asked").exists() for turn in (0, 1))
 
     def open_gate(self) -> None:
         self.gate.touch()

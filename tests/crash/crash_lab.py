@@ -33,7 +33,8 @@ RUN_FILES = {
     "events.jsonl", "metrics.jsonl", "status.json", "manifest.yaml", "plan.json", "cfg", "commands.jsonl", "steps",
     "artifacts", "source", "whyrun.log", "debug.log",
 }  # fmt: skip
-STEP_FILES = {"script.sh", "stdout.log", "stderr.log", "inputs", "scratch"}
+STEP_FILES = {"script.sh", "query.sql", "stdout.log", "stderr.log", "inputs", "scratch"}
+PATIENCE = 60.0  # seconds after which a test gives up on what must come, on any machine
 TOPICS = ("alpha", "beta", "gamma", "delta")
 
 
@@ -86,7 +87,7 @@ class Host:
         line = self.process.stdout.readline()
         assert line == "ready\n", line + self.process.communicate()[1]
 
-    def wait_said(self, text: str, seconds: float = 20.0) -> str:
+    def wait_said(self, text: str, seconds: float = PATIENCE) -> str:
         """Until stderr has this text; what it said so far. (The rest is still there for `ended`.)"""
         assert self.process.stderr is not None
         descriptor = self.process.stderr.fileno()
@@ -102,7 +103,7 @@ class Host:
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
-    def ended(self, seconds: float = 60.0) -> Ended:
+    def ended(self, seconds: float = PATIENCE) -> Ended:
         out, err = self.process.communicate(timeout=seconds)
         return Ended(self.process.returncode, out, err)
 
@@ -197,7 +198,7 @@ class Lab:
 
     # --- checks ------------------------------------------------------------------------------------------------------
 
-    def check_nobody_left(self, seconds: float = 10.0) -> None:
+    def check_nobody_left(self, seconds: float = PATIENCE) -> None:
         deadline = time.monotonic() + seconds
         while left := self.processes():
             assert time.monotonic() < deadline, left

@@ -37,6 +37,10 @@ def index(lab: Lab) -> Path:
     return lab.world().state.index_dir / "fold"
 
 
+def records(lab: Lab) -> Path:
+    return lab.world().state.index_dir / "records"
+
+
 def memo(lab: Lab) -> Path:
     return lab.world().state.index_dir / "memo"
 
@@ -53,14 +57,16 @@ def broken_versions(data: bytes) -> list[bytes]:
     for _ in range(60):
         at = chance.randrange(len(data))
         found.append(data[:at] + bytes([data[at] ^ (1 << chance.randrange(8))]) + data[at + 1 :])
-    held = msgspec.msgpack.decode(checked(data))
-    if isinstance(held, list):
+    body = bytes(checked(data))
+    if body[:1] in (b"\x99", b"\x9a"):  # a list of nine or ten, of which the first is the version
+        held = msgspec.msgpack.decode(body)
         found.append(with_checksum(msgspec.msgpack.encode([held[0] + 1, *held[1:]])))
+    found.append(with_checksum(body[: len(body) // 2] + body[: len(body) // 2]))
     found.append(with_checksum(msgspec.msgpack.encode({"something": "else"})))
     return found
 
 
-@pytest.mark.parametrize("which", [index, memo, stat_cache])
+@pytest.mark.parametrize("which", [index, records, memo, stat_cache])
 def test_a_derived_file_may_be_lost_or_broken_and_the_plan_stays_the_same(which: object, indexed: Lab) -> None:
     assert callable(which)
     path: Path = which(indexed)

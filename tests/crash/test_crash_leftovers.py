@@ -72,7 +72,8 @@ STEPS = """
         here = Path.cwd()
 
         def late():
-            time.sleep(0.3)
+            while not Path(gate + ".ended").exists():
+                time.sleep(0.01)
             (here / "late").write_text("late")
             Path(gate + ".late").touch()
 
@@ -248,13 +249,15 @@ def test_what_a_succeeded_step_wrote_late_is_no_evidence(tmp_path: Path) -> None
     )
     lab = LeftLab(tmp_path, flow)
     host = lab.start()
-    until(Path(f"{lab.gate}.late").exists)
     until(Path(f"{lab.gate}.waits").exists)
     until(lambda: sorted(lab.starts()) == ["Job:Early", "Job:Other"])
     until(lambda: any(isinstance(e, ev.StepComplete) for e in lab.runs()[-1].events()))
+    Path(f"{lab.gate}.ended").touch()
+    until(Path(f"{lab.gate}.late").exists)
     late = list((lab.root / ".whyrun" / "tmp").rglob("late"))
     assert len(late) == 1, "it stands in the scratch folder of a worker that has nothing to do"
     host.kill()
+    lab.check_nobody_left()  # else it might go through the gate
     lab.gate.touch()
     lab.succeed()
     assert lab.evidence() == {"Early": {"stdout.log": "early\n"}, "Other": LEFT}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crash_lab import Host, Lab
+from crash_lab import PATIENCE, Host, Lab
 
 from whyrun.artifacts.sections import read_members
 from whyrun.log import events as ev
@@ -88,7 +88,7 @@ def check_sections_are_whole(writers: tuple[Writer, Writer]) -> None:
 
 def wait_for_sections(writers: tuple[Writer, Writer], hosts: list[Host], number: int) -> None:
     """Until so many sections are in the file, or there is nobody left to write them."""
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + PATIENCE
     while any(host.process.poll() is None for host in hosts) and time.monotonic() < deadline:
         if len(json.loads((writers[0].root / "out" / "shared.json").read_text())) >= number + len(MINE):
             return

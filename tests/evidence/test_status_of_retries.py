@@ -17,14 +17,20 @@ def test_the_status_written_by_the_run_is_the_fold_of_its_log(tmp_path: Path) ->
             jobs:
               Early:
                 uses: shell
-                with: {run: "exit 1"}
-                retries: {max: 1, backoff: 1s}
+                with:
+                  run: |
+                    if grep step_[f]ailed EVENTS; then until grep "exit status [2]" EVENTS; do sleep 0.02; done; fi
+                    exit 1
+                retries: {max: 1, backoff: 10ms}
               Late:
                 uses: shell
-                with: {run: "sleep 0.3; exit 2"}
+                with: {run: 'until grep "exit status [1]" EVENTS; do sleep 0.02; done; exit 2'}
             """
         }
     )
+    # Each waits for the failure of the other to stand in the log.
+    events = str(lab.run_folder("r0001") / "events.jsonl")
+    lab.write({"workflow.yaml": lab.read("workflow.yaml").replace("EVENTS", events)})
     ran = lab.run(jobs=2)
     assert ran.exit_code == 1
     assert ran.folder is not None

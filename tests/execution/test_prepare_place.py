@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project_lab import Lab, codes
 from worker_lab import process_backend
 
+from project_lab import Lab, codes
 from whyrun.errors import WhyrunError
 from whyrun.execution.backends.local import LocalBackend
 from whyrun.execution.commands import Backend

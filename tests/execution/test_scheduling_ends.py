@@ -5,36 +5,40 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from project_lab import Lab, Process, codes, processes_with, wait_until
+from project_lab import ENDLESS, Lab, Process, codes, processes_with, wait_until
 from whyrun.evidence.run_directory import RunDirectory
+from whyrun.execution.backends.local import LocalBackend
+from whyrun.execution.checks import RunOptions
+from whyrun.execution.commands import ExecStep, Message, StepFinished
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]
 
-# A tree that does not want to end: SIGTERM ignored at every level, one branch in a session of its own, one orphaned.
+# A tree that does not want to end: SIGTERM ignored at every level (what is ignored stays so in a child), one branch in
+# a session of its own, one orphaned. All that is asserted of it is done within milliseconds, long before the timeout.
 TREE = """
-    import os, signal, subprocess, sys, time
+    import os, signal, subprocess, time
     from pathlib import Path
 
     HERE = Path(__file__).parent
-    STAY = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
     def tree(mark, context):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        subprocess.Popen([sys.executable, "-c", STAY, mark])
-        subprocess.Popen([sys.executable, "-c", STAY, mark], start_new_session=True)
-        orphan = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {STAY!r}, {mark!r}])"
-        subprocess.run([sys.executable, "-c", orphan], start_new_session=True, check=True)
         context.output("Text").write_text("half")
         Path("notes.txt").write_text("in the work folder")
         (HERE / "began").write_text(str(os.getpid()))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        subprocess.Popen(["sleep", mark])
+        subprocess.Popen(["sleep", mark], start_new_session=True)
+        subprocess.run(["sh", "-c", f"sleep {mark} &"], start_new_session=True, check=True)
+        signal.signal(signal.SIGTERM, lambda *_: (HERE / "asked").touch())
+        (HERE / "grown").touch()
         while True:
             time.sleep(600)
 
@@ -47,8 +51,8 @@ JOBS = """
     jobs:
       Tree:
         uses: python
-        timeout: 1500ms
-        with: {call: "steps:tree", mark: MARK}
+        timeout: 3s
+        with: {call: "steps:tree", mark: "MARK"}
         outputs: {Text: {type: text, path: out/tree.txt}}
       Next:
         for: [n]
@@ -64,8 +68,8 @@ def evidence_is_complete(run: Path) -> bool:
 
 @pytest.fixture
 def mark(tmp_path: Path) -> str:
-    """A text that only the processes of this test have in their command line."""
-    return "mark-" + sha256(str(tmp_path).encode()).hexdigest()[:16]
+    """Seconds to sleep that only the processes of this test have in their command line."""
+    return f"600.{int(sha256(str(tmp_path).encode()).hexdigest(), 16) % 10**15:015}"
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -73,12 +77,11 @@ def test_a_process_tree_that_ignores_sigterm_is_gone_after_a_timeout_and_the_nex
     project: Make, mark: str, jobs: int
 ) -> None:
     lab = project(JOBS.replace("MARK", mark), {"steps.py": TREE})
-    began = time.monotonic()
     ran = lab.run(jobs=jobs)
-    assert time.monotonic() - began < 9, "a timeout waits for nobody"
+    assert (lab.root / "grown").exists(), "there was a tree to be ended"
+    assert not (lab.root / "asked").exists(), "a timeout asks nobody, and so waits for nobody"
     worker = int(lab.read("began"))
-    wait_until(lambda: processes_with(mark) == [])
-    assert not Path(f"/proc/{worker}").exists()
+    wait_until(lambda: processes_with(mark) == [] and not Path(f"/proc/{worker}").exists())
     assert ran.exit_code == 1
     assert ran.failed == {"Job:Tree": ("TIMED_OUT", "TimedOut")}
     assert ran.executed == [f"Job:Next[{n}]" for n in range(5)]
@@ -91,7 +94,7 @@ def test_partial_files_of_a_timed_out_step_are_no_artifacts_and_it_is_said_where
     lab = project(JOBS.replace("MARK", mark), {"steps.py": TREE})
     ran = lab.run(targets=["Job:Tree"])
     (failed,) = ran.of(ev.StepFailed)
-    assert failed.error == "timeout: 1.5s, partial outputs may exist: steps/Tree/scratch"
+    assert failed.error == "timeout: 3s, partial outputs may exist: steps/Tree/scratch"
     assert ran.folder is not None
     scratch = ran.folder / "steps/Tree/scratch"
     kept = {p.relative_to(scratch).as_posix(): p.read_text() for p in scratch.rglob("*.txt")}
@@ -103,21 +106,41 @@ def test_partial_files_of_a_timed_out_step_are_no_artifacts_and_it_is_said_where
     assert evidence_is_complete(ran.folder)
 
 
+class LongQueue(LocalBackend):
+    """A step stands in its queue for longer than it may take, then begins and ends at once."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds, self.opens = seconds, 0.0
+        self.kept: list[Message] = []
+
+    def messages(self, timeout: float) -> Sequence[Message]:
+        news = super().messages(timeout)
+        if news and not self.kept:
+            self.opens = time.monotonic() + self.seconds
+        self.kept += news
+        if time.monotonic() < self.opens or not any(isinstance(message, StepFinished) for message in self.kept):
+            return []
+        told, self.kept = self.kept, []
+        return told
+
+
 def test_a_timeout_counts_from_the_beginning_of_the_step_not_from_its_place_in_the_queue(project: Make) -> None:
     lab = project(
         """
         workflow: w
-        loops: {n: {count: 4}}
+        loops: {n: {count: 2}}
         jobs:
           Wait:
             for: [n]
             uses: shell
-            timeout: 900ms
-            with: {n: "${{ n }}", run: 'sleep 0.4; printf "$n" > "$out_Text"'}
+            timeout: 100ms
+            with: {n: "${{ n }}", run: 'printf "$n" > "$out_Text"'}
             outputs: {Text: {type: text}}
         """
     )
-    assert lab.succeed(jobs=1).executed == [f"Job:Wait[{n}]" for n in range(4)]
+    ran = lab.succeed(jobs=1, backend=LongQueue(0.5))
+    assert ran.executed == [f"Job:Wait[{n}]" for n in range(2)]
 
 
 # --- fail fast ---------------------------------------------------------------------------------------------------
@@ -164,9 +187,7 @@ FAILING = """
 
 def test_fail_fast_ends_what_runs_after_the_final_failure_and_exits_1(project: Make) -> None:
     lab = project(FAIL_FAST, {"steps.py": FAILING})
-    began = time.monotonic()
-    ran = lab.run(jobs=2, fail_fast=True)
-    assert time.monotonic() - began < 9, "a step that heeds SIGTERM is not waited for"
+    ran = lab.run(jobs=2, fail_fast=True, grace=ENDLESS)  # a step that heeds SIGTERM is not waited for
     assert (lab.root / "ended").exists(), "it was asked to end before it was made to"
     assert ran.exit_code == 1, "nobody pressed Ctrl-C"
     assert ran.failed == {"Job:Bad": ("FAILED", "RuntimeError"), "Job:Long": ("INTERRUPTED", "Interrupted")}
@@ -183,6 +204,38 @@ def test_fail_fast_ends_what_runs_after_the_final_failure_and_exits_1(project: M
         "Job:Bad": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"],
         "Job:Later": ["MISSING_OUTPUT", "UPSTREAM_FAILED", "UPSTREAM_DIRTY"],
     }
+
+
+class LateWord(LocalBackend):
+    """That `Job:Long` has begun is heard only after everyone was told to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopping = False
+        self.kept: list[Message] = []
+
+    def withdraw(self) -> list[ExecStep]:
+        self.stopping = True
+        return super().withdraw()
+
+    def messages(self, timeout: float) -> Sequence[Message]:
+        heard = [*self.kept, *super().messages(timeout)]
+        self.kept = [] if self.stopping else [message for message in heard if message.step_id == "Job:Long"]
+        return [message for message in heard if message not in self.kept]
+
+    def signal(self, step_id: str, signum: int) -> None:
+        if self.kept == []:
+            super().signal(step_id, signum)
+
+
+def test_a_step_that_began_unheard_is_told_to_end_as_well(project: Make) -> None:
+    lab = project(
+        FAIL_FAST, {"steps.py": FAILING.replace("sleep(60)", "sleep(60)\n            (HERE / 'slept').touch()")}
+    )
+    ran = lab.run(jobs=2, fail_fast=True, backend=LateWord())
+    assert not (lab.root / "slept").exists(), "it was not waited for"
+    assert ran.failed == {"Job:Bad": ("FAILED", "RuntimeError"), "Job:Long": ("INTERRUPTED", "Interrupted")}
+    assert ran.result.counts.not_started == 1
 
 
 def test_without_fail_fast_the_rest_runs(project: Make) -> None:
@@ -209,7 +262,7 @@ IGNORING = """
     def long():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         (Path(__file__).parent / "began").touch()
-        time.sleep(60)
+        time.sleep(600)
 """
 
 
@@ -223,15 +276,16 @@ def last_run(lab: Lab) -> tuple[list[ev.StepStart], list[ev.StepFailed], ev.RunC
     )
 
 
-def test_ctrl_c_waits_ten_seconds_for_a_step_that_ignores_it_then_kills_and_never_retries(project: Make) -> None:
+def test_ctrl_c_gives_a_step_that_ignores_it_its_time_then_kills_and_never_retries(project: Make) -> None:
+    assert RunOptions().grace == 10
     lab = project(STUBBORN, {"steps.py": IGNORING})
-    run = Process(lab)
+    run = Process(lab, grace=1.5)
     run.wait_for_file("began")
     began = time.monotonic()
     run.signal(signal.SIGINT)
-    code, _ = run.end(40)
+    code, _ = run.end()
     assert code == 130
-    assert 9.5 < time.monotonic() - began < 20
+    assert time.monotonic() - began > 1.5
     starts, failures, end = last_run(lab)
     assert [(e.step_id, e.attempt) for e in starts] == [("Job:Long", 1)]
     assert [(e.status, e.will_retry) for e in failures] == [("INTERRUPTED", False)]
@@ -246,7 +300,7 @@ def test_ctrl_c_during_a_backoff_ends_at_once_and_the_failure_stands(project: Ma
         jobs:
           Bad:
             uses: shell
-            retries: {max: 3, backoff: 1m}
+            retries: {max: 3, backoff: 1h}
             with: {run: 'touch MARKED; exit 7'}
             outputs: {Text: {type: text}}
         """
@@ -255,10 +309,9 @@ def test_ctrl_c_during_a_backoff_ends_at_once_and_the_failure_stands(project: Ma
     run = Process(lab)
     run.wait_for_file("began")
     wait_until(lambda: "step_failed" in (lab.run_folder("r0001") / "events.jsonl").read_text())
-    began = time.monotonic()
     run.signal(signal.SIGINT)
-    code, _ = run.end()
-    assert (code, time.monotonic() - began < 8) == (130, True)
+    code, _ = run.end()  # long before the retry of an hour later
+    assert code == 130
     starts, failures, end = last_run(lab)
     assert [e.attempt for e in starts] == [1]
     assert [(e.status, e.error_type) for e in failures] == [("FAILED", "CommandFailed")]
@@ -285,19 +338,23 @@ def test_ctrl_c_starts_nothing_more(project: Make) -> None:
 
             def go(n):
                 (Path(__file__).parent / f"began-{n}").touch()
-                time.sleep(0.3)
+                if n >= 3:
+                    time.sleep(600)
                 return {"N": n}
             """},
     )  # fmt: skip
+
+    def begun() -> set[int]:
+        return {int(name.removeprefix("began-")) for name in os.listdir(lab.root) if name.startswith("began-")}
+
     run = Process(lab)
-    run.wait_for_file("began-3")
+    wait_until(lambda: len(begun() - {0, 1, 2}) == 2)
     run.signal(signal.SIGINT)
     code, _ = run.end()
     assert code == 130
     starts, failures, end = last_run(lab)
-    begun = {int(name.removeprefix("began-")) for name in os.listdir(lab.root) if name.startswith("began-")}
-    assert begun <= {int(e.step_id.removeprefix("Job:Step[").removesuffix("]")) for e in starts}
-    assert len(starts) <= 8
+    assert begun() == {int(e.step_id.removeprefix("Job:Step[").removesuffix("]")) for e in starts}
+    assert len(begun() - {0, 1, 2}) == 2, "two at a time, and from the fourth on they do not end by themselves"
     assert {e.status for e in failures} == {"INTERRUPTED"}
     done = end.counts["completed"] + end.counts["interrupted"]
     assert done == len(starts)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from project_lab import Lab, Ran
+from project_lab import MEET, Lab, Ran
 from whyrun.errors import InvalidError
 from whyrun.execution.scheduler import Scheduler
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]
 
-# Every step notes when it began and ended, in nanoseconds.
-SPAN = 'a=$(date +%s%N); sleep {}; printf "$a $(date +%s%N)" > "$out_T"'
-
 
 def span(lab: Lab, artifact: str) -> tuple[int, int]:
+    """When a step began and ended, in nanoseconds, as it has noted itself."""
     began, ended = lab.content(artifact).split()
     return int(began), int(ended)
 
@@ -44,7 +43,7 @@ def test_a_step_starts_when_its_own_inputs_are_there_and_waits_for_no_layer(proj
         jobs:
           Slow:
             uses: python
-            timeout: 20s
+            timeout: 60s
             with: {call: "steps:slow"}
             outputs: {T: {type: text}}
           First:
@@ -81,7 +80,7 @@ def test_a_step_starts_when_its_own_inputs_are_there_and_waits_for_no_layer(proj
     )  # fmt: skip
     ran = lab.succeed(jobs=2)
     ends = [e.step_id for e in ran.of(ev.StepComplete)]
-    assert ends == ["Job:First", "Job:Middle", "Job:Last", "Job:Slow"]
+    assert (ends[:2], sorted(ends[2:])) == (["Job:First", "Job:Middle"], ["Job:Last", "Job:Slow"])
     assert ran.plan.to_json()["layers"] == [["Job:First", "Job:Slow"], ["Job:Middle"], ["Job:Last"]]
 
 
@@ -124,84 +123,101 @@ def test_the_order_among_ready_steps_is_the_same_every_time(project: Make) -> No
 
 # --- how many at once --------------------------------------------------------------------------------------------
 
-WIDE = f"""
+WIDE = """
     workflow: w
-    loops: {{i: {{count: 6}}}}
+    loops: {i: {count: 6}}
     jobs:
       Gpu:
         for: [i]
-        uses: shell
-        resources: {{gpu: 1, memory: 0.4}}
-        with: {{me: "${{{{ i }}}}", run: '{SPAN.format(0.25)}'}}
-        outputs: {{T: {{type: text}}}}
+        uses: python
+        resources: {gpu: 1, memory: 0.4}
+        with: {call: "steps:meet", me: "${{ i }}"}
+        outputs: {T: {type: text}}
 """
 
 
-def spans_of(lab: Lab) -> list[tuple[int, int]]:
-    return [span(lab, f"Artifact:Gpu.T[{i}]") for i in range(6)]
+def at_once(lab: Lab, expected: int, **options: Any) -> int:
+    """How many steps there were at once in a run in which so many are expected."""
+    lab.write({"expected": str(expected), **{path.name: None for path in lab.root.glob("began-*")}})
+    lab.succeed(**options)
+    return most_at_once([span(lab, f"Artifact:Gpu.T[{i}]") for i in range(6)])
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_never_more_steps_at_once_than_jobs(project: Make, jobs: int) -> None:
-    lab = project(WIDE)
-    lab.succeed(jobs=jobs)
-    assert min(jobs, 2) <= most_at_once(spans_of(lab)) <= jobs
+    assert at_once(project(WIDE, {"steps.py": MEET}), jobs, jobs=jobs) == jobs
 
 
 def test_limits_of_the_project_hold_and_those_of_the_command_line_go_first(project: Make) -> None:
-    lab = project(WIDE, {"whyrun.toml": "[resources]\ngpu = 1\nunused = 3\n"})
-    lab.succeed(jobs=4)
-    assert most_at_once(spans_of(lab)) == 1
-    lab.succeed(jobs=4, limits={"gpu": 3}, force=["Job:Gpu[*]"])
-    assert 2 <= most_at_once(spans_of(lab)) <= 3
+    lab = project(WIDE, {"steps.py": MEET, "whyrun.toml": "[resources]\ngpu = 1\nunused = 3\n"})
+    assert at_once(lab, 1, jobs=4) == 1
+    assert at_once(lab, 3, jobs=4, limits={"gpu": 3}, force=["Job:Gpu[*]"]) == 3
 
 
 def test_amounts_may_be_fractions_and_every_resource_counts(project: Make) -> None:
-    lab = project(WIDE, {"whyrun.toml": "[resources]\ngpu = 4\nmemory = 1.0\n"})
-    lab.succeed(jobs=4)
-    assert most_at_once(spans_of(lab)) == 2, "0.4 + 0.4 fit into 1.0, three times 0.4 do not"
+    lab = project(WIDE, {"steps.py": MEET, "whyrun.toml": "[resources]\ngpu = 4\nmemory = 1.0\n"})
+    assert at_once(lab, 2, jobs=4) == 2, "0.4 + 0.4 fit into 1.0, three times 0.4 do not"
 
 
 def test_a_limit_of_the_project_that_a_job_exceeds_is_told_before_anything_runs(project: Make) -> None:
-    lab = project(WIDE, {"whyrun.toml": "[resources]\nmemory = 0.3\n"})
+    lab = project(WIDE, {"steps.py": MEET, "whyrun.toml": "[resources]\nmemory = 0.3\n"})
     with pytest.raises(InvalidError, match=r"`Gpu` wants memory: 0\.4, but the limit is 0\.3"):
         lab.run()
     assert lab.runs() == []
 
 
 def test_a_step_that_waits_for_a_resource_holds_no_other_step_up(project: Make) -> None:
+    """The first of `Big` ends only when `Plain`, which stands behind the second, has been there."""
     lab = project(
-        f"""
+        """
         workflow: w
-        loops: {{i: {{count: 2}}}}
+        loops: {i: {count: 2}}
         jobs:
           Big:
             for: [i]
-            uses: shell
-            resources: {{gpu: 2}}
-            with: {{me: "${{{{ i }}}}", run: '{SPAN.format(0.4)}'}}
-            outputs: {{T: {{type: text}}}}
+            uses: python
+            timeout: 60s
+            resources: {gpu: 2}
+            with: {call: "steps:big", me: "${{ i }}"}
+            outputs: {T: {type: text}}
           Plain:
-            uses: shell
-            with: {{run: '{SPAN.format(0.01)}'}}
-            outputs: {{T: {{type: text}}}}
-        """
-    )
-    lab.succeed(jobs=2, limits={"gpu": 2})
+            uses: python
+            with: {call: "steps:plain"}
+            outputs: {T: {type: text}}
+        """,
+        {"steps.py": """
+            import time
+            from pathlib import Path
+
+            HERE = Path(__file__).parent
+
+            def big(me):
+                began = time.time_ns()
+                while not (HERE / "plain").exists():
+                    time.sleep(0.01)
+                return {"T": f"{began} {time.time_ns()}"}
+
+            def plain():
+                (HERE / "plain").touch()
+                return {"T": "plain"}
+            """},
+    )  # fmt: skip
+    ran = lab.succeed(jobs=2, limits={"gpu": 2})
     big = sorted(span(lab, f"Artifact:Big.T[{i}]") for i in range(2))
     assert big[0][1] <= big[1][0]
-    assert span(lab, "Artifact:Plain.T")[1] < big[0][1]
+    starts = [step for step, _ in ran.starts]
+    assert (sorted(starts[:2]), starts[2:]) == (["Job:Big[0]", "Job:Plain"], ["Job:Big[1]"])
 
 
 def test_a_resource_is_free_again_after_a_failure_and_during_a_backoff(project: Make) -> None:
-    """`Flaky` fails at once and waits a second for its retry; `Other` has the one licence meanwhile."""
+    """`Flaky` fails until `Other` has been there, which has the one licence during one of the waits for a retry."""
     lab = project(
         """
         workflow: w
         jobs:
           Flaky:
             uses: python
-            retries: {max: 1, backoff: 1s}
+            retries: {max: 4, backoff: 500ms}
             resources: {licence: 1}
             with: {call: "steps:flaky"}
             outputs: {T: {type: text}}
@@ -227,7 +243,9 @@ def test_a_resource_is_free_again_after_a_failure_and_during_a_backoff(project: 
             """},
     )  # fmt: skip
     ran = lab.succeed(jobs=2, limits={"licence": 1})
-    assert ran.starts == [("Job:Flaky", 1), ("Job:Other", 1), ("Job:Flaky", 2)]
+    tries = max(attempt for _, attempt in ran.starts)
+    assert [start for start in ran.starts if start != ("Job:Other", 1)] == [("Job:Flaky", n + 1) for n in range(tries)]
+    assert ran.starts[-2:] == [("Job:Other", 1), ("Job:Flaky", tries)]
 
 
 # --- retries -----------------------------------------------------------------------------------------------------
@@ -262,7 +280,6 @@ def test_the_backoff_doubles_from_attempt_to_attempt(project: Make) -> None:
     assert [name for name, _ in steps] == ["StepStart", "StepFailed"] * 4
     waits = [later - earlier for (name, earlier), (_, later) in pairwise(steps) if name == "StepFailed"]
     assert [wait >= least for wait, least in zip(waits, (0.19, 0.39, 0.79), strict=True)] == [True] * 3
-    assert sum(waits) < 6, "and not for ever"
 
 
 def test_a_timeout_is_retried_like_an_error_and_only_the_last_failure_blocks(project: Make) -> None:
@@ -273,7 +290,7 @@ def test_a_timeout_is_retried_like_an_error_and_only_the_last_failure_blocks(pro
           Slow:
             uses: python
             timeout: 500ms
-            retries: {max: 1, backoff: 10ms}
+            retries: {max: 9, backoff: 10ms}
             with: {call: "steps:slow"}
             outputs: {T: {type: text}}
           Use:
@@ -290,26 +307,30 @@ def test_a_timeout_is_retried_like_an_error_and_only_the_last_failure_blocks(pro
             def slow():
                 if not MARK.exists():
                     MARK.touch()
-                    time.sleep(60)
+                    time.sleep(600)
                 return {"T": "in time"}
             """},
     )  # fmt: skip
     ran = lab.succeed()
-    assert ran.starts == [("Job:Slow", 1), ("Job:Slow", 2), ("Job:Use", 1)]
-    assert [(e.status, e.error_type, e.will_retry) for e in ran.of(ev.StepFailed)] == [("TIMED_OUT", "TimedOut", True)]
+    tries = max(attempt for _, attempt in ran.starts)  # two; more where the machine is so slow that nothing is in time
+    assert tries > 1
+    assert ran.starts == [*(("Job:Slow", n + 1) for n in range(tries)), ("Job:Use", 1)]
+    failures = [(e.status, e.error_type, e.will_retry) for e in ran.of(ev.StepFailed)]
+    assert failures == [("TIMED_OUT", "TimedOut", True)] * (tries - 1)
     assert ran.blocked == {}
     assert lab.content("Artifact:Use.T") == "in time"
 
 
 def test_independent_steps_run_while_another_waits_for_its_retry(project: Make) -> None:
+    """`Bad` fails until `After` has been there, two steps later: nobody else has the only worker meanwhile."""
     lab = project(
         """
         workflow: w
         jobs:
           Bad:
             uses: shell
-            retries: {max: 1, backoff: 700ms}
-            with: {run: 'exit 7'}
+            retries: {max: 5, backoff: 500ms}
+            with: {run: '[ -e MARKED ]; printf x > "$out_T"'}
             outputs: {T: {type: text}}
           Good:
             uses: shell
@@ -317,13 +338,16 @@ def test_independent_steps_run_while_another_waits_for_its_retry(project: Make) 
             outputs: {T: {type: text}}
           After:
             uses: shell
-            with: {t: "${{ jobs.Good.outputs.T }}", run: 'cat "$t" > "$out_T"'}
+            with: {t: "${{ jobs.Good.outputs.T }}", run: 'cat "$t" > "$out_T"; touch DONE'}
             outputs: {T: {type: text}}
         """
     )
-    ran = lab.run(jobs=1)
-    assert ran.starts == [("Job:Bad", 1), ("Job:Good", 1), ("Job:After", 1), ("Job:Bad", 2)]
-    assert ran.executed == ["Job:After", "Job:Good"]
+    mark = str(lab.root / "after")
+    lab.edit("workflow.yaml", "MARKED", mark).edit("workflow.yaml", "DONE", mark)
+    ran = lab.succeed(jobs=1)
+    steps = [step for step, _ in ran.starts]
+    assert (steps[0], steps[-1]) == ("Job:Bad", "Job:Bad")
+    assert [step for step in steps if step != "Job:Bad"] == ["Job:Good", "Job:After"]
 
 
 # --- needs -------------------------------------------------------------------------------------------------------
@@ -397,7 +421,7 @@ def test_thousands_that_wait_for_a_resource_are_not_looked_through_for_each_that
     while (node := scheduler.take()) is not None:
         scheduler.occupy(node)
         order.append(node)
-    assert time.process_time() - began < 2  # seconds; a look through all that wait, each time, takes minutes
+    assert time.process_time() - began < 30  # seconds; a look through all that wait, each time, takes minutes
     tables = {table.name: table for table in graph.tables}
     limited, free = tables["Limited"], tables["Free"]
     assert order == sorted([limited.base, *range(free.base, free.base + 10_000)])

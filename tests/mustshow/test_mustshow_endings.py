@@ -28,10 +28,10 @@ import pathlib, time
 def work(project, context):
     pathlib.Path(project, "began").touch()
     done = 0
-    while done < 600 and not context.cancelled:
+    while done < 6000 and not context.cancelled:
         time.sleep(0.05)
         done += 1
-    return {"Text": f"{done} of 600"}
+    return {"Text": f"{done} of 6000"}
 """
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import pairwise
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from project_lab import ECHO, PAID, PAID_CODE, Lab, Process, Ran, codes, processes_with, reasons, wait_until
+from project_lab import ECHO, MEET, PAID, PAID_CODE, Lab, Process, Ran, codes, processes_with, reasons, wait_until
 from whyrun.errors import Exit, InvalidError, StateError
 from whyrun.log import events as ev
 
@@ -262,14 +261,14 @@ def test_code_globs_belong_to_the_action(project: Make) -> None:
 
 
 def test_a_timeout_kills_the_whole_tree_and_keeps_the_scratch(project: Make, tmp_path: Path) -> None:
-    mark = "77." + "".join(c for c in sha256(str(tmp_path).encode()).hexdigest() if c.isdigit())[:8]
+    mark = "600." + "".join(c for c in sha256(str(tmp_path).encode()).hexdigest() if c.isdigit())[:8]
     lab = project(
         f"""
         workflow: w
         jobs:
           Slow:
             uses: shell
-            timeout: 400ms
+            timeout: 2s
             with: {{run: 'printf part > "$out_Text"; sleep {mark} & sleep {mark}'}}
             outputs: {{Text: {{type: text}}}}
           After:
@@ -278,9 +277,7 @@ def test_a_timeout_kills_the_whole_tree_and_keeps_the_scratch(project: Make, tmp
             outputs: {{Text: {{type: text}}}}
         """
     )
-    began = time.monotonic()
     ran = lab.run()
-    assert time.monotonic() - began < 8
     assert ran.exit_code == 1
     assert ran.failed == {"Job:Slow": ("TIMED_OUT", "TimedOut")}
     assert ran.blocked == {"Job:After": ["Job:Slow"]}
@@ -346,14 +343,16 @@ def test_resource_limits_keep_jobs_apart(project: Make) -> None:
         jobs:
           Gpu:
             for: [i]
-            uses: shell
+            uses: python
             resources: {gpu: 1}
-            with: {me: "${{ i }}", run: 'a=$(date +%s%N); sleep 0.15; printf "$a $(date +%s%N)" > "$out_T"'}
+            with: {call: "steps:meet", me: "${{ i }}"}
             outputs: {T: {type: text}}
-        """
+        """,
+        {"steps.py": MEET, "expected": "1"},
     )
     lab.succeed(limits={"gpu": 1})
     assert overlaps(lab) == 0
+    lab.write({"expected": "2", **{f"began-{i}": None for i in range(3)}})
     lab.succeed(limits={"gpu": 2}, force=["Job:Gpu[*]"])
     assert overlaps(lab) > 0
 
@@ -601,11 +600,11 @@ STUBBORN = """
 
     def go(quick):
         if (HERE / "stubborn").exists():
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, lambda *_: (HERE / "asked").touch())
         (HERE / "began").write_text("x")
         if (HERE / "fast").exists():
             return {"T": "done"}
-        time.sleep(60)
+        time.sleep(600)
 """
 
 
@@ -621,11 +620,9 @@ def test_the_first_ctrl_c_ends_gracefully_with_complete_evidence(project: Make) 
     lab = project(SLOW, {"slow.py": STUBBORN})
     run = Process(lab)
     run.wait_for_file("began")
-    began = time.monotonic()
     run.signal(signal.SIGINT)
     code, told = run.end()
-    assert time.monotonic() - began < 8, "a step that heeds SIGTERM is not waited for"
-    assert code == 130
+    assert code == 130, "and a step that heeds SIGTERM is not waited for"
     ran = interrupted_run(lab)
     assert ran.executed == ["Job:Quick"]
     assert ran.failed == {"Job:Slow": ("INTERRUPTED", "Interrupted")}
@@ -650,14 +647,12 @@ def test_the_second_ctrl_c_ends_at_once(project: Make) -> None:
     lab = project(SLOW, {"slow.py": STUBBORN, "stubborn": ""})
     run = Process(lab)
     run.wait_for_file("began")
-    began = time.monotonic()
     run.signal(signal.SIGINT)
-    time.sleep(0.5)
+    run.wait_for_file("asked")
     assert run.process.poll() is None, "the stubborn step is given its time after the first"
     run.signal(signal.SIGINT)
     code, _ = run.end()
     assert code == 130
-    assert time.monotonic() - began < 8
     ran = interrupted_run(lab)
     assert ran.failed == {"Job:Slow": ("INTERRUPTED", "Interrupted")}
     assert evidence_is_complete(ran.folder)  # type: ignore[arg-type]
@@ -667,6 +662,7 @@ def test_two_runs_at_once_are_refused(project: Make) -> None:
     lab = project(SLOW, {"slow.py": STUBBORN})
     run = Process(lab)
     run.wait_for_file("began")
+    run.wait_for_start("Job:Slow")
     with pytest.raises(StateError) as refused:
         lab.run()
     (diagnostic,) = refused.value.diagnostics

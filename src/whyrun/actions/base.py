@@ -41,7 +41,7 @@ class WorkerContext(Context, Protocol):
 
     project: Path
     output_names: tuple[str, ...]
-    script_path: Path  # becomes steps/<step>/script.sh
+    script_path: Path  # becomes steps/<step>/script.sh, and `query.sql` beside it steps/<step>/query.sql
 
     def stderr_tail(self, lines: int = 10) -> str: ...
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from whyrun.actions.base import HOOKS, MARK, Action, FunctionFacts
+from whyrun.actions.places import ConnectionPlace
 from whyrun.actions.problem import HANDED_IN
 from whyrun.actions.source import Signature
 from whyrun.workflow.model import BASE_TYPES
@@ -38,6 +39,7 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True):
     typed: bool = False  # has `Params`
     uncounted: tuple[str, ...] = ()  # parameters that do not count
     hooks: list[str] = []  # the optional methods that it has of its own
+    connections: tuple[ConnectionPlace, ...] = ()  # where its parameters take a connection
     example: str = ""
 
     @property
@@ -80,6 +82,7 @@ def describe(target: Any) -> Description:
         typed=params is not None,
         uncounted=uncounted,
         hooks=[name for name in HOOKS if getattr(target, name) is not getattr(Action, name)],
+        connections=() if params is None else _connections(params),
         example=_text(target, "example"),
     )
 
@@ -116,6 +119,12 @@ def _uncounted(params: Any) -> tuple[str, ...]:
         if name not in fields:
             raise DoesNotFit(f"`{params.__qualname__}.uncounted` names `{name}`, which is no parameter")
     return tuple(sorted(set(names)))
+
+
+def _connections(params: Any) -> tuple[ConnectionPlace, ...]:
+    from whyrun.actions.shapes import connection_places
+
+    return tuple(connection_places(params))
 
 
 def _noted(field: ParameterInfo, uncounted: Collection[str]) -> ParameterInfo:

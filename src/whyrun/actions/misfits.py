@@ -12,7 +12,7 @@ import msgspec
 
 from whyrun.actions.base import TextFile
 from whyrun.actions.problem import BIND_ANOTHER, Bound, Problem
-from whyrun.actions.shapes import Record, key_type, members_of, record_for
+from whyrun.actions.shapes import Record, connection_type, key_type, members_of, record_for
 from whyrun.actions.types import accepts, type_text
 from whyrun.errors import did_you_mean
 from whyrun.workflow.nodes import below
@@ -25,6 +25,10 @@ _MEMBERS = 3  # of a list: wrong ones that are told one by one
 
 class NotBound(ValueError):
     """A path written down where content is due: nobody would notice when the file changes."""
+
+
+class WrittenDown(ValueError):
+    """A secret as a literal or an input: it would stand in the workflow's copy, in the log and in every plan."""
 
 
 def misfits(type_: Any, value: Any, entry: str, hook: Hook, inner: str = "") -> Iterator[Problem]:
@@ -54,6 +58,13 @@ def refusal(type_: Any, value: Any, hook: Hook) -> msgspec.ValidationError | Non
     return None
 
 
+def written_secrets(type_: Any, value: dict[str, Any]) -> list[str]:
+    """The secret fields of a connection that is written out in the workflow, with their values."""
+    cls = connection_type(type_)
+    secret = cls.secret_fields if cls is not None else ()
+    return [name for name in secret if not isinstance(value.get(name), Bound) and value.get(name) not in (None, "")]
+
+
 def holds_bound(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(holds_bound, value.values()))
@@ -67,6 +78,8 @@ def holds_bound(value: Any) -> bool:
 
 def _inside(type_: Any, value: Any, entry: str, hook: Hook, inner: str) -> Iterator[Problem]:
     if isinstance(value, dict):
+        for name in written_secrets(type_, value):
+            yield _written_down(entry, below(inner, name))
         record = record_for(type_, value)
         if record is not None:
             yield from _in_record(record, value, entry, hook, inner)
@@ -146,6 +159,8 @@ def _misfit(type_: Any, value: Any, refused: msgspec.ValidationError, entry: str
     reason, place = _told(refused)
     brief = ("invalid", f"{name}={shown}")
     hint = _correct(entry, inner)
+    if isinstance(refused.__cause__, WrittenDown):  # and is not repeated here
+        return _written_down(entry, inner)
     if isinstance(refused.__cause__, NotBound):
         message = f"`{name}` is {shown} as written, where content is due; it takes {wanted}"
         kind = "directory" if "directory" in wanted else "file"
@@ -159,6 +174,13 @@ def _misfit(type_: Any, value: Any, refused: msgspec.ValidationError, entry: str
     else:
         message = f"`{name}` is {shown}{f' (see its `{place}`)' if place else ''}; it takes {wanted}"
     return Problem(entry, message, hint, brief=brief, inner=inner)
+
+
+def _written_down(entry: str, inner: str) -> Problem:
+    name, key = entry + inner, _key(entry, inner)
+    hint = f"put its name under `secrets:` and write `{key}: ${{{{ secrets.NAME }}}}`"
+    message = f"`{name}` is a secret, and must not be written down"
+    return Problem(entry, message, hint, brief=("invalid", name), inner=inner)
 
 
 def _wrongly_bound(name: str, type_: Any, bound: str, entry: str, inner: str) -> Problem:

@@ -17,10 +17,23 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from whyrun.actions.misfits import NotBound, holds_bound, misfits, readable, reason_of, shown_value
-from whyrun.actions.problem import Problem, missing_parameter, unknown_parameter
+from whyrun.actions.misfits import (
+    NotBound,
+    WrittenDown,
+    holds_bound,
+    misfits,
+    readable,
+    reason_of,
+    shown_value,
+    written_secrets,
+)
+from whyrun.actions.places import REFERENCE
+from whyrun.actions.problem import Bound, Problem, missing_parameter, unknown_parameter
+from whyrun.actions.types import Connection, Secret
+from whyrun.workflow.model import FILE_TYPES
 
 __all__ = [
+    "Connection",
     "Directory",
     "File",
     "FileOrDirectory",
@@ -28,6 +41,7 @@ __all__ = [
     "InvalidParameter",
     "Meta",
     "Parameters",
+    "Secret",
     "check_values",
     "converted",
 ]
@@ -112,10 +126,36 @@ def check_values(params: type[Parameters], given: Mapping[str, Any], what: str) 
     return problems
 
 
+def check_beside_files(params: type[Parameters], given: Mapping[str, Any]) -> list[Problem]:
+    """What a `__post_init__` says of entries of which some are bound files: for one that asks what there is and opens
+    nothing, as those of the built-in actions. Where anything else is bound, nobody can tell yet."""
+    placed = {name: _placed(value) for name, value in given.items()}
+    if not any(map(holds_bound, given.values())) or any(map(holds_bound, placed.values())):
+        return []
+    return _whole_block(params, placed)
+
+
+class _Somewhere(PosixPath):
+    """Stands for a bound file before there is one."""
+
+
+def _placed(value: Any) -> Any:
+    if isinstance(value, Bound) and value.type in FILE_TYPES:  # of a fan-in, nobody knows how many there will be
+        return _Somewhere("file")
+    if isinstance(value, list):
+        return [_placed(member) for member in value]
+    return {key: _placed(member) for key, member in value.items()} if isinstance(value, dict) else value
+
+
+def _before_hook(type_: type, value: Any) -> Any:
+    members = value if isinstance(value, list) else [value]
+    return (_path_hook if all(isinstance(m, _Somewhere) for m in members) else _literal_hook)(type_, value)
+
+
 def _whole_block(params: type[Parameters], given: Mapping[str, Any]) -> list[Problem]:
     """What a `__post_init__` of the user's says of values that fit one by one."""
     try:
-        msgspec.convert(dict(given), params, dec_hook=_literal_hook)
+        msgspec.convert(dict(given), params, dec_hook=_before_hook)
     except msgspec.ValidationError as problem:
         return [Problem(None, reason_of(problem), "see `whyrun actions` for what it takes")]
     return []
@@ -127,6 +167,16 @@ def _literal_hook(type_: type, value: Any) -> Any:
             raise NotBound("a file or folder is bound, not written down")
         if isinstance(value, str) and issubclass(type_, Path):
             return type_(value)
+    if issubclass(type_, Secret):
+        raise WrittenDown("a secret is named, not written down")
+    if issubclass(type_, Connection):
+        if isinstance(value, str) and REFERENCE.fullmatch(value):
+            return type_()  # what it refers to is looked up with the whole workflow
+        if isinstance(value, dict):
+            if written_secrets(type_, value):
+                raise WrittenDown("a secret is named, not written down")
+            return type_(value)
+        raise ValueError("a connection is written `@family.alias` or `@family`")
     raise TypeError(f"{shown_value(value)} is no {type_.__name__}")
 
 
@@ -180,4 +230,8 @@ def _path_hook(type_: type, value: Any) -> Any:
             files = Files(File(member) for member in members)
             files.as_list = isinstance(value, list)
             return files
+    if issubclass(type_, Connection) and isinstance(value, dict):
+        return type_(value)
+    if issubclass(type_, Secret) and isinstance(value, str):
+        return type_(value)
     raise TypeError(f"{shown_value(value)} is no {type_.__name__}")

@@ -26,6 +26,7 @@ from whyrun.errors import WhyrunError, error
 if TYPE_CHECKING:
     from whyrun.actions.asking import Asker
     from whyrun.actions.describe import Description
+    from whyrun.actions.places import ConnectionPlace
 
 __all__ = [
     "NOT_LITERAL",
@@ -55,6 +56,7 @@ class ActionInfo:
     typed: bool = False  # has `Params`
     uncounted: tuple[str, ...] = ()  # parameters that do not count
     hooks: frozenset[str] = frozenset()  # the optional methods that it has of its own
+    connections: tuple[ConnectionPlace, ...] = ()  # where its typed parameters take a connection
 
 
 def find_action(uses: str, project: Path) -> ActionInfo:
@@ -137,6 +139,7 @@ def _described(info: ActionInfo, known: Description) -> ActionInfo:
             typed=known.typed,
             uncounted=known.uncounted,
             hooks=hooks,
+            connections=known.connections,
         )
     return replace(
         info,
@@ -147,6 +150,7 @@ def _described(info: ActionInfo, known: Description) -> ActionInfo:
         typed=known.typed,
         uncounted=known.uncounted,
         hooks=hooks,
+        connections=known.connections,
     )
 
 
@@ -231,9 +235,10 @@ def check_parameters(
 
 def check_typed(info: ActionInfo, with_: Mapping[str, Any], project: Path, asker: Asker | None = None) -> list[Problem]:
     """The entries against `Params`. A `Bound` one is checked by its type; `NOT_LITERAL` is there and nothing more."""
-    from whyrun.actions.parameters import check_values
+    from whyrun.actions.parameters import check_beside_files, check_values
 
     given = {name: Bound() if value is NOT_LITERAL else value for name, value in with_.items()}
     if info.origin == "builtin":
-        return check_values(BUILTIN[info.name].load().Params, given, f"the action `{info.name}`")
+        params = BUILTIN[info.name].load().Params
+        return check_values(params, given, f"the action `{info.name}`") or check_beside_files(params, given)
     return _asker(project, asker).check(info, given)

@@ -12,6 +12,9 @@ from typing import Any
 
 import msgspec
 
+from whyrun.actions.places import ConnectionPlace
+from whyrun.actions.types import Connection
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -106,3 +109,36 @@ def members_of(type_: Any, value: Any) -> Iterator[tuple[str | int, Any, Any]]:
     if fixed and len(arguments) != len(value):
         return
     yield from zip(range(len(value)), arguments if fixed else repeat(arguments[0]), value, strict=False)
+
+
+# --- connections -------------------------------------------------------------------------------------------------
+
+
+def connection_type(type_: Any) -> type[Connection] | None:
+    for member in _alternatives(type_):
+        if isinstance(member, type) and issubclass(member, Connection):
+            return member
+    return None
+
+
+def connection_places(record: Any, path: tuple[str, ...] = (), within: tuple[Any, ...] = ()) -> list[ConnectionPlace]:
+    """Where a record of parameters has a connection, at any depth."""
+    if record in within:  # one may hold its own kind
+        return []
+    found: list[ConnectionPlace] = []
+    for name, (type_, _) in record_of(record).fields.items():
+        found += _places_in(type_, (*path, name), (*within, record))
+    return found
+
+
+def _places_in(type_: Any, path: tuple[str, ...], within: tuple[Any, ...]) -> Iterator[ConnectionPlace]:
+    for member in _alternatives(type_):
+        if isinstance(member, type) and issubclass(member, Connection):
+            yield ConnectionPlace(path, tuple(member.secret_fields), tuple(member.required_fields))
+        elif _is_record(member):
+            yield from connection_places(member, path, within)
+        elif typing.get_origin(member) in (list, tuple, set, frozenset):
+            for argument in {*typing.get_args(member)} - {...}:
+                yield from _places_in(argument, (*path, "*"), within)
+        elif typing.get_origin(member) is dict:
+            yield from _places_in(typing.get_args(member)[1], (*path, "*"), within)

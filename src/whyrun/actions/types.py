@@ -1,13 +1,17 @@
-"""The types of parameters, in words, and whether something of a workflow's type may be bound to them."""
+"""The types of parameters, in words, and whether something of a workflow's type may be bound to them.
+
+Here are also the two types that are about connections: `Connection` and `Secret`.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import inspect as mi
 
+from whyrun.actions.places import SECRET_FIELDS
 from whyrun.workflow.model import FILE_TYPES
 
 # A workflow's value type → the parameter types that a value of it may fit.
@@ -19,6 +23,26 @@ _FITTING: dict[str, tuple[type, ...]] = {
     "boolean": (mi.BoolType, mi.LiteralType),
 }  # fmt: skip
 _LISTS = (mi.ListType, mi.SetType, mi.FrozenSetType, mi.VarTupleType)
+
+
+class Connection(dict[str, Any]):
+    """A parameter that is a connection: `@family.alias` in the workflow, here its fields with their real values.
+
+    A subclass says more: `secret_fields` are never written down by value, wherever they came from; without the
+    `required_fields` nothing runs.
+    """
+
+    secret_fields: ClassVar[tuple[str, ...]] = SECRET_FIELDS
+    required_fields: ClassVar[tuple[str, ...]] = ()
+
+
+class Secret(str):
+    """A parameter that is a secret: `${{ secrets.NAME }}` in the workflow, here its value. Its `repr` hides it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
 
 
 @lru_cache(maxsize=1024)
@@ -59,6 +83,10 @@ def _accepts(info: mi.Type, bound: str) -> bool:
             return all(_accepts(item, bound[:-2]) for item in info.item_types)
         return isinstance(info, _LISTS) and _accepts(info.item_type, bound[:-2])
     if isinstance(info, mi.CustomType):
+        if issubclass(info.cls, Connection):
+            return bound == "json"
+        if issubclass(info.cls, Secret):
+            return False  # whatever is bound is on record
         if not issubclass(info.cls, Path):
             return True  # a type of the user's own: its hook decides
         wanted = {"File": FILE_TYPES, "Directory": {"directory"}}.get(info.cls.__name__)
@@ -98,6 +126,10 @@ def _text(info: mi.Type) -> str:
             return "a list" + _length(info, "member") + ("" if inner == "any value" else f", each {inner}")
         case mi.DictType() | mi.StructType() | mi.TypedDictType() | mi.DataclassType():
             return "a mapping"
+        case mi.CustomType() if issubclass(info.cls, Connection):
+            return "a connection, such as `@family.alias`"
+        case mi.CustomType() if issubclass(info.cls, Secret):
+            return "a secret"
         case mi.CustomType():
             known = {"File": "a file", "Directory": "a directory", "FileOrDirectory": "a file or directory",
                      "Files": "a file or a list of files",

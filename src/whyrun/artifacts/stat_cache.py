@@ -12,22 +12,24 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
-import msgspec
-
-from whyrun.artifacts.durable import atomic_write, checked, with_checksum
+from whyrun.artifacts.durable import atomic_write
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
+from whyrun.artifacts.second_look import SecondLook
+from whyrun.artifacts.stat_rows import CHUNK, Entry, StatRows, signature_of
 from whyrun.errors import WhyrunError, error
 
 _TICK = 20_000_000  # kernel timestamps lag by one jiffy: 1 to 10 ms
 _COARSE_TICK = 2_000_000_000  # file systems that keep whole seconds (FAT: two)
 _SECOND = 1_000_000_000
-_VERSION = 1
 _TRIES = 5
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC  # to name files from it, not to read it
 
-Signature = tuple[int, int, int, int, int]
+MANY = 1000  # questions out of order: below, looking them up costs nothing worth the writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,39 +43,22 @@ class WrittenFile:
     mtime_ns: int
 
 
-class _Columns(msgspec.Struct, array_like=True):
-    """The file: columns, because one list of 100,000 ints is decoded many times faster than 100,000 lists."""
-
-    version: int
-    paths: list[str]
-    sha256: list[str]
-    device: list[int]
-    inode: list[int]
-    size: list[int]
-    mtime_ns: list[int]
-    ctime_ns: list[int]
-
-
-def _empty() -> _Columns:
-    return _Columns(_VERSION, [], [], [], [], [], [], [])
-
-MANY = 1000  # questions out of order: below, looking them up costs nothing worth the writing
-
-
 class StatCache:
     """Paths are only the way to an entry; what is trusted is the signature. Relative and absolute ones both work."""
 
-    def __init__(self, path: str | os.PathLike[str], columns: _Columns, now: Callable[[], int]) -> None:
+    def __init__(self, path: str | os.PathLike[str], rows: StatRows, now: Callable[[], int]) -> None:
         self._path = os.fspath(path)
-        self._columns = columns
-        self._position_of: dict[str, int] | None = None
-        self._fresh: dict[str, tuple[Signature, str]] = {}
+        self._rows = rows
+        self._root = rows.root
+        self._fresh: dict[str, Entry] = {}
         self._gone: set[str] = set()
         self._pending: dict[str, WrittenFile] = {}
         self._folders: set[str] = set()
-        self._asked: list[Sequence[str]] = []  # in the order in which they were asked for
+        self._asked: list[tuple[str, Sequence[str]]] = []  # in the order in which they were asked for
         self._expected = 0  # the row that the next question is likely to be about
         self._misplaced = 0  # questions about other rows
+        self._asked_rows = bytearray(len(rows))  # 1 for every row whose file was looked at
+        self._second: SecondLook | None = None
         self._now = now
 
     @classmethod
@@ -84,16 +69,26 @@ class StatCache:
         """
         try:
             with open(path, "rb") as file:
-                columns = msgspec.msgpack.decode(checked(file.read()), type=_Columns)
-            lengths = {len(column) for column in msgspec.structs.astuple(columns)[1:]}
-            if columns.version == _VERSION and len(lengths) == 1:
-                return cls(path, columns, now)
+                return cls(path, StatRows.load(file.read()), now)
         except (OSError, ValueError):  # msgspec's errors are ValueErrors
-            pass
-        return cls(path, _empty(), now)
+            return cls(path, StatRows.empty(), now)
 
     def __len__(self) -> int:
-        return len(self._position.keys() - self._gone | self._fresh.keys())
+        return len({self._rows.path_of(name) for name in self._rows.names} - self._gone | self._fresh.keys())
+
+    @contextmanager
+    def with_second_look(self) -> Iterator[None]:
+        """While this lasts, a second process may look at files beforehand: never earlier than when it began."""
+        if self._second is not None:
+            yield  # one is enough
+            return
+        second = self._second = SecondLook.start(self._rows)
+        try:
+            yield
+        finally:
+            self._second = None
+            if second is not None:
+                second.stop()
 
     def sha256_of(self, path: str, special: str | None = None) -> str | None:
         """The hash of a file or folder as it is now; None if there is none.
@@ -103,47 +98,34 @@ class StatCache:
         return self.sha256_of_many((path,), special)[0]
 
     def sha256_of_many(self, paths: Sequence[str], special: str | None = None) -> list[str | None]:
-        """The same for many. The loop is the hot path of a plan with nothing to do: one stat and five comparisons."""
-        columns = self._columns
-        hashes, devices, inodes = columns.sha256, columns.device, columns.inode
-        sizes, mtimes, ctimes = columns.size, columns.mtime_ns, columns.ctime_ns
-        names, look = columns.paths, os.stat
-        found: list[str | None] = []
-        add = found.append
-        expected, end, misplaced = self._expected, len(names), 0
-        self._asked.append(paths)
-        if paths and end and names[0] == paths[0]:
-            expected = 0  # another round
-        for path in paths:
-            try:
-                status = look(path)
-            except (FileNotFoundError, NotADirectoryError):
-                self._forget(path)
-                add(None)
-                continue
-            except OSError as failed:
-                raise _unreadable(path, failed) from failed
-            # Files are mostly asked for in the order in which they were saved, and then need no dictionary.
-            if expected < end and names[expected] == path:
-                i: int | None = expected
-            else:
-                i = self._position.get(path)
-                misplaced += 1
-            if (
-                i is not None
-                and status.st_ctime_ns == ctimes[i]
-                and status.st_mtime_ns == mtimes[i]
-                and status.st_size == sizes[i]
-                and status.st_ino == inodes[i]
-                and status.st_dev == devices[i]
-            ):
-                add(hashes[i])
-                expected = i + 1
-            else:
-                add(self._hash(path, status, special))
-        self._expected = expected
-        self._misplaced += misplaced
+        """The same for many, one after the other."""
+        self._asked.append(("", paths))
+        return [self._look_up(path, self._rows.name_of(path), special) for path in paths]
+
+    def sha256_in(self, root: str, paths: Sequence[str], special: str | None = None) -> Sequence[str | None]:
+        """The same for many files of a folder, such as the project: paths are relative to it, or absolute.
+
+        The hot path of a plan with nothing to do. Files are mostly asked for in the order in which they were saved,
+        and have the signatures that they had: then whole chunks are compared.
+        """
+        rows, wanted = self._rows, len(paths)
+        self._root = root
+        first = self._first_row(paths) if root == rows.root and wanted else None
+        if first is None or rows.names[first : first + wanted] != paths:
+            return self.sha256_of_many([_inside(root, path) for path in paths], special)
+        self._asked.append((root, paths))
+        found = rows.sha256s(first, first + wanted)
+        for row in self._other_rows(first, first + wanted):
+            path = paths[row - first]
+            found[row - first] = self._look_up(_inside(root, path), path, special)
+        self._expected = first + wanted
+        self._asked_rows[first : first + wanted] = b"\1" * wanted
         return found
+
+    @property
+    def knows_folders(self) -> bool:
+        """Was any path a folder?"""
+        return bool(self._folders)
 
     def is_folder(self, path: str) -> bool:
         """Was this path a folder when its hash was last asked for? Folders have no entries, so that is known."""
@@ -175,7 +157,7 @@ class StatCache:
             )
             same = same and status.st_mtime_ns % _SECOND != 0  # else the file system has cut our time short
             if same and _is_old(status, now):
-                self._fresh[path] = (_signature(status), written.sha256)
+                self._fresh[path] = (signature_of(status), written.sha256)
             elif same:
                 waiting[path] = written
         self._pending = waiting
@@ -184,49 +166,92 @@ class StatCache:
     def save(self) -> bool:
         """Write the file, if anything is new. Entries of files that are gone are dropped."""
         self.settle()
-        asked = sum(map(len, self._asked))
+        asked = sum(len(paths) for _, paths in self._asked)
         reorder = self._misplaced > max(MANY, asked // 2)
         if not self._fresh and not self._gone and not reorder:
             return False
-        entries = {path: entry for path, entry in self._entries() if path not in self._gone and os.path.lexists(path)}
-        if reorder:
-            in_order = [path for paths in self._asked for path in paths if path in entries]
-            entries = {path: entries[path] for path in dict.fromkeys([*in_order, *entries])}
+        if reorder or self._root != self._rows.root:
+            rows = self._reordered()
+        else:
+            gone = {row for path in self._gone if (row := self._rows.row_of.get(self._rows.name_of(path))) is not None}
+            gone |= {row for row in self._not_asked() if not os.path.lexists(self._rows.path_of(self._rows.names[row]))}
+            rows = self._rows.changed(self._fresh, gone)
         self._misplaced = 0
-        columns = _empty()
-        for path, ((device, inode, size, mtime_ns, ctime_ns), sha256) in entries.items():
-            columns.paths.append(path)
-            columns.sha256.append(sha256)
-            columns.device.append(device)
-            columns.inode.append(inode)
-            columns.size.append(size)
-            columns.mtime_ns.append(mtime_ns)
-            columns.ctime_ns.append(ctime_ns)
         os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
-        atomic_write(self._path, with_checksum(msgspec.msgpack.encode(columns)))
-        self._columns = columns
-        self._position_of = None
+        atomic_write(self._path, rows.dump())
+        self._rows, self._asked_rows = rows, bytearray(len(rows))
         self._fresh, self._gone = {}, set()
         return True
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    @property
-    def _position(self) -> dict[str, int]:
-        """Path → row; made when it is first needed."""
-        if self._position_of is None:
-            self._position_of = {path: row for row, path in enumerate(self._columns.paths)}
-        return self._position_of
+    def _first_row(self, paths: Sequence[str]) -> int | None:
+        """Where a question about many files probably begins."""
+        names = self._rows.names
+        for likely in (self._expected, 0):
+            if likely < len(names) and names[likely] == paths[0]:
+                return likely
+        return self._rows.row_of.get(paths[0])
 
-    def _entries(self) -> list[tuple[str, tuple[Signature, str]]]:
-        c = self._columns
-        signatures = zip(c.device, c.inode, c.size, c.mtime_ns, c.ctime_ns, strict=True)
-        return [*zip(c.paths, zip(signatures, c.sha256, strict=True), strict=True), *self._fresh.items()]
+    def _other_rows(self, first: int, end: int) -> Iterator[int]:
+        """Those of the rows whose files do not have the recorded signature, or are not there."""
+        rows, second = self._rows, self._second
+        try:
+            folder = os.open(rows.root, _FOLDER) if rows.root else None
+        except OSError:
+            yield from range(first, end)
+            return
+        try:
+            for start in chain((first,), range(first - first % CHUNK + CHUNK, end, CHUNK)):
+                stop = min(start - start % CHUNK + CHUNK, end)
+                whole = stop - start == CHUNK
+                if whole and second is not None and second.says_as_recorded(start // CHUNK):
+                    continue
+                if not rows.are_as_recorded(start, stop, folder):
+                    yield from (row for row in range(start, stop) if not rows.are_as_recorded(row, row + 1, folder))
+        finally:
+            if folder is not None:
+                os.close(folder)
+
+    def _look_up(self, path: str, name: str, special: str | None) -> str | None:
+        """One file or folder. `name`: how the rows call it."""
+        try:
+            status = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            self._forget(path)
+            return None
+        except OSError as failed:
+            raise _unreadable(path, failed) from failed
+        rows, row = self._rows, self._expected
+        if row >= len(rows) or rows.names[row] != name:
+            self._misplaced += 1
+            found = rows.row_of.get(name)
+            if found is None:
+                return self._hash(path, status, special)
+            row = found
+        self._expected = row + 1
+        self._asked_rows[row] = 1
+        return rows.sha256(row) if rows.signature(row) == signature_of(status) else self._hash(path, status, special)
+
+    def _not_asked(self) -> Iterator[int]:
+        """The rows of files that nobody asked for, so that nobody knows whether they are there."""
+        at = self._asked_rows.find(0)
+        while at >= 0:
+            yield at
+            at = self._asked_rows.find(0, at + 1)
+
+    def _reordered(self) -> StatRows:
+        """In the order in which files were asked for, which is the order in which they will be."""
+        there = chain(self._rows.entries(), self._fresh.items())
+        entries = {path: entry for path, entry in there if path not in self._gone and os.path.lexists(path)}
+        in_order = [_inside(root, path) for root, paths in self._asked for path in paths]
+        ordered = [path for path in dict.fromkeys([*in_order, *entries]) if path in entries]
+        return StatRows.of(self._root, ((path, entries[path]) for path in ordered))
 
     def _forget(self, path: str) -> None:
         self._fresh.pop(path, None)
         self._folders.discard(path)
-        if path in self._position:
+        if self._rows.name_of(path) in self._rows.row_of:
             self._gone.add(path)
 
     def _hash(self, path: str, status: os.stat_result, special: str | None) -> str:
@@ -236,7 +261,7 @@ class StatCache:
             return bytes_sha256(tree_manifest(path, self._hash_existing))
         self._folders.discard(path)
         entry = self._fresh.get(path)
-        if entry is not None and entry[0] == _signature(status):
+        if entry is not None and entry[0] == signature_of(status):
             return entry[1]
         if not stat.S_ISREG(status.st_mode):
             if special is not None:
@@ -251,9 +276,9 @@ class StatCache:
                 after = os.stat(path)
             except OSError as failed:
                 raise _unreadable(path, failed) from failed
-            if _signature(after) == _signature(status):
+            if signature_of(after) == signature_of(status):
                 if _is_old(after, now):
-                    self._fresh[path] = (_signature(after), sha256)
+                    self._fresh[path] = (signature_of(after), sha256)
                     self._gone.discard(path)
                 else:
                     self._forget(path)
@@ -272,8 +297,8 @@ class StatCache:
         return sha256
 
 
-def _signature(status: os.stat_result) -> Signature:
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+def _inside(root: str, path: str) -> str:
+    return f"{root}/{path}" if root and not path.startswith("/") else path
 
 
 def _is_old(status: os.stat_result, now: int) -> bool:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from whyrun.cli.main import note_running, print_json, words_of
-from whyrun.cli.subjects import KINDS, words_and_world
 from whyrun.cli.place import place_options
+from whyrun.cli.subjects import KINDS, words_and_world
 from whyrun.cli.talk import Talk, talk_options, telling_what_is_refused
 
 if TYPE_CHECKING:

@@ -48,8 +48,11 @@ def answer(world: World, options: PlanOptions, at: str | None, assume: tuple[str
             hint="leave them away, or leave `--at` away",
         )
     if at is None:
-        note_running(world)
-    found = planned(world, options, assume=assume, at=at)
+        with world.cache.with_second_look():  # files are looked at while the workflow is read
+            note_running(world)
+            found = planned(world, options, assume=assume)
+    else:
+        found = planned(world, options, assume=assume, at=at)
     for assumption in found.assumptions:
         note = read_by_conditions(world, assumption.id)
         if note is not None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whyrun.cli.main import note_running, plan_options, print_json, words_of, world_options
-from whyrun.cli.saved_plan import saved_plan
 from whyrun.cli.place import place_options
+from whyrun.cli.saved_plan import saved_plan
 from whyrun.cli.talk import Talk, talk_options, telling_what_is_refused
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from whyrun.execution.publisher import Publisher, published_path
 from whyrun.graph.graph import ArtifactAt, JobTable
 from whyrun.ids import SECTION_MARK
 from whyrun.planning.consume import Consumption
-from whyrun.planning.dirty import Reuse, reusable, successes_by_fingerprint
+from whyrun.planning.dirty import Reuse, is_undone, reusable, successes_by_fingerprint
 from whyrun.planning.plan import Plan
 from whyrun.snapshot.records import Attempt
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -38,6 +38,8 @@ class EarlierResults:
     def find(self, node: int, table: JobTable, position: int, fingerprint: str) -> Reuse | None:
         """An earlier result to take; its bytes are looked for now, and fetched back from published files."""
         record, others = self.snapshot.record(node), self._others_of(table)
+        if is_undone(self.snapshot, table, record, fingerprint):
+            return None
         own = record.by_fingerprint(fingerprint) if record is not None else None
         other = others.get(fingerprint)
         lost: set[str] = set()

@@ -11,7 +11,7 @@ import whyrun
 
 _TYPE_LIMIT = 256
 _ERROR_LIMIT = 16_000
-_TRACEBACK_LIMIT = 64_000
+_TRACEBACK_LIMIT = 4_000_000  # a long one is kept whole; only what nobody could read any more is cut
 _OWN_CODE = os.path.dirname(os.path.abspath(whyrun.__file__)) + os.sep
 _MACHINERY = ("<frozen importlib", "<frozen runpy", os.path.join(os.path.dirname(os.__file__), "runpy.py"))
 

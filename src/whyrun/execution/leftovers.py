@@ -16,8 +16,9 @@ import msgspec
 
 from whyrun.artifacts.store import Store
 from whyrun.evidence.run_directory import RunDirectory, complete_run
+from whyrun.execution.backends.site import SCRATCH as SITE_SCRATCH
 from whyrun.execution.isolation import descendants, environments
-from whyrun.execution.scratch import Scratch, step_folder
+from whyrun.execution.scratch import Scratch, drop_links, step_folder
 from whyrun.execution.secrets import NOTHING_SECRET
 from whyrun.ids import file_name
 from whyrun.log import events as ev
@@ -44,10 +45,14 @@ def _keep_leftovers(run: RunRef, scratch: Path) -> None:
         names = sorted(os.listdir(scratch))
     except FileNotFoundError:
         return
-    found = [Scratch(scratch / name) for name in names if name.startswith(f"{run.name}-")]
-    if not found:
+    own = [scratch / name for name in names if name.startswith(f"{run.name}-")]
+    if not own:
         return
-    _end_workers(found)
+    _end_workers([Scratch(folder) for folder in own])
+    sites = [path for folder in own for path in sorted(folder.glob(f"*/{SITE_SCRATCH}"))]
+    for path in sites:
+        drop_links(path)
+    found = [Scratch(folder) for folder in (*own, *sites)]
     interrupted = _interrupted_steps(run)
     for folder in found:
         marked = folder.marked()

@@ -38,11 +38,21 @@ class _Seen:
     sha256: str
 
 
+def place_of_input(path: str) -> str:
+    """Where an input lies below the folder of inputs at a place that shares none with the host. Those from outside the
+    project (`/data/x`, `../x`) have a corner of their own."""
+    if not path.startswith(("/", "../")):
+        return path
+    return "/".join((".outside", *("%up" if part == ".." else part or "%root" for part in path.split("/"))))
+
+
 class InputGuard:
     """Sees to it that the files which a step reads have, before and after, the content that was planned with."""
 
-    def __init__(self, project: Path) -> None:
+    def __init__(self, project: Path, *, away: bool = False) -> None:
+        """`away`: it is no project, but holds the inputs that were sent here, each where `place_of_input` says."""
         self._project = project
+        self._away = away
         self._known: dict[str, _Seen] = {}  # by path; lives as long as the worker, so a shared input is hashed once
         self._watched: list[tuple[str, str, str, Signature, bool]] = []
         self._blobs: list[tuple[str, str, Signature]] = []
@@ -54,7 +64,7 @@ class InputGuard:
 
     def project_file(self, spec: InputSpec) -> Path:
         assert spec.path is not None
-        path = self._project / spec.path
+        path = self._at(spec.path)
         try:
             signature, settled = _look(path)
         except OSError as problem:
@@ -76,7 +86,7 @@ class InputGuard:
 
     def check_unchanged(self) -> None:
         for id_, relative, sha256, before, settled in self._watched:
-            path = self._project / relative
+            path = self._at(relative)
             try:
                 signature, settled_now = _look(path)
             except OSError:  # deleted while the step ran: nobody can say what it read
@@ -90,6 +100,9 @@ class InputGuard:
                 # Root may write to read-only files. A blob with other bytes is worse than none.
                 os.unlink(path_)
                 raise StepError("InputChangedDuringRun", f"the step wrote into its input {sha256}; it is removed")
+
+    def _at(self, path: str) -> Path:
+        return self._project / (place_of_input(path) if self._away else path)
 
     def _content(self, path: str, signature: Signature, settled: bool) -> str:
         seen = self._known.get(path)

@@ -12,7 +12,6 @@ from whyrun.artifacts.durable import write_all
 from whyrun.execution.commands import ExecStep, Message, StepBegan
 from whyrun.execution.wire import Acknowledged, decode_acknowledged, encode, timestamp
 
-
 UNNUMBERED = -1  # a word of a process that a step forked: it cannot know the numbers of its parent
 
 

@@ -43,13 +43,14 @@ def step_cfg(
         else:
             assert isinstance(entry, Entry)
             value = entry.value
-        if slot.name in connected and slot.area == "with":
-            named |= dict.fromkeys(secrets.named_in(value))
-            value = secrets.ready(value)
-            if decl.uses == "shell" and len(slot.path) == 1 and MARK in entry.value:
-                # A shell has no mappings: each field is a variable, such as `$connection_host`.
-                with_ |= {f"{slot.name}_{name}": member for name, member in value.items()}
-                continue
+            if slot.name in connected:
+                named |= dict.fromkeys(secrets.named_in(value))
+                value = secrets.ready(value)
+                whole = len(slot.path) == 1 and isinstance(entry.value, dict) and MARK in entry.value
+                if decl.uses == "shell" and whole:
+                    # A shell has no mappings: each field is a variable, such as `$connection_host`.
+                    with_ |= {f"{slot.name}_{name}": member for name, member in value.items()}
+                    continue
         put(env if slot.area == "env" else with_, slot.path, value)
     outputs: dict[str, OutputSpec] = {}
     for output in table.outputs:

@@ -323,6 +323,8 @@ class Runner:
             case StepBegan():
                 active.began = time.monotonic()
                 self.endings.began(active, step, message.ts)
+                if self.stopping is not None:  # nobody knew that it ran when the others were told to end
+                    self.backend.signal(step, signal.SIGKILL if self._killed_all else signal.SIGTERM)
             case TaskReported():
                 details = UNSET if message.details is None else message.details
                 task = ev.Task(step_id=step, status=message.status, message=message.message, details=details)

@@ -20,6 +20,7 @@ from whyrun.ids import file_name
 _LOGS = ("stdout", "stderr")
 _KEPT = ("work", "out", "tmp", "home")  # what may hold something worth looking at after a failure
 _SCRIPT = "script.sh"
+_EXECUTED = (_SCRIPT, "query.sql")  # what was really executed, as an action wrote it down
 _GATHERED = "kept"  # what becomes `scratch/` in the evidence, until it is moved there in one go
 _MARKER, _MARKER_SIZE = "step", 4096
 
@@ -101,12 +102,14 @@ class Scratch:
         return self.root / f"{name}.joined"
 
     def keep_script(self, step_dir: Path, redactor: Redactor) -> None:
-        if not self.script.exists():
-            return
-        step_dir.mkdir(parents=True, exist_ok=True)
-        if redactor and redactor.found_in(data := self.script.read_bytes()):
-            self.script.write_bytes(redactor.data(data))
-        move(self.script, step_dir / _SCRIPT)
+        for name in _EXECUTED:
+            written = self.root / name
+            if not written.exists():
+                continue
+            step_dir.mkdir(parents=True, exist_ok=True)
+            if redactor and redactor.found_in(data := written.read_bytes()):
+                written.write_bytes(redactor.data(data))
+            move(written, step_dir / name)
 
     def keep_partial(self, step_dir: Path, redactor: Redactor) -> None:
         """After a failure: what the step wrote, as `scratch/`. Nothing where a secret stands."""
@@ -171,6 +174,14 @@ class Scratch:
                 return file.read().decode("utf-8", "replace")
         except FileNotFoundError:  # the worker died before it made its logs, or they are kept already
             return ""
+
+
+def drop_links(folder: Path) -> None:
+    """Of what comes from where a step was confined. What the worker makes here is never a link; one that a step put in
+    its place would lead us, who are not confined, to whatever it names. Below, links are kept and not followed."""
+    for entry in os.scandir(folder):
+        if entry.is_symlink():
+            os.unlink(entry.path)
 
 
 def remove_scratch_folders(parent: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from whyrun.connections.redact import MASK, NOTHING_SECRET, SHORTEST, Redactor
 from whyrun.execution.failure import StepError
 
-SHORTEST = 4  # characters; a shorter value stands in harmless text too, so it cannot be taken out of logs
-MASK = "***"
+__all__ = ["MASK", "NOTHING_SECRET", "SHORTEST", "Redactor", "SecretMissing", "check_secrets", "with_secrets"]
 
 
 class SecretMissing(Exception):
@@ -36,52 +35,3 @@ def check_secrets(secrets: Mapping[str, str]) -> None:
         if 0 < len(value.strip()) < SHORTEST:
             message = f"the secret `{name}` has fewer than {SHORTEST} characters: so short a text cannot be kept out "
             raise StepError("SecretTooShort", message + "of logs and outputs; use a longer one")
-
-
-class Redactor:
-    """Takes secret values out of text, by value, also where they stand in JSON, in a `repr` or in a URL."""
-
-    def __init__(self, secrets: Mapping[str, str]) -> None:
-        found = {value for whole in secrets.values() for value in (whole, whole.strip()) if len(value) >= SHORTEST}
-        found |= {spelling for value in found for spelling in _spellings(value)}
-        # The longest first, so that one secret inside another leaves no rest.
-        self._values = sorted(found, key=lambda value: (-len(value), value))
-        self._bytes = [value.encode("utf-8", "surrogateescape") for value in self._values]
-
-    def __bool__(self) -> bool:
-        return bool(self._values)
-
-    def text(self, text: str) -> str:
-        for value in self._values:
-            text = text.replace(value, MASK)
-        return text
-
-    def data(self, data: bytes) -> bytes:
-        for value in self._bytes:
-            data = data.replace(value, MASK.encode())
-        return data
-
-    def json(self, value: Any) -> Any:
-        if not self._values:
-            return value
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            return {self.json(key): self.json(member) for key, member in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.json(member) for member in value]
-        return value
-
-    def found_in(self, data: bytes) -> bool:
-        return any(value in data for value in self._bytes)
-
-
-def _spellings(value: str) -> set[str]:
-    from urllib.parse import quote, quote_plus  # only steps with secrets need it
-
-    data = value.encode("utf-8", "surrogateescape")
-    spellings = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
-    return spellings | {ascii(value)[1:-1], quote(data), quote(data, safe=""), quote_plus(data)}
-
-
-NOTHING_SECRET = Redactor({})

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from whyrun.actions.builtin import WRITTEN_DOWN
 from whyrun.actions.builtin.shell import as_text
 from whyrun.actions.load import LoadedAction, load_action
 from whyrun.artifacts.compare.result import Comparison
@@ -76,7 +77,7 @@ class StepRunner:
         self._outbox = outbox
         self._cancellation = cancellation
         self._acknowledgements = acknowledgements
-        self._guard = InputGuard(Path(start.inputs))
+        self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project)
         self._materializer = Materializer(self._sources, self._scratch, self._guard)
         self._actions: dict[str, LoadedAction] = {}
         self._spared: frozenset[int] = frozenset()  # processes that module-level pools keep
@@ -270,7 +271,7 @@ class StepRunner:
         """
         failed = failure is not None
         tidying = ["restoring the worker", "ending its processes", "keeping its output"]
-        if action == "shell":
+        if action in WRITTEN_DOWN:
             tidying.append("keeping its script")
         if failed:
             tidying.append("keeping its files")

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from whyrun.errors import Diagnostic
 from whyrun.graph.graph import ArtifactAt, FirstOf, Graph, InputAt, JobTable, sources_of
 from whyrun.ids import parse_id
 from whyrun.workflow.composition.model import AUXILIARY, MERGING_ACTIONS, Composition
 from whyrun.workflow.composition.shapes import ShapeStep, shape_problems
+from whyrun.workflow.model import Workflow
+
+Composed = Mapping[str, Composition]  # by the prefix of the import; "" for the file itself
 
 
 def composition_problems(graph: Graph) -> list[Diagnostic]:
-    """What does not fit. That of a dataset plan was looked at when it was read, with the places of its steps."""
-    composition = graph.workflow.composition
-    if composition is None or composition.manifest is not None or composition.place is None:
+    """What does not fit, in the file itself and in what it imports. That of a dataset plan was looked at when it was
+    read, with the places of its steps."""
+    composed = {prefix: flow.composition for prefix, flow in _flows(graph.workflow, "") if flow.composition is not None}
+    return [problem for prefix in composed for problem in _flow_problems(graph, prefix, composed)]
+
+
+def _flows(workflow: Workflow, prefix: str) -> Iterator[tuple[str, Workflow]]:
+    yield prefix, workflow
+    for name, imported in workflow.imports.items():
+        yield from _flows(imported.workflow, f"{prefix}{name}/")
+
+
+def _flow_problems(graph: Graph, prefix: str, composed: Composed) -> list[Diagnostic]:
+    """Of one file as it is imported, with all that it imports in turn."""
+    composition = composed[prefix]
+    if composition.manifest is not None or composition.place is None:
         return []
-    steps = [step for table in graph.tables for step in _steps(graph, table, composition)]
+    own = [table for table in graph.tables if table.name.startswith(prefix)]
+    steps = [step for table in own for step in _steps(graph, table, composed)]
     # In the order of the file: that is what its reader has before them.
     steps.sort(key=lambda step: (step.place.source, step.place.line))
     found = shape_problems(composition.mode, steps, composition.place)
     return [place.diagnostic("COMPOSITION_MODE_SHAPE", message, hint) for place, message, hint in found]
 
 
-def _steps(graph: Graph, table: JobTable, composition: Composition) -> Iterator[ShapeStep]:
+def _steps(graph: Graph, table: JobTable, composed: Composed) -> Iterator[ShapeStep]:
     needed = [id_ for number in table.needs for id_ in graph.tables[number].job_ids()]
     for position in range(len(table)):
         datasets: set[str] = set()
@@ -39,7 +56,7 @@ def _steps(graph: Graph, table: JobTable, composition: Composition) -> Iterator[
                     sources.add(id_)
                     if isinstance(term, FirstOf):
                         joined.add(id_)
-                elif _is_dataset(source, composition):
+                elif _is_dataset(source, composed):
                     datasets.add(source.id)
         yield ShapeStep(
             table.job_id(position),
@@ -54,8 +71,11 @@ def _steps(graph: Graph, table: JobTable, composition: Composition) -> Iterator[
         )
 
 
-def _is_dataset(source: InputAt, composition: Composition) -> bool:
+def _is_dataset(source: InputAt, composed: Composed) -> bool:
+    """Not what is auxiliary by the word of the file that declares it."""
     if source.value.type.base != "dataset":
         return False
-    dataset = composition.dataset(parse_id(source.id).segments[0].name)
+    parsed = parse_id(source.id)
+    composition = composed.get("".join(f"{name}/" for name in parsed.imports))
+    dataset = composition.dataset(parsed.segments[0].name) if composition is not None else None
     return dataset is None or dataset.role != AUXILIARY

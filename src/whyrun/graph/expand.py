@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 
 from whyrun.errors import Diagnostic, InvalidError
 from whyrun.graph.fill import fill
@@ -80,7 +80,7 @@ def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> Non
     made = None if decl.exclude or decl.include else scope.rows.get(decl.loops)
     if made is None:
         rows = rows_of(scope, decl)
-        made = (rows, [format_indices(row) for row in rows])
+        made = (rows, _texts(rows))
         if not decl.exclude and not decl.include:
             scope.rows[decl.loops] = made  # shared, so that aligned jobs are recognised by identity
     last = tables[next(reversed(tables))] if tables else None
@@ -95,6 +95,14 @@ def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> Non
     table.artifacts = tuple(sorted(specs, key=lambda spec: (spec.output, spec.leaf, *(spec.leaf_by_row or ()))))
     tables[table.name] = table
     scope.of_table[table.name] = scope
+
+
+def _texts(rows: Sequence[tuple[Index, ...]]) -> list[str]:
+    """`[asia][7]` by row."""
+    if set(map(type, chain.from_iterable(rows))) == {int}:  # the hot path
+        pattern = "[%d]" * len(rows[0])
+        return [pattern % row for row in rows]
+    return [format_indices(row) for row in rows]
 
 
 def _leaf_specs(

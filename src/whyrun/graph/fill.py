@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -27,6 +26,7 @@ from whyrun.graph.graph import (
     Term,
     sources_of,
 )
+from whyrun.graph.paths import LoopWords, PathTexts, are_all_plain, loop_parts, loop_paths, same_path
 from whyrun.graph.resolve import OperandColumn, Resolver, Scope
 from whyrun.graph.template import compute, contains_binding, expressions_in, uses_loops
 from whyrun.ids import SECTION_MARK, Index
@@ -41,9 +41,6 @@ from whyrun.workflow.model import (
     Workflow,
 )
 
-# What makes a path worth a closer look, in a text of paths a line each; and so at its beginning or end.
-_UNUSUAL = re.compile(r"//|\./|[\0-\x09\x0b-\x1f\\:§]")
-_UNUSUAL_ENDS = re.compile(r"^(?:[/.~ ]|$)|[/. ]$", re.MULTILINE)
 SUFFIX_OF_TYPE = {"image": ".png", "text": ".txt", "json": ".json"}
 
 
@@ -178,15 +175,15 @@ class _Filler:
             suffix = output.suffix or SUFFIX_OF_TYPE.get(output.type, "")
             return OutputColumn(output.name, output.type, suffix, None)
         place = self.place(f"outputs.{output.name}.path")
-        paths = [self.scope.prefix + path for path in self.path_texts(output.path, place)]
-        checked = paths if _all_plain(paths) else [self.checked_path(path, place) for path in paths]
+        found = self.path_texts(output.path, place, self.scope.prefix)
+        checked = found.texts if found.are_plain else [self.checked_path(path, place) for path in found.texts]
         tail = _constant_tail(output.path)
         suffixes = {suffix_of_path(tail)} if tail else {suffix_of_path(path) for path in checked}
         if len(suffixes) > 1:
             self.report(place, "WRONG_TYPE", f"the paths of `{output.name}` end differently: {sorted(suffixes)}")
         suffix = next(iter(sorted(suffixes)), "")
         if not output.append:
-            return OutputColumn(output.name, output.type, suffix, checked)
+            return OutputColumn(output.name, output.type, suffix, checked, head=found.head if found.are_plain else None)
         keys = self.section_keys(output)
         sites = [f"{path}{SECTION_MARK}{key}" for path, key in zip(checked, keys, strict=True)]
         return OutputColumn(output.name, output.type, suffix, sites, append=True)
@@ -196,7 +193,7 @@ class _Filler:
         if output.key is None:
             return [self.table.path(p) for p in range(len(self.table))]
         place = self.place(f"outputs.{output.name}.key")
-        keys = self.path_texts(output.key, place)
+        keys = self.path_texts(output.key, place).texts
         for position, key in enumerate(keys):
             if not key or not key.isprintable():
                 what = f"the key of `{output.name}` is {key!r} in `{self.table.job_id(position)}`"
@@ -204,25 +201,29 @@ class _Filler:
                 break  # one for each output is enough
         return keys
 
-    def path_texts(self, template: Template, place: Place) -> list[str]:
-        table = self.table
+    def path_texts(self, template: Template, place: Place, prefix: str = "") -> PathTexts:
+        rows = len(self.table)
         if isinstance(template, str):
-            return [template] * len(table)
-        simple = _loop_parts(template, self.decl.loops)
+            return same_path(prefix + template, rows)
+        simple = loop_parts(template, self.decl.loops)
         if simple is not None:  # the hot path: text and loop variables only
-            head, *rest = simple
-            texts = [str(head)] * len(table) if isinstance(head, str) else [str(row[head]) for row in table.rows]
-            for part in rest:
-                if isinstance(part, str):
-                    texts = [t + part for t in texts]
-                else:
-                    texts = [t + str(row[part]) for t, row in zip(texts, table.rows, strict=True)]
-            return texts
+            return loop_paths([prefix, *(self.words(part) if isinstance(part, int) else part for part in simple)], rows)
         operands = self.operands(template)
-        return [str(self.value(template, operands, p, place)) for p in range(len(table))]
+        texts = [prefix + str(self.value(template, operands, p, place)) for p in range(rows)]
+        return PathTexts(texts, are_all_plain(texts))
+
+    def words(self, place: int) -> LoopWords:
+        """A loop variable by row, shared by the jobs over the same loops."""
+        rows = self.table.rows
+        found = self.scope.words.get((id(rows), place))
+        if found is None:
+            found = self.scope.words[(id(rows), place)] = LoopWords(
+                rows, place
+            )  # holds the rows, so the id stays theirs
+        return found
 
     def checked_path(self, path: str, place: Place) -> str:
-        if _all_plain([path]):
+        if are_all_plain([path]):
             return path
         problem = path_problem(path)
         if problem is not None:
@@ -230,28 +231,8 @@ class _Filler:
         return str(PurePosixPath(path))
 
 
-def _all_plain(paths: Sequence[str]) -> bool:
-    """Are all these paths such that nothing need be looked at? Nearly all are; one search for the whole column."""
-    text = "\n".join(paths)
-    return text.count("\n") == len(paths) - 1 and not _UNUSUAL.search(text) and not _UNUSUAL_ENDS.search(text)
-
-
 def fill(scope: Scope, workflow: Workflow, table: JobTable) -> None:
     _Filler(scope, workflow, table).fill()
-
-
-def _loop_parts(template: Template, loops: Sequence[str]) -> list[str | int] | None:
-    """A formatted string of text and bare loop variables, as text and positions in the row; else None."""
-    parts = template.parts if isinstance(template, Formatted) else (template,)
-    found: list[str | int] = []
-    for part in parts:
-        if isinstance(part, str):
-            found.append(part)
-        elif isinstance(part, Expression) and part.text.strip() in loops:
-            found.append(loops.index(part.text.strip()))
-        else:
-            return None
-    return found or None
 
 
 def _constant_tail(template: Template) -> str | None:

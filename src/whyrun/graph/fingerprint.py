@@ -74,13 +74,33 @@ def token(form: str, sha256: str) -> str:
     return f"{form[0]}{sha256}{form[1:]}"
 
 
+def input_tokens(values: Sequence[InputValue]) -> list[str]:
+    """The tokens of many. Files of one array mostly end alike, so that an ending is looked at once."""
+    found: list[str] = []
+    plain: dict[str, str] = {}  # ending → form
+    for value in values:
+        path = value.path
+        if path is None or value.elements is not None or value.type.base not in FILE_TYPES:
+            found.append(token(input_form(value), value.sha256))
+            continue
+        name = path[path.rfind("/") + 1 :]
+        ending = name[name.rfind(".", 1) :]  # nothing of a name without a dot but its last letter, which is no ending
+        form = plain.get(ending)
+        if form is None:
+            form = input_form(value)
+            if form[1:] == ending:
+                plain[ending] = form
+        found.append(f"{form[0]}{value.sha256}{form[1:]}")
+    return found
+
+
 def group_token(tokens: Sequence[str]) -> str:
     return "g" + hashlib.sha256(("whyrun/group/v1\n" + "\n".join(tokens)).encode()).hexdigest()
 
 
 def array_sha256(elements: Sequence[InputValue]) -> str:
     """The hash of an array of files: that of its elements with their forms. Arrays of values hash as values."""
-    tokens = "\n".join(token(input_form(e), e.sha256) for e in elements)
+    tokens = "\n".join(input_tokens(elements))
     return hashlib.sha256(f"whyrun/array/v1\n{tokens}".encode()).hexdigest()
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
+
 from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Expression, JobDecl, Place, Workflow
@@ -77,8 +79,7 @@ Term = ArtifactAt | InputAt | Group | FirstOf | Known | Computed
 # --- columns -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SameTerm:
+class SameTerm(msgspec.Struct, frozen=True):
     """Every row has this term."""
 
     term: Term
@@ -87,8 +88,7 @@ class SameTerm:
         return self.term
 
 
-@dataclass(frozen=True, slots=True)
-class EachTerm:
+class EachTerm(msgspec.Struct, frozen=True):
     """Row p has terms[p]."""
 
     terms: Sequence[Term]
@@ -96,9 +96,12 @@ class EachTerm:
     def at(self, position: int) -> Term:
         return self.terms[position]
 
+    @property
+    def kinds(self) -> set[type[Term]]:
+        return set(map(type, self.terms))
 
-@dataclass(frozen=True, slots=True)
-class AlignedArtifact:
+
+class AlignedArtifact(msgspec.Struct, frozen=True):
     """Row p takes row p of another table's column: the commonest wiring, and the one that costs nothing."""
 
     table: int
@@ -111,8 +114,7 @@ class AlignedArtifact:
 Column = SameTerm | EachTerm | AlignedArtifact
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True):
     """One thing that a job consumes. `name` is the binding's or parameter's name: `SourceImages[0]`, `caption`.
 
     Environment variables are `.env.NAME`; a leading dot cannot clash with an entry of `with:`.
@@ -131,8 +133,7 @@ class Slot:
         return f"Input:{job}.{self.area}.{tail}"
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactSpec:
+class ArtifactSpec(msgspec.Struct, frozen=True):
     """One declared output, or one declared leaf of it, for all rows of a table."""
 
     output: str
@@ -152,17 +153,16 @@ class ArtifactSpec:
         return bool(self.leaf) or self.leaf_by_row is not None
 
 
-@dataclass(frozen=True, slots=True)
-class OutputColumn:
+class OutputColumn(msgspec.Struct, frozen=True):
     name: str
     type: str
     suffix: str
     paths: Sequence[str] | None  # published site by row, relative to the project: see `site_of`
     append: bool = False  # the sites are sections of shared files
+    head: str | None = None  # what all paths begin with: see `PathTexts`
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     expression: Expression
     operands: Column | None  # rows of Computed, whose operands are those of expression.refs
 
@@ -257,6 +257,7 @@ class Graph:
     inputs: Mapping[str, InputValue]  # by canonical ID: Input:Topic, Input:Intro/Topic
     tables: tuple[JobTable, ...]
     asked: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)  # sites that actions named
+    connected: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # slots that hold connections, as written
 
     @cached_property
     def bases(self) -> list[int]:
@@ -372,6 +373,8 @@ class Graph:
 def tables_read(column: Column) -> set[int]:
     if isinstance(column, AlignedArtifact):
         return {column.table}
+    if isinstance(column, EachTerm) and column.kinds <= {InputAt, Known}:
+        return set()
     terms = [column.term] if isinstance(column, SameTerm) else column.terms
     found: set[int] = set()
     for part in parts_of(terms):

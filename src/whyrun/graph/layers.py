@@ -12,9 +12,12 @@ from whyrun.graph.graph import (
     ArtifactAt,
     Column,
     Computed,
+    EachTerm,
     Graph,
     Group,
+    InputAt,
     JobTable,
+    Known,
     Operand,
     SameTerm,
     Term,
@@ -38,7 +41,8 @@ def compute_layers(graph: Graph) -> list[int]:
             _walk_instances(graph, component, layers)
         else:
             table = graph.tables[component[0]]
-            layers[table.base : table.base + len(table)] = _table_layers(graph, table, layers)
+            found = _table_layers(graph, table, layers)
+            layers[table.base : table.base + len(table)] = [found] * len(table) if isinstance(found, int) else found
     return layers
 
 
@@ -95,24 +99,35 @@ def _components(graph: Graph) -> list[list[int]]:
     return found
 
 
-def _table_layers(graph: Graph, table: JobTable, layers: list[int]) -> list[int]:
-    result = [0] * len(table)
+# The layers of a table's rows: one for all of them, which is the rule, or one for each.
+_Layers = int | list[int]
+
+
+def _table_layers(graph: Graph, table: JobTable, layers: list[int]) -> _Layers:
     floor = 0
+    several: list[list[int]] = []
     for number in table.needs:
         needed = graph.tables[number]
         if len(needed):
             floor = max(floor, 1 + max(layers[needed.base : needed.base + len(needed)]))
     for _, column in table.operand_columns():
-        for position, layer in enumerate(_column_layers(graph, column, len(table), layers)):
-            if layer > result[position]:
-                result[position] = layer
-    return [max(layer, floor) for layer in result] if floor else result
+        found = _column_layers(graph, column, len(table), layers)
+        if isinstance(found, int):
+            floor = max(floor, found)
+        else:
+            several.append(found)
+    return [max(floor, *row) for row in zip(*several, strict=True)] if several else floor
 
 
-def _column_layers(graph: Graph, column: Column, rows: int, layers: list[int]) -> Sequence[int]:
+def _column_layers(graph: Graph, column: Column, rows: int, layers: list[int]) -> _Layers:
     if isinstance(column, AlignedArtifact):
         base = graph.tables[column.table].base
-        return [layer + 1 for layer in layers[base : base + rows]]
+        found = layers[base : base + rows]
+        if rows and found.count(found[0]) == rows:
+            return found[0] + 1
+        return [layer + 1 for layer in found]
+    if isinstance(column, EachTerm) and column.kinds <= {InputAt, Known}:
+        return 0
     groups: dict[int, int] = {}
 
     def layer_of(term: Term | Operand) -> int:
@@ -128,7 +143,7 @@ def _column_layers(graph: Graph, column: Column, rows: int, layers: list[int]) -
         return layer
 
     if isinstance(column, SameTerm):
-        return [layer_of(column.term)] * rows
+        return layer_of(column.term) if rows else 0
     return [layer_of(term) for term in column.terms]
 
 

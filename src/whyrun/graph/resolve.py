@@ -25,6 +25,7 @@ from whyrun.graph.graph import (
     SameTerm,
     Source,
 )
+from whyrun.graph.paths import LoopWords
 from whyrun.ids import Index, format_index, format_indices, parse_id
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
@@ -65,6 +66,7 @@ class Scope:
     groups: dict[Any, Group] = field(default_factory=dict)
     rows: dict[tuple[str, ...], tuple[Sequence[tuple[Index, ...]], Sequence[str]]] = field(default_factory=dict)
     leaves: dict[int, dict[tuple[str, Leaf], tuple[int, Leaf]]] = field(default_factory=dict)
+    words: dict[tuple[int, int], LoopWords] = field(default_factory=dict)
 
 
 class Resolver:
@@ -139,6 +141,9 @@ class Resolver:
             return SameTerm(Absent())  # type: ignore[arg-type]
         if not ref.selectors:
             return SameTerm(InputAt(base, whole))
+        along = self._along_loop(ref, base, whole)
+        if along is not None:
+            return along
         indices_at = self._indices(ref.selectors)
         cache: dict[tuple[Any, ...], Operand] = {}
 
@@ -152,6 +157,17 @@ class Resolver:
         if not any(isinstance(s, Loop) for s in ref.selectors):
             return SameTerm(at(0) if len(self.table) else Absent())  # type: ignore[arg-type]
         return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
+
+    def _along_loop(self, ref: InputRef, base: str, whole: InputValue) -> EachTerm | None:
+        """`inputs.Photos[photo]` where every row has its element: nearly always, and then nothing is looked up."""
+        (selector, *more), elements = ref.selectors, whole.elements
+        if more or elements is None or not isinstance(selector, Loop) or selector.offset:
+            return None
+        place = self.loops.index(selector.loop)
+        indices = [row[place] for row in self.table.rows]
+        if set(map(type, indices)) != {int} or not 0 <= min(indices) <= max(indices) < len(elements):  # type: ignore[operator]
+            return None
+        return EachTerm([InputAt(f"{base}[{i}]", elements[i]) for i in indices])  # type: ignore[index]  # all are int
 
     def _element(
         self, ref: InputRef, base: str, whole: InputValue, indices: tuple[Any, ...], holes: bool, position: int

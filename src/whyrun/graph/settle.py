@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from whyrun.errors import Diagnostic
@@ -15,9 +15,11 @@ from whyrun.graph.graph import (
     FirstOf,
     Graph,
     InputAt,
+    Known,
     SameTerm,
     Slot,
 )
+from whyrun.graph.paths import folders_of, surely_apart
 from whyrun.ids import split_site
 from whyrun.workflow.inputs import InputValue
 
@@ -44,7 +46,7 @@ def settle_first(graph: Graph) -> None:
     def settle_column(column: Any) -> Any:
         if isinstance(column, SameTerm):
             return SameTerm(settle(column.term))
-        if isinstance(column, EachTerm) and any(isinstance(t, FirstOf | Computed) for t in column.terms):
+        if isinstance(column, EachTerm) and column.kinds & {FirstOf, Computed}:
             return EachTerm([settle(t) for t in column.terms])
         return column
 
@@ -79,6 +81,8 @@ def _may_be_inactive(graph: Graph) -> list[bool]:
                 column = slot.column
                 if isinstance(column, AlignedArtifact):
                     found = maybe[column.table]
+                elif isinstance(column, EachTerm) and column.kinds <= {InputAt, Known}:
+                    found = False
                 else:
                     terms: Sequence[Any] = [column.term] if isinstance(column, SameTerm) else column.terms
                     found = any(map(doubtful, terms))
@@ -91,13 +95,15 @@ def _may_be_inactive(graph: Graph) -> list[bool]:
 def check_paths(graph: Graph, diagnostics: list[Diagnostic]) -> None:
     """No two outputs at one path (or under one key of a shared file), none inside another, none on top of an input."""
     columns = [(table, output) for table in graph.tables for output in table.outputs if output.paths is not None]
+    inputs = _input_paths(graph)
+    if surely_apart([None if output.append else output.head for _, output in columns], inputs):
+        return
     sites = [site for _, output in columns for site in output.paths or ()]
     plain = {path for _, output in columns if not output.append for path in output.paths or ()}
     shared = {split_site(site)[0] for _, output in columns if output.append for site in output.paths or ()}
     files = plain | shared if shared else plain
     folders = {path.rpartition("/")[0] for path in files}
-    folders |= {parent for folder in folders for parent in _parents(folder)}
-    inputs = _input_paths(graph)
+    folders |= {parent for folder in folders for parent in folders_of(folder)}
     distinct = len(plain if not shared else set(sites)) == len(sites) and plain.isdisjoint(shared)
     if distinct and files.isdisjoint(folders) and files.isdisjoint(inputs):
         return
@@ -135,12 +141,6 @@ def check_paths(graph: Graph, diagnostics: list[Diagnostic]) -> None:
                 continue
             diagnostics.append(place.diagnostic("DUPLICATE_OUTPUT_PATH", problem, hint))
             break  # one for each output is enough
-
-
-def _parents(folder: str) -> Iterator[str]:
-    while folder:
-        yield folder
-        folder = folder.rpartition("/")[0]
 
 
 def _input_paths(graph: Graph) -> set[str]:

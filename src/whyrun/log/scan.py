@@ -7,16 +7,18 @@ anywhere else is `LOG_DAMAGED`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 
 from whyrun.errors import WhyrunError, error
 
 CHUNK = 4 << 20
-
+MARK = 64 << 10
 
 NOTHING = msgspec.Raw(b"")  # bindings that are not there
 
@@ -202,8 +204,20 @@ def read_line(path: Path, number: int) -> bytes:
     raise error("LOG_DAMAGED", f"the log has no line {number}", file=str(path))
 
 
-def read_lines(path: Path, numbers: set[int]) -> dict[int, bytes]:
-    """Several lines of one log in one pass."""
+def line_marks(path: Path) -> array[int]:
+    """How many lines end before each `MARK`th byte: with these a line is found without reading all before it."""
+    marks = array("Q", [0])
+    with path.open("rb") as file:
+        while part := file.read(MARK):
+            marks.append(marks[-1] + part.count(b"\n"))
+    return marks
+
+
+def read_lines(path: Path, numbers: set[int], marks: Sequence[int] = ()) -> dict[int, bytes]:
+    """Several lines of one log. `marks` are those of `line_marks`, made when the file was the same."""
+    if len(numbers) * 2 < len(marks):
+        with path.open("rb") as file:
+            return {number: line for number in sorted(numbers) if (line := _marked_line(file, number, marks))}
     last = max(numbers, default=0)
     found: dict[int, bytes] = {}
     with path.open("rb") as file:
@@ -213,6 +227,15 @@ def read_lines(path: Path, numbers: set[int]) -> dict[int, bytes]:
             if at >= last:
                 break
     return found
+
+
+def _marked_line(file: BinaryIO, number: int, marks: Sequence[int]) -> bytes:
+    """It begins after the line before it, which ends after the last mark that has counted fewer lines than that."""
+    part = max(0, bisect_left(marks, number - 1) - 1)
+    file.seek(part * MARK)
+    for _ in range(number - 1 - marks[part]):
+        file.readline()
+    return file.readline()
 
 
 def _damaged(path: Path, lines: bytes, first_line: int) -> WhyrunError:

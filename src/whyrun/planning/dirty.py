@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 from msgspec import UNSET
 
+from whyrun.actions.builtin import EFFECTFUL
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.graph.fingerprint import counted, counts, prefix, recorded_suffix, token
 from whyrun.graph.graph import ArtifactAt, JobTable
@@ -45,8 +46,7 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 
 
-@dataclass(frozen=True, slots=True)
-class Reuse:
+class Reuse(msgspec.Struct, frozen=True):
     """An earlier result with the same fingerprint, to be taken instead of executing."""
 
     run: str
@@ -54,15 +54,14 @@ class Reuse:
     outputs: Mapping[str, Output]  # by key within the step: "Story", "Story.Segments[0].HasTransition"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     state: Literal["clean", "dirty", "inactive"]
     reasons: tuple[Reason, ...] = ()
     reuse: Reuse | None = None
     conditional: bool = False  # whether it is active will be known only during the run
     maybe: bool = False  # it may turn out to be inactive, by its own condition or a source's
-    bindings: Mapping[str, Any] = field(default_factory=dict)
-    because: Mapping[str, Any] = field(default_factory=dict)  # inactive: the condition's values or the absent source
+    bindings: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    because: Mapping[str, Any] = msgspec.field(default_factory=dict)  # inactive: the condition's values or the source
 
 
 CLEAN = Verdict("clean")
@@ -277,6 +276,8 @@ class Judge:
 
     def reusable(self, table: JobTable, position: int, record: StepRecord | None, found: Consumption) -> Reuse | None:
         print_ = self.fingerprint(table, position, found)
+        if is_undone(self.snapshot, table, record, print_):
+            return None
         others = self.any_success() if self.snapshot.actions[table.name].deterministic else {}
         return reusable(table, position, record, print_, others, self.snapshot.lost)
 
@@ -285,6 +286,12 @@ class Judge:
         if self._any_success is None:
             self._any_success = successes_by_fingerprint(self.snapshot.records.steps)
         return self._any_success
+
+
+def is_undone(snapshot: PlanningSnapshot, table: JobTable, record: StepRecord | None, fingerprint: str) -> bool:
+    """Whether what was done with this fingerprint is no longer so: a table that was loaded with other rows since."""
+    latest = None if record is None else record.latest.fingerprint
+    return latest != fingerprint and snapshot.actions[table.name].name in EFFECTFUL
 
 
 def successes_by_fingerprint(steps: Mapping[str, StepRecord]) -> dict[str, tuple[str, Attempt]]:

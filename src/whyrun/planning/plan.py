@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
+
+import msgspec
 
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.errors import did_you_mean, error
@@ -26,8 +28,7 @@ WIDE = 64  # members; a longer list stands as {count, digest, blob}
 State = Literal["planned", "deferred", "inactive"]
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
+class PlanOptions(msgspec.Struct, frozen=True):
     up: int | None = None
     targets: tuple[str, ...] = ()
     force: tuple[str, ...] = ()
@@ -36,8 +37,7 @@ class PlanOptions:
         return {"up": self.up, "targets": sorted(set(self.targets)), "force": sorted(set(self.force))}
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedJob:
+class PlannedJob(msgspec.Struct, frozen=True):
     """One job instance that is not clean."""
 
     id: str
@@ -45,12 +45,12 @@ class PlannedJob:
     layer: int
     state: State
     reasons: tuple[Reason, ...] = ()
-    bindings: Mapping[str, Any] = field(default_factory=dict)
+    bindings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     reuse: Reuse | None = None
     conditional: bool = False
-    because: Mapping[str, Any] = field(default_factory=dict)
+    because: Mapping[str, Any] = msgspec.field(default_factory=dict)
     node: int = -1
-    replaces: Mapping[str, str] = field(default_factory=dict)  # adopted artifact → the run that adopted it
+    replaces: Mapping[str, str] = msgspec.field(default_factory=dict)  # adopted artifact → the run that adopted it
 
     @property
     def headline(self) -> str | None:

@@ -4,16 +4,16 @@ renders them. Pure."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from heapq import merge
 from itertools import islice
 from typing import Any
 
+import msgspec
+
 LISTED = 20  # particulars of one code that are listed; the rest is counted
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPreviousFailure:
+class RetryPreviousFailure(msgspec.Struct, frozen=True):
     """Its latest attempt failed, timed out or was interrupted."""
 
     run: str
@@ -24,8 +24,7 @@ class RetryPreviousFailure:
     code = "RETRY_PREVIOUS_FAILURE"
 
 
-@dataclass(frozen=True, slots=True)
-class MissingOutput:
+class MissingOutput(msgspec.Struct, frozen=True):
     """A declared output or leaf is not available, or (without an artifact) the instance never succeeded."""
 
     artifact: str | None = None
@@ -35,8 +34,7 @@ class MissingOutput:
     code = "MISSING_OUTPUT"
 
 
-@dataclass(frozen=True, slots=True)
-class InputChanged:
+class InputChanged(msgspec.Struct, frozen=True):
     """What it would consume differs from what its last success consumed. `old` is None for an addition, `new` for a
     removal. Small values stand beside the hashes."""
 
@@ -56,29 +54,25 @@ class InputChanged:
     code = "INPUT_CHANGED"
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamFailed:
+class UpstreamFailed(msgspec.Struct, frozen=True):
     artifact: str
 
     code = "UPSTREAM_FAILED"
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamDirty:
+class UpstreamDirty(msgspec.Struct, frozen=True):
     job: str
 
     code = "UPSTREAM_DIRTY"
 
 
-@dataclass(frozen=True, slots=True)
-class Forced:
+class Forced(msgspec.Struct, frozen=True):
     by: str  # the option's text: `Job:ThenImage[*]`, `layer:0`
 
     code = "FORCED"
 
 
-@dataclass(frozen=True, slots=True)
-class More:
+class More(msgspec.Struct, frozen=True):
     """So many further particulars of a code."""
 
     code: str
@@ -112,8 +106,8 @@ def version_changes(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[str
 
 def reason_json(reason: Reason) -> dict[str, Any]:
     found: dict[str, Any] = {"code": reason.code}
-    for field in fields(reason):
-        value = getattr(reason, field.name)
-        if value is not None and field.name != "code":
-            found[field.name] = list(value) if isinstance(value, tuple) else value
+    for name in reason.__struct_fields__:
+        value = getattr(reason, name)
+        if value is not None and name != "code":
+            found[name] = list(value) if isinstance(value, tuple) else value
     return found

@@ -121,7 +121,8 @@ def _changed(id_: str, value: InputValue) -> InputValue:
     if value.type.is_path:
         if value.path is None:
             raise error("USAGE", f"`--assume {id_}=changed`: it has no value now", hint=f"give one: `{id_}=path`")
-        return replace(value, sha256=hashlib.sha256(f"whyrun/assumed/v1\n{value.sha256}".encode()).hexdigest())
+        made_up = hashlib.sha256(f"whyrun/assumed/v1\n{value.sha256}".encode()).hexdigest()
+        return InputValue(value.type, value.value, made_up, None, value.path)
     other = _other(value.value)
     return InputValue(value.type, other, value_sha256(other), None, None)
 

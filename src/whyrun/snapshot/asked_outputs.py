@@ -8,9 +8,10 @@ published never depends on what has run. The answers stand in the snapshot, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from whyrun.actions.questions import Block, as_json
 from whyrun.errors import Diagnostic
@@ -62,7 +63,9 @@ def apply_sites(graph: Graph, sites: Sites) -> None:
     for table in graph.tables:
         if table.name in sites:
             found = sites[table.name]
-            table.outputs = tuple(replace(o, paths=found[o.name]) if o.name in found else o for o in table.outputs)
+            table.outputs = tuple(
+                replace(o, paths=found[o.name], head=None) if o.name in found else o for o in table.outputs
+            )
     graph.asked = sites
 
 

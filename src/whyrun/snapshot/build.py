@@ -6,14 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from whyrun.artifacts.hash_column import HashColumn
 from whyrun.errors import WhyrunError, error
-from whyrun.graph.fingerprint import recorded_suffix
-from whyrun.graph.graph import (
-    Graph,
-    JobTable,
-)
+from whyrun.graph.graph import Graph
 from whyrun.ids import Kind, parse_id_of
-from whyrun.snapshot.records import StepRecord
+from whyrun.snapshot.joined import JoinedTable, join_tables
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
 from whyrun.snapshot.suspects import find_suspects
 from whyrun.workflow.model import VALUE_TYPES
@@ -36,20 +33,21 @@ def build_planning_snapshot(
     """
     records = log.records
     snapshot = PlanningSnapshot(graph, records, actions, {}, frozenset())
-    snapshot.rows = [list(map(records.steps.get, table.job_ids())) for table in graph.tables]
-    snapshot.shas = [_recorded(table, snapshot.rows[table.number]) for table in graph.tables]
-    _check_foreign_ids(snapshot, log)
+    joined = join_tables(graph, records.steps)
+    snapshot.rows = [table.rows for table in joined]
+    snapshot.shas = [table.shas for table in joined]
+    _check_foreign_ids(snapshot, log, sum(table.present for table in joined))
     snapshot.files = observe.changed_files(*_published(graph, snapshot.shas, sections=False))
     sites, expected = _published(graph, snapshot.shas, sections=True)
     if sites:
         snapshot.files = {**snapshot.files, **observe.changed_sections(sites, expected)}
-    lost = set(observe.lost_blobs(_blob_checks(snapshot)))
+    lost = set(observe.lost_blobs(_blob_checks(graph, joined)))
     _apply_deviations(snapshot, lost)
     said = ask(snapshot) if ask is not None else {}
     if said:
         snapshot.files = {**snapshot.files, **said}
         _apply_deviations(snapshot, lost)
-    snapshot.suspects = find_suspects(snapshot, {} if memo is None else memo)
+    snapshot.suspects = find_suspects(snapshot, [table.fingerprints for table in joined], {} if memo is None else memo)
     reach = sorted(graph.downstream(snapshot.suspects))
     histories = [r for node in reach if (r := snapshot.record(node)) is not None]
     successes = [a for r in histories if (a := r.last_success()) is not None]
@@ -68,17 +66,18 @@ def build_planning_snapshot(
     return snapshot
 
 
-def _check_foreign_ids(snapshot: PlanningSnapshot, log: LogReader) -> None:
+def _check_foreign_ids(snapshot: PlanningSnapshot, log: LogReader, present: int) -> None:
     """IDs of the graph are right by construction; any other in the log must at least parse."""
     graph, records = snapshot.dependency_graph, log.records
     foreign: list[tuple[Kind, str]] = []
-    if sum(len(row) - row.count(None) for row in snapshot.rows) < len(records.steps):
+    if present < len(records.steps):
         foreign.extend(("Job", step) for step in records.steps.keys() - graph.node_of.keys())
     foreign.extend(("Input", id_) for id_ in records.inputs.keys() - dict(leaf_inputs(graph.inputs)).keys())
     for table in graph.tables:
-        incomplete = [column for column in snapshot.shas[table.number] if None in column]
-        for p, record in enumerate(snapshot.rows[table.number] if incomplete else ()):
-            if record is not None and any(column[p] is None for column in incomplete):
+        rows = snapshot.rows[table.number]
+        for p in sorted({p for column in snapshot.shas[table.number] for p in column.absent()}):
+            record = rows[p]
+            if record is not None:
                 foreign.extend(("Artifact", output.id) for output in record.latest.outputs)
     for kind, id_ in foreign:
         try:
@@ -88,73 +87,36 @@ def _check_foreign_ids(snapshot: PlanningSnapshot, log: LogReader) -> None:
             raise error("LOG_DAMAGED", f"the log names `{id_}`: {problem.diagnostics[0].message}") from None
 
 
-def _recorded(table: JobTable, rows: Sequence[StepRecord | None]) -> list[list[str | None]]:
-    """By artifact and row: the hash recorded by the latest attempt, if that succeeded and type and suffix still fit."""
-    columns: list[list[str | None]] = [[None] * len(table) for _ in table.artifacts]
-    ids = [table.artifact_ids(a) for a in range(len(table.artifacts))]
-    if len(columns) == 1:  # the common case, in one pass without dictionaries
-        column, names, type_, suffix = columns[0], ids[0], table.artifacts[0].type, recorded_suffix(table, 0)
-        for p, record in enumerate(rows):
-            if record is not None and record.latest.ok:
-                for output in record.latest.outputs:
-                    if output.id == names[p] and output.type == type_ and output.suffix == suffix:
-                        column[p] = output.sha256
-        return columns
-    declared = [(spec.type, recorded_suffix(table, a)) for a, spec in enumerate(table.artifacts)]
-    for p, record in enumerate(rows):
-        if record is None or not record.latest.ok:
-            continue
-        by_id = {output.id: output for output in record.latest.outputs}
-        for a, column in enumerate(columns):
-            found = by_id.get(ids[a][p])
-            if found is not None and (found.type, found.suffix) == declared[a]:
-                column[p] = found.sha256
-    return columns
-
-
-def _published(graph: Graph, shas: list[list[list[str | None]]], *, sections: bool) -> tuple[list[str], list[str]]:
+def _published(graph: Graph, shas: list[list[HashColumn]], *, sections: bool) -> tuple[list[str], HashColumn]:
     """The published files (or sections of files) to look at, and the content that each should have."""
     paths: list[str] = []
-    expected: list[str] = []
+    expected: list[HashColumn] = []
     for table in graph.tables:
         for a, spec in enumerate(table.artifacts):
             output = table.output_of(a)
             if spec.is_leaf or output.paths is None or output.append != sections:
                 continue
             column = shas[table.number][a]
-            if None not in column:
+            if column.is_complete:
                 paths.extend(output.paths)
-                expected.extend(column)  # type: ignore[arg-type]  # no None in it
+                expected.append(column)
             else:
-                for path, sha in zip(output.paths, column, strict=True):
-                    if sha is not None:
-                        paths.append(path)
-                        expected.append(sha)
-    return paths, expected
+                there = [p for p, sha in enumerate(column) if sha is not None]
+                paths.extend([output.paths[p] for p in there])
+                expected.append(column.taken(there))
+    return paths, HashColumn.joined(expected)
 
 
-def _blob_checks(snapshot: PlanningSnapshot) -> list[BlobCheck]:
+def _blob_checks(graph: Graph, joined: Sequence[JoinedTable]) -> list[BlobCheck]:
     """Outputs that are published nowhere live in the store only. Small values are in the log itself."""
-    checks = []
-    for table in snapshot.dependency_graph.tables:
-        wanted = {
-            a: snapshot.shas[table.number][a]
-            for a, spec in enumerate(table.artifacts)
-            if not spec.is_leaf and spec.type not in VALUE_TYPES and table.output_of(a).paths is None
-        }
-        if not wanted:
-            continue
-        only = len(table.artifacts) == 1
-        for p, record in enumerate(snapshot.rows[table.number]):
-            for a, column in wanted.items():
-                sha = column[p]
-                if sha is None or record is None:
-                    continue
-                outputs = record.latest.outputs
-                id_ = outputs[0].id if only and len(outputs) == 1 else table.artifact_id(a, p)
-                size = next(o.size for o in outputs if o.id == id_)
-                checks.append(BlobCheck(sha, size, table.artifacts[a].type, None, sha))
-    return checks
+    return [
+        BlobCheck(sha, size, spec.type, None, sha)
+        for table in graph.tables
+        for a, spec in enumerate(table.artifacts)
+        if not spec.is_leaf and spec.type not in VALUE_TYPES and table.output_of(a).paths is None
+        for sha, size in zip(joined[table.number].shas[a], joined[table.number].sizes[a], strict=True)
+        if sha is not None
+    ]
 
 
 def _apply_deviations(snapshot: PlanningSnapshot, lost: set[str]) -> None:

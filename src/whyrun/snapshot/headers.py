@@ -1,7 +1,7 @@
 """The keys of merges against the columns of the files that are there already: told before anything runs.
 
-Only headers are read. Where the columns of a file are not known before all of it is read (JSON), or a file is still to
-be made, the step itself tells.
+Only headers are read, and small JSON files. Where the columns of a file are not known before all of it is read (large
+JSON), or a file is still to be made, the step itself tells.
 """
 
 from __future__ import annotations
@@ -24,9 +24,14 @@ def key_problems(graph: Graph, project: Path) -> list[Diagnostic]:
     """Keys that a bound file does not have, each once."""
     found: dict[Diagnostic, None] = {}
     for table in graph.tables:
-        if table.decl.uses == MERGING_ACTION:
+        if table.decl.uses == MERGING_ACTION or _merges_itself(table.decl):
             found.update(dict.fromkeys(_table_problems(table, project)))
     return list(found)
+
+
+def _merges_itself(decl: JobDecl) -> bool:
+    """A step of a dataset plan that merges with an action of the user's own."""
+    return "merge" in decl.places and decl.with_.get("operation") == "merge"
 
 
 def _table_problems(table: JobTable, project: Path) -> Iterator[Diagnostic]:
@@ -65,22 +70,27 @@ def _file_problems(decl: JobDecl, source: InputAt, path: Path, keys: Sequence[tu
     except ImportError:
         return  # without the extra `data` nothing can be read; the action says so
     except (DataError, OSError) as problem:
+        if decl.uses != MERGING_ACTION:
+            return  # it may know how to read it
         hint = "is it the file that was meant, in the format that its name says?"
         yield whole.diagnostic("MERGE_KEY_UNKNOWN", f"`{source.id}` has no header to look for keys in: {problem}", hint)
         return
     if names is None:
         return
     for key, place in keys:
-        if key not in names:
+        if key not in names and not (decl.uses != MERGING_ACTION and _may_have(names, key)):
             hint = did_you_mean(key, names) or f"its columns: {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
             message = f"`{source.id}` has no column `{key}`"
             yield decl.places.get(place, whole).diagnostic("MERGE_KEY_UNKNOWN", message, hint)
 
 
+def _may_have(names: Sequence[str], key: str) -> bool:
+    """An action of the user's own may cut or spell the header in another way: `firm_id;year`, `Firm_ID`."""
+    return any(key.casefold() in name.casefold() for name in names)
+
+
 def _header(path: Path, reading: dict[str, str]) -> list[str] | None:
     from whyrun.actions.builtin.data.params import DataParams
-    from whyrun.actions.builtin.data.tables import column_names, format_of
+    from whyrun.actions.builtin.data.tables import column_names
 
-    if format_of(path) == "json":
-        return None
     return column_names(path, DataParams(**reading))  # type: ignore[arg-type]  # checked with the job's parameters

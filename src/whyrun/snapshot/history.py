@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import time
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from sys import byteorder
 from typing import Annotated, Any
 
 import msgspec
@@ -20,13 +22,14 @@ from whyrun.errors import StateError
 from whyrun.log.event_ids import check_ids, damaged_line, id_problem
 from whyrun.log.journal import last_chain
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
-from whyrun.log.scan import read_lines, scan
+from whyrun.log.scan import line_marks, read_lines, scan
 from whyrun.log.wide import read_wide
 from whyrun.snapshot.fold import RunFold
-from whyrun.snapshot.records import Attempt, Records
+from whyrun.snapshot.records import Attempt, InputRecord, Records, StepRecord
 from whyrun.snapshot.snapshot import Consumed
+from whyrun.snapshot.step_index import IndexedSteps, JobBlock, into_blocks
 
-VERSION = 7
+VERSION = 11
 TICK = 50_000_000  # nanoseconds
 WORTH_INDEXING = 2000  # events folded anew: below, folding is quicker than writing the index
 
@@ -38,12 +41,19 @@ class _Covered(msgspec.Struct, array_like=True, frozen=True):
     mtime_ns: int
     ctime_ns: int
     chain: str
+    marks: bytes  # see `line_marks`
 
 
 class _Index(msgspec.Struct, array_like=True):
     version: int
+    byteorder: str  # of its columns of numbers
     runs: list[_Covered]
-    records: Records
+    blocks: list[JobBlock]
+    steps: dict[str, StepRecord]  # those that are in no block
+    inputs: dict[str, InputRecord]
+    inputs_of: int
+    run: int
+    seq: int
 
 
 class _Member(msgspec.Struct, gc=False):
@@ -78,16 +88,28 @@ _checked_members = msgspec.json.Decoder(list[_Member])
 
 
 class History:
-    """Implements `LogReader`. `through` folds the runs up to that number only: the log as it was then."""
+    """Implements `LogReader`. `through` folds the runs up to that number only: the log as it was then.
 
-    def __init__(self, state: WorkflowState, get_blob: Callable[[str], bytes], *, through: int | None = None) -> None:
+    `worth_indexing`: how many events folded anew make the writing of an index worth its while.
+    """
+
+    def __init__(
+        self,
+        state: WorkflowState,
+        get_blob: Callable[[str], bytes],
+        *,
+        through: int | None = None,
+        worth_indexing: int = WORTH_INDEXING,
+    ) -> None:
         self.state = state
         self.runs = [run for run in state.runs() if through is None or run.number <= through]
         self._get_blob = get_blob
         self._partial = through is not None
+        self._worth_indexing = worth_indexing
         self._records: Records | None = None
         self._by_number = {run.number: run for run in self.runs}
         self._wide: dict[str, list[Any]] = {}  # digest → members
+        self._marks: dict[int, Sequence[int]] = {}  # by run that the index covers
 
     @property
     def records(self) -> Records:
@@ -101,8 +123,9 @@ class History:
             wanted.setdefault(attempt.run, set()).add(attempt.seq)
         found: dict[tuple[int, int], Consumed] = {}
         for number, lines in wanted.items():
-            for seq, line in read_lines(self._by_number[number].events_path, lines).items():
-                found[(number, seq)] = self._read_bindings(line, str(self._by_number[number].events_path), seq)
+            path = self._by_number[number].events_path
+            for seq, line in read_lines(path, lines, self._marks.get(number, ())).items():
+                found[(number, seq)] = self._read_bindings(line, str(path), seq)
         return found
 
     def _read_bindings(self, line: bytes, file: str, seq: int) -> dict[str, Any]:
@@ -150,20 +173,22 @@ class History:
 
     def _fold(self) -> Records:
         index = None if self._partial else self._load()
-        records = Records() if index is None else index.records
+        records = Records() if index is None else self._records_of(index)
         done = len(index.runs) if index is not None else 0
-        covered: list[_Covered] = list(index.runs) if index is not None else []
-        closed = True
+        self._marks = {run.number: array("Q", run.marks) for run in index.runs} if index is not None else {}
+        ended: dict[int, tuple[int, int] | None] = {}
         fresh = 0
         for run in self.runs[done:]:
             before = _times(run)
-            ended, events = fold_run(records, run)
+            has_ended, events = fold_run(records, run)
             fresh += events
-            closed = closed and ended and before == _times(run)  # else somebody wrote to it while it was read
-            if closed:
-                covered.append(_cover(run))
-        if closed and fresh >= WORTH_INDEXING and not self._partial and all(map(_is_old, self.runs[done:])):
-            self._save(_Index(VERSION, covered, records))
+            if has_ended:
+                ended[run.number] = before
+        new = self.runs[done:]
+        if len(ended) == len(new) and fresh >= self._worth_indexing and not self._partial and all(map(_is_old, new)):
+            covered = [*(index.runs if index is not None else ()), *map(_cover, new)]
+            if all(ended[run.number] == _times(run) for run in new):  # else somebody wrote to it while it was read
+                self._save(covered, records)
         return records
 
     # -- the memo of compared columns (see `build_planning_snapshot`): derived, too --
@@ -189,22 +214,41 @@ class History:
             index = msgspec.msgpack.decode(checked(data), type=_Index)
         except (OSError, ValueError):  # msgspec's errors are ValueErrors
             return None  # not there, damaged, or not ours: it is derived, and made anew
-        if index.version != VERSION or len(index.runs) > len(self.runs):
+        if (index.version, index.byteorder) != (VERSION, byteorder) or len(index.runs) > len(self.runs):
             return None
         for covered, run in zip(index.runs, self.runs, strict=False):
             if covered.number != run.number or not _is_same(covered, run):
                 return None
         return index
 
-    def _save(self, index: _Index) -> None:
-        self._write("fold", msgspec.msgpack.encode(index))
+    def _records_of(self, index: _Index) -> Records:
+        covered = self.runs[: len(index.runs)]
+        steps = IndexedSteps(index.blocks, index.steps, self._read_records, lambda: fold_runs(covered).steps)
+        return Records(steps, index.inputs, index.inputs_of, index.run, index.seq)
 
-    def _write(self, name: str, data: bytes) -> None:
+    def _read_records(self, first: int, end: int) -> bytes:
+        try:
+            with (self.state.index_dir / "records").open("rb") as file:
+                file.seek(len(with_checksum(b"")) + first)
+                return file.read(end - first)
+        except OSError:
+            return b""
+
+    def _save(self, runs: list[_Covered], records: Records) -> None:
+        blocks, others, data = into_blocks(records.steps)
+        index = _Index(
+            VERSION, byteorder, runs, blocks, others, records.inputs, records.inputs_of, records.run, records.seq
+        )
+        if self._write("records", data):
+            self._write("fold", msgspec.msgpack.encode(index))
+
+    def _write(self, name: str, data: bytes) -> bool:
         try:
             self.state.index_dir.mkdir(parents=True, exist_ok=True)
             atomic_write(self.state.index_dir / name, with_checksum(data))
+            return True
         except OSError:
-            return  # no right to write, a read-only or full disk: planning works all the same, only slower
+            return False  # no right to write, a read-only or full disk: planning works all the same, only slower
 
 
 def _check_members(name: str, members: Sequence[_Member], file: str, seq: int) -> None:
@@ -252,7 +296,7 @@ def _cover(run: RunRef) -> _Covered:
     status = os.stat(run.events_path)
     return _Covered(
         run.number, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns,
-        last_chain(run.events_path) or "",
+        last_chain(run.events_path) or "", line_marks(run.events_path).tobytes(),
     )  # fmt: skip
 
 

@@ -121,8 +121,9 @@ def reader_of_graph(graph: Graph, project: Path) -> InputReader:
 
 
 def has_secret(value: Any) -> bool:
+    """Also of a connection: what it holds is known when a run begins."""
     if isinstance(value, dict):
-        return "$secret" in value or any(map(has_secret, value.values()))
+        return "$secret" in value or "$connection" in value or any(map(has_secret, value.values()))
     return isinstance(value, list) and any(map(has_secret, value))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.template import compute, expressions_in
 from whyrun.ids import SECTION_MARK, split_site
+from whyrun.snapshot.patterns import are_normal, files_like, in_byte_order
 from whyrun.snapshot.snapshot import BlobCheck
 from whyrun.workflow.expression import ABSENT, ExpressionError
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
@@ -216,25 +216,25 @@ class InputObserver:
     def _glob(self, pattern: str) -> list[str]:
         if not _GLOB.intersection(pattern):
             return [pattern]
-        found = glob.glob(pattern, root_dir=self.root, recursive=True)
-        # By bytes, not by locale: the same order on every machine. The state folder is never input.
-        kept = [p for p in found if not p.startswith(".whyrun/")]
-        return sorted((p.replace(os.sep, "/") for p in kept), key=os.fsencode)
+        found = files_like(pattern, self.root)
+        # The state folder is never input.
+        return in_byte_order([path.replace(os.sep, "/") for path in found if not path.startswith(".whyrun/")])
 
     def _files(
         self, id_: str, type_: Type, paths: Sequence[str], place: Place, missing_hint: str
     ) -> list[InputValue | None]:
-        relative = [self._relative(path) for path in paths]
-        absolute = [path if os.path.isabs(path) else f"{self.root}/{path}" for path in relative]
+        relative = paths if are_normal(paths) else [self._relative(path) for path in paths]
         folders = type_.base == "directory"
         found: list[InputValue | None] = []
-        for i, (path, full, sha) in enumerate(zip(relative, absolute, self._hashes(absolute), strict=True)):
+        hashes = self._hashes(relative)
+        are_folders = self.cache.knows_folders
+        for i, (path, sha) in enumerate(zip(relative, hashes, strict=True)):
             problems: Sequence[Diagnostic]
             if sha is None:
                 problems = [Diagnostic("INPUT_MISSING", f"there is no {type_.base} `{path}`", hint=missing_hint)]
             elif isinstance(sha, WhyrunError):
                 problems = sha.diagnostics
-            elif self.cache.is_folder(full) != folders:
+            elif (are_folders and self.cache.is_folder(self._absolute(path))) != folders:
                 is_ = "a file" if folders else "a folder"
                 problems = [Diagnostic("INPUT_TYPE", f"`{path}` is {is_}, not a {type_.base}")]
             else:
@@ -250,9 +250,12 @@ class InputObserver:
     def _hashes(self, paths: Sequence[str]) -> Sequence[str | WhyrunError | None]:
         """The hash of each; None where nothing is; what is wrong where something cannot be read."""
         try:
-            return self.cache.sha256_of_many(paths)
+            return self.cache.sha256_in(self.root, paths)
         except (WhyrunError, OSError):
-            return [self._hash(path) for path in paths]  # one after the other: each is to be told of
+            return [self._hash(self._absolute(path)) for path in paths]  # one by one: each is to be told of
+
+    def _absolute(self, path: str) -> str:
+        return path if os.path.isabs(path) else f"{self.root}/{path}"
 
     def _hash(self, path: str) -> str | WhyrunError | None:
         try:
@@ -297,9 +300,8 @@ class DiskObserver:
         self.cache = cache
         self.shared = shared
 
-    def changed_files(self, paths: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
-        root = self.root
-        hashes = self.cache.sha256_of_many([f"{root}/{path}" for path in paths], SPECIAL)
+    def changed_files(self, paths: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
+        hashes = self.cache.sha256_in(self.root, paths, SPECIAL)
         if hashes == sha256s:
             return {}
         return {
@@ -308,7 +310,7 @@ class DiskObserver:
             if sha != expected
         }
 
-    def changed_sections(self, sites: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
+    def changed_sections(self, sites: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
         files: dict[str, Mapping[str, str]] = {}
         found: dict[str, str] = {}
         for site, expected in zip(sites, sha256s, strict=True):

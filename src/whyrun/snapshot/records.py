@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from typing import Any
 
 import msgspec
@@ -133,7 +133,7 @@ class InputRecord(msgspec.Struct, array_like=True, gc=False, frozen=True):
 class Records(msgspec.Struct, gc=False):
     """The fold of a log up to a position."""
 
-    steps: dict[str, StepRecord] = {}
+    steps: MutableMapping[str, StepRecord] = msgspec.field(default_factory=dict)
     inputs: dict[str, InputRecord] = {}
     inputs_of: int = 0  # the last run that recorded what inputs it found
     run: int = 0  # the last run folded, and its last event: the log position

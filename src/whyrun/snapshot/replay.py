@@ -14,6 +14,7 @@ from whyrun.errors import error
 from whyrun.graph.expand import expand
 from whyrun.snapshot.asked_outputs import apply_sites
 from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.connected import apply_connections
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
@@ -46,6 +47,7 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             "files": dict(snapshot.files),
             "lost": sorted(snapshot.lost),
             **({"asked": graph.asked} if graph.asked else {}),
+            **({"connected": graph.connected} if graph.connected else {}),
             **({"manifest": composition.manifest} if composition is not None and composition.manifest else {}),
         }
     )
@@ -64,6 +66,8 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
     else:
         workflow = parse_workflow(data["root"], lambda key: sources[key])
     graph = expand(workflow, {id_: _input_value(value) for id_, value in data["inputs"].items()})
+    if "connected" in data:
+        apply_connections(graph, data["connected"])
     apply_sites(graph, data.get("asked", {}))
     actions = {
         name: ActionFacts(
@@ -85,7 +89,7 @@ class _Recorded:
     def __init__(self, files: Mapping[str, str], lost: frozenset[str]) -> None:
         self.files, self.lost = files, lost
 
-    def changed_files(self, paths: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
+    def changed_files(self, paths: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
         return {path: self.files[path] for path in paths if path in self.files}
 
     changed_sections = changed_files

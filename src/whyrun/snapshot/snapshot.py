@@ -6,13 +6,14 @@ says, so that a snapshot can be written down and built again (`replay`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import msgspec
 
+from whyrun.artifacts.hash_column import HashColumn
 from whyrun.graph.graph import (
     ArtifactAt,
     Graph,
@@ -24,8 +25,7 @@ JobStatus = Literal["succeeded", "failed", "never_run", "running"]
 Consumed = Mapping[str, Any]  # slot name → [{"id", "sha256", "as"?, "value"?}] or {"count", "digest", "blob"}
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactAvailabilityRecord:
+class ArtifactAvailabilityRecord(msgspec.Struct, frozen=True):
     id: str
     sha256: str
     size: int
@@ -36,8 +36,7 @@ class ArtifactAvailabilityRecord:
     path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerAttemptRecord:
+class ProducerAttemptRecord(msgspec.Struct, frozen=True):
     step_id: str
     status: JobStatus
     run: str | None = None
@@ -46,27 +45,24 @@ class ProducerAttemptRecord:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InputStateRecord:
+class InputStateRecord(msgspec.Struct, frozen=True):
     id: str
     sha256: str
     recorded_sha256: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ActionFacts:
+class ActionFacts(msgspec.Struct, frozen=True):
     """What planning knows of a job's action."""
 
     name: str
     sha256: str
     deterministic: bool = False
-    files: Mapping[str, str] = field(default_factory=dict)  # its code in the project: path → hash
+    files: Mapping[str, str] = msgspec.field(default_factory=dict)  # its code in the project: path → hash
     uncounted: tuple[str, ...] = ()  # parameters that say how and not what: another value is no change
-    versions: Mapping[str, str] = field(default_factory=dict)  # of code outside the project: its package's, and its own
+    versions: Mapping[str, str] = msgspec.field(default_factory=dict)  # of code outside the project, its package
 
 
-@dataclass(frozen=True, slots=True)
-class BlobCheck:
+class BlobCheck(msgspec.Struct, frozen=True):
     """Stored bytes to look for; a published file with the same content does as well."""
 
     sha256: str
@@ -79,10 +75,10 @@ class BlobCheck:
 class Observer(Protocol):
     """The world's answers. Only deviations are reported: what is as recorded is not worth a word."""
 
-    def changed_files(self, paths: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
+    def changed_files(self, paths: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
         """path → "deleted" or "changed", for published files whose content is not what the log says."""
 
-    def changed_sections(self, sites: Sequence[str], sha256s: Sequence[str]) -> Mapping[str, str]:
+    def changed_sections(self, sites: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
         """The same for sections of shared files, by their sites; asked only where there are any."""
 
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
@@ -115,8 +111,8 @@ class PlanningSnapshot:
     lost: frozenset[str]  # observed: `Output.bytes_key` of bytes that are gone
     suspects: Sequence[int] = ()
     consumed: Mapping[tuple[int, int], Consumed] = field(default_factory=dict)
-    rows: list[list[StepRecord | None]] = field(default_factory=list)  # [table][row]: what the log says of it
-    shas: list[list[list[str | None]]] = field(default_factory=list)  # [table][artifact][row]: available, and there
+    rows: Sequence[Sequence[StepRecord | None]] = ()  # [table][row]: what the log says of it
+    shas: list[list[HashColumn]] = field(default_factory=list)  # [table][artifact][row]: available, and there
     estimator: Estimator | None = None  # for estimates, which are no part of a plan
 
     @property
@@ -200,17 +196,16 @@ class PlanningSnapshot:
         return sorted(changed_inputs(self.dependency_graph.inputs, self.records.inputs))
 
 
-def leaf_inputs(inputs: Mapping[str, InputValue]) -> Iterable[tuple[str, InputValue]]:
+def leaf_inputs(inputs: Mapping[str, InputValue]) -> Iterator[tuple[str, InputValue]]:
     """Each input by its finest canonical ID: elements of arrays, not the array."""
-
-    def walk(id_: str, value: InputValue) -> Iterable[tuple[str, InputValue]]:
+    for id_, value in inputs.items():
         if value.elements is None:
             yield id_, value
-        for i, item in enumerate(value.elements or ()):
-            yield from walk(f"{id_}[{i}]", item)
-
-    for id_, value in inputs.items():
-        yield from walk(id_, value)
+        elif any(item.elements is not None for item in value.elements):
+            yield from leaf_inputs({f"{id_}[{i}]": item for i, item in enumerate(value.elements)})
+        else:
+            for i, item in enumerate(value.elements):
+                yield f"{id_}[{i}]", item
 
 
 def changed_inputs(inputs: Mapping[str, InputValue], recorded: Mapping[str, InputRecord]) -> Iterable[str]:

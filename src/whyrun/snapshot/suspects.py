@@ -11,6 +11,9 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from itertools import repeat
 
+import msgspec
+
+from whyrun.artifacts.hash_column import HashColumn
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.graph.fingerprint import (
     artifact_form,
@@ -18,6 +21,7 @@ from whyrun.graph.fingerprint import (
     fingerprint,
     group_token,
     input_form,
+    input_tokens,
     prefixes,
     token,
 )
@@ -38,25 +42,50 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.expression import ExpressionError
 
 
-def find_suspects(snapshot: PlanningSnapshot, memo: dict[str, str]) -> list[int]:
+class _Tokens(msgspec.Struct, frozen=True):
+    """The tokens of one slot by row, None where one is not known from the log alone: one for all rows, a text each,
+    or a hash each and the form that they share."""
+
+    rows: int
+    same: str | None = None
+    texts: Sequence[str | None] | None = None
+    hashes: HashColumn | None = None
+    form: str = ""
+
+    def parts(self) -> tuple[bytes, ...] | None:
+        """All that they say, for a digest; None where one is not known."""
+        if self.hashes is not None:
+            whole = self.hashes.whole
+            return None if whole is None else (b"hashes", self.form.encode(), whole)
+        if self.texts is None:
+            return None if self.same is None else (b"same", self.same.encode())
+        return None if None in self.texts else (b"texts", "\0".join(self.texts).encode())  # type: ignore[arg-type]
+
+    def by_row(self) -> Sequence[str | None]:
+        if self.hashes is not None:
+            letter, suffix = self.form[0], self.form[1:]
+            return [None if sha is None else f"{letter}{sha}{suffix}" for sha in self.hashes]
+        return [self.same] * self.rows if self.texts is None else self.texts
+
+
+def find_suspects(snapshot: PlanningSnapshot, fingerprints: Sequence[HashColumn], memo: dict[str, str]) -> list[int]:
+    """`fingerprints`: by table, of the latest attempts that succeeded."""
     found: list[int] = []
     for table in snapshot.dependency_graph.tables:
         if table.condition is not None:
             found.extend(range(table.base, table.base + len(table)))
             continue
         action = snapshot.actions[table.name]
-        tokens = [_token_column(snapshot, slot.column, len(table)) for slot in counted(table, action.uncounted)]
-        # "" where there is no success: no fingerprint is empty.
-        recorded = [r.latest.fingerprint if r is not None and r.latest.ok else "" for r in snapshot.rows[table.number]]
+        tokens = [_tokens(snapshot, slot.column, len(table)) for slot in counted(table, action.uncounted)]
         heads = prefixes(table, action.sha256, action.uncounted)
-        incomplete = [column for column in snapshot.shas[table.number] if None in column]
-        digest = None
-        if not incomplete and not any(None in column for column in tokens):
-            digest = _digest(heads, tokens, recorded)
-            if memo.get(table.name) == digest:
-                continue
+        recorded = fingerprints[table.number]
+        incomplete = [column for column in snapshot.shas[table.number] if not column.is_complete]
+        digest = None if incomplete else _digest(heads, tokens, recorded)
+        if digest is not None and memo.get(table.name) == digest:
+            continue
         before = len(found)
-        consumed: Iterable[tuple[str | None, ...]] = zip(*tokens, strict=True) if tokens else repeat((), len(table))
+        columns = [column.by_row() for column in tokens]
+        consumed: Iterable[tuple[str | None, ...]] = zip(*columns, strict=True) if columns else repeat((), len(table))
         for p, (was, head, row) in enumerate(zip(recorded, heads, consumed, strict=True)):
             if (
                 None in row
@@ -69,28 +98,30 @@ def find_suspects(snapshot: PlanningSnapshot, memo: dict[str, str]) -> list[int]
     return found
 
 
-def _digest(heads: Sequence[str], tokens: Sequence[Sequence[str | None]], recorded: Sequence[str]) -> str:
-    """Over everything that comparing the rows would look at, column by column, each with its length."""
+def _digest(heads: Sequence[str], tokens: Sequence[_Tokens], recorded: HashColumn) -> str | None:
+    """Over everything that comparing the rows would look at, column by column, each part with its length."""
+    prints = recorded.whole
+    if prints is None:
+        return None
     same = heads[:1] if len(set(heads)) == 1 else heads
-    whole = sha256()
-    for column in (same, *tokens, recorded):
-        data = "\0".join(column).encode()  # type: ignore[arg-type]  # no None in it
-        whole.update(b"%d %d\n" % (len(column), len(data)))
-        whole.update(data)
+    whole = sha256(b"whyrun/columns/v2 %d\n" % len(recorded))
+    for parts in ((b"heads", "\0".join(same).encode()), *(column.parts() for column in tokens), (b"recorded", prints)):
+        if parts is None:
+            return None
+        for part in parts:
+            whole.update(b"%d\n" % len(part))
+            whole.update(part)
     return whole.hexdigest()
 
 
-def _token_column(snapshot: PlanningSnapshot, column: Column, rows: int) -> Sequence[str | None]:
-    """By row: the token of what a slot would consume, None where that is not known from the log alone."""
+def _tokens(snapshot: PlanningSnapshot, column: Column, rows: int) -> _Tokens:
+    """By row: the token of what a slot would consume."""
     if not rows:
-        return []  # a loop without values: what its slots would name was never resolved
+        return _Tokens(0, texts=())  # a loop without values: what its slots would name was never resolved
     graph = snapshot.dependency_graph
     if isinstance(column, AlignedArtifact):
         form = artifact_form(graph.tables[column.table], column.artifact)
-        letter, suffix = form[0], form[1:]
-        return [
-            None if sha is None else f"{letter}{sha}{suffix}" for sha in snapshot.shas[column.table][column.artifact]
-        ]
+        return _Tokens(rows, hashes=snapshot.shas[column.table][column.artifact], form=form)
     groups: dict[int, str | None] = {}
 
     def token_of(term: Term) -> str | None:
@@ -102,8 +133,10 @@ def _token_column(snapshot: PlanningSnapshot, column: Column, rows: int) -> Sequ
         return _plain_token(snapshot, term)
 
     if isinstance(column, SameTerm):
-        return [token_of(column.term)] * rows
-    return [token_of(term) for term in column.terms]
+        return _Tokens(rows, same=token_of(column.term))
+    if column.kinds == {InputAt}:
+        return _Tokens(rows, texts=input_tokens([term.value for term in column.terms if isinstance(term, InputAt)]))
+    return _Tokens(rows, texts=[token_of(term) for term in column.terms])
 
 
 def _plain_token(snapshot: PlanningSnapshot, term: Term) -> str | None:

@@ -231,7 +231,9 @@ def _without_secrets(value: Any) -> Any:
     if not has_secret(value):
         return value
     if isinstance(value, dict):
-        return Bound() if "$secret" in value else {key: _without_secrets(member) for key, member in value.items()}
+        if "$secret" in value or "$connection" in value:
+            return Bound()
+        return {key: _without_secrets(member) for key, member in value.items()}
     return [_without_secrets(member) for member in value]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whyrun.actions.asking import Asker
 from whyrun.actions.registry import ActionInfo
@@ -31,6 +31,7 @@ from whyrun.log.runs import (
 )
 from whyrun.snapshot.asked_outputs import ask_outputs, disowned_sites
 from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.connected import connect
 from whyrun.snapshot.estimates import RuntimeEstimates
 from whyrun.snapshot.history import History
 from whyrun.snapshot.known_inputs import reader_of_snapshot
@@ -41,6 +42,9 @@ from whyrun.snapshot.typed import Misfit, instance_misfits
 from whyrun.workflow.inputs import InputValue, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parse import Reading, load_reading
+
+if TYPE_CHECKING:
+    from whyrun.connections.file import Connections
 
 DEFAULT_FILE = "workflow.yaml"
 ROUNDS = 20  # how often the rest of a wrong workflow is looked at again
@@ -162,11 +166,21 @@ class World:
             raise InvalidError(self.problems or wrong.diagnostics) from None
 
     def with_asked_outputs(self, graph: Graph) -> Graph:
-        """The graph with what actions say of where they publish."""
-        problems = ask_outputs(graph, self._fitting(graph), self.asker, self.project)
+        """The graph with its connections, and with what actions say of where they publish."""
+        problems = self._connect(graph) or ask_outputs(graph, self._fitting(graph), self.asker, self.project)
         if problems:
             raise InvalidError(problems)
         return graph
+
+    @cached_property
+    def connections(self) -> Connections:
+        """`connections.yaml`, read once: what is planned with is what runs."""
+        from whyrun.connections.file import load_connections
+
+        return load_connections(self.project)
+
+    def _connect(self, graph: Graph) -> list[Diagnostic]:
+        return connect(graph, self.infos, lambda: self.connections)
 
     @cached_property
     def asker(self) -> Asker:
@@ -204,12 +218,13 @@ class World:
         return [misfit.diagnostic() for misfit in self.parameter_misfits(graph)]
 
     def _key_problems(self, graph: Graph) -> Sequence[Diagnostic]:
-        """Key columns that the files do not have."""
-        if not any(decl.uses.startswith("data/") for decl in self._jobs.values()):
+        """Key columns that the files do not have, and diagnostics that nobody computes."""
+        if not any(decl.uses.startswith("data/") or "merge" in decl.places for decl in self._jobs.values()):
             return ()  # most workflows: nothing is imported for them
         from whyrun.snapshot.headers import key_problems
+        from whyrun.snapshot.leaves import leaf_problems
 
-        return key_problems(graph, self.project)
+        return [*key_problems(graph, self.project), *leaf_problems(graph)]
 
     def _given_by(self) -> dict[str, str]:
         """How the inputs came to their values, where they are not those of the workflow file."""
@@ -257,6 +272,10 @@ class World:
         for flow in self.reading.files:
             for decl in flow.jobs.values():
                 found.extend(look_up_action(decl, self.project, self.asker).problems)
+        if _is_dataset_plan(self.file):
+            from whyrun.workflow.composition.wording import in_words_of_plans
+
+            found = [in_words_of_plans(problem) for problem in found]
         files = list(dict.fromkeys(d.file for d in found))
         return tuple(sorted(dict.fromkeys(found), key=lambda d: (files.index(d.file), d.line or 0, d.column or 0)))
 
@@ -277,6 +296,7 @@ class World:
                 if whole:  # a part has another shape
                     yield from _composition_problems(graph)
                 yield from self._key_problems(graph)
+                yield from self._connect(graph)
                 yield from self.parameter_problems(graph)
                 yield from ask_outputs(graph, self._fitting(graph), self.asker, self.project)
                 return
@@ -303,6 +323,10 @@ class World:
 
     def snapshot(self, history: History | None = None) -> PlanningSnapshot:
         """The state of things now."""
+        with self.cache.with_second_look():
+            return self._snapshot(history)
+
+    def _snapshot(self, history: History | None) -> PlanningSnapshot:
         self.graph  # noqa: B018  # before the log, which needs no more than the workflow and would say less
         log = history or self.history()
         memo = log.load_memo()
@@ -351,8 +375,12 @@ def _declared_jobs(workflow: Workflow, prefix: str) -> Iterator[tuple[str, JobDe
 
 
 def _composition_problems(graph: Graph) -> Sequence[Diagnostic]:
-    if graph.workflow.composition is None:
+    if not _composes(graph.workflow):
         return ()
     from whyrun.graph.composition import composition_problems
 
     return composition_problems(graph)
+
+
+def _composes(workflow: Workflow) -> bool:
+    return workflow.composition is not None or any(_composes(i.workflow) for i in workflow.imports.values())

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from whyrun.errors import Diagnostic
 
 if TYPE_CHECKING:
@@ -19,8 +21,7 @@ VALUE_TYPES = frozenset({"string", "integer", "number", "boolean"})
 BASE_TYPES = (*sorted(VALUE_TYPES), "json", "file", "directory", "image", "text", "dataset")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where something stands in a source file, `source` as shown to the user; line and column are from 1."""
 
     source: str
@@ -42,8 +43,7 @@ class Place:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(msgspec.Struct, frozen=True):
     """`image[]` is `Type("image", 1)`; depth counts the brackets."""
 
     base: str
@@ -65,31 +65,27 @@ class Type:
 # --- references inside expressions -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(msgspec.Struct, frozen=True):
     """`[3]`, `["asia"]`: a fixed index."""
 
     index: int | float | str
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(msgspec.Struct, frozen=True):
     """`[character]`, `[segment-1]`: this instance's own index of a loop, or a neighbour in loop order."""
 
     loop: str
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class All:
+class All(msgspec.Struct, frozen=True):
     """`[:]`: every index, in loop order."""
 
 
 Selector = At | Loop | All
 
 
-@dataclass(frozen=True, slots=True)
-class InputRef:
+class InputRef(msgspec.Struct, frozen=True):
     """`inputs.Grid[row][0]`"""
 
     name: str
@@ -97,8 +93,7 @@ class InputRef:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class OutputRef:
+class OutputRef(msgspec.Struct, frozen=True):
     """`jobs.Intro.Script.outputs.Story[2].Segments[segment].HasTransition`
 
     `job` is the name with its imports ("Intro/Script"). `selectors` are those right after the output's name (the
@@ -115,8 +110,7 @@ class OutputRef:
 Ref = InputRef | OutputRef
 
 
-@dataclass(frozen=True, slots=True)
-class First:
+class First(msgspec.Struct, frozen=True):
     """`first(a, b, …)` as a whole value or inside an expression: the first candidate that is not absent."""
 
     candidates: tuple[Ref, ...]
@@ -142,8 +136,7 @@ class Expression:
     whole: Ref | First | None
 
 
-@dataclass(frozen=True, slots=True)
-class Formatted:
+class Formatted(msgspec.Struct, frozen=True):
     """A longer string with expressions in it: `"a portrait, ${{ inputs.Topic }}"`. Parts are str or Expression."""
 
     parts: tuple[str | Expression, ...]
@@ -158,8 +151,7 @@ Template = Any
 # --- declarations ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class InputDecl:
+class InputDecl(msgspec.Struct, frozen=True):
     name: str
     type: Type
     required: bool
@@ -176,8 +168,7 @@ class _NoDefault:
 NO_DEFAULT = _NoDefault()
 
 
-@dataclass(frozen=True, slots=True)
-class LoopDecl:
+class LoopDecl(msgspec.Struct, frozen=True):
     """`each`: InputRef · `count`: int or InputRef · `values`: tuple or InputRef · `range`: (first, last) inclusive."""
 
     name: str
@@ -186,8 +177,7 @@ class LoopDecl:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class LeafDecl:
+class LeafDecl(msgspec.Struct, frozen=True):
     """A declared leaf of a JSON output: `"Segments[segment].HasTransition": boolean`."""
 
     path: tuple[tuple[str, tuple[Selector, ...]], ...]  # selectors are At or Loop with offset 0
@@ -196,8 +186,7 @@ class LeafDecl:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class CompareDecl:
+class CompareDecl(msgspec.Struct, frozen=True):
     """What `whyrun compare` is to mind; nothing of it counts for whether a job is up to date."""
 
     keys: tuple[str, ...] = ()  # columns that name a row of a table
@@ -217,8 +206,7 @@ class OutputDecl:
     suffix: str = ""  # of the file, where it is not published and no `path` says it (a dataset plan's `produces`)
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(msgspec.Struct, frozen=True):
     max: int = 0
     backoff: float = 0.0  # seconds before the second attempt; doubled each time
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from whyrun.ids import CanonicalId, Index, Segment, format_indices, parse_id_of
 from whyrun.workflow.model import Type
@@ -16,8 +17,7 @@ MAX_VALUE_CHARACTERS = 16 << 20
 MAX_VALUE_ITEMS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class InputValue:
+class InputValue(msgspec.Struct, frozen=True):
     """An input as it was observed.
 
     For path types `path` is relative to the project, with `/` (or absolute, as given, where it lies outside), and

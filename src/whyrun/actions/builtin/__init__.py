@@ -23,7 +23,16 @@ class Extra:
         return [package for package in self.packages if find_spec(package) is None]
 
 
+# Actions that put down what they really execute, for the step's folder: `script.sh`, or `query.sql`.
+WRITTEN_DOWN = frozenset({"shell", "mysql/extract", "postgres/extract", "postgres/load", "duckdb/query"})
+
+# What these do stands outside of the project: an earlier result of theirs says nothing once they did something else.
+EFFECTFUL = frozenset({"postgres/load"})
+
 DATA = Extra("data", ("duckdb", "pyarrow", "pyreadstat", "openpyxl"))
+# Only what an action itself needs: whoever reads MySQL can do without the driver of PostgreSQL.
+_MYSQL = Extra("db", ("duckdb", "pyarrow", "pymysql"))
+_POSTGRES = Extra("db", ("duckdb", "pyarrow", "adbc_driver_postgresql"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +110,25 @@ BUILTIN: dict[str, Builtin] = {
     ),
     "data/sql": Builtin("1", "data.sql:DataSql", "Answer one SQL query over datasets.", extra=DATA),
     "data/check": Builtin("1", "data.check:DataCheck", "Compute named diagnostics of datasets, as JSON.", extra=DATA),
+    "csv/read": Builtin("1", "movers.csv_files:CsvRead", "Read CSV as a dataset whose columns have types.", extra=DATA),
+    "csv/write": Builtin("1", "movers.csv_files:CsvWrite", "Write a dataset as CSV, as others want it.", extra=DATA),
+    "parquet/read": Builtin(
+        "1", "movers.parquet_files:ParquetRead", "Read Parquet as a dataset: all of it, or some columns.", extra=DATA
+    ),
+    "parquet/write": Builtin(
+        "1", "movers.parquet_files:ParquetWrite", "Write a dataset as Parquet, sorted and compressed.", extra=DATA
+    ),
+    "duckdb/query": Builtin(
+        "1", "movers.duckdb_query:DuckDbQuery", "Answer one SQL query over named files and a database file.", extra=DATA
+    ),
+    "mysql/extract": Builtin(
+        "1", "movers.mysql_extract:MySqlExtract", "Read a query or a table of MySQL or MariaDB.", extra=_MYSQL
+    ),
+    "postgres/extract": Builtin(
+        "1", "movers.postgres_extract:PostgresExtract", "Read a query or a table of PostgreSQL.", extra=_POSTGRES
+    ),
+    "postgres/load": Builtin(
+        "1", "movers.postgres_load:PostgresLoad", "Load a dataset into a table of PostgreSQL: all or nothing.",
+        extra=_POSTGRES,
+    ),
 }

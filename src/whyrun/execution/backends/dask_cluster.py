@@ -7,6 +7,7 @@ Every call to it has a limit of time, since a client whose scheduler is gone may
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,7 @@ class DaskCluster:
         self._address = address
         self._client: Client | None = None
         self._cluster: Any = None
+        self._folder = session.tmp / f"{session.run}-dask"  # of a cluster that is started here
         self._left = threading.Event()
 
     # --- coming ----------------------------------------------------------------------------------------------------
@@ -84,7 +86,7 @@ class DaskCluster:
                 threads_per_worker=1,
                 processes=True,
                 dashboard_address=None,
-                local_directory=str(self._session.tmp / f"{self._session.run}-dask"),
+                local_directory=str(self._folder),
                 silence_logs=50,
             )
         self._client = made.Client(self._cluster or self._address, timeout=CONNECT, set_as_default=False)
@@ -179,6 +181,7 @@ class DaskCluster:
             _attempt(lambda: client.close(timeout=ANSWER), problems)
         if self._cluster is not None:
             _attempt(lambda: self._cluster.close(timeout=ANSWER), problems)
+            shutil.rmtree(self._folder, ignore_errors=True)  # Dask leaves its locks there
         return problems
 
 

@@ -43,7 +43,7 @@ from whyrun.execution.commands import (
 )
 from whyrun.execution.failure import Failure, StepError, failure_of
 from whyrun.execution.outbox import UNNUMBERED
-from whyrun.execution.scratch import Scratch, step_folder
+from whyrun.execution.scratch import Scratch, drop_links, step_folder
 from whyrun.execution.secrets import Redactor
 from whyrun.execution.wire import Acknowledged, CommandFile, decode_message, encode, secret_bytes, timestamp
 
@@ -91,6 +91,7 @@ class RemotePost:
         self._there: set[str] = set()  # blobs at the site
         self._ended: set[str] = set()  # steps that this worker executed before
         self._started = False
+        self._prepared = False
         self._stopped = False
 
     # --- from other threads --------------------------------------------------------------------------------------
@@ -119,6 +120,7 @@ class RemotePost:
         self._lines.forget()
         self._there.clear()
         self._ended.clear()
+        self._prepared = False
         self._transport.start(needs, inbox.put)
         self._started = True
         self._command(Ping(), {}, {})
@@ -131,6 +133,16 @@ class RemotePost:
         prepared = self._answer(Prepared, stopped)
         if prepared is not None and prepared.error:
             raise PrepareFailed(prepared.error)
+        self._prepared = True
+
+    def _prepare_another(self) -> None:
+        """A place that was made later is made ready like the first, if it lasts for more than one step."""
+        if self._session.prepare is None or self._prepared or not self._transport.reusable:
+            return
+        try:
+            self.prepare(self._session.prepare, lambda: False)
+        except PrepareFailed as failed:
+            raise PlaceLost(f"the place could not be made ready: {failed}") from None
 
     def close(self) -> None:
         if self._started:
@@ -189,6 +201,7 @@ class RemotePost:
             try:
                 cfg = self._cfg(job.command)
                 self.open(job.needs)
+                self._prepare_another()
                 self._send(job, cfg)
                 self._listen(job, telling)
                 finished = telling.finished
@@ -211,7 +224,7 @@ class RemotePost:
         say(finished)
 
     def _cfg(self, command: ExecStep) -> StepCfg | None:
-        """None: it is not what it should be. The worker is sent it all the same, and refuses it, as it does anywhere."""
+        """None: it is not what it should be. The worker gets it all the same, and refuses it, as it does anywhere."""
         try:
             return site.decode_cfg((self._session.run_dir / command.cfg_path).read_bytes())
         except (msgspec.DecodeError, UnicodeDecodeError, FileNotFoundError):
@@ -317,6 +330,7 @@ class RemotePost:
             left = Scratch(tmp / "scratch")
             site.bring_step_folder(self._transport, self._session, step, tmp)
             if self._transport.fetch_tree(site.SCRATCH, left.root):
+                drop_links(left.root)
                 stderr = left.tail("stderr", redactor)
                 left.keep_all(step_folder(self._session.run_dir, step), redactor)
             stderr = stderr or redactor.text(self._transport.last_stderr())

@@ -18,7 +18,8 @@ from whyrun.execution.backends.transport import Source, Transport
 from whyrun.execution.cfg import InputSpec, StepCfg
 from whyrun.execution.commands import ExecStep, OutputResult, Session
 from whyrun.execution.failure import StepError
-from whyrun.execution.scratch import move, step_folder
+from whyrun.execution.materialize import place_of_input
+from whyrun.execution.scratch import drop_links, move, step_folder
 from whyrun.execution.wire import WorkerStart
 
 PROJECT, INPUTS, SOURCES = "in/project", "in/inputs", "in/sources"
@@ -59,7 +60,7 @@ def needed_files(
         if spec.value is not msgspec.UNSET:
             continue
         if spec.path is not None:
-            files[f"{INPUTS}/{spec.path}"] = session.project / spec.path
+            files[f"{INPUTS}/{place_of_input(spec.path)}"] = session.project / spec.path
             continue
         for sha256 in blobs(store, spec.sha256, spec.type):
             files[blob_path(sources, sha256)] = Path(store.path(sha256))
@@ -127,6 +128,7 @@ def bring_step_folder(transport: Transport, session: Session, step_id: str, tmp:
     brought = tmp / "brought"
     try:
         if transport.fetch_tree(there, brought):
+            drop_links(brought)
             merge_step_folder(brought, step_folder(session.run_dir, step_id))
             if transport.reusable:
                 transport.remove(there)

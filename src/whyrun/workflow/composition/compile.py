@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from whyrun.workflow.composition.links import Links
@@ -59,7 +60,7 @@ def compile_plan(
         description=description,
         inputs={key: _input(dataset) for key, dataset in datasets.items()},
         loops={},
-        jobs={id_: _job(links, step) for id_, step in links.by_id.items() if step.type == "action"},
+        jobs=dict(_jobs(links)),
         imports={},
         source=source,
         sources=dict(sorted(sources.items())),
@@ -87,8 +88,18 @@ def _conditions(links: Links) -> list[ConditionStep]:
     ]
 
 
-def _job(links: Links, step: Step) -> JobDecl:
-    id_ = str(step.id)
+def _jobs(links: Links) -> Iterator[tuple[str, JobDecl]]:
+    for id_, step in links.by_id.items():
+        if step.type == "action":
+            yield id_, _job(links, id_, step)
+    # What has no id of its own is no part of the graph; but what is wrong with its parameters is told, too.
+    for number, step in enumerate(links.steps):
+        if step.type == "action" and links.is_unnamed(step):
+            unnamed = _job(links, f"step {number}", step)
+            yield unnamed.name, replace(unnamed, broken=unnamed.broken | {"for"})
+
+
+def _job(links: Links, id_: str, step: Step) -> JobDecl:
     broken = set(step.broken)
     if id_ in links.cyclic:
         broken.add("for")  # the circle is told; the graph would tell it again
@@ -112,7 +123,7 @@ def _job(links: Links, step: Step) -> JobDecl:
         exclude=(),
         include=(),
         condition=condition,
-        needs=tuple(links.needs(id_)),
+        needs=tuple(links.needs(id_)) if id_ in links.by_id else (),
         env={},
         secrets=(),
         code=(),

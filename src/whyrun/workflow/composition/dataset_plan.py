@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from whyrun.workflow.composition.compile import compile_plan
+from whyrun.workflow.composition.json_fields import json_kind_of
 from whyrun.workflow.composition.json_source import read_json
 from whyrun.workflow.composition.links import Links
 from whyrun.workflow.composition.manifest import Manifest, read_manifest
 from whyrun.workflow.composition.steps import Step, StepReader
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
 from whyrun.workflow.model import Workflow
-from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, kind_of
+from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar
 
 PLAN_VERSION = 1
 PLAN_KEYS = ("plan_version", "plan_id", "rel_path", "description", "steps")
@@ -68,10 +69,10 @@ class _PlanReader(StepReader):
         datasets: Manifest,
         sources: Mapping[str, str],
     ) -> Workflow | None:
-        root = self.as_map(node, "a dataset plan", f'write `{{"plan_version": {PLAN_VERSION}, "steps": […]}}`')
+        root = self.as_map(node, "the dataset plan", f'write `{{"plan_version": {PLAN_VERSION}, "steps": […]}}`')
         if root is None:
             return None
-        fields = self.known_keys(root, PLAN_KEYS, "a dataset plan", _ELSEWHERE)
+        fields = self.known_keys(root, PLAN_KEYS, "the dataset plan", _ELSEWHERE)
         self._version(root, fields.get("plan_version"))
         header = PlanHeader(
             self._text(fields, "plan_id"), self._text(fields, "rel_path"), self._text(fields, "description") or ""
@@ -94,7 +95,7 @@ class _PlanReader(StepReader):
         if node is None:
             self.problems.add(root.place, "MISSING_KEY", "the dataset plan has no `plan_version`", hint)
         elif not isinstance(node, Scalar) or type(node.value) is not int or node.value != PLAN_VERSION:
-            shown = f"`{node.text}`" if isinstance(node, Scalar) else kind_of(node)
+            shown = f"`{node.text}`" if isinstance(node, Scalar) else json_kind_of(node)
             self.wrong(node, f"the version of the dataset plan is {shown}, which is not known", hint)
 
     def _text(self, fields: Mapping[str, Node], key: str) -> str | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whyrun.errors import did_you_mean
+from whyrun.workflow.composition.diagnostics import CHECKING_ACTION, diagnostic_types
 from whyrun.workflow.composition.manifest import Manifest
 from whyrun.workflow.composition.model import AUXILIARY
-from whyrun.workflow.composition.predicates import operands_of
+from whyrun.workflow.composition.predicates import Literal, Test, never_compares, operands_of, tests_of
 from whyrun.workflow.composition.refs import DatasetRef
 from whyrun.workflow.composition.shapes import Branch, ShapeStep, shape_problems
 from whyrun.workflow.composition.steps import Named, Step
@@ -24,8 +25,11 @@ class Links:
         self.problems = problems
         self.root = root
         self.by_id: dict[str, Step] = {}
+        self.alike: dict[str, list[Step]] = {}  # all steps of an id: it is not known which of them is meant
         self.owner: dict[str, tuple[str, bool]] = {}  # step → the condition that it is a branch of
         self.cyclic: set[str] = set()
+        # Steps that wait for something that could not be read.
+        self.adrift = {step.id for step in steps if not step.waits_known and step.id is not None}
         self.leaves: dict[tuple[str, str], dict[str, DatasetRef]] = {}  # (step, product) → leaves that are read
         self.mode: str | None = None
         # Names that may be those of steps whose own id could not be read: no second word is said of them.
@@ -38,12 +42,12 @@ class Links:
     def check(self) -> None:
         self._ids()
         self._modes()
-        for step in self.by_id.values():
+        for step in self.steps:
             self._known(step, step.depends_on, "DEPENDENCY_UNKNOWN")
-        for step in self.by_id.values():
+        for step in self.steps:
             self._branches(step)
         self._cycles()
-        for step in self.by_id.values():
+        for step in self.steps:
             self._references(step)
         self._shape()
 
@@ -53,11 +57,11 @@ class Links:
         for step in self.steps:
             if step.id is None:
                 continue
+            self.alike.setdefault(step.id, []).append(step)
             if step.id in self.by_id:
                 hint = f"the first is in line {self.by_id[step.id].place.line}; give each an id of its own"
                 self.problems.add(step.place, "STEP_ID_DUPLICATE", f"there is a step `{step.id}` already", hint)
                 self.by_id[step.id].whole = False
-                self.by_id[step.id].products_known = False  # it is not known which of the two is meant
                 continue
             self.by_id[step.id] = step
             if step.id in self.manifest.datasets:
@@ -82,6 +86,8 @@ class Links:
             if other.name not in self.by_id:
                 named.remove(other)
                 step.whole = False
+                if step.id is not None:
+                    self.adrift.add(step.id)
                 if not self._may_be_a_step(other.name):
                     hint = did_you_mean(other.name, list(self.by_id))
                     self.problems.add(other.place, code, f"there is no step `{other.name}`", hint)
@@ -91,6 +97,9 @@ class Links:
             return
         for named, answer in ((step.true_steps, True), (step.false_steps, False)):
             self._known(step, named, "BRANCH_UNKNOWN_STEP")
+            if self.is_unnamed(step):
+                self.adrift.update(other.name for other in named)
+                continue
             for other in list(named):
                 if other.name in self.owner:
                     condition, other_answer = self.owner[other.name]
@@ -106,6 +115,10 @@ class Links:
             message = f"the condition `{step.id}` has no steps in either branch"
             hint = "name steps in `true_steps` or `false_steps`"
             self.problems.add(step.place, "COMPOSITION_MODE_SHAPE", message, hint)
+
+    def is_unnamed(self, step: Step) -> bool:
+        """Whether it has no id of its own, so that no other can refer to it for sure."""
+        return step.id is None or self.by_id[step.id] is not step
 
     def branch_of(self, id_: str) -> Branch:
         """The conditions that a step hangs on, outermost first."""
@@ -139,8 +152,10 @@ class Links:
         return [other for other in found if other != id_]
 
     def _before(self, id_: str) -> set[str]:
+        return self._all_before(self.waits(id_))
+
+    def _all_before(self, waiting: list[str]) -> set[str]:
         seen: set[str] = set()
-        waiting = self.waits(id_)
         while waiting:
             other = waiting.pop()
             if other not in seen:
@@ -179,7 +194,8 @@ class Links:
     # --- references -----------------------------------------------------------------------------------------------
 
     def _references(self, step: Step) -> None:
-        before = self._before(str(step.id))
+        named = [other.name for other in step.depends_on]  # its own, also where another step has its id
+        before = self._all_before(named + ([self.owner[step.id][0]] if step.id in self.owner else []))
         for binding in step.bindings.values():
             for ref, _ in binding.refs():
                 if not self._is_there(step, ref, before):
@@ -188,10 +204,11 @@ class Links:
         if step.predicate is None:
             return
         sound = True
-        for ref, optional in operands_of(step.predicate):
-            sound = self._is_there(step, ref, before) and sound
-            if sound and ref.leaf:
-                sound = self._has_leaf(ref, optional)
+        for ref in operands_of(step.predicate):
+            there = self._is_there(step, ref, before) and (not ref.leaf or self._has_leaf(ref))
+            sound = sound and there
+        for test in tests_of(step.predicate) if sound else ():
+            sound = self._is_question(test) and sound
         if not sound:
             step.predicate, step.whole = None, False
 
@@ -203,36 +220,37 @@ class Links:
                 hint = did_you_mean(ref.name, list(self.manifest.datasets)) or "add it to the inputs manifest"
                 self.problems.add(ref.place, "DATASET_UNKNOWN", f"there is no dataset `{ref.name}`", hint)
             return False
-        source = self.by_id.get(ref.step)
-        if ref.step == step.id:
+        sources = self.alike.get(ref.step, [])
+        if ref.step == step.id and len(sources) < 2:
             message, hint = f"`{step.id}` uses its own product `{ref.name}`", "use a product of a step before it"
             self.problems.add(ref.place, "PRODUCT_SELF", message, hint)
             return False
-        if source is None and self._may_be_a_step(ref.step):
+        if not sources and self._may_be_a_step(ref.step):
             return False
-        if source is None or source.type == "condition":
+        if all(source.type == "condition" for source in sources):
             message = f"there is no step `{ref.step}`"
             known = [id_ for id_, other in self.by_id.items() if other.type == "action" and id_ != step.id]
             hint = did_you_mean(ref.step, known) or "name a step of this plan"
-            if source is not None:
+            if sources:
                 message = f"`{ref.step}` is a condition and makes no products"
             self.problems.add(ref.place, "PRODUCT_STEP_UNKNOWN", message, hint)
             return False
-        if ref.name not in source.products:
-            if source.products_known and source.type is not None:
+        products = [name for source in sources for name in source.products]
+        if ref.name not in products:
+            if all(source.products_known for source in sources):
                 message = f"step `{ref.step}` makes no product `{ref.name}`"
-                hint = did_you_mean(ref.name, list(source.products)) or "declare it in its `products`"
+                hint = did_you_mean(ref.name, products) or "declare it in its `products`"
                 self.problems.add(ref.place, "PRODUCT_UNKNOWN", message, hint)
             return False
-        if ref.step not in before:
+        if ref.step not in before and not ({step.id, *before} & self.adrift):
             message = f"`{step.id}` uses a product of `{ref.step}` and does not depend on it"
             self.problems.add(ref.place, "DEPENDENCY_MISSING", message, f"add `{ref.step}` to its `depends_on`")
             return False
         return True
 
-    def _has_leaf(self, ref: DatasetRef, optional: bool) -> bool:
+    def _has_leaf(self, ref: DatasetRef) -> bool:
         assert ref.step is not None
-        product = self.by_id[ref.step].products[ref.name]
+        product = next(step.products[ref.name] for step in self.alike[ref.step] if ref.name in step.products)
         if not product.may_have_leaves:
             what = f"is written to `{product.file}`" if product.kind in ("table", "report") else f"is a {product.kind}"
             message = f"`{ref.name}` {what}, and only JSON has leaves"
@@ -241,6 +259,25 @@ class Links:
             return False
         self.leaves.setdefault((ref.step, ref.name), {}).setdefault(ref.leaf_text, ref)
         return True
+
+    def _is_question(self, test: Test) -> bool:
+        """Whether values of the kinds that are known can be compared so."""
+        refs = [operand for operand in test.operands if isinstance(operand, DatasetRef)]
+        why = never_compares(test, [self._type_of(ref) for ref in refs])
+        if why is None:
+            return True
+        literal = next((operand for operand in test.operands if isinstance(operand, Literal)), None)
+        told = "; ".join(f"`{ref.step}` gives `{ref.leaf_text[1:]}` as a number" for ref in refs if self._type_of(ref))
+        hint = told or "compare a leaf with a value of its own kind"
+        self.problems.add(refs[0].place if literal is None else literal.place, "WRONG_TYPE", why, hint)
+        return False
+
+    def _type_of(self, ref: DatasetRef) -> str | None:
+        """Of a diagnostic, where the parameters of its step say it."""
+        steps = self.alike.get(ref.step or "", [])
+        if len(steps) != 1 or steps[0].uses != CHECKING_ACTION or len(ref.leaf) != 1:
+            return None
+        return (diagnostic_types(steps[0].parameters) or {}).get(ref.leaf[0].name)
 
     # --- shape ----------------------------------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from whyrun.errors import did_you_mean
+from whyrun.workflow.composition.json_fields import JsonFields, json_kind_of
 from whyrun.workflow.composition.model import ROLES, Dataset
-from whyrun.workflow.fields import Fields
-from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, kind_of
+from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar
 
 SCHEMA_VERSION = 2
 ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -35,16 +35,16 @@ def read_manifest(node: Node | None, problems: Problems, locate: Callable[[str],
     return _ManifestReader(problems, locate).manifest(node)
 
 
-class _ManifestReader(Fields):
+class _ManifestReader(JsonFields):
     def __init__(self, problems: Problems, locate: Callable[[str], str]) -> None:
         super().__init__(problems)
         self.locate = locate
 
     def manifest(self, node: Node) -> Manifest:
-        root = self.as_map(node, "an inputs manifest", f"write `{_EXAMPLE}`")
+        root = self.as_map(node, "the inputs manifest", f"write `{_EXAMPLE}`")
         if root is None:
             return Manifest({}, False)
-        fields = self.known_keys(root, MANIFEST_KEYS, "an inputs manifest")
+        fields = self.known_keys(root, MANIFEST_KEYS, "the inputs manifest")
         self._version(root, fields.get("schema_version"))
         if "datasets" not in fields:
             message = "the inputs manifest has no `datasets`"
@@ -71,7 +71,7 @@ class _ManifestReader(Fields):
         if node is None:
             self.problems.add(root.place, "MANIFEST_VERSION", "the inputs manifest does not say its version", hint)
         elif not isinstance(node, Scalar) or type(node.value) is not int or node.value != SCHEMA_VERSION:
-            shown = f"version `{node.text}`" if isinstance(node, Scalar) else kind_of(node)
+            shown = f"version `{node.text}`" if isinstance(node, Scalar) else json_kind_of(node)
             self.problems.add(node.place, "MANIFEST_VERSION", f"{shown} of the inputs manifest is not known", hint)
 
     def _dataset(self, item: Node) -> tuple[Scalar | None, Dataset]:

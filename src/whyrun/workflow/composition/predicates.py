@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from whyrun.errors import did_you_mean
+from whyrun.workflow.composition.json_fields import JsonFields
 from whyrun.workflow.composition.refs import REF_HINT, DatasetRef, looks_like_ref, parse_ref
-from whyrun.workflow.fields import Fields
 from whyrun.workflow.functions import COMPARISON, FUNCTIONS, ExpressionError
 from whyrun.workflow.model import Expression, First, Place, Ref
 from whyrun.workflow.naming import ABSENT, Body
-from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, plain_value
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of_value, plain_value
 
 _COMPARED = {
     "eq": ("==", COMPARISON["Eq"]),
@@ -36,6 +36,7 @@ MAX_DEPTH = 40
 @dataclass(frozen=True, slots=True)
 class Literal:
     value: Any
+    place: Place
 
 
 Operand = DatasetRef | Literal
@@ -60,21 +61,67 @@ class Combined:
 Predicate = Test | Combined
 
 
-def operands_of(predicate: Predicate) -> Iterator[tuple[DatasetRef, bool]]:
-    """What it reads, and whether only to know if it is there."""
-    if isinstance(predicate, Combined):
-        for part in predicate.of:
-            yield from operands_of(part)
-    else:
-        for operand in predicate.operands:
-            if isinstance(operand, DatasetRef):
-                yield operand, predicate.op == "exists"
+_SAMPLES: Mapping[str | None, tuple[Any, ...]] = {
+    "integer": (1,),
+    "number": (0.5,),
+    None: (1, 0.5, "text", True, None, [], {}),  # it may be anything
+}
+
+
+def never_compares(test: Test, types: Sequence[str | None]) -> str | None:
+    """Why no values of these types can be asked this: in words, or None where some can. `types`: of the operands that
+    are no literals, in order; None where that is not known."""
+    if test.op == "exists":
+        return None
+    of_refs = iter(types)
+    left, right = (
+        (operand.value,) if isinstance(operand, Literal) else _SAMPLES[next(of_refs)] for operand in test.operands
+    )
+    if any(_is_answered(test.op, a, b) for a in left for b in right):
+        return None
+    kinds = [_shown_kinds(samples) for samples in (left, right)]
+    verb = "compare" if test.op in _COMPARED and test.op != "in" else "be asked of"
+    return f"`{test.op}` cannot {verb} {kinds[0]} {'with' if verb == 'compare' else 'and'} {kinds[1]}"
+
+
+def _is_answered(op: str, left: Any, right: Any) -> bool:
+    if op in ("eq", "ne"):  # of other kinds it is always the same answer, and so no question
+        return left is None or right is None or _is_number(left) == _is_number(right)
+    function = _COMPARED[op][1] if op in _COMPARED else FUNCTIONS[op][2]
+    try:
+        function(left, right)
+    except (ExpressionError, TypeError):
+        return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown_kinds(samples: Sequence[Any]) -> str:
+    (sample,) = samples[:1]
+    return kind_of_value(sample).split(" `")[0].replace("the ", "a ") if len(samples) == 1 else "any value"
+
+
+def tests_of(predicate: Predicate) -> Iterator[Test]:
+    if isinstance(predicate, Test):
+        yield predicate
+        return
+    for part in predicate.of:
+        yield from tests_of(part)
+
+
+def operands_of(predicate: Predicate) -> Iterator[DatasetRef]:
+    """What it reads."""
+    for test in tests_of(predicate):
+        yield from (operand for operand in test.operands if isinstance(operand, DatasetRef))
 
 
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
-class PredicateReader(Fields):
+class PredicateReader(JsonFields):
     def predicate(self, node: Node, depth: int = 0) -> Predicate | None:
         """The tree; None where something in it is wrong, and told."""
         example = 'write `{"op": "lt", "left": "prod:check:report.missing_share", "right": 0.05}`'
@@ -153,7 +200,7 @@ class PredicateReader(Fields):
             self.wrong(node, "`exists` asks for a product", REF_HINT, "DATASET_REF_INVALID")
             return None
         if isinstance(node, ListNode | MapNode) and op != "in" and op not in ("eq", "ne", "contains"):
-            self.wrong(node, f"the predicate `{op}` takes no list or map", "write a number or a string")
+            self.wrong(node, f"the predicate `{op}` takes no list or object", "write a number or a string")
             return None
         value = plain_value(node)
         if op == "matches":
@@ -162,7 +209,7 @@ class PredicateReader(Fields):
             except ExpressionError as problem:
                 self.wrong(node, f"the predicate `matches`: {problem}", "write a regular expression in quotes")
                 return None
-        return Literal(value)
+        return Literal(value, node.place)
 
 
 def _known() -> str:

@@ -29,6 +29,7 @@ class Product:
     file: str | None  # how the file is called, from `path` or `produces`
     place: Place
     path_place: Place
+    sure: bool = True  # False: something of it could not be read, so nothing follows from its kind and file
 
     @property
     def suffix(self) -> str:
@@ -38,10 +39,12 @@ class Product:
     @property
     def may_have_leaves(self) -> bool:
         """Is it JSON, or may it be?"""
-        return self.kind in ("table", "report") and self.suffix in ("", ".json")
+        return not self.sure or (self.kind in ("table", "report") and self.suffix in ("", ".json"))
 
     def type(self, *, has_leaves: bool) -> str:
         """Of the output in the workflow's model."""
+        if not self.sure:
+            return "json" if has_leaves else "file"
         if self.kind == "figure":
             return "image"
         if self.kind in ("dataset", "table") and not has_leaves:
@@ -51,13 +54,18 @@ class Product:
         return "text" if self.suffix in _TEXTS else "file"
 
 
-def read_products(reader: Fields, node: Node | None, produces: Node | None, what: str) -> dict[str, Product]:
-    """By id, those of `products` first; a file that none of them names is an output of its own."""
+def read_products(
+    reader: Fields, node: Node | None, produces: Node | None, what: str
+) -> tuple[dict[str, Product], bool]:
+    """By id, those of `products` first; a file that none of them names is an output of its own. And whether these are
+    all: where the id of one could not be read, it may be any."""
     found: dict[str, Product] = {}
     listed = reader.as_list(node, f"`products` of {what}", f"{_PRODUCT} in a list") if node is not None else None
+    complete = node is None or listed is not None
     for item in listed.items if listed else ():
         product = _product(reader, item, what)
         if product is None:
+            complete = False
             continue
         if product.id in found:
             hint = f"the first is in line {found[product.id].place.line}; give each an id of its own"
@@ -66,14 +74,17 @@ def read_products(reader: Fields, node: Node | None, produces: Node | None, what
         else:
             found[product.id] = product
     if produces is not None:
+        doubts = reader.problems.doubts
         _pair(reader, produces, found, what)
-    return found
+        complete = complete and reader.problems.doubts == doubts
+    return found, complete
 
 
 def _product(reader: Fields, item: Node, what: str) -> Product | None:
     entries = reader.as_map(item, f"a product of {what}", _PRODUCT)
     if entries is None:
         return None
+    doubts = reader.problems.doubts
     fields = reader.known_keys(entries, PRODUCT_KEYS, f"a product of {what}")
     name = _required(reader, fields.get("product_id"), item, "product_id", what)
     if name is not None and not ID.fullmatch(name):
@@ -88,7 +99,8 @@ def _product(reader: Fields, item: Node, what: str) -> Product | None:
         path = _path(reader, fields["path"], f"the path of a product of {what}")
     if name is None:
         return None
-    return Product(name, kind or "report", role, path, path, fields["product_id"].place, path_place)
+    sure = reader.problems.doubts == doubts and not entries.twice
+    return Product(name, kind, role, path, path, fields["product_id"].place, path_place, sure)
 
 
 def _required(reader: Fields, node: Node | None, item: Node, key: str, what: str) -> str | None:

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whyrun.errors import did_you_mean
+from whyrun.workflow.composition.json_fields import json_kind_of
 from whyrun.workflow.composition.manifest import ID, ID_HINT
-from whyrun.workflow.composition.model import MERGING_ACTIONS, MODES, PRIMARY
+from whyrun.workflow.composition.model import AUXILIARY, MERGING_ACTIONS, MODES, PRIMARY
 from whyrun.workflow.composition.predicates import Predicate, PredicateReader
 from whyrun.workflow.composition.products import Product, read_products
 from whyrun.workflow.composition.refs import REF_HINT, Bound, DatasetRef, FirstRef, parse_ref, refs_of
-from whyrun.workflow.fields import PARAMETER_NAME
+from whyrun.workflow.fields import PARAMETER_NAME, meant_key
 from whyrun.workflow.model import Place
-from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of, places_below, plain_value
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, places_below, plain_value
 
 STEP_KEYS = ("step_id", "type", "description", "depends_on", "produces", "params")
 STEP_TYPES = ("action", "condition")
@@ -77,6 +78,7 @@ class Step:
     broken: set[str] = field(default_factory=set)  # see `JobDecl.broken`
     whole: bool = True  # False: what it is wired to is not known in full, so nothing is said about the shape
     products_known: bool = True
+    waits_known: bool = True
 
 
 class StepReader(PredicateReader):
@@ -93,10 +95,14 @@ class StepReader(PredicateReader):
         self._type(step, entries, fields.get("type"), what)
         if "description" in fields:
             step.description = self.string(fields["description"], f"`description` of {what}") or ""
+        doubts = self.problems.doubts
         step.depends_on = self._step_ids(step, fields.get("depends_on"), f"`depends_on` of {what}")
+        step.waits_known = self.problems.doubts == doubts
         params = self._params(step, entries, fields.get("params"), what)
         if params is None:
             return step
+        if step.type is None:  # told; what stands in it has mistakes of its own
+            step.type = _meant_type(fields.get("type"), params)
         if step.type == "condition":
             self._condition(step, params, fields.get("produces"), what)
         elif step.type == "action":
@@ -193,11 +199,8 @@ class StepReader(PredicateReader):
         if "timeout_seconds" in fields:
             step.places["timeout"] = fields["timeout_seconds"].place
             step.timeout = self._timeout(fields["timeout_seconds"], what)
-        doubts = self.problems.doubts
-        step.products = read_products(self, fields.get("products"), produces, what)
-        if self.problems.doubts > doubts:
-            step.broken.add("outputs")
-            step.products_known = False
+        step.products, step.products_known = read_products(self, fields.get("products"), produces, what)
+        step.broken |= {f"outputs.{name}" for name, product in step.products.items() if not product.sure}
 
     def _template(self, step: Step, node: Node | None, what: str) -> None:
         hint = 'name the action: `"template_id": "data/merge"`'
@@ -240,7 +243,7 @@ class StepReader(PredicateReader):
     def _timeout(self, node: Node, what: str) -> float | None:
         value = plain_value(node)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.wrong(node, f"`timeout_seconds` of {what} is {kind_of(node)}", "write a number of seconds")
+            self.wrong(node, f"`timeout_seconds` of {what} is {json_kind_of(node)}", "write a number of seconds")
             return None
         return self.duration(node, f"`timeout_seconds` of {what}")
 
@@ -293,7 +296,8 @@ class StepReader(PredicateReader):
     def _ref(self, node: Node, name: str) -> DatasetRef | None:
         ref = parse_ref(node) if isinstance(node, Scalar) and isinstance(node.value, str) else None
         if ref is None:
-            shown = f"`{node.value}`" if isinstance(node, Scalar) and isinstance(node.value, str) else kind_of(node)
+            is_text = isinstance(node, Scalar) and isinstance(node.value, str)
+            shown = f"`{node.value}`" if is_text else json_kind_of(node)  # type: ignore[attr-defined]  # it is a scalar
             self.wrong(node, f"`{name}` is bound to {shown}, which is no reference", REF_HINT, "DATASET_REF_INVALID")
         elif ref.leaf:
             message, hint = f"`{name}` is bound to a part of a product", "bind the product; leaves are for predicates"
@@ -312,9 +316,9 @@ class StepReader(PredicateReader):
             self._merge_entries(step, entries, what)
         elif node is not None:
             step.broken.add("with")
-        others = [name for name in step.bindings if name != PRIMARY]
-        several = sum(len(binding.bound) for binding in step.bindings.values()) > 1
-        if step.bindings and (PRIMARY not in step.bindings or not (others or several)):
+        bound = {name: len(b.bound) for name, b in step.bindings.items() if name != AUXILIARY}
+        several = len(bound) > 1 or sum(bound.values()) > 1
+        if step.bindings and (PRIMARY not in step.bindings or not several):
             missing = "nothing to put with it" if PRIMARY in step.bindings else f"no `{PRIMARY}`"
             hint = 'bind `"primary_dataset"` and one or more others, such as `"secondary_dataset"`'
             place = step.places.get("merge", step.place)
@@ -323,10 +327,9 @@ class StepReader(PredicateReader):
 
     def _merge_entries(self, step: Step, entries: MapNode, what: str) -> None:
         step.places["merge"] = entries.place
-        doubts = self.problems.doubts
         operation = self._operation(step, entries, what)
-        if self.problems.doubts > doubts:  # what belongs to the operation cannot be judged
-            step.broken |= {"with", *(f"with.{key.value}" for key, _ in entries.entries)}
+        for key, value in entries.entries:
+            self._parameter(step, key, value)
         keys = entries.get("keys")
         if keys is not None and plain_value(keys) in ([], {}, None, ""):
             self._keys_missing(step, keys.place, what)
@@ -337,31 +340,44 @@ class StepReader(PredicateReader):
             self.strings(keys, f"`keys` of {what}", "the key")
             if self.problems.doubts > doubts:
                 step.broken.add("with.keys")
-        for key, value in entries.entries:
-            self._parameter(step, key, value)
 
     def _keys_missing(self, step: Step, place: Place, what: str) -> None:
         hint = 'name the columns to merge on: `"keys": ["firm_id", "year"]`'
         self.problems.add(place, "MERGE_KEYS_MISSING", f"{what} merges and has no `keys`", hint)
-        step.broken |= {"with", "with.keys"}
+        step.parameters.setdefault("keys", [])  # lest the action misses it, too
+        step.broken.add("with.keys")
 
     def _operation(self, step: Step, entries: MapNode, what: str) -> str | None:
+        """The operation that is meant, also where another one or none is written: what belongs to it is looked at."""
         node = entries.get("operation")
         hint = 'write `"operation": "merge"` or `"append"`'
+        of_action = MERGING_ACTIONS.get(step.uses)
         if node is None:
             self.problems.add(entries.place, "MERGE_OPERATION_MISSING", f"`merge` of {what} has no `operation`", hint)
-            return None
+            step.parameters.setdefault("operation", of_action)  # lest the action misses it, too
+            step.broken.add("with.operation")
+            return of_action
         operation = self.string(node, f"`operation` of {what}", hint)
-        if operation is None:
-            return None
-        if operation not in OPERATIONS:
+        if operation == of_action or (of_action is None and operation in OPERATIONS):
+            return operation
+        step.broken.add("with.operation")
+        if operation in OPERATIONS:
+            message = f"`{step.uses}` does not do `{operation}`"
+            found = f'write `"operation": "{of_action}"`, or use `data/{operation}`'
+            self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, found)
+            # One of the two is what is meant, and so what belongs to it cannot be judged.
+            step.broken |= {"with", *(f"with.{key.value}" for key, _ in entries.entries)}
+        elif operation is not None:
             message = f"there is no operation `{operation}`"
             found = did_you_mean(operation, OPERATIONS) or hint
             self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, found)
-            return None
-        due = MERGING_ACTIONS.get(step.uses, operation)
-        if operation != due:
-            message = f"`{step.uses}` does not do `{operation}`"
-            found = f'write `"operation": "{due}"`, or use `data/{operation}`'
-            self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, found)
-        return operation
+        meant = of_action or (meant_key(operation, OPERATIONS) if operation is not None else None)
+        if meant is None:
+            step.broken.add("with")  # nor is it known what it needs
+        return meant
+
+
+def _meant_type(node: Node | None, params: MapNode) -> str:
+    written = node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""
+    looks_like = "condition" if params.get("predicate") is not None else "action"
+    return meant_key(written, STEP_TYPES) or looks_like

@@ -10,7 +10,7 @@ from whyrun.actions.base import Action
 from whyrun.actions.builtin.data.append import check_labels
 from whyrun.actions.builtin.data.engine import ROW, Engine, name, opened
 from whyrun.actions.builtin.data.output import dataset_path, report, shape, write
-from whyrun.actions.builtin.data.params import DataParams, Name
+from whyrun.actions.builtin.data.params import CombiningParams, Name
 from whyrun.actions.builtin.data.problems import ColumnMissing, ColumnsDiffer, counted, listed
 from whyrun.actions.builtin.data.stack import PART, Stack, stacked
 from whyrun.actions.builtin.data.tables import Column, open_tables
@@ -34,7 +34,7 @@ class Measure(Struct, forbid_unknown_fields=True, frozen=True):
     how: Literal["count", "sum", "mean", "min", "max", "median", "std"]
 
 
-class Params(DataParams, kw_only=True):
+class Params(CombiningParams, kw_only=True):
     primary_dataset: Annotated[Files | None, Meta(description="results, one or a list")] = None
     secondary_dataset: Annotated[Files | None, Meta(description="further results")] = None
     products: Annotated[dict[Name, File], Meta(description="label → result: instead of a list and `labels`")] = field(

@@ -7,14 +7,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from whyrun.actions.base import Action
 from whyrun.actions.builtin.data.engine import opened
 from whyrun.actions.builtin.data.output import dataset_path, report, shape, write
-from whyrun.actions.builtin.data.params import DataParams, Name
+from whyrun.actions.builtin.data.params import CombiningParams, Name
 from whyrun.actions.builtin.data.problems import counted
 from whyrun.actions.builtin.data.stack import stacked
 from whyrun.actions.builtin.data.tables import open_tables
 from whyrun.actions.parameters import Files, Meta
 
 
-class Params(DataParams, kw_only=True):
+class Params(CombiningParams, kw_only=True):
     primary_dataset: Annotated[Files, Meta(description="what comes first")]
     secondary_dataset: Annotated[Files | None, Meta(description="what comes below it, in the order of the list")] = None
     columns: Annotated[

@@ -7,15 +7,16 @@ there is one, each column gets the first kind that all its texts fit. So no type
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from whyrun.actions.builtin.data.engine import ROW, Engine, literal, literals, name
-from whyrun.actions.builtin.data.kinds import KINDS, TYPE_OF, from_text, misfit
+from whyrun.actions.builtin.data.kinds import KINDS, SMALL, TYPE_OF, from_text, misfit
 from whyrun.actions.builtin.data.problems import UnreadableTable
 from whyrun.actions.builtin.data.tables import Column, Source, check_names
 
 _SAMPLE = 1000  # rows
+_KEPT = (SMALL, *KINDS)  # what a column is kept as: in this order, the first that all its texts fit
 _NOTE = "__whyrun_misfit"  # whether a text of the row is not what was proposed
 _PYTHON_ENCODING = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "utf-16": "utf-16"}
 
@@ -31,49 +32,71 @@ def header(path: Path, delimiter: str, encoding: str) -> list[str]:
     return found
 
 
-def load_csv(engine: Engine, path: Path, delimiter: str, missing: Sequence[str], encoding: str) -> Source:
-    names = header(path, delimiter, encoding)
+def load_csv(
+    engine: Engine,
+    path: Path,
+    delimiter: str,
+    missing: Sequence[str],
+    encoding: str,
+    *,
+    as_text: Collection[str] = (),
+    names: Sequence[str] | None = None,
+) -> Source:
+    """`as_text`: columns that are left as they are written. `names`: of a file whose first line is no header."""
+    has_header = names is None
+    names = header(path, delimiter, encoding) if names is None else list(names)
     check_names("it", names)
-    scan = _scan(path, len(names), delimiter, missing, encoding)
-    kinds, empty = _fitting(engine, f"(SELECT * FROM {scan} LIMIT {_SAMPLE})", [0] * len(names))
+    scan = _scan(path, len(names), delimiter, missing, encoding, has_header)
+    start = [_KEPT.index("text") if column in as_text else 0 for column in names]
+    kinds, empty = _fitting(engine, f"(SELECT * FROM {scan} LIMIT {_SAMPLE})", start)
     table = engine.new_name("csv")
     if not _load(engine, table, scan, names, kinds):
         engine.do(f"DROP TABLE {table}")
-        kinds, empty = _fitting(engine, scan, [KINDS.index(kind) for kind in kinds])
+        kinds, empty = _fitting(engine, scan, [_KEPT.index(kind) for kind in kinds])
         _load(engine, table, scan, names, kinds)
     elif empty:  # in the sample
         counts = engine.row(f"SELECT {', '.join(f'count({name(names[at])})' for at in empty)} FROM {table}")
         empty = [at for at, count in zip(empty, counts, strict=True) if not count]
     # A column without a single value fits every kind, and so has none.
+    types = ["VARCHAR" if at in empty else TYPE_OF[_told(kind)] for at, kind in enumerate(kinds)]
     selected = [
-        f"CAST(NULL AS VARCHAR) AS {name(column)}" if at in empty else name(column) for at, column in enumerate(names)
+        f"CAST({'NULL' if at in empty else name(column)} AS {types[at]}) AS {name(column)}"
+        if at in empty or kinds[at] == SMALL
+        else name(column)
+        for at, column in enumerate(names)
     ]
     view = engine.new_name("typed_csv")
     engine.do(f"CREATE VIEW {view} AS SELECT {', '.join(selected)}, rowid AS {ROW} FROM {table}")
-    types = ["VARCHAR" if at in empty else TYPE_OF[kind] for at, kind in enumerate(kinds)]
     return Source(view, tuple(Column(*found) for found in zip(names, types, strict=True)), untyped=True)
 
 
-def _scan(path: Path, columns: int, delimiter: str, missing: Sequence[str], encoding: str) -> str:
+def _told(kind: str) -> str:
+    """The kind as it is known outside: how a column is kept is nobody's business."""
+    return "integer" if kind == SMALL else kind
+
+
+def _scan(
+    path: Path, columns: int, delimiter: str, missing: Sequence[str], encoding: str, has_header: bool = True
+) -> str:
     """Every column as text under a neutral name; nothing about the file is guessed."""
     struct = ", ".join(f"'c{at}': 'VARCHAR'" for at in range(columns))
     encoded = "" if encoding == "utf-8" else f", encoding = {literal(encoding)}"
     # `nullstr` needs a member; a file in which nothing is missing has no field with this in it.
     nulls = literals(list(missing) or ["\x01nothing is missing\x01"])
     return (
-        f"read_csv({literal(path)}, auto_detect = false, header = true, delim = {literal(delimiter)}, quote = '\"', "
-        f"escape = '\"', columns = {{{struct}}}, nullstr = {nulls}, allow_quoted_nulls = true, strict_mode = true"
-        f"{encoded})"
+        f"read_csv({literal(path)}, auto_detect = false, header = {has_header}, delim = {literal(delimiter)}, "
+        f"quote = '\"', escape = '\"', columns = {{{struct}}}, nullstr = {nulls}, allow_quoted_nulls = true, "
+        f"strict_mode = true{encoded})"
     )
 
 
 def _fitting(engine: Engine, relation: str, start: Sequence[int]) -> tuple[list[str], list[int]]:
     """By column, the first kind (from number `start` on) that all its values fit; and the columns without a value."""
-    tests = [(at, kind) for at, first in enumerate(start) for kind in KINDS[first:-1]]
+    tests = [(at, kind) for at, first in enumerate(start) for kind in _KEPT[first:-1]]
     asked = [f"count(c{at})" for at in range(len(start))] + [f"bool_or({misfit(f'c{at}', k)})" for at, k in tests]
     found = engine.row(f"SELECT {', '.join(asked)} FROM {relation}")
     misfits = dict(zip(tests, found[len(start) :], strict=True))
-    kinds = [next((k for k in KINDS[first:-1] if not misfits[at, k]), KINDS[-1]) for at, first in enumerate(start)]
+    kinds = [next((k for k in _KEPT[first:-1] if not misfits[at, k]), _KEPT[-1]) for at, first in enumerate(start)]
     return kinds, [at for at in range(len(start)) if not found[at]]
 
 

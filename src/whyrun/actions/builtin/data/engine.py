@@ -35,8 +35,9 @@ def literals(values: Sequence[str]) -> str:
 
 
 class Engine:
-    def __init__(self, connection: duckdb.DuckDBPyConnection, work_dir: Path) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, work_dir: Path, share: int) -> None:
         self._connection = connection
+        self.share = share  # bytes of memory that DuckDB plans with
         self.work_dir = work_dir
         self._made = 0
 
@@ -54,6 +55,12 @@ class Engine:
         """(name, DuckDB's type) of what a query gives."""
         return [(str(row[0]), str(row[1])) for row in self.rows(f"DESCRIBE {query}")]
 
+    def spare_bits(self) -> int:
+        """How long a string of bits may be, of which each thread has one for each side of a join: a quarter of the
+        memory for all of them together."""
+        (threads,) = self.row("SELECT CAST(current_setting('threads') AS BIGINT)")
+        return self.share // 4 * 8 // (2 * (int(threads) + 2))
+
     def statements(self, sql: str) -> list[Any]:
         return list(self._connection.extract_statements(sql))
 
@@ -61,6 +68,12 @@ class Engine:
         """For a table or view of our own. With two underscores in front: no role is called so."""
         self._made += 1
         return f"__{what}_{self._made}"
+
+    def reader(self, query: str) -> Any:
+        """What a query gives as an Arrow reader, batch by batch. One at a time, and read to its end or closed."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_stream(self._connection.sql(query))
 
     def register(self, what: str, data: Any) -> str:
         """An Arrow reader as a relation that can be read once."""
@@ -89,12 +102,13 @@ def opened(params: DataParams, work_dir: Path, cancelled: Callable[[], bool] = l
     import duckdb
 
     connection = duckdb.connect(":memory:")
+    share = duckdb_share(params.memory_limit)
     done = threading.Event()
     watch = threading.Thread(target=_interrupt_if, args=(cancelled, connection, done), daemon=True)
     watch.start()
     try:
         settings = {
-            "memory_limit": literal(f"{duckdb_share(params.memory_limit)}B"),
+            "memory_limit": literal(f"{share}B"),
             "temp_directory": literal(work_dir / _SPILL),
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -107,7 +121,7 @@ def opened(params: DataParams, work_dir: Path, cancelled: Callable[[], bool] = l
             settings["threads"] = str(params.threads)
         for setting, value in settings.items():
             connection.execute(f"SET {setting} = {value}")
-        yield Engine(connection, work_dir)
+        yield Engine(connection, work_dir, share)
     except duckdb.OutOfMemoryException as problem:
         words = " ".join(str(problem).split("\n")[0].split())
         raise MemoryLimitTooSmall(

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.actions.builtin.data.engine import ROW, Engine, name
+from whyrun.actions.builtin.data.facts import Facts, facts_of
+from whyrun.actions.builtin.data.keys import KEY, Packing, packing
 from whyrun.actions.builtin.data.kinds import KINDS
 from whyrun.actions.builtin.data.output import write
 from whyrun.actions.builtin.data.problems import CardinalityViolated, ColumnsClash, KeyTypesDiffer, counted, listed
@@ -16,41 +18,6 @@ from whyrun.actions.builtin.data.tables import Column, Table, has_value
 _EXAMPLES = 5
 _LONGEST_KEY = 100  # characters of a key in a message
 _JOIN = {"left": "LEFT", "inner": "INNER", "right": "RIGHT", "outer": "FULL"}
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Rows of the two sides. A row with a missing key matches nothing, and is counted among the unmatched ones too."""
-
-    left: int
-    right: int
-    null_left: int
-    null_right: int
-    matched_left: int
-    matched_right: int
-    repeated_left: int  # keys that occur more than once
-    repeated_right: int
-    rows_repeated_left: int  # rows with such a key
-    rows_repeated_right: int
-    pairs: int
-    out: int
-
-    @property
-    def cardinality(self) -> str:
-        return f"{'m' if self.repeated_left else '1'}:{'m' if self.repeated_right else '1'}"
-
-    def rows(self) -> dict[str, int]:
-        return {
-            "left": self.left,
-            "right": self.right,
-            "matched_left": self.matched_left,
-            "matched_right": self.matched_right,
-            "unmatched_left": self.left - self.matched_left,
-            "unmatched_right": self.right - self.matched_right,
-            "null_key_left": self.null_left,
-            "null_key_right": self.null_right,
-            "out": self.out,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +47,9 @@ class Join:
         right_columns = tuple(right.column(key, "keys") for key in right_keys)
         _check_types(engine, left, right, left_columns, right_columns)
         renamed = _renamed(left, right, set(right_keys), suffix)
-        facts = _facts(engine, left, right, left_columns, right_columns, how)
-        query = _query(engine, left, right, left_columns, right_columns, how, renamed)
+        packed = packing(engine, left, right, left_columns, right_columns)
+        facts = facts_of(engine, left, right, left_columns, right_columns, packed, how)
+        query = _query(engine, left, right, left_columns, right_columns, how, renamed, packed)
         order = [f"l.{ROW} NULLS LAST"]
         # Where the right side's keys are unique, a left row stands for at most one: a sort by one number is cheaper.
         if facts.repeated_right or how in ("right", "outer"):
@@ -148,6 +116,7 @@ def _query(
     right_keys: Sequence[Column],
     how: str,
     renamed: Mapping[str, str],
+    packed: Packing | None,
 ) -> str:
     other = {key.name: right_key for key, right_key in zip(keys, right_keys, strict=True)}
     selected = []
@@ -166,10 +135,12 @@ def _query(
         for column in right.columns
         if column.name not in named
     ]
-    return (
-        f"SELECT {', '.join(selected)} FROM {left.relation} l "
-        f"{_JOIN[how]} JOIN {right.relation} r ON {_on(keys, right_keys)}"
-    )
+    sides, on = [left.relation, right.relation], _on(keys, right_keys)
+    if packed is not None:
+        both = ((left, keys), (right, right_keys))
+        sides = [f"(SELECT *, {packed.number(columns)} AS {KEY} FROM {table.relation})" for table, columns in both]
+        on = f"l.{KEY} = r.{KEY}"
+    return f"SELECT {', '.join(selected)} FROM {sides[0]} l {_JOIN[how]} JOIN {sides[1]} r ON {on}"
 
 
 def _key(keys: Sequence[Column], values: Sequence[Any]) -> str:
@@ -222,39 +193,3 @@ def _on(keys: Sequence[Column], right_keys: Sequence[Column]) -> str:
         f"l.{name(key.name)} = r.{name(other.name)}" if key.kind == other.kind else "false"
         for key, other in zip(keys, right_keys, strict=True)
     )
-
-
-def _facts(
-    engine: Engine, left: Table, right: Table, keys: Sequence[Column], right_keys: Sequence[Column], how: str
-) -> Facts:
-    """All counts from one grouping of the keys of both sides; no row is joined for it."""
-    comparable = all(key.kind == other.kind for key, other in zip(keys, right_keys, strict=True))
-
-    def side(table: Table, columns: Sequence[Column], mark: str) -> str:
-        values = ", ".join(
-            f"{name(column.name) if comparable else f'CAST({name(column.name)} AS VARCHAR)'} AS k{at}"
-            for at, column in enumerate(columns)
-        )
-        present = " AND ".join(f"{name(column.name)} IS NOT NULL" for column in columns)
-        return f"SELECT {values}, {mark} FROM {table.relation} WHERE {present}"
-
-    grouped = ", ".join(f"k{at}" for at in range(len(keys)))
-    # Counts, not sums: DuckDB sums in 128 bits, at twice the time.
-    both = f"{side(left, keys, 'NULL AS r')} UNION ALL {side(right, right_keys, 'true AS r')}"
-    row = engine.row(
-        f"""SELECT coalesce(sum(l), 0), coalesce(sum(r), 0),
-            coalesce(sum(l) FILTER (r > 0), 0), coalesce(sum(r) FILTER (l > 0), 0),
-            count(*) FILTER (l > 1), count(*) FILTER (r > 1),
-            coalesce(sum(l) FILTER (l > 1), 0), coalesce(sum(r) FILTER (r > 1), 0), coalesce(sum(l * r), 0)
-        FROM (SELECT count(*) - count(r) AS l, count(r) AS r FROM ({both}) GROUP BY {grouped})"""
-    )
-    keyed_left, keyed_right, matched_left, matched_right, repeated_l, repeated_r, rows_l, rows_r, pairs = map(int, row)
-    out = pairs
-    if how in ("left", "outer"):
-        out += left.rows - matched_left
-    if how in ("right", "outer"):
-        out += right.rows - matched_right
-    return Facts(
-        left.rows, right.rows, left.rows - keyed_left, right.rows - keyed_right, matched_left, matched_right,
-        repeated_l, repeated_r, rows_l, rows_r, pairs, out,
-    )  # fmt: skip

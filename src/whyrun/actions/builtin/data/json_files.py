@@ -6,13 +6,16 @@ mixed, or objects and lists, the values are texts, as they are written.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 from whyrun.actions.builtin.data.engine import ROW, Engine, literal, name
 from whyrun.actions.builtin.data.problems import UnreadableTable
 from whyrun.actions.builtin.data.tables import Column, Source, check_names
 
 _LARGEST_OBJECT = 64 * 1024 * 1024
+_SMALL_FILE = 256 * 1024  # bytes that are read only to look at names
 _MOST_KEYS = 100_000  # of an object; a table is not as wide
 
 
@@ -47,6 +50,28 @@ def load_json(engine: Engine, path: Path) -> Source:
     view = engine.new_name("rows")
     engine.do(f"CREATE VIEW {view} AS SELECT *, rowid AS {ROW} FROM {table}")
     return Source(view, columns, untyped=True)
+
+
+def names_of_small(path: Path) -> list[str] | None:
+    """The columns of a small file; None of a large one, and where the step itself should say what is wrong with it."""
+    with path.open("rb") as file:
+        start = file.read(_SMALL_FILE + 1)
+    if len(start) > _SMALL_FILE:
+        return None
+    try:
+        rows = _rows(start.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return None
+    names = dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row)
+    return list(names) if names and all(isinstance(row, dict) for row in rows) else None
+
+
+def _rows(text: str) -> list[Any]:
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    return whole if isinstance(whole, list) else [whole]
 
 
 def _pointer(column: str) -> str:

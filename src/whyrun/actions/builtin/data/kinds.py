@@ -10,7 +10,9 @@ import re
 
 # In this order: a column has the first kind that all its values fit.
 KINDS = ("integer", "number", "boolean", "date", "timestamp", "text")
+SMALL = "small integer"  # an integer of 32 bits: how a column is kept while that is enough, in half of the memory
 TYPE_OF = {
+    SMALL: "INTEGER",
     "integer": "BIGINT",
     "number": "DOUBLE",
     "boolean": "BOOLEAN",
@@ -38,8 +40,8 @@ def kind_of(type_: str) -> str:
 def misfit(text: str, kind: str) -> str:
     """SQL that is true where the text `text` is there and is not written as this kind is; never NULL."""
     match kind:
-        case "integer":
-            fits = f"CAST(TRY_CAST({text} AS BIGINT) AS VARCHAR) = {text}"
+        case "integer" | "small integer":
+            fits = f"CAST(TRY_CAST({text} AS {TYPE_OF[kind]}) AS VARCHAR) = {text}"
         case "number":
             fits = f"regexp_full_match({text}, '{_NUMBER}') AND isfinite(TRY_CAST({text} AS DOUBLE))"
         case "boolean":
@@ -62,8 +64,14 @@ def asked(value: str, type_: str, kind: str) -> tuple[str, str]:
     is asked for may be written more freely than what is found: `007` is an integer here."""
     if kind == "text":
         return f"CAST({value} AS VARCHAR)", "false"
-    converted = f"TRY_CAST({value} AS {TYPE_OF[kind]})"
+    converted = f"TRY_CAST({value} AS {TYPE_OF.get(kind, kind)})"
     if kind_of(type_) == "text":
+        if kind.startswith("decimal("):  # a cast alone would round
+            scale = int(kind.rstrip(")").split(",")[1])
+            short = f"length(rtrim(split_part(trim({value}), '.', 2), '0')) <= {scale}"
+            digits = r"\s*[+-]?[0-9]+(\.[0-9]+)?\s*"
+            fits = f"{converted} IS NOT NULL AND regexp_full_match({value}, '{digits}') AND {short}"
+            return converted, f"({value} IS NOT NULL AND NOT coalesce({fits}, false))"
         pattern = {"integer": r"\s*[+-]?[0-9]+\s*", "number": r"\s*[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?\s*"}.get(kind)
         written = f" AND regexp_full_match({value}, '{pattern}')" if pattern else ""
         fits = f"{converted} IS NOT NULL{written}"

@@ -10,7 +10,7 @@ from whyrun.actions.base import Action
 from whyrun.actions.builtin.data.engine import Engine, opened
 from whyrun.actions.builtin.data.join import Join, joined_table, write_join
 from whyrun.actions.builtin.data.output import dataset_path, report, shape
-from whyrun.actions.builtin.data.params import DataParams, Name
+from whyrun.actions.builtin.data.params import CombiningParams, Name
 from whyrun.actions.builtin.data.problems import counted
 from whyrun.actions.builtin.data.tables import Table, open_tables
 from whyrun.actions.parameters import File, Files, Meta
@@ -32,7 +32,7 @@ class Sides(Struct, forbid_unknown_fields=True, frozen=True):
             )
 
 
-class Params(DataParams, kw_only=True):
+class Params(CombiningParams, kw_only=True):
     primary_dataset: Annotated[File, Meta(description="the left side")]
     secondary_dataset: Annotated[Files, Meta(description="the right side; a list is joined one after the other")]
     keys: Annotated[Keys | Sides, Meta(description="columns; or {primary: […], secondary: […]} where names differ")]

@@ -40,9 +40,11 @@ def dataset_path(context: WorkerContext, uses: str) -> tuple[str, Path]:
     return output, path
 
 
-def write(engine: Engine, query: str, order: Sequence[str], path: Path) -> None:
+def write(engine: Engine, query: str, order: Sequence[str], path: Path, options: str | None = None) -> int:
+    """How many rows were written. `options`: of the format, where the suffix alone does not say them."""
     by = f" ORDER BY {', '.join(order)}" if order else ""
-    engine.do(f"COPY ({query}{by}) TO {literal(path)} ({_WRITERS[path.suffix.lower()]})")
+    (rows,) = engine.row(f"COPY ({query}{by}) TO {literal(path)} ({options or _WRITERS[path.suffix.lower()]})")
+    return int(rows)
 
 
 def shape(rows: int, columns: Sequence[Column]) -> dict[str, Any]:

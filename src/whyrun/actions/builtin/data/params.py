@@ -16,6 +16,7 @@ Identifier = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 class DataParams(Parameters, kw_only=True):
     uncounted: ClassVar[tuple[str, ...]] = ("memory_limit", "threads")  # rows come in one order, however many threads
+    opened_roles: ClassVar[tuple[str, ...]] = ("primary_dataset", "secondary_dataset", "auxiliary_data")
 
     types: Annotated[
         dict[str, Kind], Meta(description="column → type, instead of what was found; applies to every dataset with it")
@@ -33,9 +34,9 @@ class DataParams(Parameters, kw_only=True):
     threads: Annotated[int, Meta(ge=0, le=256, description="0: as many as there are processors")] = 0
 
     def files(self) -> dict[str, File]:
-        """Slot (`primary_dataset`, `secondary_dataset[1]`, …) → file, of all roles that the action has, in order."""
+        """Slot (`primary_dataset`, `secondary_dataset[1]`, …) → file, of all roles that the action opens, in order."""
         found: dict[str, File] = {}
-        for role in ("primary_dataset", "secondary_dataset", "auxiliary_data"):
+        for role in self.opened_roles:
             bound = getattr(self, role, None)
             if isinstance(bound, Files):
                 single = len(bound) == 1 and not bound.as_list
@@ -45,6 +46,18 @@ class DataParams(Parameters, kw_only=True):
         for name, file in (getattr(self, "tables", None) or {}).items():
             found[name] = file
         return found
+
+
+class CombiningParams(DataParams, kw_only=True):
+    """Of actions that put datasets together. What is auxiliary is no part of that: it is never opened, so it need not
+    be a table; but it is on record which one it was, and another one is a change."""
+
+    opened_roles: ClassVar[tuple[str, ...]] = ("primary_dataset", "secondary_dataset")
+
+    auxiliary_data: Annotated[
+        Files | None,
+        Meta(description="what goes with the data, such as a codebook: on record with the step, not in its rows"),
+    ] = None
 
 
 class SqlParams(DataParams, kw_only=True):

@@ -114,7 +114,7 @@ def open_tables(engine: Engine, params: DataParams, files: Mapping[str, Path] | 
 def open_table(engine: Engine, label: str, path: Path, params: DataParams) -> Table:
     source = _source(engine, label, path, params)
     check_names(label, [column.name for column in source.columns])
-    relation, columns = _as_asked(engine, label, source, params.types)
+    relation, columns = as_asked(engine, label, source, params.types)
     (rows,) = engine.row(f"SELECT count(*) FROM {relation}")
     return Table(label, relation, columns, rows, source.untyped)
 
@@ -180,7 +180,7 @@ def check_names(label: str, names: Sequence[str]) -> None:
         seen[column.casefold()] = column
 
 
-def _as_asked(engine: Engine, label: str, source: Source, types: Mapping[str, str]) -> tuple[str, tuple[Column, ...]]:
+def as_asked(engine: Engine, label: str, source: Source, types: Mapping[str, str]) -> tuple[str, tuple[Column, ...]]:
     """The relation with the types that the user asks for; a value that does not fit is an error."""
     changed = [column for column in source.columns if column.name in types and column.kind != types[column.name]]
     if not changed:
@@ -214,9 +214,10 @@ def has_value(engine: Engine, table: Table, column: Column) -> bool:
     )
 
 
-def column_names(path: Path, params: DataParams) -> list[str]:
+def column_names(path: Path, params: DataParams) -> list[str] | None:
     """The header alone, as cheap as the format allows: to check names before anything runs. `UnreadableTable` where
-    there is none. Of JSON all objects are read, for any of them may bring a column."""
+    there is none; None where it takes more than a look: of JSON any object may bring a column, so only a small file is
+    looked at."""
     match format_of(path):
         case "csv":
             from whyrun.actions.builtin.data.csv_files import header
@@ -231,6 +232,10 @@ def column_names(path: Path, params: DataParams) -> list[str]:
 
             with opened_sheet(path, params.sheet) as page:
                 return header_of(page)
+        case "json":
+            from whyrun.actions.builtin.data.json_files import names_of_small
+
+            return names_of_small(path)
     from tempfile import TemporaryDirectory
 
     from whyrun.actions.builtin.data.engine import opened

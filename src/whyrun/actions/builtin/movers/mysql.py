@@ -1,0 +1,216 @@
+"""MySQL and MariaDB through pymysql: rows as the server sends them, one at a time, with the types that it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from whyrun.actions.builtin.data.problems import QueryFailed, ValueNotConvertible
+from whyrun.actions.builtin.movers.connections import MySqlConnection
+from whyrun.actions.builtin.movers.feed import MAX_DIGITS, Field
+from whyrun.actions.builtin.movers.problems import ConnectionFailed, state, without_password
+
+BATCH = 10_000  # rows
+_BINARY = 63  # the character set of what has none
+_UNSIGNED = 32  # a flag of a column
+_SETTINGS = (
+    # Instants come in UTC; and a backslash in a string means what our reading of the query takes it for.
+    "SET SESSION time_zone = '+00:00', net_write_timeout = 3600, "
+    "sql_mode = REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')"
+)
+
+
+def quoted(identifier: str) -> str:
+    return "`" + identifier.replace("`", "``") + "`"
+
+
+@contextmanager
+def connected(connection: MySqlConnection) -> Iterator[Any]:
+    """A session that reads only: the server itself refuses to change anything."""
+    import pymysql
+    from pymysql.converters import conversions
+    from pymysql.cursors import SSCursor
+
+    fields = connection.checked()
+    options: dict[str, Any] = {
+        "host": fields.get("host", "localhost"),
+        "port": fields.get("port", connection.default_port),
+        "unix_socket": fields.get("socket"),
+        "user": fields["user"],
+        "password": fields.get("password", ""),
+        "database": fields["database"],
+        "connect_timeout": fields.get("connect_timeout", 10),
+        "charset": "utf8mb4",
+        "cursorclass": SSCursor,  # rows stay with the server until they are asked for
+        # Nothing is converted for us: only texts tell exactly what the server sent.
+        "conv": {key: value for key, value in conversions.items() if not isinstance(key, int)},
+    }
+    if "ssl_ca" in fields:
+        options["ssl"] = {"ca": fields["ssl_ca"]}
+    try:
+        session = pymysql.connect(**options)
+    except (pymysql.MySQLError, OSError, RuntimeError) as problem:
+        told = without_password(_words(problem), fields)
+        raise ConnectionFailed(f"no connection to {connection.place()}: {told}") from None
+    try:
+        with session.cursor() as cursor:
+            cursor.execute(_SETTINGS)
+            cursor.execute("START TRANSACTION READ ONLY")
+        yield session
+    except pymysql.MySQLError as problem:
+        raise ConnectionFailed(f"{connection.place()}: {without_password(_words(problem), connection)}") from None
+    finally:
+        # Not `close`: that would first read whatever is left of a result.
+        session._force_close()
+
+
+def stop_query(connection: MySqlConnection, session: Any) -> Callable[[], None]:
+    """A function that ends what the session is doing, from another thread and over another connection."""
+    number = session.thread_id()
+
+    def stop() -> None:
+        with connected(connection) as other, other.cursor() as cursor:
+            cursor.execute(f"KILL QUERY {number}")
+
+    return stop
+
+
+def failed(what: str, problem: BaseException, connection: MySqlConnection, session: Any) -> QueryFailed:
+    told = without_password(_words(problem) + state(_sqlstate(session)), connection)
+    return QueryFailed(f"{what} cannot be answered: {told}")
+
+
+def _words(problem: BaseException) -> str:
+    """The server's own words, and its number for them."""
+    match problem.args:
+        case (int(number), str(words), *_):
+            return f"{words} [{number}]"
+    return str(problem)
+
+
+def _sqlstate(session: Any) -> str | None:
+    """The server is asked: pymysql drops the state that came with the error."""
+    import pymysql
+
+    try:
+        with session.cursor() as cursor:
+            cursor.execute("GET DIAGNOSTICS CONDITION 1 @whyrun_state = RETURNED_SQLSTATE")
+            cursor.execute("SELECT @whyrun_state")
+            (found,) = cursor.fetchone()
+    except (pymysql.MySQLError, OSError):
+        return None  # the connection is lost: there is nobody to ask
+    return None if found is None else str(found)
+
+
+# --- types -------------------------------------------------------------------------------------------------------
+
+
+def fields_of(cursor: Any) -> list[Field]:
+    """The columns of the result, as the server declares them."""
+    # The public description lacks the sign and the character set. A statement without a result has no fields at all.
+    return [_field(found) for found in getattr(cursor._result, "fields", ())]
+
+
+def _field(found: Any) -> Field:
+    import pyarrow as pa
+    from pymysql.constants import FIELD_TYPE as T
+
+    unsigned = bool(found.flags & _UNSIGNED)
+    match found.type_code:
+        case T.TINY:
+            type_ = pa.uint8() if unsigned else pa.int8()
+        case T.SHORT:
+            type_ = pa.uint16() if unsigned else pa.int16()
+        case T.YEAR:
+            type_ = pa.int16()
+        case T.LONG | T.INT24:
+            type_ = pa.uint32() if unsigned else pa.int32()
+        case T.LONGLONG:
+            type_ = pa.uint64() if unsigned else pa.int64()
+        case T.BIT:
+            type_ = pa.uint64()
+        case T.FLOAT:
+            type_ = pa.float32()
+        case T.DOUBLE:
+            type_ = pa.float64()
+        case T.DECIMAL | T.NEWDECIMAL:
+            precision = found.length - (1 if found.scale else 0) - (0 if unsigned else 1)
+            type_ = pa.decimal128(max(1, min(precision, MAX_DIGITS)), found.scale)
+        case T.DATE | T.NEWDATE:
+            type_ = pa.date32()
+        case T.DATETIME:
+            type_ = pa.timestamp("us")
+        case T.TIMESTAMP:
+            type_ = pa.timestamp("us", tz="UTC")
+        case T.JSON:
+            return Field(found.name, pa.string(), cast="JSON")
+        case T.GEOMETRY:
+            type_ = pa.binary()
+        case T.TINY_BLOB | T.MEDIUM_BLOB | T.LONG_BLOB | T.BLOB | T.VAR_STRING | T.STRING | T.VARCHAR:
+            type_ = pa.binary() if found.charsetnr == _BINARY else pa.string()
+        case _:  # TIME is a span of up to 838 hours, also below zero: no time of day. As it is written, then.
+            type_ = pa.string()
+    return Field(found.name, type_)
+
+
+def batches(cursor: Any, fields: Sequence[Field], told: Callable[[BaseException], Exception]) -> Iterator[Any]:
+    import pyarrow as pa
+    import pymysql
+
+    schema = pa.schema([(field.name, field.arrow) for field in fields])
+    while True:
+        try:
+            rows = cursor.fetchmany(BATCH)
+        except pymysql.MySQLError as problem:
+            raise told(problem) from None
+        if not rows:
+            return
+        columns = zip(*rows, strict=True)
+        arrays = [_array(list(values), field) for values, field in zip(columns, fields, strict=True)]
+        yield pa.record_batch(arrays, schema=schema)
+
+
+def _array(values: list[Any], field: Field) -> Any:
+    import pyarrow as pa
+
+    type_ = field.arrow
+    if pa.types.is_string(type_):
+        # Some types come as bytes without a character set, though they are written in ASCII.
+        texts = [value.decode("utf-8") if isinstance(value, bytes) else value for value in values]
+        return pa.array(texts, pa.string())
+    if pa.types.is_binary(type_):
+        return pa.array([v.encode("utf-8") if isinstance(v, str) else v for v in values], pa.binary())
+    if type_ == pa.uint64() and any(isinstance(value, bytes) for value in values):  # BIT
+        return pa.array([None if value is None else int.from_bytes(value, "big") for value in values], pa.uint64())
+    try:
+        found = pa.array(values, pa.string())
+        if pa.types.is_timestamp(type_) and type_.tz is not None:
+            return found.cast(pa.timestamp("us")).cast(type_)
+        return found.cast(type_)
+    except pa.ArrowInvalid:
+        raise ValueNotConvertible(
+            f"the column `{field.name}` holds {_first_misfit(values, type_)}, which is no {_type_words(type_)}; "
+            f"change it in the query: NULLIF({quoted(field.name)}, …), or CAST({quoted(field.name)} AS CHAR)"
+        ) from None
+
+
+def _first_misfit(values: list[Any], type_: Any) -> str:
+    import pyarrow as pa
+
+    for value in values:
+        try:
+            pa.array([value], pa.string()).cast(pa.timestamp("us") if pa.types.is_timestamp(type_) else type_)
+        except pa.ArrowInvalid:
+            return f"`{value}`"
+    return "a value"
+
+
+def _type_words(type_: Any) -> str:
+    import pyarrow as pa
+
+    if pa.types.is_date(type_):
+        return "date"
+    if pa.types.is_timestamp(type_):
+        return "timestamp"
+    return f"decimal of {type_.precision} digits" if pa.types.is_decimal(type_) else str(type_)

@@ -1,0 +1,92 @@
+"""`whyrun connections [test] [NAME]...`: what `connections.yaml` offers, and whether it works."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from whyrun.cli.main import print_json
+from whyrun.errors import Exit
+
+if TYPE_CHECKING:
+    from whyrun.connections.file import WrittenConnection
+    from whyrun.connections.probe import Probed
+
+TEST = "test"
+
+
+@click.command("connections")
+@click.argument("words", nargs=-1, metavar="[test] [NAME]...")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+def command(words: tuple[str, ...], as_json: bool) -> None:
+    """List the connections of this project, or try them: `@family.alias`, or a family for all of its own.
+
+    Shown is what `connections.yaml` says. The value of a variable is never shown, only whether it is set; nor is a
+    password that is written down. With `test`, each is really connected to: MySQL and MariaDB, PostgreSQL, DuckDB.
+
+    Exit status: 1 if one that was tried does not work, 2 if the file or a name is wrong.
+
+    \b
+    Example:
+      whyrun connections
+      whyrun connections mysql.primary
+      whyrun connections test
+      whyrun connections test @mysql.primary --json
+    """
+    from whyrun.connections.file import FILE_NAME, load_connections
+    from whyrun.connections.listing import chosen
+    from whyrun.log.runs import project_dir_for
+    from whyrun.snapshot.world import DEFAULT_FILE
+
+    project = project_dir_for(os.path.abspath(DEFAULT_FILE))
+    testing = words[:1] == (TEST,)
+    connections = load_connections(project)
+    found = chosen(connections, words[1:] if testing else words)
+    if not found and not as_json:
+        why = "has no connections" if connections.exists else f"has no `{FILE_NAME}`"
+        click.echo(f"the project {why}", err=True)
+    elif testing:
+        _test(found, project, as_json=as_json)
+    else:
+        _list(found, as_json=as_json)
+
+
+def _list(found: Sequence[WrittenConnection], *, as_json: bool) -> None:
+    from whyrun.actions.places import SECRET_FIELDS
+    from whyrun.connections import listing
+
+    if as_json:
+        print_json({"connections": [listing.as_json(one, SECRET_FIELDS, os.environ) for one in found]})
+        return
+    for one in found:
+        click.echo(f"{one.reference}{' (default)' if one.default else ''}")
+        fields = list(listing.shown_fields(one, SECRET_FIELDS))
+        width = max((len(path) for path, _ in fields), default=0)
+        for path, text in fields:
+            click.echo(f"  {path:<{width}}  {text}".rstrip())
+        for variable in listing.variables_of(one):
+            state = "is set" if variable.name in os.environ else "is not set"
+            default = "; there is a default" if state == "is not set" and variable.default is not None else ""
+            click.echo(f"  {variable.name} {state}{default}")
+
+
+def _test(found: Sequence[WrittenConnection], project: Path, *, as_json: bool) -> None:
+    from whyrun.actions.places import SECRET_FIELDS
+    from whyrun.connections.probe import probe
+    from whyrun.connections.resolve import ready
+
+    tried: list[tuple[str, Probed]] = []
+    width = max((len(one.reference) for one in found), default=0)
+    for one in found:
+        result = probe(one.family, ready(one, SECRET_FIELDS, os.environ), project)
+        tried.append((one.reference, result))
+        if not as_json:
+            click.echo(f"{one.reference:<{width}}  {result.status:<7}  {result.detail}")
+    if as_json:
+        print_json({"connections": [{"reference": name, "status": r.status, "detail": r.detail} for name, r in tried]})
+    if any(result.status == "failed" for _, result in tried):
+        click.get_current_context().exit(Exit.FAILED)

@@ -1,0 +1,219 @@
+"""`connections.yaml`: families, their aliases and the fields of each, as written, each with its place.
+
+    connections:
+      mysql:
+        primary: {default: true, host: db.example.org, user: etl, password: "${MYSQL_PASSWORD}"}
+
+Messages about this file never show its lines: a password may stand in one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from whyrun.connections.text import Text, TextProblem, parse_text
+from whyrun.errors import Diagnostic
+from whyrun.workflow.fields import NAME, Fields
+from whyrun.workflow.model import Place
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, kind_of
+from whyrun.workflow.source import read_yaml
+
+FILE_NAME = "connections.yaml"
+DEFAULT = "default"  # the one key of an alias that is no field
+PORT_HINT = "a port is a number from 1 to 65535"
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # of families and aliases
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One value: a text with its variables, or a number, a boolean, nothing. `plain` is how a scalar is spelled."""
+
+    value: Text | int | float | bool | None
+    plain: str
+    scalar: Scalar
+
+    def place_of(self, at: int, width: int) -> Place:
+        return self.scalar.locate(at, width)
+
+
+Value = Leaf | Mapping[str, "Value"] | tuple["Value", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenConnection:
+    """One alias of one family, as written."""
+
+    family: str
+    alias: str
+    default: bool
+    fields: Mapping[str, Value]
+    place: Place
+
+    @property
+    def reference(self) -> str:
+        return f"@{self.family}.{self.alias}"
+
+    def leaves(self) -> Iterator[tuple[str, Leaf]]:
+        """Every value by its path: `host`, `ssl.ca`, `hosts[0]`."""
+        yield from _leaves(self.fields, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The whole file. `problems`: what is wrong with it. `exists`: there is such a file."""
+
+    families: Mapping[str, Mapping[str, WrittenConnection]] = field(default_factory=dict)
+    problems: tuple[Diagnostic, ...] = ()
+    exists: bool = True
+
+    def __iter__(self) -> Iterator[WrittenConnection]:
+        for aliases in self.families.values():
+            yield from aliases.values()
+
+
+def load_connections(project: Path) -> Connections:
+    """The connections of a project; none where it has no such file."""
+    path = project / FILE_NAME
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return Connections(exists=False)
+    except UnicodeDecodeError:
+        hint = "save the file as UTF-8"
+        return Connections(problems=(Diagnostic("YAML_SYNTAX", "it is no UTF-8 text", file=FILE_NAME, hint=hint),))
+    except OSError as problem:
+        message = f"`{FILE_NAME}` cannot be read: {problem.strerror}"
+        return Connections(problems=(Diagnostic("FILE_MISSING", message, file=FILE_NAME),))
+    return parse_connections(text)
+
+
+def parse_connections(text: str) -> Connections:
+    problems = Problems()
+    root = read_yaml(text, FILE_NAME, problems)
+    families = _Reader(problems).families(root) if root is not None else {}
+    return Connections(families, tuple(map(without_line, problems)))
+
+
+def without_line(found: Diagnostic) -> Diagnostic:
+    """The same, and nothing of what stands in the file: that may be a password."""
+    hint = "look at quotes, colons and indentation there" if found.code == "YAML_SYNTAX" else found.hint
+    return replace(found, source_line=None, hint=hint)
+
+
+def _leaves(value: Value, path: str) -> Iterator[tuple[str, Leaf]]:
+    if isinstance(value, Leaf):
+        yield path, value
+    elif isinstance(value, tuple):
+        for index, member in enumerate(value):
+            yield from _leaves(member, f"{path}[{index}]")
+    else:
+        for key, member in value.items():
+            yield from _leaves(member, f"{path}.{key}" if path else key)
+
+
+class _Reader:
+    def __init__(self, problems: Problems) -> None:
+        self.problems = problems
+        self.fields = Fields(problems)
+
+    def families(self, root: Node) -> dict[str, dict[str, WrittenConnection]]:
+        hint = "write `connections:` and, below it, a family such as `mysql:`"
+        if isinstance(root, Scalar) and root.value is None:
+            return {}  # an empty file has no connections
+        top = self.fields.as_map(root, f"`{FILE_NAME}`", hint)
+        if top is None:
+            return {}
+        entries = self.fields.known_keys(top, ["connections"], f"`{FILE_NAME}`")
+        if "connections" not in entries:
+            if top.complete:
+                self.problems.add(top.place, "MISSING_KEY", f"`{FILE_NAME}` has no `connections:`", hint)
+            return {}
+        node = entries["connections"]
+        if isinstance(node, Scalar) and node.value is None:
+            return {}
+        families = self.fields.as_map(node, "`connections:`", hint)
+        found = {}
+        for key, value in families.entries if families is not None else ():
+            if self.name(key, "a family"):
+                found[key.value] = self.aliases(key.value, value)
+        return found
+
+    def aliases(self, family: str, node: Node) -> dict[str, WrittenConnection]:
+        hint = "write the name of a connection below it, such as `primary:`, and its fields below that"
+        aliases = self.fields.as_map(node, f"the family `{family}`", hint)
+        found: dict[str, WrittenConnection] = {}
+        for key, value in aliases.entries if aliases is not None else ():
+            if not self.name(key, "a connection"):
+                continue
+            connection = self.connection(family, key, value)
+            if connection is None:
+                continue
+            earlier = next((other for other in found.values() if other.default and connection.default), None)
+            if earlier is not None:
+                message = f"`{earlier.reference}` is the default of its family already, in line {earlier.place.line}"
+                self.problems.add(key.place, "CONNECTION_INVALID", message, "keep `default: true` at one of them")
+            found[key.value] = connection
+        return found
+
+    def connection(self, family: str, key: Scalar, node: Node) -> WrittenConnection | None:
+        what = f"the connection `@{family}.{key.value}`"
+        entries = self.fields.as_map(node, what, "write its fields: `host:`, `user:`, `password:` …")
+        if entries is None:
+            return None
+        default = False
+        values: dict[str, Value] = {}
+        for name, value in entries.entries:
+            if name.value == DEFAULT:
+                default = self.fields.boolean(value, "`default:`") or False
+            elif self.field_name(name):
+                values[name.value] = self.value(value)
+                if name.value == "port":
+                    self.check_port(value)
+        return WrittenConnection(family, key.value, default, values, key.place)
+
+    def value(self, node: Node) -> Value:
+        if isinstance(node, MapNode):
+            return {key.value: self.value(value) for key, value in node.entries if self.field_name(key)}
+        if isinstance(node, ListNode):
+            return tuple(map(self.value, node.items))
+        assert isinstance(node, Scalar)
+        if not isinstance(node.value, str):
+            return Leaf(node.value, node.text, node)
+        try:
+            return Leaf(parse_text(node.value), node.text, node)
+        except TextProblem as wrong:
+            place = node.locate(wrong.at, wrong.width)
+            self.problems.add(place, "CONNECTION_INVALID", str(wrong), wrong.hint)
+            return Leaf(None, "", node)
+
+    def check_port(self, node: Node) -> None:
+        value = node.value if isinstance(node, Scalar) else None
+        if isinstance(value, str) and "$" in value:
+            return  # known when its variable is
+        if as_port(value) is None:
+            self.problems.add(node.place, "CONNECTION_INVALID", f"`port:` is {kind_of(node)}", PORT_HINT)
+
+    def name(self, key: Scalar, what: str) -> bool:
+        if _NAME.fullmatch(key.value):
+            return True
+        hint = "use letters, digits, `_` and `-`, beginning with a letter"
+        self.problems.add(key.place, "NAME_INVALID", f"`{key.value}` cannot be the name of {what}", hint)
+        return False
+
+    def field_name(self, key: Scalar) -> bool:
+        if NAME.fullmatch(key.value):
+            return True
+        hint = "use letters, digits and `_`, not beginning with a digit"
+        self.problems.add(key.place, "NAME_INVALID", f"`{key.value}` cannot be the name of a field", hint)
+        return False
+
+
+def as_port(value: object) -> int | None:
+    """A port as a number, be it written as one or as digits."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value) if len(value) <= 5 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 65536 else None

@@ -1,0 +1,106 @@
+"""Does a connection work? `probe` really connects and asks the other side who it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from whyrun.connections.redact import Redactor
+from whyrun.connections.resolve import Ready
+
+TIMEOUT = 10  # seconds for a server to answer
+LONGEST = 300  # characters of what a driver says
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """`untried`: nobody here knows how to try it."""
+
+    status: Literal["ok", "failed", "untried"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Driver:
+    connect: Callable[[Fields, Path], str]
+    extra: str  # of whyrun, that brings the package
+
+
+def probe(family: str, ready: Ready, project: Path) -> Probed:
+    """Try one. `ready`: with all its variables, or what is missing."""
+    driver = DRIVERS.get(family)
+    if driver is None:
+        known = ", ".join(f"`{name}`" for name in DRIVERS)
+        return Probed("untried", f"a connection of the family `{family}` cannot be tried; these can: {known}")
+    if ready.missing:
+        names = ", ".join(f"`{name}`" for name in dict.fromkeys(ready.missing))
+        return Probed("failed", f"not in the environment: {names}")
+    if ready.problems:
+        return Probed("failed", "; ".join(problem.message for problem in ready.problems))
+    try:
+        return Probed("ok", driver.connect(ready.real(), project))
+    except ImportError as missing:
+        return Probed("failed", f"it needs `{missing.name}`: pip install 'whyrun[{driver.extra}]'")
+    except Exception as problem:  # whatever a driver raises is the answer
+        said = " ".join(str(problem).split()) or "no reason given"
+        return Probed("failed", Redactor(ready.secrets).text(f"{type(problem).__name__}: {said}")[:LONGEST])
+
+
+def _mysql(fields: Fields, project: Path) -> str:
+    import pymysql
+
+    names = {"host": "host", "port": "port", "user": "user", "password": "password", "database": "database",
+             "socket": "unix_socket", "ssl_ca": "ssl_ca"}  # fmt: skip
+    given = {theirs: fields[ours] for ours, theirs in names.items() if fields.get(ours) is not None}
+    connection = pymysql.connect(**given, connect_timeout=TIMEOUT, read_timeout=TIMEOUT)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT VERSION()")
+            (version,) = cursor.fetchone()
+    finally:
+        connection.close()
+    return f"{'MariaDB' if 'mariadb' in version.lower() else 'MySQL'} {version.partition('-')[0]}"
+
+
+def _postgres(fields: Fields, project: Path) -> str:
+    from adbc_driver_postgresql import dbapi
+
+    names = {"host": "host", "port": "port", "user": "user", "password": "password", "database": "dbname",
+             "sslmode": "sslmode", "sslrootcert": "sslrootcert"}  # fmt: skip
+    given = {theirs: fields[ours] for ours, theirs in names.items() if fields.get(ours) is not None}
+    text = " ".join(f"{name}={_quoted(value)}" for name, value in given.items())
+    with dbapi.connect(f"{text} connect_timeout={TIMEOUT}") as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version')")
+        (version,) = cursor.fetchone()
+    return f"PostgreSQL {version}"
+
+
+def _quoted(value: Any) -> str:
+    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _duckdb(fields: Fields, project: Path) -> str:
+    import duckdb
+
+    path = fields.get("path")
+    if not isinstance(path, str) or not path:
+        raise ValueError("it has no `path:`")
+    with duckdb.connect(str(project / path), read_only=True) as database:
+        found = database.execute("SELECT version(), count(*) FROM duckdb_tables()").fetchone()
+    assert found is not None
+    version, tables = found
+    return f"DuckDB {version.removeprefix('v')}, {tables} table{'' if tables == 1 else 's'}"
+
+
+DRIVERS: Mapping[str, _Driver] = {
+    "duckdb": _Driver(_duckdb, "data"),
+    "mariadb": _Driver(_mysql, "db"),
+    "mysql": _Driver(_mysql, "db"),
+    "postgres": _Driver(_postgres, "db"),
+    "postgresql": _Driver(_postgres, "db"),
+}

@@ -1,0 +1,183 @@
+"""Files of an E2B sandbox: to it and back, in few requests, and without holding large ones in memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import e2b
+from e2b.sandbox.filesystem.filesystem import WriteEntry
+
+from whyrun.execution.backends.e2b_calls import Reach
+from whyrun.execution.backends.transport import PlaceLost, Source
+
+if TYPE_CHECKING:
+    from e2b import Sandbox
+
+_TOGETHER = 4 << 20  # bytes; larger files go alone, as a stream
+_PLAIN = re.compile(r"[A-Za-z0-9._/-]+")  # names that survive as the file name of a form
+_PACKED = "packed"  # a folder below the root, for archives on their way
+_NO_LIMIT = 0.0
+
+
+class Files:
+    """Below one folder of the sandbox. Following links there is harmless: all that they can lead to is the sandbox."""
+
+    def __init__(self, sandbox: Sandbox, reach: Reach, root: str) -> None:
+        self._sandbox = sandbox
+        self._reach = reach
+        self._root = root
+        self._numbers = count(1)
+
+    # --- there -------------------------------------------------------------------------------------------------------
+
+    def put(self, files: Mapping[str, Source]) -> None:
+        together: dict[str, bytes] = {}
+        for path, source in files.items():
+            if isinstance(source, Path) and source.is_dir():
+                self._put_folder(path, source)
+            elif isinstance(source, Path) and (source.stat().st_size > _TOGETHER or not _PLAIN.fullmatch(path)):
+                self._put_stream(path, source)
+            else:
+                together[path] = source if isinstance(source, bytes) else source.read_bytes()
+        for batch in _batches(together):
+            self._reach.call(lambda batch=batch: self._write(batch))  # type: ignore[misc]
+
+    def _write(self, batch: dict[str, bytes]) -> None:
+        if len(batch) == 1:
+            ((path, data),) = batch.items()
+            self._sandbox.files.write(self._at(path), data, request_timeout=_NO_LIMIT)
+            return
+        entries = [WriteEntry(path=self._at(path), data=data) for path, data in batch.items()]
+        self._sandbox.files.write_files(entries, request_timeout=_NO_LIMIT)
+
+    def _put_stream(self, path: str, source: Path) -> None:
+        def send() -> None:
+            with open(source, "rb") as file:
+                self._sandbox.files.write(self._at(path), file, request_timeout=_NO_LIMIT)
+
+        self._reach.call(send)
+
+    def _put_folder(self, path: str, source: Path) -> None:
+        """As an archive: empty folders and executable bits are part of what a folder is."""
+        packed = f"{_PACKED}/{next(self._numbers)}.tar"
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder) / "archive"
+            with tarfile.open(archive, "w", dereference=True) as tar:
+                tar.add(source, ".")
+            self._put_stream(packed, archive)
+        there, target = shlex.quote(self._at(packed)), shlex.quote(self._at(path))
+        self.run(f"rm -rf {target} && mkdir -p {target} && tar -xf {there} -C {target}")
+        self.remove(packed)
+
+    # --- and back ----------------------------------------------------------------------------------------------------
+
+    def get(self, path: str) -> bytes:
+        try:
+            return bytes(
+                self._reach.call(
+                    lambda: self._sandbox.files.read(self._at(path), format="bytes", request_timeout=_NO_LIMIT)
+                )
+            )
+        except e2b.NotFoundException:
+            return b""
+
+    def fetch(self, path: str, target: Path) -> bool:
+        def receive() -> None:
+            with (
+                self._sandbox.files.read(self._at(path), format="stream", request_timeout=_NO_LIMIT) as pieces,
+                open(target, "wb") as file,
+            ):
+                for piece in pieces:
+                    file.write(piece)
+
+        try:
+            self._reach.call(receive)
+        except e2b.NotFoundException:
+            return False
+        return True
+
+    def fetch_tree(self, path: str, target: Path) -> bool:
+        if not self._reach.call(lambda: self._sandbox.files.exists(self._at(path))):
+            return False
+        packed = f"{_PACKED}/{next(self._numbers)}.tar"
+        there, folder = shlex.quote(self._at(packed)), shlex.quote(self._at(path))
+        # 1 is tar's word for files that changed meanwhile: what a step left running may still write.
+        self.run(
+            f"mkdir -p {shlex.quote(self._at(_PACKED))} && "
+            f"tar -cf {there} --ignore-failed-read --warning=none -C {folder} . || [ $? = 1 ]"
+        )
+        with tempfile.TemporaryDirectory() as temporary:
+            archive = Path(temporary) / "archive"
+            if not self.fetch(packed, archive):
+                raise PlaceLost(f"`{path}` did not come back from the sandbox")
+            try:
+                extract_untrusted(archive, target)
+            except (tarfile.TarError, ValueError) as problem:
+                raise PlaceLost(f"`{path}` came back damaged: {problem}") from None
+        self.remove(packed)
+        return True
+
+    def remove(self, path: str) -> None:
+        try:
+            self._reach.call(lambda: self._sandbox.files.remove(self._at(path)))
+        except e2b.NotFoundException:
+            pass
+
+    def run(self, command: str, user: str | None = None) -> str:
+        try:
+            return self._reach.call(lambda: self._sandbox.commands.run(command, user=user, timeout=_NO_LIMIT)).stdout
+        except e2b.CommandExitException as failed:
+            raise PlaceLost(f"a command failed in the sandbox: {(failed.stderr or '').strip()[-500:]}") from None
+
+    def _at(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+
+def _batches(files: Mapping[str, bytes]) -> list[dict[str, bytes]]:
+    batches: list[dict[str, bytes]] = []
+    size = _TOGETHER
+    for path, data in files.items():
+        alone = not _PLAIN.fullmatch(path)
+        if alone or size + len(data) > _TOGETHER:
+            batches.append({})
+            size = 0
+        batches[-1][path] = data
+        size = _TOGETHER if alone else size + len(data)
+    return batches
+
+
+def extract_untrusted(archive: Path, target: Path) -> None:
+    """Files, folders, and links as links, whatever they say: nothing is written through one, nothing outside."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archive, encoding="utf-8", errors="surrogateescape") as tar:
+        members = {os.path.normpath(member.name): member for member in tar.getmembers()}
+        links = {name for name, member in members.items() if member.issym()}
+        for name, member in members.items():
+            if name == ".":
+                continue
+            parts = name.split("/")
+            behind = any("/".join(parts[:length]) in links for length in range(1, len(parts)))
+            if name.startswith(("/", "..")) or behind:
+                raise ValueError(f"`{member.name}` leads elsewhere")
+        for name, member in sorted(members.items(), key=lambda item: (item[1].issym(), item[0])):
+            place = target / name
+            if member.isdir():
+                place.mkdir(parents=True, exist_ok=True)
+            elif member.issym():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.symlink(member.linkname, place)
+            elif member.isfile() or member.islnk():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                source = tar.extractfile(member)
+                assert source is not None
+                with open(place, "wb") as file:
+                    shutil.copyfileobj(source, file)

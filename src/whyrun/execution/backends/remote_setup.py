@@ -1,0 +1,58 @@
+"""Makes a bare place ready for a worker: `python3 remote_setup.py BUNDLE FOLDER SHA256 NEED…`.
+
+Sent ahead with `unpack.py`, so only the standard library, in words that an older Python understands as well. Unpacks
+the bundle and prints, one a line, which requirements the Python there does not fulfil: `NEED` are Whyrun's own, the
+project's stand in its `requirements.txt`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from importlib import import_module, metadata
+
+OLDEST = (3, 11)
+
+
+def unfulfilled(line: str) -> bool:
+    """Whether pip has something to do for a line of requirements. What only pip understands is left to pip."""
+    text = re.sub(r"(^|\s)#.*$", "", line).strip()
+    if not text:
+        return False
+    if text.startswith("-") or "@" in text or "[" in text or text.endswith("\\"):
+        return True
+    try:
+        from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
+    except ImportError:
+        return True
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement:
+        return True
+    if requirement.marker is not None and not requirement.marker.evaluate():
+        return False
+    try:
+        version = metadata.version(requirement.name)
+    except metadata.PackageNotFoundError:
+        return True
+    return not requirement.specifier.contains(version, prereleases=True)
+
+
+def main(bundle: str, folder: str, sha256: str, *needs: str) -> None:
+    if sys.version_info < OLDEST:
+        here = ".".join(map(str, sys.version_info[:3]))
+        sys.exit(f"the python3 of the sandbox is {here}, and Whyrun needs {'.'.join(map(str, OLDEST))} or newer")
+    import_module("unpack").main(bundle, folder, sha256)  # it lies beside this file
+    lines = list(needs)
+    requirements = os.path.join(folder, "project", "requirements.txt")
+    if os.path.isfile(requirements):
+        with open(requirements, encoding="utf-8") as file:
+            lines += file.read().split("\n")
+    for line in lines:
+        if unfulfilled(line):
+            print(line.strip())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

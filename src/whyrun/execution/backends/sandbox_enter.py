@@ -1,0 +1,97 @@
+"""Entering a sandbox that stands already, as `nsenter` does, and giving up every right on the way.
+
+Python of today offers none of these calls, so they go to the C library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import resource
+
+from whyrun.execution.backends.bubblewrap import INSIDE, Limits
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_NS_GET_PARENT = 0xB702
+_NAMESPACES = ("mnt", "pid", "net", "ipc", "uts", "cgroup")
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 1, 4, 24, 38, 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAPABILITY_VERSION = 0x20080522
+_OURS = 4  # processes: two that hold the sandbox, the keeper, and the thread with which a worker listens
+
+
+def die_with_parent(signum: int, parent: int) -> None:
+    """`parent`: who it is; if that one is gone already, nobody would tell us."""
+    _prctl(_PR_SET_PDEATHSIG, signum)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def enter(process: int) -> None:
+    """Join the namespaces of a process that bubblewrap started. Processes that are started next are in all of them."""
+    # One that it shares with us is ours already, and may not be joined once more: that of the network, if it has any.
+    its = [name for name in _NAMESPACES if _namespace(process, name) != _namespace("self", name)]
+    others = [os.open(f"/proc/{process}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in its]
+    user = os.open(f"/proc/{process}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    # bubblewrap made two user namespaces: one that all others belong to, and in it one that can have no further.
+    outer = fcntl.ioctl(user, _NS_GET_PARENT)
+    for descriptor in (outer, *others, user):
+        if _libc.setns(descriptor, 0) != 0:
+            raise _problem("setns")
+        os.close(descriptor)
+
+
+def _namespace(process: int | str, name: str) -> str:
+    return os.readlink(f"/proc/{process}/ns/{name}")
+
+
+def give_up_rights() -> None:
+    """No capability, and none to be had from any program."""
+    last = int(_text("/proc/sys/kernel/cap_last_cap"))
+    for capability in range(last + 1):
+        _prctl(_PR_CAPBSET_DROP, capability)
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    if _libc.capset(header, (ctypes.c_uint32 * 6)()) != 0:
+        raise _problem("capset")
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    _prctl(_PR_SET_DUMPABLE, 1)  # the kernel took that away when it gave rights; without it /proc/self is not one's own
+
+
+def limit(limits: Limits) -> None:
+    """Inside: the number of processes is then that of the sandbox's own user namespace, not of all the user has.
+
+    Memory is that of each process; what they use together is watched from outside (`memory_watch`). It is what a
+    process has for itself (`DATA`) and not its address space, of which many programs reserve far more than they use.
+    """
+    processes = limits.processes + _OURS
+    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+    resource.setrlimit(resource.RLIMIT_DATA, (limits.memory, limits.memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def check_confined() -> None:
+    """The last look before a step's code may run: better no step than one that is not confined."""
+    status = dict(line.split(":\t", 1) for line in _text("/proc/self/status").splitlines() if ":\t" in line)
+    rights = {status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
+    if rights != {"0" * 16} or status["NoNewPrivs"].strip() != "1":
+        raise PermissionError("rights are left in the sandbox")
+    if os.getresuid() != (INSIDE,) * 3 or os.getresgid() != (INSIDE,) * 3:
+        raise PermissionError("the sandbox has another user than it should")
+
+
+def _prctl(option: int, argument: int) -> None:
+    if _libc.prctl(option, argument, 0, 0, 0) != 0:
+        raise _problem(f"prctl {option}")
+
+
+def _problem(call: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{call}: {os.strerror(number)}")
+
+
+def _text(path: str) -> str:
+    with open(path) as file:
+        return file.read()

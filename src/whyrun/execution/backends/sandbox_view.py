@@ -1,0 +1,141 @@
+"""What of this machine a sandbox shows: programs and libraries, the interpreter, and a few harmless settings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+import whyrun
+from whyrun.actions.child import whyrun_home
+from whyrun.errors import error
+from whyrun.execution.backends.bubblewrap import Link, Mount, Visible
+
+_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
+
+# Settings that programs read to start, to trust and to draw. Nothing that says who uses this machine.
+_SETTINGS = (
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "localtime",
+    "timezone",
+    "mime.types",
+    "fonts",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "ca-certificates",
+    "pki/ca-trust",
+    "pki/tls/certs",
+    "R",
+)
+_NETWORK = ("resolv.conf", "hosts", "nsswitch.conf", "services", "protocols", "gai.conf")
+
+_QUIET_ETC, _NETWORK_ETC = "/run/whyrun/etc", "/run/whyrun/etc-network"
+_STUBS = Path(__file__).parent / "sandbox_etc"  # users, groups and hosts of a machine where nobody else is
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What sandboxes see of this machine, beside what is given to each of them."""
+
+    seen: Visible  # the same at its place everywhere
+
+    def for_nursery(self) -> Visible:
+        return self.seen + _settings(_QUIET_ETC, network=False) + _settings(_NETWORK_ETC, network=True)
+
+    def for_sandbox(self, network: bool) -> Visible:
+        """Out of the nursery's view. All settings are one mount: every further one would cost every step time."""
+        return self.seen.as_placed() + Visible((Mount(_NETWORK_ETC if network else _QUIET_ETC, "/etc"),))
+
+
+def programs() -> Visible:
+    mounts: list[Mount] = []
+    links: list[Link] = []
+    for path in _PROGRAMS:
+        if os.path.islink(path):
+            links.append(Link(os.readlink(path), path))  # /lib is a link into /usr almost everywhere
+        elif os.path.isdir(path):
+            mounts.append(Mount.same(path))
+    return Visible(tuple(mounts), tuple(links))
+
+
+def _settings(etc: str, network: bool) -> Visible:
+    """What /etc is to be, put together at another place."""
+    here = [name for name in (*_SETTINGS, *(_NETWORK if network else ())) if os.path.exists(f"/etc/{name}")]
+    stubs = ("passwd", "group", *(() if network else ("hosts", "nsswitch.conf")))
+    mounts = [Mount(os.path.realpath(f"/etc/{name}"), f"{etc}/{name}") for name in here]
+    return Visible((*mounts, *(Mount(str(_STUBS / name), f"{etc}/{name}") for name in stubs)))
+
+
+class _Interpreter(msgspec.Struct):
+    """What an interpreter says of itself."""
+
+    own: list[str]  # the folders that it consists of
+    path: list[str]  # where it looks for modules
+    links: list[tuple[str, str]]  # those that lead to its program: target, place
+
+
+_QUESTION = """
+import json, os, sys, sysconfig
+links, program = [], sys.executable
+while os.path.islink(program):
+    links.append((os.readlink(program), program))
+    program = os.path.normpath(os.path.join(os.path.dirname(program), os.readlink(program)))
+own = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, *sysconfig.get_paths().values()]
+print(json.dumps({"own": own, "path": [entry for entry in sys.path if entry], "links": links}))
+"""
+
+
+def interpreter_view(python: str = sys.executable, home: str | None = None, project: str | None = None) -> Visible:
+    """The folders that a fresh interpreter needs: its own, those on its path, and Whyrun's.
+
+    `home` and `project` are not to be seen as a whole: a folder on the path that holds one of them is left out (a
+    project's own modules come to a sandbox in another way), and an interpreter that does cannot be shown at all.
+    """
+    guarded = [os.path.realpath(folder) for folder in (home or os.path.expanduser("~"), project) if folder]
+    asked = subprocess.run([python, "-I", "-c", _QUESTION], stdout=subprocess.PIPE, check=True)
+    interpreter = msgspec.json.decode(asked.stdout, type=_Interpreter)
+    for folder in interpreter.own:
+        if _holds_any(folder, guarded):
+            raise error(
+                "SANDBOX_UNAVAILABLE",
+                f"Python is installed in `{folder}`, together with what a sandbox must not show",
+                hint="install Whyrun in a virtual environment: python3 -m venv .venv && .venv/bin/pip install whyrun",
+            )
+    package = os.path.dirname(os.path.abspath(whyrun.__file__))
+    searched = [*interpreter.path, *filter(None, [whyrun_home()])]
+    paths = [*interpreter.own, *(entry for entry in searched if not _holds_any(entry, guarded)), package]
+    shown: list[str] = list(_PROGRAMS)
+    names = {name for path in paths for name in (os.path.abspath(path), os.path.realpath(path))}
+    for path in sorted(names, key=lambda name: (len(name), name)):
+        if os.path.exists(path) and not any(_within(path, folder) for folder in shown):
+            shown.append(path)
+    links = [Link(*link) for link in interpreter.links if not any(_within(link[1], folder) for folder in shown)]
+    return Visible(tuple(Mount.same(path) for path in shown[len(_PROGRAMS) :]), tuple(links))
+
+
+def search_path(path: str, visible: Visible) -> str:
+    """PATH as far as it can be seen."""
+    shown = [mount.place for mount in visible.read_only] + [link.place for link in visible.links]
+    return os.pathsep.join(
+        folder for folder in path.split(os.pathsep) if any(_within(folder, place) for place in shown)
+    )
+
+
+def is_shown(program: str) -> bool:
+    """Whether every sandbox shows it."""
+    return any(_within(program, folder) for folder in _PROGRAMS)
+
+
+def _holds_any(folder: str, guarded: list[str]) -> bool:
+    return any(_within(other, os.path.realpath(folder)) for other in guarded)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

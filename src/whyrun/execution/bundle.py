@@ -1,0 +1,254 @@
+"""What a remote place needs to run steps, as one hashed archive: the project's code and Whyrun itself.
+
+The whole project folder travels, since a step may read any file beside its code, as it may on this machine. Left out
+is what has its own way, what is secret and what can be made again:
+
+- inputs and published files of the workflow, which travel by their hash with the steps that need them;
+- everything hidden (`.whyrun`, `.env`, `.git`, `.venv`, `.ssh`, …), `*.env`, `connections.yaml`;
+- files that contain the value of a secret;
+- caches, virtual environments, compiled Python, links that lead out of the project, what is neither file nor link.
+
+The same files give the same bytes, whenever and wherever the archive is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import whyrun
+from whyrun.errors import error
+from whyrun.execution.unpack import BundleRefused, unpack
+
+__all__ = ["PACKAGE", "PROJECT", "Bundle", "BundleRefused", "LeftOut", "bundle_project", "project_files", "unpack"]
+
+PROJECT = "project"  # where in the archive: the project folder
+PACKAGE = "package"  # to be put on `sys.path`: whyrun
+
+SIZE_LIMIT = 256 << 20
+_CONNECTIONS = frozenset({"connections.yaml", "connections.yml"})
+_CACHES = frozenset({"__pycache__", "node_modules"})
+_COMPILED = (".pyc", ".pyo")
+_CACHE_MARKS = ("pyvenv.cfg", "CACHEDIR.TAG")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    path: str  # relative to the project
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    data: bytes
+    sha256: str
+    left_out: tuple[LeftOut, ...]  # of the project; not what is below a folder that is left out as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    name: str  # in the archive
+    location: str
+    link: str | None = None  # to where, from its own folder
+
+
+def bundle_project(
+    project: Path,
+    *,
+    apart: Collection[str] = (),
+    code: Collection[str] = (),
+    secrets: Collection[bytes] = (),
+    limit: int = SIZE_LIMIT,
+) -> Bundle:
+    """Paths are relative to the project. `apart`: files and folders that travel otherwise. `code`: files that jobs
+    name as code, which travel even if they are among those. `secrets`: values that may be in no file of it."""
+    selection = _Selection(project, frozenset(apart), frozenset(code))
+    entries = list(selection.entries())
+    archive = _Archive(limit)
+    for entry in (*_package(), *entries):
+        if entry.link is not None:
+            continue
+        content = _read(entry.location)
+        if content is None:
+            selection.leave_out(entry.name, "it cannot be read")
+        elif any(value in content for value in secrets):
+            path = entry.name.removeprefix(f"{PROJECT}/")
+            if path.endswith(".py") or path in code:
+                raise error(
+                    "SECRET_IN_BUNDLE",
+                    "the file contains the value of a secret, so it is not sent to a remote place",
+                    hint="take the value out of the code; a job gets it through `secrets:` or a connection",
+                    file=path,
+                )
+            selection.leave_out(entry.name, "it contains a secret")
+        else:
+            archive.add(entry, content)
+    present = archive.folders_and_files()
+    for entry in entries:
+        if entry.link is not None:
+            target = os.path.normpath(f"{os.path.dirname(entry.name)}/{entry.link}")
+            if target in present:
+                archive.add(entry, b"")
+            else:
+                selection.leave_out(entry.name, "it leads to what is left out")
+    data = archive.bytes()
+    return Bundle(data, hashlib.sha256(data).hexdigest(), tuple(sorted(selection.left_out, key=lambda left: left.path)))
+
+
+def project_files(project: Path, *, apart: Collection[str] = (), code: Collection[str] = ()) -> tuple[str, ...]:
+    """The paths that would travel, links among them; secrets are not looked for."""
+    selection = _Selection(project, frozenset(apart), frozenset(code))
+    return tuple(sorted(entry.name.removeprefix(f"{PROJECT}/") for entry in selection.entries()))
+
+
+# --- what goes in ------------------------------------------------------------------------------------------------
+
+
+class _Selection:
+    def __init__(self, project: Path, apart: frozenset[str], code: frozenset[str]) -> None:
+        self._root = os.path.realpath(project)
+        self._apart = apart
+        self._code = code
+        self.left_out: list[LeftOut] = []
+
+    def leave_out(self, name: str, why: str) -> None:
+        self.left_out.append(LeftOut(name.removeprefix(f"{PROJECT}/"), why))
+
+    def entries(self) -> Iterator[_Entry]:
+        for path, location, found in _walk(self._root, self._enter):
+            name = f"{PROJECT}/{path}"
+            if stat.S_ISLNK(found.st_mode):
+                yield from self._link(name, location)
+            elif not stat.S_ISREG(found.st_mode):
+                self.leave_out(name, "it is neither a file nor a link")
+            else:
+                yield _Entry(name, location)
+
+    def _enter(self, path: str, location: str, is_folder: bool) -> bool:
+        why = self._why_not(path, location, is_folder)
+        if why is not None:
+            self.leave_out(path, why)
+        return why is None
+
+    def _why_not(self, path: str, location: str, is_folder: bool) -> str | None:
+        name = os.path.basename(path)
+        if name.startswith(".") or name in _CONNECTIONS or name.endswith(".env"):
+            return "it may hold secrets or state"
+        if name in _CACHES or name.endswith(_COMPILED):
+            return "it can be made again"
+        if is_folder and any(os.path.exists(f"{location}/{mark}") for mark in _CACHE_MARKS):
+            return "it can be made again"
+        if self._is_apart(path) and not self._is_code(path, is_folder):
+            return "it travels by its hash"
+        return None
+
+    def _is_apart(self, path: str) -> bool:
+        while path and path not in self._apart:
+            path = os.path.dirname(path)
+        return bool(path)
+
+    def _is_code(self, path: str, is_folder: bool) -> bool:
+        if is_folder:
+            return any(file.startswith(f"{path}/") for file in self._code)
+        return path.endswith(".py") or path in self._code
+
+    def _link(self, name: str, location: str) -> Iterator[_Entry]:
+        target = os.path.realpath(location)
+        if not target.startswith(f"{self._root}/"):
+            self.leave_out(name, "it leads out of the project")
+            return
+        yield _Entry(name, location, os.path.relpath(target, os.path.dirname(location)))
+
+
+def _package() -> Iterator[_Entry]:
+    root = os.path.dirname(os.path.abspath(whyrun.__file__))
+
+    def enter(path: str, location: str, is_folder: bool) -> bool:
+        name = os.path.basename(path)
+        return not (name.startswith(".") or name in _CACHES or name.endswith(_COMPILED))
+
+    for path, location, found in _walk(root, enter):
+        if stat.S_ISREG(found.st_mode):
+            yield _Entry(f"{PACKAGE}/whyrun/{path}", location)
+
+
+def _walk(root: str, enter: Callable[[str, str, bool], bool]) -> Iterator[tuple[str, str, os.stat_result]]:
+    """`(path, location, facts)` of what is no folder and may be entered. Folders behind links are not walked."""
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(f"{root}/{folder}") as found:
+            for item in found:
+                path = f"{folder}/{item.name}" if folder else item.name
+                is_folder = item.is_dir(follow_symlinks=False)
+                if not enter(path, item.path, is_folder):
+                    continue
+                if is_folder:
+                    folders.append(path)
+                else:
+                    yield path, f"{root}/{path}", item.stat(follow_symlinks=False)
+
+
+def _read(location: str) -> bytes | None:
+    try:
+        descriptor = os.open(location, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+# --- the archive -------------------------------------------------------------------------------------------------
+
+
+class _Archive:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._members: dict[str, tuple[tarfile.TarInfo, bytes]] = {}
+        self._size = 0
+
+    def add(self, entry: _Entry, content: bytes) -> None:
+        """The same for everyone: no owner, no time, of the mode only whether it may be executed."""
+        member = tarfile.TarInfo(entry.name)
+        member.mode = 0o755 if os.lstat(entry.location).st_mode & stat.S_IXUSR else 0o644
+        member.size = len(content)
+        if entry.link is not None:
+            member.type, member.linkname, member.mode = tarfile.SYMTYPE, entry.link, 0o777
+        self._members[entry.name] = (member, content)
+        self._size += len(content)
+        if self._size > self._limit:
+            raise self._too_large()
+
+    def _too_large(self) -> Exception:
+        largest = sorted(self._members.values(), key=lambda item: -item[0].size)[:3]
+        shown = ", ".join(
+            f"`{member.name.partition('/')[2]}` ({member.size / 1e6:.1f} MB)" for member, _ in largest if member.size
+        )
+        return error(
+            "BUNDLE_TOO_LARGE",
+            f"the project's own files are more than {self._limit / 1e6:.0f} MB; the largest: {shown}",
+            hint="declare data as inputs of the workflow, which travel by their hash, or keep it outside the project",
+        )
+
+    def folders_and_files(self) -> set[str]:
+        present = set(self._members)
+        for name in self._members:
+            while name := os.path.dirname(name):
+                present.add(name)
+        return present
+
+    def bytes(self) -> bytes:
+        buffer = io.BytesIO()
+        with tarfile.open(
+            fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8", errors="surrogateescape"
+        ) as archive:
+            for name in sorted(self._members, key=os.fsencode):
+                member, content = self._members[name]
+                archive.addfile(member, io.BytesIO(content))
+        return buffer.getvalue()

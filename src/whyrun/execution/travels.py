@@ -1,0 +1,44 @@
+"""What of a project goes to a remote place in its bundle, and what has its own way there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from whyrun.execution.run_secrets import RunSecrets
+from whyrun.ids import split_site
+from whyrun.snapshot.snapshot import leaf_inputs
+from whyrun.snapshot.world import World
+
+if TYPE_CHECKING:
+    from whyrun.execution.bundle import Bundle
+
+
+def bundle_of(world: World, secrets: RunSecrets) -> Bundle:
+    from whyrun.execution.bundle import bundle_project  # only where a run goes elsewhere
+
+    return bundle_project(
+        world.project,
+        apart=frozenset(_apart(world)),
+        code=frozenset(file for action in world.actions.values() for file in action.files),
+        secrets=[value.encode("utf-8", "surrogateescape") for value in secrets.values.values() if value],
+    )
+
+
+def _apart(world: World) -> Iterator[str]:
+    """Inputs are sent to the steps that read them, artifacts come out of the store, and the state stays here."""
+    paths: Iterable[str] = (
+        *(value.path for _, value in leaf_inputs(world.graph.inputs) if value.path is not None),
+        *(
+            split_site(site)[0]
+            for table in world.graph.tables
+            for output in table.outputs
+            for site in output.paths or ()
+        ),
+        os.path.relpath(world.state_dir, world.project),
+    )
+    for path in paths:
+        normal = os.path.normpath(path)
+        if not os.path.isabs(normal) and normal.partition("/")[0] not in (".", ".."):
+            yield normal

@@ -1,0 +1,110 @@
+"""A bundle becomes a folder, elsewhere: `python unpack.py BUNDLE FOLDER SHA256`.
+
+Only the standard library, since this file is sent ahead of all that it unpacks. Nothing of the archive is trusted: its
+hash is checked first, and then it may hold plain files and links between them, below the folder, and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import sys
+import tarfile
+
+_CHUNK = 1 << 20
+
+
+class BundleRefused(Exception):
+    """The archive is not what was promised, or reaches for what it must not touch."""
+
+
+def unpack(data: bytes, folder: str, sha256: str) -> None:
+    """Whole, or not at all. A folder that is there already holds the same: its name is for this hash alone."""
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise BundleRefused(f"the bundle has the hash {found}, but {sha256} was announced")
+    if os.path.isdir(folder):
+        return
+    part = f"{folder}.part-{os.getpid()}"
+    os.makedirs(part)
+    try:
+        _unpack_into(data, part)
+        os.rename(part, folder)
+    except OSError:
+        if not os.path.isdir(folder):  # else another was faster, with the same content
+            raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _unpack_into(data: bytes, folder: str) -> None:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
+            members = archive.getmembers()
+            check_members(members)
+            # Links last: while files are written, every folder on the way is a real one.
+            for member in sorted(members, key=lambda member: member.issym()):
+                _put(archive, member, f"{folder}/{member.name}")
+    except tarfile.TarError as problem:
+        raise BundleRefused(f"the bundle is no archive: {problem}") from None
+
+
+def check_members(members: list[tarfile.TarInfo]) -> None:
+    links = {member.name for member in members if member.issym()}
+    seen: set[str] = set()
+    for member in members:
+        name = member.name
+        if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.SYMTYPE):
+            raise BundleRefused(f"`{name}` is neither a file nor a link")
+        if not _is_plain(name):
+            raise BundleRefused(f"`{name}` does not name a place in the folder")
+        if name in seen:
+            raise BundleRefused(f"`{name}` comes twice")
+        seen.add(name)
+        parents = name.split("/")[:-1]
+        if any("/".join(parents[: count + 1]) in links for count in range(len(parents))):
+            raise BundleRefused(f"`{name}` lies behind a link")
+        if member.issym() and not _stays_inside(member.linkname, len(parents)):
+            raise BundleRefused(f"`{name}` is a link that leads out of the folder: {member.linkname}")
+
+
+def _is_plain(name: str) -> bool:
+    return "\0" not in name and all(part not in ("", ".", "..") for part in name.split("/"))
+
+
+def _stays_inside(target: str, depth: int) -> bool:
+    """`depth`: how many folders the link lies deep. Up first and then down; one that goes up after it went down could
+    pass through another link and come out elsewhere."""
+    parts = target.split("/")
+    ups = 0
+    while ups < len(parts) and parts[ups] == "..":
+        ups += 1
+    return ups <= depth and (ups == len(parts) or _is_plain("/".join(parts[ups:])))
+
+
+def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if member.issym():
+        os.symlink(member.linkname, path)
+        return
+    source = archive.extractfile(member)
+    assert source is not None
+    mode = 0o755 if member.mode & 0o100 else 0o644
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        shutil.copyfileobj(source, file, _CHUNK)
+
+
+def main(bundle: str, folder: str, sha256: str) -> None:
+    with open(bundle, "rb") as file:
+        data = file.read()
+    try:
+        unpack(data, folder, sha256)
+    except BundleRefused as problem:
+        sys.exit(str(problem))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

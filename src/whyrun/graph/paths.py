@@ -1,0 +1,121 @@
+"""Published paths, a column at a time: their texts, and what can be said of all without a look at each. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import pairwise
+
+import msgspec
+
+from whyrun.ids import Index
+from whyrun.workflow.model import Expression, Formatted, Template
+
+# What makes a path worth a closer look, in a text of paths a line each; and so at its beginning or end.
+_UNUSUAL = re.compile(r"//|\./|[\0-\x09\x0b-\x1f\\:§]")
+_UNUSUAL_ENDS = re.compile(r"^(?:[/.~ ]|$)|[/. ]$", re.MULTILINE)
+_WORDS = re.compile(r"[A-Za-z0-9_-]+(?:\n[A-Za-z0-9_-]+)*")
+_WORD = "x"  # stands for any word: none of them makes a path unusual
+
+
+class LoopWords:
+    """One loop variable as text, by row: `place` is that of the variable. Tables over the same loops share it."""
+
+    def __init__(self, rows: Sequence[tuple[Index, ...]], place: int) -> None:
+        self.rows, self.place = rows, place
+
+    @cached_property
+    def texts(self) -> list[str]:
+        place = self.place
+        return [str(row[place]) for row in self.rows]
+
+    @cached_property
+    def are_words(self) -> bool:
+        """Letters, digits, `_` and `-` only."""
+        return _WORDS.fullmatch("\n".join(self.texts)) is not None
+
+    @cached_property
+    def are_distinct(self) -> bool:
+        return len(set(self.texts)) == len(self.texts)
+
+
+class PathTexts(msgspec.Struct, frozen=True):
+    """The paths of one output by row. `head`: what all of them begin with, where that, and what follows in one and the
+    same folder, tells them from each other; None where each has to be looked at."""
+
+    texts: list[str]
+    are_plain: bool
+    head: str | None = None
+
+
+def same_path(path: str, rows: int) -> PathTexts:
+    return PathTexts([path] * rows, are_all_plain([path]), path if rows == 1 else None)
+
+
+def loop_paths(parts: Sequence[str | LoopWords], rows: int) -> PathTexts:
+    """Of text and loop variables."""
+    variables = [part for part in parts if not isinstance(part, str)]
+    if len(variables) == 1:
+        at = next(i for i, part in enumerate(parts) if not isinstance(part, str))
+        head, words, tail = "".join(parts[:at]), variables[0], "".join(parts[at + 1 :])  # type: ignore[arg-type]
+        texts = [f"{head}{word}{tail}" for word in words.texts]
+        if not words.are_words:
+            return PathTexts(texts, are_all_plain(texts))
+        known = "/" not in tail and words.are_distinct
+        return PathTexts(texts, are_all_plain([head + _WORD + tail]), head if known else None)
+    texts = [""] * rows
+    for part in parts:
+        if isinstance(part, str):
+            texts = [text + part for text in texts]
+        else:
+            texts = [text + word for text, word in zip(texts, part.texts, strict=True)]
+    if all(words.are_words for words in variables):
+        pattern = "".join(part if isinstance(part, str) else _WORD for part in parts)
+        return PathTexts(texts, are_all_plain([pattern]))
+    return PathTexts(texts, are_all_plain(texts))
+
+
+def loop_parts(template: Template, loops: Sequence[str]) -> list[str | int] | None:
+    """A formatted string of text and bare loop variables, as text and positions in the row; else None."""
+    parts = template.parts if isinstance(template, Formatted) else (template,)
+    found: list[str | int] = []
+    for part in parts:
+        if isinstance(part, str):
+            found.append(part)
+        elif isinstance(part, Expression) and part.text.strip() in loops:
+            found.append(loops.index(part.text.strip()))
+        else:
+            return None
+    return found or None
+
+
+def are_all_plain(paths: Sequence[str]) -> bool:
+    """Are all these paths such that nothing need be looked at? Nearly all are; one search for the whole column."""
+    text = "\n".join(paths)
+    return text.count("\n") == len(paths) - 1 and not _UNUSUAL.search(text) and not _UNUSUAL_ENDS.search(text)
+
+
+def surely_apart(heads: Sequence[str | None], others: Iterable[str]) -> bool:
+    """Columns of paths with these heads: surely no path twice, none the folder of another, none among `others`?
+
+    A path of one column begins with that column's head, and has its folder. So no two can be the same, if no head
+    begins with another head, and no folder can be a path, if none begins with a head.
+    """
+    known = [head for head in heads if head is not None]
+    if len(known) < len(heads):
+        return False
+    if any(after.startswith(before) for before, after in pairwise(sorted(known))):
+        return False
+    begins = tuple(known)
+    if any(folder.startswith(begins) for head in known for folder in folders_of(head)):
+        return False
+    text = "\n" + "\n".join(others)
+    return not any(f"\n{head}" in text for head in known)
+
+
+def folders_of(path: str) -> Iterable[str]:
+    folder = path.rpartition("/")[0]
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]

@@ -1,0 +1,197 @@
+"""Connections in `with:` blocks: found in the graph, and put there as they are written in `connections.yaml`.
+
+Which string is a connection is no guess. Where an action has typed parameters, the places that it types as `Connection`
+take one. Elsewhere (functions, `python`, `shell`) an entry named `connection`, or whose name ends in `_connection`,
+takes one where its value begins with `@`.
+
+What comes into the graph is what is written, so plans are the same on any machine. It stands in the snapshot too, and a
+replay takes it from there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from whyrun.actions.places import REFERENCE, ConnectionPlace
+from whyrun.actions.problem import Problem
+from whyrun.artifacts.hashing import canonical_json, value_sha256
+from whyrun.connections.marks import counted, marks_in
+from whyrun.errors import Diagnostic
+from whyrun.graph.graph import Column, Computed, EachTerm, Graph, InputAt, JobTable, Known, SameTerm, Slot, Term
+from whyrun.workflow.model import Formatted, JobDecl, Template
+from whyrun.workflow.nodes import below
+
+if TYPE_CHECKING:
+    from whyrun.actions.registry import ActionInfo
+    from whyrun.connections.file import Connections
+
+Path = tuple[str | int, ...]
+Recorded = Mapping[str, Mapping[str, Any]]  # job → slot → {"same": value} or {"values": […], "rows": [which of them]}
+
+_UNTYPED = ConnectionPlace(())
+_NO_VALUE = object()  # of a slot that is bound to an artifact, or waits for one
+
+
+def connect(graph: Graph, infos: Mapping[str, ActionInfo], load: Callable[[], Connections]) -> list[Diagnostic]:
+    """Put the connections into the graph; what is wrong with them. `load` is asked only where there is any."""
+    problems: dict[Diagnostic, None] = {}
+    found: dict[str, dict[str, Any]] = {}
+    for table in graph.tables:
+        info = infos.get(table.name)
+        if info is None or not _may_have_any(table.decl, info) or not len(table):
+            continue
+        for slot in table.slots:
+            if slot.area != "with":
+                continue
+            connecting = _Connecting(table.decl, info, slot, load)
+            column = connecting.column()
+            problems.update(connecting.problems)
+            if column is not None:
+                found.setdefault(table.name, {})[slot.name] = column
+    apply_connections(graph, found)
+    return list(problems)
+
+
+def apply_connections(graph: Graph, found: Recorded) -> None:
+    """A slot that holds a connection is a parameter, also where an input says which one it is."""
+    for table in graph.tables:
+        of_job = found.get(table.name)
+        if of_job is not None:
+            table.slots = tuple(
+                replace(slot, binding=False, column=_column(of_job[slot.name])) if slot.name in of_job else slot
+                for slot in table.slots
+            )
+    graph.connected = found
+
+
+def connections_of(table: JobTable, position: int) -> Iterator[dict[str, Any]]:
+    """The connections that an instance takes, as they stand in the plan."""
+    for slot in table.slots:
+        term = slot.column.at(position)
+        if slot.area == "with" and isinstance(term, Known):
+            yield from marks_in(term.value)
+
+
+def _column(recorded: Mapping[str, Any]) -> Column:
+    if "same" in recorded:
+        return SameTerm(_known(recorded["same"]))
+    terms = list(map(_known, recorded["values"]))
+    return EachTerm([terms[number] for number in recorded["rows"]])
+
+
+def _known(value: Any) -> Known:
+    return Known(value, value_sha256(counted(value)))
+
+
+def _may_have_any(decl: JobDecl, info: ActionInfo) -> bool:
+    return bool(info.connections) if info.typed else any(map(_names_any, decl.with_.items()))
+
+
+def _names_any(entry: tuple[str, Template]) -> bool:
+    name, value = entry
+    if _is_name(name):
+        return True
+    if isinstance(value, list):
+        return any(_names_any(("", member)) for member in value)
+    return isinstance(value, dict) and any(map(_names_any, value.items()))
+
+
+def _is_name(name: str) -> bool:
+    return name == "connection" or name.endswith("_connection")
+
+
+class _Connecting:
+    """One slot of a job: its values with connections in place, and what is wrong with them."""
+
+    def __init__(self, decl: JobDecl, info: ActionInfo, slot: Slot, load: Callable[[], Connections]) -> None:
+        self.decl, self.info, self.slot, self.load = decl, info, slot, load
+        self.problems: dict[Diagnostic, None] = {}
+
+    def column(self) -> dict[str, Any] | None:
+        """What the slot is to hold; None where there is no connection in it."""
+        column = self.slot.column
+        if isinstance(column, SameTerm):
+            found = [self.term(column.term)]
+        elif isinstance(column, EachTerm):
+            found = list(map(self.term, column.terms))
+        else:
+            return None
+        if any(value is _NO_VALUE for value in found) or not any(True for _ in marks_in(found)):
+            return None
+        if isinstance(column, SameTerm):
+            return {"same": found[0]}
+        numbers: dict[bytes, int] = {}  # many rows share few connections
+        rows = [numbers.setdefault(canonical_json(value), len(numbers)) for value in found]
+        return {"values": [json.loads(text) for text in numbers], "rows": rows}
+
+    def term(self, term: Term) -> Any:
+        if isinstance(term, Known):
+            return self.placed(term.value, self.slot.path)
+        if isinstance(term, InputAt) and not term.value.type.is_path:
+            return self.placed(term.value.value, self.slot.path)
+        if isinstance(term, Computed):
+            self.refuse_computed(term.template, self.slot.path)
+        return _NO_VALUE
+
+    def place_at(self, path: Path) -> ConnectionPlace | None:
+        if self.info.typed:
+            return next((place for place in self.info.connections if place.fits(path)), None)
+        return _UNTYPED if isinstance(path[-1], str) and _is_name(path[-1]) else None
+
+    def placed(self, value: Any, path: Path) -> Any:
+        if isinstance(value, dict):
+            return {key: self.placed(member, (*path, key)) for key, member in value.items()}
+        if isinstance(value, list):
+            return [self.placed(member, (*path, index)) for index, member in enumerate(value)]
+        place = self.place_at(path) if isinstance(value, str) and value.startswith("@") else None
+        return value if place is None else self.connection(value, place, path)
+
+    def connection(self, reference: str, place: ConnectionPlace, path: Path) -> Any:
+        from whyrun.connections.resolve import Unresolved, find, planned  # few workflows have connections
+
+        if self.info.typed and not REFERENCE.fullmatch(reference):
+            return reference  # told with its type
+        connections = self.load()
+        if connections.problems:
+            self.problems.update(dict.fromkeys(connections.problems))  # and what it lacks is not known for sure
+            return reference
+        found = find(connections, reference)
+        if isinstance(found, Unresolved):
+            self.report(path, found.message, found.hint, found.code)
+            return reference
+        missing = [name for name in place.required_fields if name not in found.fields]
+        if missing:
+            names = ", ".join(f"`{name}`" for name in missing)
+            message = f"the action `{self.info.name}` needs {names} of `{found.reference}`"
+            self.report(path, message, f"add it to the connection, {found.place.source}:{found.place.line}")
+        if self.info.name == "shell" and len(path) == 1:
+            taken = [name for name in found.fields if f"{path[0]}_{name}" in self.decl.with_]
+            for name in taken:
+                message = f"`{path[0]}_{name}` is taken: it is the field `{name}` of `{found.reference}`"
+                self.report((f"{path[0]}_{name}",), message, "choose another name")
+        return planned(found, place.secret_fields)
+
+    def refuse_computed(self, template: Template, path: Path) -> None:
+        """Which connection it is must be known before anything runs."""
+        members: Iterator[tuple[str | int, Template]] = iter(())
+        if isinstance(template, dict):
+            members = iter(template.items())
+        elif isinstance(template, list):
+            members = iter(enumerate(template))
+        for key, member in members:
+            self.refuse_computed(member, (*path, key))
+        begins = template.parts[0] if isinstance(template, Formatted) else template
+        if isinstance(begins, str) and begins.startswith("@") and self.place_at(path) is not None:
+            message = "the connection stands in a value that is known only when other jobs have run"
+            self.report(path, message, "write `@family.alias`, or let an input say it, in an entry of its own")
+
+    def report(self, path: Path, message: str, hint: str | None, code: str = "INVALID_PARAMETER") -> None:
+        inner = ""
+        for key in path[1:]:
+            inner = below(inner, key)
+        problem = Problem(str(path[0]), message, hint, code, inner=inner)
+        self.problems[problem.place(self.decl).diagnostic(code, message, hint)] = None

@@ -1,0 +1,45 @@
+"""The files that a pattern stands for, and what can be said of many paths at once."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Sequence
+
+_MAGIC = frozenset("*?[")
+
+
+def files_like(pattern: str, root: str) -> list[str]:
+    """As `glob.glob` finds them from `root`, in any order.
+
+    In one folder, which is what most patterns ask for, without its walk: that joins and checks name by name.
+    """
+    folder, _, name = pattern.rpartition("/")
+    special = "//" in pattern or (pattern.startswith("/") and not folder)
+    if special or not name or "**" in name or _MAGIC.intersection(folder):
+        import glob
+
+        return glob.glob(pattern, root_dir=root, recursive=True)
+    try:
+        names = os.listdir(os.path.join(root, folder))
+    except OSError:
+        return []
+    if not name.startswith("."):
+        names = [other for other in names if not other.startswith(".")]
+    found = fnmatch.filter(names, name)
+    return [f"{folder}/{other}" for other in found] if folder else found
+
+
+def in_byte_order(paths: Sequence[str]) -> list[str]:
+    """By bytes, not by locale: the same order on every machine."""
+    return sorted(paths) if "".join(paths).isascii() else sorted(paths, key=os.fsencode)
+
+
+def are_normal(paths: Sequence[str]) -> bool:
+    """Are all of these relative, and written as `os.path.normpath` would? False where that is not plain to see."""
+    if os.sep != "/":
+        return False
+    text = "\n" + "\n".join(paths) + "\n"
+    if text.count("\n") != len(paths) + 1:
+        return False
+    return not any(unusual in text for unusual in ("\n/", "/\n", "//", "/.", "\n.", "\n\n"))

@@ -1,0 +1,265 @@
+"""The records of steps as the index keeps them: one block a job, with a column for each thing that plans compare. Pure.
+
+A plan with nothing to do looks at fingerprints and hashes only, whole columns at a time. So the records themselves
+stand in a file of their own, which is not even opened until somebody asks for one. In a block are the instances whose
+latest attempt succeeded and that have the outputs that most instances of their job have; every other record stands
+beside the blocks.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
+from functools import cached_property
+from itertools import pairwise
+from zlib import crc32
+
+import msgspec
+
+from whyrun.artifacts.hash_column import HashColumn
+from whyrun.snapshot.records import StepRecord
+
+MANY = 256  # records asked for one by one: then those of a whole block are read at once
+
+Shape = tuple[tuple[str, str, str, str], ...]  # for each output: its name, leaf, type and suffix
+
+_decoder = msgspec.msgpack.Decoder(StepRecord)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class JobBlock(msgspec.Struct, array_like=True, frozen=True):
+    job: str  # with its imports: "Intro/Script"
+    lines: str  # the indices of the instances, one text a line
+    shape: Shape
+    fingerprints: bytes
+    sha256: tuple[bytes, ...]  # a column for each output
+    sizes: tuple[bytes, ...]
+    ends: bytes  # where the records are in the other file: each begins where the one before it ends
+    checks: bytes  # their checksums, so that each can be read alone
+
+    @property
+    def texts(self) -> list[str]:
+        return self.lines.split("\n")
+
+
+class IndexedSteps(MutableMapping[str, StepRecord]):
+    """Step → its record, like a dict, from blocks and what stands beside them.
+
+    A record that was handed out may be changed by whoever folds on, so it is kept, and stands before the block's.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[JobBlock],
+        others: Mapping[str, StepRecord],
+        read: Callable[[int, int], bytes],
+        recover: Callable[[], Mapping[str, StepRecord]],
+    ) -> None:
+        """`read`: from here to there in the file with the records, or nothing; `recover`: all from the log itself."""
+        self.blocks = {block.job: block for block in blocks}
+        self._read, self._recover = read, recover
+        self._made = dict(others)
+        self._rows = {block.job: _Rows(block) for block in blocks}
+        self._size = len(others) + sum(map(len, self._rows.values()))
+
+    def beside(self) -> dict[str, dict[str, StepRecord]]:
+        """Job → indices → record: all that may be other than the blocks say."""
+        found: dict[str, dict[str, StepRecord]] = {}
+        for step, record in self._made.items():
+            job, text = split_step(step)
+            found.setdefault(job, {})[text] = record
+        return found
+
+    def get(self, step: str, default: StepRecord | None = None) -> StepRecord | None:  # type: ignore[override]
+        found = self._made.get(step)
+        if found is not None:
+            return found
+        job, text = split_step(step)
+        rows = self._rows.get(job)
+        if rows is None:
+            return default
+        row = rows.row_of.get(text)
+        if row is None:
+            return default
+        rows.asked += 1
+        if rows.asked > MANY:
+            self._make_all(rows)
+        elif not self._make(rows, row, row + 1):
+            self._make_from_log()
+        return self._made[step]
+
+    def _make(self, rows: _Rows, first: int, end: int) -> bool:
+        """Read the records of some rows; False if they are lost."""
+        records = rows.records(self._read, first, end)
+        if records is None:
+            return False
+        head = f"Job:{rows.job}"
+        for text, record in zip(rows.texts[first:end], records, strict=True):
+            self._made.setdefault(head + text, record)
+        return True
+
+    def _make_all(self, rows: _Rows) -> None:
+        del self._rows[rows.job]
+        if not self._make(rows, 0, len(rows)):
+            self._make_from_log()
+
+    def _make_from_log(self) -> None:
+        self._rows.clear()
+        self._made = {**self._recover(), **self._made}
+
+    def __getitem__(self, step: str) -> StepRecord:
+        found = self.get(step)
+        if found is None:
+            raise KeyError(step)
+        return found
+
+    def __setitem__(self, step: str, record: StepRecord) -> None:
+        if step not in self:
+            self._size += 1
+        self._made[step] = record
+
+    def __delitem__(self, step: str) -> None:
+        raise TypeError("the log is never shortened")
+
+    def __contains__(self, step: object) -> bool:
+        if step in self._made or not isinstance(step, str):
+            return step in self._made
+        job, text = split_step(step)
+        return job in self._rows and text in self._rows[job].row_of
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole())
+
+    def items(self) -> ItemsView[str, StepRecord]:
+        return self._whole().items()
+
+    def values(self) -> ValuesView[StepRecord]:
+        return self._whole().values()
+
+    def _whole(self) -> dict[str, StepRecord]:
+        while self._rows:
+            self._make_all(next(iter(self._rows.values())))
+        return self._made
+
+
+class _Rows:
+    """The rows of one block, to be asked one by one."""
+
+    def __init__(self, block: JobBlock) -> None:
+        self.job = block.job
+        self.asked = 0
+        self._block = block
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @cached_property
+    def _ends(self) -> array[int]:
+        return array("Q", self._block.ends)
+
+    @cached_property
+    def _checks(self) -> array[int]:
+        return array("I", self._block.checks)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        return self._block.texts
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        return {text: row for row, text in enumerate(self.texts)}
+
+    def records(self, read: Callable[[int, int], bytes], first: int, end: int) -> list[StepRecord] | None:
+        """None if the file is not there, or not the one that belongs to this block."""
+        ends, start = self._ends[first : end + 1], self._ends[first]
+        data = memoryview(read(start, ends[-1]))
+        parts = [data[a - start : b - start] for a, b in pairwise(ends)]
+        if array("I", map(crc32, parts)) != self._checks[first:end]:
+            return None
+        return [_decoder.decode(part) for part in parts]
+
+
+def split_step(step: str) -> tuple[str, str]:
+    """`Job:Fit[asia][7]` → ("Fit", "[asia][7]"). A job's name has no brackets."""
+    cut = step.find("[")
+    return (step[4:], "") if cut < 0 else (step[4:cut], step[cut:])
+
+
+# --- making blocks -----------------------------------------------------------------------------------------------
+
+
+def into_blocks(steps: Mapping[str, StepRecord]) -> tuple[list[JobBlock], dict[str, StepRecord], bytes]:
+    """The blocks, the records that stand beside them, and the file with those of the blocks."""
+    data = bytearray()
+    alike: dict[str, dict[Shape, list[tuple[str, StepRecord]]]] = {}
+    others: dict[str, StepRecord] = {}
+    for step, record in steps.items():
+        job, text = split_step(step)
+        shape = _shape(job, text, record)
+        if shape is None:
+            others[step] = record
+        else:
+            alike.setdefault(job, {}).setdefault(shape, []).append((text, record))
+    blocks: list[JobBlock] = []
+    for job, by_shape in alike.items():
+        chosen = max(by_shape, key=lambda shape: len(by_shape[shape]))
+        block = _block(job, chosen, sorted(by_shape[chosen], key=lambda row: _in_loop_order(row[0])), data)
+        if block is not None:
+            blocks.append(block)
+        for shape, rows in by_shape.items():
+            if shape != chosen or block is None:
+                others.update((f"Job:{job}{text}", record) for text, record in rows)
+    return blocks, others, bytes(data)
+
+
+def _shape(job: str, text: str, record: StepRecord) -> Shape | None:
+    latest = record.latest
+    if not latest.ok or len(latest.fingerprint) != 64 or "\n" in text:
+        return None
+    head = f"Artifact:{job}."
+    found = []
+    for output in latest.outputs:
+        name, rest = _output_name(output.id.removeprefix(head))
+        if not output.id.startswith(head) or not rest.startswith(text) or len(output.sha256) != 64:
+            return None
+        found.append((name, rest.removeprefix(text), output.type, output.suffix))
+    return tuple(found)
+
+
+def _output_name(tail: str) -> tuple[str, str]:
+    """`Story[3].Segments[0].x` → ("Story", "[3].Segments[0].x")."""
+    cut = min((at for at in (tail.find("["), tail.find(".")) if at >= 0), default=len(tail))
+    return tail[:cut], tail[cut:]
+
+
+def _in_loop_order(text: str) -> tuple[int, list[int], str]:
+    """The order in which most loops run: numbers as numbers. Any other order costs a plan time and nothing else."""
+    parts = text[1:-1].split("][")
+    numbers = [int(part) for part in parts if part.isdecimal()]
+    return (0, numbers, "") if len(numbers) == len(parts) else (1, [], text)
+
+
+def _block(job: str, shape: Shape, rows: Sequence[tuple[str, StepRecord]], data: bytearray) -> JobBlock | None:
+    """None if something in it is written in a way that would not come back from bytes. `data` gets the records."""
+    attempts = [record.latest for _, record in rows]
+    fingerprints = _packed([attempt.fingerprint for attempt in attempts])
+    hashes = [_packed([attempt.outputs[i].sha256 for attempt in attempts]) for i in range(len(shape))]
+    if fingerprints is None or None in hashes:
+        return None
+    sizes = [array("q", [attempt.outputs[i].size for attempt in attempts]).tobytes() for i in range(len(shape))]
+    ends, checks = array("Q", [len(data)]), array("I")
+    for _, record in rows:
+        written = _encoder.encode(record)
+        data += written
+        ends.append(len(data))
+        checks.append(crc32(written))
+    lines = "\n".join([text for text, _ in rows])
+    columns = tuple(column for column in hashes if column is not None)
+    return JobBlock(job, lines, shape, fingerprints, columns, tuple(sizes), ends.tobytes(), checks.tobytes())
+
+
+def _packed(hashes: Sequence[str]) -> bytes | None:
+    return HashColumn.of(hashes).whole

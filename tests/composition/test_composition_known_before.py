@@ -1,0 +1,278 @@
+"""What is known before anything runs is told before: the names and kinds of diagnostics, the shape of what is imported,
+the keys of small JSON files; and all of it in the words of the file that it stands in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from composition_lab import FIXTURES, MANIFEST, plans
+
+from whyrun.errors import Diagnostic
+from whyrun.snapshot.world import World
+from whyrun.workflow.composition.wording import in_words_of_plans
+
+pytest.importorskip("duckdb")
+
+Told = list[tuple[str, int | None, str, str | None]]
+
+
+def told(world: World) -> Told:
+    return [(problem.code, problem.line, problem.message, problem.hint) for problem in world.problems]
+
+
+# --- predicates --------------------------------------------------------------------------------------------------
+
+
+def of_predicate(predicate: str, diagnostics: str | None = None) -> list[tuple[str, str]]:
+    """What is told of a plan whose condition asks this."""
+    text = (FIXTURES / "good/data_conditional.json").read_text()
+    asked = text.replace('{"op": "lt", "left": "prod:diagnose:report.missing_share", "right": 0.05}', predicate)
+    if diagnostics is not None:
+        asked = asked.replace('"rows": "rows", "missing_share": {"missing_share": ["z"]}', diagnostics)
+    Path("asked.json").write_text(asked)
+    return [(problem.code, problem.message) for problem in World.open("asked.json", manifest=MANIFEST).problems]
+
+
+ROWS, SHARE, QUERY = (f'"prod:diagnose:report.{name}"' for name in ("rows", "missing_share", "spread"))
+ALL = '"rows": "rows", "missing_share": {"missing_share": ["z"]}, "spread": {"sql": "SELECT 1 FROM primary_dataset"}'
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        f'{{"op": "ge", "left": {ROWS}, "right": 2.5}}',
+        f'{{"op": "eq", "left": {ROWS}, "right": 2}}',
+        f'{{"op": "in", "left": {ROWS}, "right": [1, 2]}}',
+        f'{{"op": "lt", "left": {ROWS}, "right": {SHARE}}}',
+        f'{{"op": "lt", "left": {ROWS}, "right": {QUERY}}}',
+        f'{{"op": "eq", "left": {QUERY}, "right": "large"}}',
+        f'{{"op": "matches", "left": {QUERY}, "right": "l.*"}}',
+        f'{{"op": "contains", "left": {QUERY}, "right": "l"}}',
+        f'{{"op": "eq", "left": {QUERY}, "right": null}}',
+        f'{{"op": "exists", "left": {ROWS}}}',
+    ],
+)
+def test_a_question_that_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predicate: str) -> None:
+    monkeypatch.chdir(plans(tmp_path))
+    assert of_predicate(predicate, ALL) == []
+
+
+@pytest.mark.parametrize(
+    ("predicate", "message"),
+    [
+        (f'{{"op": "eq", "left": {ROWS}, "right": "2"}}', "`eq` cannot compare a number with a string"),
+        (f'{{"op": "ne", "left": true, "right": {SHARE}}}', "`ne` cannot compare a boolean with a number"),
+        (f'{{"op": "gt", "left": "0.5", "right": {SHARE}}}', "`gt` cannot compare a string with a number"),
+        (f'{{"op": "in", "left": {ROWS}, "right": 2}}', "`in` cannot be asked of a number and a number"),
+        (f'{{"op": "contains", "left": {ROWS}, "right": 2}}', "`contains` cannot be asked of a number and a number"),
+        (f'{{"op": "lt", "left": {QUERY}, "right": null}}', "`lt` cannot compare any value with nothing"),
+    ],
+)
+def test_a_question_that_never_has_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predicate: str, message: str
+) -> None:
+    monkeypatch.chdir(plans(tmp_path))
+    assert of_predicate(predicate, ALL) == [("WRONG_TYPE", message)]
+
+
+def test_every_question_of_a_nested_predicate_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(plans(tmp_path))
+    wrong = [f'{{"op": "lt", "left": {ROWS}, "right": "many"}}', f'{{"op": "gt", "left": {SHARE}, "right": "few"}}']
+    assert of_predicate(f'{{"op": "any", "of": [{wrong[0]}, {{"op": "not", "of": {wrong[1]}}}]}}') == [
+        ("WRONG_TYPE", "`lt` cannot compare a number with a string"),
+        ("WRONG_TYPE", "`gt` cannot compare a number with a string"),
+    ]
+
+
+def test_diagnostics_that_a_step_of_ones_own_computes_are_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(plans(tmp_path))
+    text = Path("conditional.json").read_text().replace("report.missing_share", "report.whatever")
+    Path("own.json").write_text(text)
+    assert World.open("own.json", manifest=MANIFEST).problems == ()
+
+
+CHECK = """\
+workflow: check
+inputs: {Main: {type: dataset, default: main.csv}}
+jobs:
+  Check:
+    uses: data/check
+    with:
+      primary_dataset: ${{ inputs.Main }}
+      diagnostics: {rows: rows, share: {missing_share: [x]}, spread: {sql: SELECT 1 FROM primary_dataset}}
+    outputs:
+      report:
+        type: json
+        leaves: LEAVES
+"""
+
+
+@pytest.mark.parametrize(
+    ("leaves", "expected"),
+    [
+        ("{rows: integer, share: number, spread: string}", []),
+        ("{rows: number, share: json, spread: json}", []),
+        (
+            "{row: integer, share: integer, spread.top: number}",
+            [
+                ("UNKNOWN_REFERENCE", 12, "`Check` computes no diagnostic `row`", "did you mean `rows`?"),
+                ("WRONG_TYPE", 12, "the diagnostic `share` of `Check` is of type `number`, not `integer`",
+                 "write `share: number`"),
+                ("UNKNOWN_REFERENCE", 12,
+                 "the diagnostic `spread` of `Check` is one value, and has no part `spread.top`", "read `spread`"),
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_leaves_of_a_workflow_file(tmp_path: Path, leaves: str, expected: Told) -> None:
+    (tmp_path / "main.csv").write_text("id,x\n1,2\n")
+    file = tmp_path / "workflow.yaml"
+    file.write_text(CHECK.replace("LEAVES", leaves))
+    assert told(World.open(file)) == expected
+
+
+# --- imports -----------------------------------------------------------------------------------------------------
+
+IMPORTED = """\
+workflow: part
+composition: {mode: sequential, roles: {Names: auxiliary_data}}
+inputs:
+  Main: {type: dataset}
+  Names: {type: dataset}
+jobs:
+  Clean:
+    uses: shell
+    with: {run: 'true', primary_dataset: "${{ inputs.Main }}", lookup: "${{ inputs.Names }}"}
+    outputs: {Data: {type: dataset}}
+  Model:
+    uses: shell
+    with: {run: 'true', primary_dataset: "${{ SOURCE }}"}
+    outputs: {Fit: {type: dataset}}
+"""
+IMPORTING = """\
+workflow: whole
+inputs:
+  Panel: {type: dataset, default: panel.csv}
+imports:
+  Part:
+    workflow: part.yaml
+    with: {Main: "${{ inputs.Panel }}", Names: "${{ inputs.Panel }}"}
+jobs:
+  Alone:
+    uses: shell
+    with: {run: 'true'}
+"""
+
+
+@pytest.mark.parametrize("composition", ["", "composition: {mode: sequential}\n"])
+@pytest.mark.parametrize("source", ["jobs.Clean.outputs.Data", "inputs.Main"])
+def test_the_shape_of_an_imported_workflow_is_looked_at(tmp_path: Path, composition: str, source: str) -> None:
+    (tmp_path / "panel.csv").write_text("id,x\n1,2\n")
+    (tmp_path / "part.yaml").write_text(IMPORTED.replace("SOURCE", source))
+    file = tmp_path / "workflow.yaml"
+    file.write_text(IMPORTING.replace("inputs:", f"{composition}inputs:", 1))
+    found = [(problem.code, Path(problem.file or "").name, problem.line, problem.message)
+             for problem in World.open(file).problems]  # fmt: skip
+    side_by_side = "`Job:Part/Clean` and `Job:Part/Model` stand side by side, and a chain has one step after the other"
+    expected = [("COMPOSITION_MODE_SHAPE", "part.yaml", 11, side_by_side)] if source == "inputs.Main" else []
+    assert [problem for problem in found if problem[1] == "part.yaml"] == expected
+    if not composition:
+        assert found == expected
+
+
+# --- keys in JSON ------------------------------------------------------------------------------------------------
+
+MERGE = """\
+workflow: merge
+inputs:
+  Main: {type: dataset, default: main.csv}
+  Other: {type: dataset, default: other.json}
+jobs:
+  Merge:
+    uses: data/merge
+    with: {primary_dataset: "${{ inputs.Main }}", secondary_dataset: "${{ inputs.Other }}", keys: [id]}
+    outputs: {Data: {type: dataset}}
+"""
+MISSING = [("MERGE_KEY_UNKNOWN", 8, "`Input:Other` has no column `id`", "known: `ident`, `y`")]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('[{"id": 1}, {"y": 2}]', []),
+        ('{"y": 1}\n{"y": 2, "id": 3}\n', []),
+        ('[{"ident": 1}, {"ident": 2, "y": 2}]', MISSING),
+        ('{"ident": 1}\n\n{"y": 2}\n', MISSING),
+        ('\ufeff{"ident": 1, "y": 2}', MISSING),
+        # What is wrong with it is for the step to say, which reads all of it.
+        ('[{"ident": 1', []),
+        ("[1, 2]", []),
+        ("[]", []),
+        ("", []),
+        (json.dumps([{"ident": "x" * 300_000}]), []),
+    ],
+    ids=["first", "later", "list", "lines", "object", "torn", "numbers", "no rows", "empty", "large"],
+)
+def test_keys_are_looked_for_in_small_json_files(tmp_path: Path, content: str, expected: Told) -> None:
+    (tmp_path / "main.csv").write_text("id,x\n1,2\n")
+    (tmp_path / "other.json").write_text(content, encoding="utf-8")
+    file = tmp_path / "workflow.yaml"
+    file.write_text(MERGE)
+    assert told(World.open(file)) == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("firm_id,year,x", []),
+        ("firm_id;year;x", []),  # the action may know how to read it
+        ("Firm_ID,Year,x", []),
+        ("firm,year,x", [("MERGE_KEY_UNKNOWN", "`Input:controls` has no column `firm_id`")]),
+        ("", []),
+    ],
+)
+def test_keys_of_a_merge_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: str, expected: list[tuple[str, str]]
+) -> None:
+    monkeypatch.chdir(plans(tmp_path))
+    Path("inputs/controls.csv").write_text(f"{header}\n")
+    world = World.open("merge.json", manifest=MANIFEST)
+    assert [(problem.code, problem.message) for problem in world.problems] == expected
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        ("add `query:` to `with:`", 'add `"query"` to `params`'),
+        ("add `primary_dataset:` to `with:`",
+         'add `"primary_dataset": "input:<dataset_key>"` to `input_bindings`'),
+        ("remove it from `with:`", "remove it from `params`"),
+        ("correct `how:`", 'correct `"how"`'),
+        ("correct `keys[1]`", "correct `keys[1]`"),
+        ("declare an input of type `file` and write `model: ${{ inputs.Name }}`: its content counts",
+         'bind it in `input_bindings`: `"model": "input:<dataset_key>"`: its content counts'),
+        ('write `call: "module:function"` or `script: file.py`',
+         'write `"call": "module:function"` or `"script": "file.py"`'),
+        ("give each output a path of its own; or let all of them share the file: `append: true`",
+         "give each product a `path` of its own"),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_hints_are_in_the_words_of_plans(hint: str | None, expected: str | None) -> None:
+    assert in_words_of_plans(Diagnostic("USAGE", "`with:` is wrong", hint=hint)) == Diagnostic(
+        "USAGE", "`params` is wrong", hint=expected
+    )
+
+
+def test_no_word_of_workflow_files_is_said_of_a_plan() -> None:
+    """In any of the fixtures, whatever is wrong with it."""
+    texts = {path.stem: path.read_text() for path in (FIXTURES / "refused").glob("*.txt")}
+    said = {name for name, text in texts.items() for word in ("with:", "uses:", "${{", " map") if word in text}
+    assert said == set()

@@ -1,0 +1,78 @@
+"""What is said of whole columns of paths is what a look at each of them says."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whyrun.graph.fingerprint import input_form, input_tokens, token
+from whyrun.graph.paths import LoopWords, are_all_plain, folders_of, loop_paths, same_path, surely_apart
+from whyrun.workflow.model import Type
+from whyrun.workflow.values import InputValue
+
+texts = st.text(st.sampled_from("ab1/-_. :"), max_size=4)
+words = st.one_of(st.integers(0, 12), st.sampled_from(["a", "b", "a/b", ".", "x y", "1"]))
+
+
+def paths_of(parts: list[str | None], values: list[object]) -> tuple[list[str | LoopWords], list[str]]:
+    """A template in which None stands for the loop variable: as parts, and as the paths that it comes to."""
+    loop = LoopWords([(value,) for value in values], 0)  # type: ignore[misc]  # indices
+    return [loop if part is None else part for part in parts], [
+        "".join(str(value) if part is None else part for part in parts) for value in values
+    ]
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> tuple[list[str | LoopWords], list[str]]:
+    values = draw(st.lists(words, min_size=1, max_size=4, unique=True))
+    parts = draw(st.lists(st.one_of(texts, st.none()), min_size=1, max_size=4))
+    return paths_of(parts, values)
+
+
+@given(columns())
+def test_a_column_has_the_paths_of_its_rows(column: tuple[list[str | LoopWords], list[str]]) -> None:
+    parts, expected = column
+    found = loop_paths(parts, len(expected))
+    assert found.texts == expected
+    assert found.are_plain == are_all_plain(expected)
+    if found.head is not None:
+        assert len(set(expected)) == len(expected)
+        assert {path.rpartition("/")[0] for path in expected} == {found.head.rpartition("/")[0]}
+
+
+@given(st.lists(columns(), min_size=1, max_size=4), st.lists(texts, max_size=3))
+def test_what_is_surely_apart_is_apart(found: list[tuple[list[str | LoopWords], list[str]]], inputs: list[str]) -> None:
+    made = [loop_paths(parts, len(expected)) for parts, expected in found]
+    if not surely_apart([column.head if column.are_plain else None for column in made], inputs):
+        return
+    everything = [path for column in made for path in column.texts]
+    assert len(set(everything)) == len(everything)
+    assert not any(one in folders_of(other) for one in everything for other in everything)
+    assert not set(everything) & set(inputs)
+    assert not any(set(one.texts) & set(other.texts) for one, other in combinations(made, 2))
+
+
+def test_the_usual_layouts_need_no_look_at_each_path() -> None:
+    loop = LoopWords([(i,) for i in range(11)], 0)
+    heads = [loop_paths([f"out/s{stage}-", loop, ".txt"], 11).head for stage in (0, 1, 10)]
+    assert heads == ["out/s0-", "out/s1-", "out/s10-"]
+    montage = same_path("out/montage.png", 1)
+    assert surely_apart([*heads, montage.head], ["src/0.txt", "out.txt"])
+    assert not surely_apart([*heads, montage.head], ["out/s1-3.txt"])
+    assert not surely_apart(["out/s", *heads], [])
+    assert not surely_apart([*heads, "out"], [])
+    assert not surely_apart([*heads, None], [])
+    assert same_path("out/a.txt", 2).head is None
+
+
+@given(st.lists(st.text(st.sampled_from("ab1/.-_ü+"), min_size=1, max_size=8)))
+def test_tokens_of_many_inputs_are_those_of_each(paths: list[str]) -> None:
+    values = [InputValue(Type("file"), path, "0" * 64, None, path) for path in paths]
+    values += [
+        InputValue(Type("string"), "x", "1" * 64, None, None),
+        InputValue(Type("directory"), "d", "2" * 64, None, "d.x"),
+    ]
+    values.append(InputValue(Type("file", 1), [], "3" * 64, (), None))
+    assert input_tokens(values) == [token(input_form(value), value.sha256) for value in values]

@@ -1,0 +1,61 @@
+"""A step that is told to stop: the server stops too. And one that reads much: it holds little of it."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+from movers_lab import Make, MariaDb, Postgres, lab_of
+
+from project_lab import Process, wait_until
+
+POSTGRES_QUERIES = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%slow%' AND query NOT LIKE '%pg_stat%'"
+MARIADB_QUERIES = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'"
+
+
+def test_postgresql_is_told_to_stop(project: Make, postgres: Postgres) -> None:
+    query = "SELECT pg_sleep(3600) IS NULL AS slow"
+    run = Process(lab_of(project, "postgres/extract", {"connection": postgres.connection, "query": query}))
+    wait_until(lambda: postgres.do(POSTGRES_QUERIES) == [("1",)])
+    run.signal(signal.SIGINT)
+    code, _ = run.end()
+    assert code == 130
+    wait_until(lambda: postgres.do(POSTGRES_QUERIES) == [("0",)])
+
+
+def test_a_load_that_is_stopped_leaves_the_table_as_it_was(project: Make, postgres: Postgres) -> None:
+    """It waits for a lock that somebody else holds."""
+    postgres.do("CREATE TABLE t (n bigint)", "INSERT INTO t VALUES (1)")
+    with_ = {"connection": postgres.connection, "data": "<a>", "table": "t", "mode": "truncate"}
+    lab = lab_of(project, "postgres/load", with_, {"a.csv": "n\n2\n"}, None)
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    with postgres.locked("t"):
+        run = Process(lab)
+        wait_until(lambda: postgres.do(waiting) == [("1",)])
+        run.signal(signal.SIGINT)
+        code, _ = run.end()
+        assert code == 130
+        wait_until(lambda: postgres.do(waiting) == [("0",)])
+    assert postgres.do("SELECT * FROM t") == [("1",)]
+
+
+def test_mariadb_is_told_to_stop(project: Make, mariadb: MariaDb) -> None:
+    query = "SELECT SLEEP(3600) AS slow"
+    run = Process(lab_of(project, "mysql/extract", {"connection": mariadb.connection, "query": query}))
+    wait_until(lambda: mariadb.do(MARIADB_QUERIES) == [(1,)])
+    run.signal(signal.SIGINT)
+    code, _ = run.end()
+    assert code == 130
+    wait_until(lambda: mariadb.do(MARIADB_QUERIES) == [(0,)])
+
+
+def test_much_is_read_and_sorted_in_little_memory(project: Make, mariadb: MariaDb) -> None:
+    """300 MB of rows, in no order, by a step that may use 250 MB with Python, Arrow and DuckDB in it."""
+    query = "SELECT MD5(seq) AS k, REPEAT(MD5(seq + 1), 40) AS v FROM seq_1_to_230000"
+    with_ = {"connection": mariadb.connection, "query": query, "memory_limit": "250MB"}
+    ran = lab_of(project, "mysql/extract", with_).succeed()
+    assert ran.folder is not None
+    lines = map(json.loads, (ran.folder / "metrics.jsonl").read_text().splitlines())
+    found = {line["metric"]: line["value"] for line in lines}
+    assert (found["rows_read"], found["rows_written"]) == (230_000, 230_000)
+    assert found["max_rss_bytes"] < 400e6

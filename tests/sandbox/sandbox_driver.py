@@ -1,0 +1,93 @@
+"""Makes sandboxes for tests, as whoever runs it. A line of JSON in, a line of JSON out, until there are no more."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from whyrun.errors import Diagnostic
+from whyrun.execution.backends.bubblewrap import Limits, Mount, SandboxSpec, Visible
+from whyrun.execution.backends.memory_watch import MemoryWatch
+from whyrun.execution.backends.sandbox_check import find_tools
+from whyrun.execution.backends.sandbox_process import Nursery, hand_over, real_user
+from whyrun.execution.backends.sandbox_view import Machine, interpreter_view, programs
+
+WAIT = 60.0
+
+
+class Driver:
+    def __init__(self, folder: str) -> None:
+        """`folder`: the one that sandboxes may write to."""
+        tools = find_tools()
+        assert not isinstance(tools, Diagnostic), tools
+        self._machine = Machine(programs() + interpreter_view())
+        self._own = Visible(writable=(Mount(folder, "/whyrun/out"),))
+        hand_over(folder, real_user(0))
+        self.nursery = Nursery(self._machine.for_nursery() + self._own, tools, real_user(0))
+        self._watch = MemoryWatch()
+        self._waiting: dict[str, Any] = {}
+
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        network = asked.get("network", False)
+        visible = self._machine.for_sandbox(network) + self._own.as_placed()
+        spec = SandboxSpec(visible, network, (("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8")), "/whyrun/out")
+        limits = Limits(asked.get("memory", 1 << 30), asked.get("processes", 64), 8 << 20)
+        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr, open(os.devnull, "rb") as stdin:
+            process = self.nursery.start(
+                spec,
+                limits,
+                command=asked["command"],
+                stdin=stdin.fileno(),
+                stdout=stdout.fileno(),
+                stderr=stderr.fileno(),
+            )
+            try:
+                born = process.born()
+                real = ""
+                if asked.get("look"):  # at what runs until it is ended
+                    real = Path(f"/proc/{born.worker}/status").read_text()
+                    process.signal(signal.SIGKILL)
+                self._watch.watch(
+                    process, (born.first, born.worker), limits.memory, lambda: process.signal(signal.SIGKILL)
+                )
+                if "end_when" in asked:
+                    until_file(Path(asked["end_when"]))
+                    process.signal(signal.SIGKILL)
+                status = process.wait(asked.get("wait", WAIT))
+            finally:
+                self._watch.forget(process)
+                process.end()
+            stdout.seek(0)
+            stderr.seek(0)
+            return {
+                "status": status,
+                "stdout": stdout.read().decode("utf-8", "replace"),
+                "stderr": stderr.read().decode("utf-8", "replace"),
+                "real": {line.split(":")[0]: line.split(":")[1].split() for line in real.splitlines()},
+            }
+
+
+def until_file(path: Path) -> None:
+    waited = threading.Event()
+    for _ in range(int(WAIT * 100)):
+        if path.exists():
+            return
+        waited.wait(0.01)
+    raise TimeoutError(path)
+
+
+def main(folder: str) -> None:
+    driver = Driver(folder)
+    for line in sys.stdin:
+        print(json.dumps(driver.answer(json.loads(line))), flush=True)
+    driver.nursery.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,219 @@
+"""Records from the index are those that were put into it, and joined to a graph they say the same, column by column."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from project_lab import PATIENCE, Lab
+from whyrun.graph.expand import expand
+from whyrun.graph.graph import Graph
+from whyrun.planning.plan import compute_execution_plan
+from whyrun.snapshot.history import History
+from whyrun.snapshot.joined import join_tables
+from whyrun.snapshot.records import Attempt, Output, StepRecord
+from whyrun.snapshot.step_index import IndexedSteps, JobBlock, into_blocks
+from whyrun.workflow.parse import parse_workflow
+
+WORKFLOW = """\
+workflow: indexed
+loops: {word: {values: [asia, "7", "a]b"]}, number: {count: 12}}
+jobs:
+  Plain: {for: [number], uses: shell, with: {run: "true"}, outputs: {Out: {type: file, path: "out/${{ number }}.txt"}}}
+  Words: {for: [word, number], uses: shell, with: {run: "true"}, outputs: {A: {type: file}, B: {type: json}}}
+  Alone: {uses: shell, with: {run: "true"}, outputs: {Out: {type: text}}}
+"""
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return expand(parse_workflow("workflow.yaml", lambda _: WORKFLOW), {})
+
+
+def outputs_of(graph: Graph, step: str) -> list[Output]:
+    table, position = graph.table_at(graph.node_of[step])
+    return [
+        Output(table.artifact_id(a, position), sha(f"{step} {a}"), len(step), spec.type, None, (), suffix)
+        for a, spec in enumerate(table.artifacts)
+        for suffix in [table.output_of(a).suffix if spec.type in ("file", "json") else ""]
+    ]
+
+
+def record_of(graph: Graph, step: str, kind: str) -> StepRecord:
+    """Something that a log can say of a step."""
+    outputs = outputs_of(graph, step) if step in graph.node_of else []
+    good = Attempt(1, 2, 1, sha(step), True, tuple(outputs), 0.5)
+    match kind:
+        case "failed":
+            bad = Attempt(2, 3, 1, sha(step), False, (), 0.1, "FAILED", "ValueError", "no")
+            return StepRecord(bad, success=good, settled=[bad])
+        case "incomplete":
+            return StepRecord(Attempt(1, 2, 1, sha(step), True, tuple(outputs[1:])))
+        case "retyped":
+            return StepRecord(
+                Attempt(1, 2, 1, sha(step), True, tuple(Output(o.id, o.sha256, 1, "int") for o in outputs))
+            )
+        case "odd":
+            return StepRecord(Attempt(1, 2, 1, "no fingerprint", True, tuple(outputs)))
+        case "strange":
+            return StepRecord(
+                Attempt(1, 2, 1, sha(step).upper(), True, (Output("Artifact:Other.X", sha("x"), 1, "file"),))
+            )
+        case "reused":
+            again = Attempt(3, 4, 0, sha(step), True, tuple(outputs), 0.5, origin="reused", made=1)
+            return StepRecord(again, requests={sha(step): {"id": 7}})
+    return StepRecord(good)
+
+
+KINDS = ["good"] * 6 + ["failed", "incomplete", "retyped", "odd", "strange", "reused", "never"]
+
+
+@st.composite
+def logs(draw: st.DrawFn, steps: list[str]) -> dict[str, str]:
+    """Step → what is recorded of it; nothing for most of a graph, or something for all of it, in any order."""
+    usual = draw(st.sampled_from(KINDS))
+    order = (
+        draw(st.permutations([*steps, "Job:Gone", "Job:Gone[1]", "Job:Plain[99]"])) if draw(st.booleans()) else steps
+    )
+    chosen = dict.fromkeys(order, usual)
+    chosen.update(draw(st.dictionaries(st.sampled_from(steps), st.sampled_from(KINDS), max_size=8)))
+    return {step: kind for step, kind in chosen.items() if kind != "never"}
+
+
+class _Kept(msgspec.Struct):
+    blocks: list[JobBlock]
+    others: dict[str, StepRecord]
+    records: bytes
+
+
+def through_the_file(steps: Mapping[str, StepRecord], *, lost: bool = False) -> IndexedSteps:
+    data = msgspec.msgpack.encode(_Kept(*into_blocks(steps)))
+    kept, log = (msgspec.msgpack.decode(data, type=_Kept) for _ in range(2))
+    others = msgspec.msgpack.decode(msgspec.msgpack.encode(dict(steps)), type=dict[str, StepRecord])
+    return IndexedSteps(kept.blocks, kept.others, lambda a, b: b"" if lost else log.records[a:b], lambda: others)
+
+
+def columns(graph: Graph, steps: Mapping[str, StepRecord]) -> list[object]:
+    return [
+        (list(t.rows), t.present, list(t.fingerprints), [list(c) for c in t.shas], [list(c) for c in t.sizes])
+        for t in join_tables(graph, steps)
+    ]
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_an_index_says_what_was_put_into_it(graph: Graph, data: st.DataObject) -> None:
+    kinds = data.draw(logs(list(graph.node_of)))
+    steps = {step: record_of(graph, step, kind) for step, kind in kinds.items()}
+    assert columns(graph, through_the_file(steps)) == columns(graph, steps)
+    found = through_the_file(steps, lost=data.draw(st.booleans()))
+    # One that is folded on, as a later run does: records are changed in place, and new ones come.
+    for step in data.draw(st.lists(st.sampled_from(list(graph.node_of)), max_size=5, unique=True)):
+        for some in (steps, found):
+            record = some.get(step)
+            if record is None:
+                some[step] = record_of(graph, step, "reused")
+            else:
+                record.latest = Attempt(9, 9, 2, sha(f"{step} again"), True, tuple(outputs_of(graph, step)))
+    assert columns(graph, found) == columns(graph, steps)
+    assert len(found) == len(steps)
+    assert all((step in found) == (step in steps) for step in [*graph.node_of, "Job:Gone", "Job:None", "x", ""])
+    assert found.get("Job:None") is None
+    assert dict(found.items()) == steps
+    assert (set(found), found.keys() - steps.keys(), len(list(found.values()))) == (set(steps), set(), len(steps))
+    assert dict(through_the_file(found).items()) == steps
+    with pytest.raises(KeyError):
+        found["Job:None"]
+    with pytest.raises(TypeError):
+        del found["Job:Alone"]
+
+
+def test_most_records_of_a_log_are_never_read(graph: Graph) -> None:
+    steps = {step: record_of(graph, step, "good") for step in reversed(graph.node_of)}
+    blocks, others, data = into_blocks(steps)
+    assert (others, bool(data)) == ({}, True)
+    assert [(block.job, len(block.texts)) for block in blocks] == [("Words", 36), ("Plain", 12), ("Alone", 1)]
+    asked: list[tuple[int, int]] = []
+
+    def read(first: int, end: int) -> bytes:
+        asked.append((first, end))
+        return data[first:end]
+
+    found = IndexedSteps(blocks, others, read, dict)
+    columns_only = [(t.present, t.fingerprints, t.shas) for t in join_tables(graph, found)]
+    assert [present for present, _, _ in columns_only] == [len(table) for table in graph.tables]
+    assert (found.beside(), asked) == ({}, [])
+    assert found.get("Job:Plain[3]") == steps["Job:Plain[3]"]
+    assert found.beside() == {"Plain": {"[3]": steps["Job:Plain[3]"]}}
+    (only,) = asked
+    assert data[slice(*only)] == msgspec.msgpack.encode(steps["Job:Plain[3]"])
+
+
+COPIES = """\
+workflow: copies
+inputs: {Sources: {type: "file[]", default: "src/*.txt"}}
+loops: {each: {each: inputs.Sources}}
+jobs:
+  Copy:
+    for: [each]
+    uses: shell
+    with: {run: 'cp "$source" "$out_Out"', source: "${{ inputs.Sources[each] }}"}
+    outputs: {Out: {type: file, path: "out/${{ each }}.txt"}}
+  Kept:
+    for: [each]
+    uses: shell
+    with: {run: 'cp "$source" "$out_Out"', source: "${{ jobs.Copy.outputs.Out[each] }}"}
+    outputs: {Out: {type: file}}
+"""
+
+
+def indexed_plan(lab: Lab) -> bytes:
+    """Planned with an index of the whole log, which so short a one does not get otherwise."""
+    world = lab.world()
+    history = History(world.state, world.store.read, worth_indexing=1)
+    return compute_execution_plan(world.snapshot(history)).to_bytes()
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        lambda lab: None,
+        lambda lab: lab.write({"src/01.txt": "edited"}),
+        lambda lab: lab.write({"src/005.txt": "in between"}),
+        lambda lab: lab.write({"src/00.txt": None}),
+        lambda lab: lab.write({"out/2.txt": None}),
+        lambda lab: lab.write({"out/2.txt": "edited"}),
+        lambda lab: [path.unlink() for path in (lab.root / ".whyrun/store").glob("??/*")],
+        lambda lab: lab.write({"workflow.yaml": COPIES.replace("type: file}", "type: text}")}),
+    ],
+    ids=["nothing", "edited", "inserted", "removed", "lost", "changed", "blobs", "retyped"],
+)
+def test_plans_with_and_without_the_index_are_the_same(
+    project: Callable[..., Lab], story: Callable[[Lab], object]
+) -> None:
+    lab = project(COPIES, {f"src/{i:02}.txt": f"{i}" for i in range(4)})
+    lab.succeed()
+    lab.write({"src/03.txt": "second"})
+    lab.succeed()
+    index = lab.world().state.index_dir / "fold"
+    deadline = time.monotonic() + PATIENCE
+    while not index.exists() and time.monotonic() < deadline:  # a log of this very tick gets none
+        indexed_plan(lab)
+    assert index.exists()
+    story(lab)
+    with_index = indexed_plan(lab)
+    assert lab.plan().to_bytes() == with_index
+    index.unlink()
+    (lab.world().state.index_dir / "memo").unlink(missing_ok=True)
+    lab.world().state.stat_cache.unlink()
+    assert lab.plan().to_bytes() == with_index
