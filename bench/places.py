@@ -84,7 +84,7 @@ def submit(project: str, few: int, many: int) -> None:
     sys.path.insert(0, project)
     function = import_module("work").job
     with (
-        dask.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        dask.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         dask.Client(cluster) as client,
     ):
         client.upload_file(f"{project}/work.py")

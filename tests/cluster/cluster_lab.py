@@ -22,7 +22,7 @@ class Cluster:
             "scheduler", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-jupyter",
             "--scheduler-file", str(self._known),
         )  # fmt: skip
-        wait_until(self._known.exists)
+        wait_until(lambda: self._known.exists() and self._known.read_text().endswith("}"))  # not half written
         self.address: str = json.loads(self._known.read_text())["address"]
 
     def add_worker(self, *words: str) -> subprocess.Popen[bytes]:

@@ -54,7 +54,7 @@ def test_a_mistake_is_told_in_these_words(tmp_path: Path, monkeypatch: pytest.Mo
     told = "\n".join(problem.render() for problem in world.problems) + "\n"
     assert told == (FIXTURES / "refused" / f"{name}.txt").read_text()
     assert len(world.problems) == SEVERAL.get(name, 1)
-    assert all(problem.line and problem.column and problem.source_line for problem in world.problems)
+    assert all(problem.line and problem.column and problem.source_line and problem.hint for problem in world.problems)
     with pytest.raises(InvalidError) as refusal:
         world.snapshot()
     assert refusal.value.diagnostics == world.problems

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +19,7 @@ from loopback.server import Loopback
 
 from project_lab import PATIENCE, Lab, Ran
 from whyrun.execution.backends.e2b import e2b_backend
+from whyrun.execution.backends.e2b_place import LIFETIME
 from whyrun.log import events as ev
 
 Project = Callable[..., Lab]
@@ -31,8 +35,8 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 
 
 @contextmanager
-def meanwhile(act: Callable[[], None]) -> Iterator[None]:
-    """While the body runs, this happens; what it raises, the test raises."""
+def meanwhile(server: Loopback, act: Callable[[], None]) -> Iterator[None]:
+    """While the body runs, this happens; what it raises, the test raises, and nothing waits for it any more."""
     problems: list[BaseException] = []
 
     def run() -> None:
@@ -40,14 +44,17 @@ def meanwhile(act: Callable[[], None]) -> Iterator[None]:
             act()
         except BaseException as problem:
             problems.append(problem)
+            server.close()
 
     thread = threading.Thread(target=run)
     thread.start()
-    yield
-    thread.join(PATIENCE)
+    try:
+        yield
+    finally:
+        thread.join(PATIENCE)
+        if problems:
+            raise problems[0]
     assert not thread.is_alive()
-    if problems:
-        raise problems[0]
 
 
 def running_in(server: Loopback, marker: str) -> Sandbox:
@@ -145,7 +152,7 @@ def test_a_short_break_of_everything_is_survived(server: Loopback, project: Proj
         until(lambda: "POST /process.Process/Connect" in server.requests, "another connection")
         next(iter(until(lambda: list(sandbox.home.rglob("waiting")), "its folder"))).with_name("go-on").touch()
 
-    with meanwhile(break_all):
+    with meanwhile(server, break_all):
         ran = lab.succeed(backend=e2b_backend(), jobs=1)
     assert ran.starts == [("Job:first", 1), ("Job:wait", 1), ("Job:last", 1)]
 
@@ -194,8 +201,6 @@ MUST_EXIST = {
 
 
 def kill_worker(server: Loopback, sandbox: Sandbox) -> None:
-    import os
-
     for pid in sandbox.real_processes():
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             if b"whyrun.execution.worker" in file.read():
@@ -229,10 +234,12 @@ def test_a_loss_is_noticed_and_the_evidence_is_complete(server: Loopback, projec
 
     def act() -> None:
         sandbox = running_in(server, "waiting")
-        until(lambda: "waiting" in lab.read(".whyrun/waiting/runs/r0001/events.jsonl"), "its word in the log")
+        until(
+            lambda: '"message":"waiting"' in lab.read(".whyrun/waiting/runs/r0001/events.jsonl"), "its word in the log"
+        )
         lose(server, sandbox)
 
-    with meanwhile(act):
+    with meanwhile(server, act):
         ran = lab.run(backend=e2b_backend(), jobs=1)
     assert ran.exit_code == 1
     assert ran.executed == ["Job:first"]
@@ -255,10 +262,23 @@ def test_a_loss_is_noticed_and_the_evidence_is_complete(server: Loopback, projec
     assert lab.plan().headlines() == {"Job:wait": "RETRY_PREVIOUS_FAILURE", "Job:last": "MISSING_OUTPUT"}
 
 
+def test_a_network_that_is_lost_while_the_place_is_made_ready_ends_the_run(server: Loopback, project: Project) -> None:
+    lab = project(WAITING, WAITING_FILES)
+    server.faults.request_delay = 0.2
+
+    def act() -> None:
+        until(lambda: "POST /files" in server.requests, "the bundle on its way")
+        server.network.cut()
+
+    with meanwhile(server, act):
+        ran = lab.run(backend=e2b_backend(), jobs=1)
+    assert (ran.exit_code, ran.starts) == (1, [])
+    assert ran.status()["error"].startswith("PrepareFailed: the sandbox cannot be reached: ")
+
+
 def test_a_lost_attempt_is_retried_in_another_sandbox_if_the_job_says_so(server: Loopback, project: Project) -> None:
-    lab = project(
-        WAITING.replace('    with: {call: "waiting', '    retries: 1\n    with: {call: "waiting'), WAITING_FILES
-    )
+    workflow = WAITING.replace('    with: {call: "waiting', '    retries: 1\n    with: {call: "waiting')
+    lab = project(workflow, {**WAITING_FILES, "whyrun.toml": 'prepare = "touch ready"\n'})
 
     def act() -> None:
         first = running_in(server, "waiting")
@@ -269,7 +289,7 @@ def test_a_lost_attempt_is_retried_in_another_sandbox_if_the_job_says_so(server:
         (marker,) = second.home.rglob("waiting")
         marker.with_name("go-on").touch()
 
-    with meanwhile(act):
+    with meanwhile(server, act):
         ran = lab.succeed(backend=e2b_backend(), jobs=1)
     assert ran.starts == [("Job:first", 1), ("Job:wait", 1), ("Job:wait", 2), ("Job:last", 1)]
     assert [failed.will_retry for failed in ran.of(ev.StepFailed)] == [True]
@@ -294,9 +314,63 @@ def test_a_timeout_ends_the_whole_group_there(server: Loopback, project: Project
         (file,) = sandbox.home.rglob("child")
         children.append(int(until(file.read_text, "the child's pid")))
 
-    with meanwhile(act):
+    with meanwhile(server, act):
         ran = lab.run(backend=e2b_backend(), jobs=1, grace=10.0)
     assert ran.failed == {"Job:slow": ("TIMED_OUT", "TimedOut")}
     assert is_gone(children[0])
     assert ran.folder is not None
     assert (ran.folder / "steps/slow/stdout.log").read_text() == "partial\n"
+
+
+# --- the host's own end ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def started_by_hand(server: Loopback, lab: Lab) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "whyrun.cli.main", "run", "--backend", "e2b", "--jobs", "1"],
+        cwd=lab.root,
+        env={**os.environ, **server.environment()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_ctrl_c_reaches_the_step_there_and_leaves_no_sandbox(server: Loopback, project: Project) -> None:
+    lab = project(WAITING, WAITING_FILES)
+    with started_by_hand(server, lab) as process:
+        sandbox = running_in(server, "waiting")
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, output
+    events = lab.events("r0001")
+    (failed,) = (event for event in events if isinstance(event, ev.StepFailed))
+    assert (failed.step_id, failed.status) == ("Job:wait", "INTERRUPTED")
+    assert isinstance(events[-1], ev.RunComplete)
+    assert (lab.run_folder("r0001") / "steps/wait/stderr.log").read_text() == "the last words\n"
+    assert not sandbox.alive
+
+
+def test_a_host_that_is_killed_leaves_a_sandbox_that_ends_by_itself(server: Loopback, project: Project) -> None:
+    lab = project(WAITING, WAITING_FILES)
+    with started_by_hand(server, lab) as process:
+        sandbox = running_in(server, "waiting")
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+    assert sandbox.alive
+    assert 0 < sandbox.ends - time.time() <= LIFETIME
+
+    def act() -> None:
+        until(lambda: len(server.sandboxes) > 1, "the sandbox of the next run")
+        (second,) = (found for found in server.sandboxes.values() if found is not sandbox)
+        (marker,) = until(lambda: list(second.home.rglob("waiting")), "its step")
+        marker.with_name("go-on").touch()
+
+    with meanwhile(server, act):
+        ran = lab.succeed(backend=e2b_backend(), jobs=1)
+    assert ran.executed == ["Job:last", "Job:wait"]

@@ -9,11 +9,15 @@ import sys
 import tarfile
 from pathlib import Path
 
+import e2b
 import pytest
+from loopback.server import Loopback
 
 from whyrun.execution.backends import remote_setup
-from whyrun.execution.backends.e2b_files import extract_untrusted
+from whyrun.execution.backends.e2b_calls import Reach
+from whyrun.execution.backends.e2b_files import Files, extract_untrusted
 from whyrun.execution.backends.remote_setup import unfulfilled
+from whyrun.execution.backends.transport import Source
 
 Member = tuple[str, bytes, str, bytes]  # name, type, link target, content
 
@@ -87,6 +91,14 @@ def test_only_what_is_surely_there_is_not_left_to_pip(line: str, missing: bool) 
     assert unfulfilled(line) is missing
 
 
+def test_without_pip_the_name_of_what_is_installed_is_enough(tmp_path: Path) -> None:
+    (tmp_path / "pip.py").write_text("raise ImportError('no pip here')")
+    program = "from remote_setup import unfulfilled as u; print(u('msgspec>=0.20'), u('no-such-package-anywhere'))"
+    (tmp_path / "remote_setup.py").write_text(Path(remote_setup.__file__).read_text())
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "False True\n"
+
+
 def test_a_place_with_an_old_python_says_so(tmp_path: Path) -> None:
     """The script itself is read by any Python 3: the version is looked at before anything newer is needed."""
     source = Path(remote_setup.__file__).read_text().replace("OLDEST = (3, 11)", "OLDEST = (99, 0)")
@@ -99,3 +111,41 @@ def test_a_place_with_an_old_python_says_so(tmp_path: Path) -> None:
         1,
         f"the python3 of the sandbox is {here}, and Whyrun needs 99.0 or newer\n",
     )
+
+
+def test_many_files_of_many_sizes_and_names_arrive(server: Loopback, tmp_path: Path) -> None:
+    sandbox = e2b.Sandbox.create(timeout=600)
+    files = Files(sandbox, Reach(sandbox), "below/here")
+    large = tmp_path / "large"
+    large.write_bytes(os.urandom(5 << 20))
+    folder = tmp_path / "folder"
+    (folder / "empty").mkdir(parents=True)
+    (folder / "run").write_text("#!")
+    (folder / "run").chmod(0o755)
+    sources: dict[str, Source] = {
+        **{f"many/{number}": bytes([number % 256]) * number for number in range(1200)},
+        **{f"big/{number}": os.urandom(3 << 20) for number in range(3)},
+        'odd/"quoted" ü\n%41': b"odd",
+        "large": large,
+        "small": folder / "run",
+        "folder": folder,
+    }
+    files.put({"folder/old": b"gone with the folder that comes now"})
+    before = len(server.requests)
+    files.put(sources)
+    assert len(server.requests) - before < 20
+    for path, source in sources.items():
+        if not isinstance(source, Path):
+            assert files.get(path) == source
+    assert files.get("large") == large.read_bytes()
+    assert files.get("small") == b"#!"
+    assert files.get("nothing") == b""
+    assert files.fetch_tree("folder", tmp_path / "back")
+    assert sorted(path.name for path in (tmp_path / "back").rglob("*")) == ["empty", "run"]
+    assert files.fetch('odd/"quoted" ü\n%41', tmp_path / "odd")
+    assert (tmp_path / "odd").read_bytes() == b"odd"
+    assert not files.fetch("nothing", tmp_path / "nothing")
+    assert not files.fetch_tree("nothing", tmp_path / "nothing")
+    files.remove("many")
+    files.remove("many")
+    assert files.get("many/7") == b""

@@ -7,6 +7,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,7 @@ def test_only_code_travels_in_the_bundle(server: Loopback, project: Project) -> 
     assert seen == [expected] * len(server.sandboxes)
 
 
+@pytest.mark.skipif(find_spec("pip") is None, reason="the Python that runs the tests has no pip")
 def test_requirements_of_the_project_are_installed_there(server: Loopback, project: Project) -> None:
     lab = project(
         """
@@ -330,6 +332,28 @@ def test_a_secret_reaches_its_step_and_no_file_and_no_command_line(
     ]
     assert commands != []
     assert [command for command in commands if secret in command] == []
+
+
+def test_code_that_contains_a_secret_is_not_sent(server: Loopback, project: Project, secret: str) -> None:
+    workflow = """
+        workflow: written
+        jobs:
+          use:
+            uses: python
+            secrets: [PLANTED]
+            with: {call: "using:use", word: "${{ secrets.PLANTED }}"}
+            outputs: {size: {type: json}}
+        """
+    lab = project(workflow, {"using.py": f"WORD = {secret!r}\ndef use(word): return {{'size': len(word)}}\n"})
+    with pytest.raises(WhyrunError) as refused:
+        lab.run(backend=e2b_backend())
+    (diagnostic,) = refused.value.diagnostics
+    assert (diagnostic.code, diagnostic.file) == ("SECRET_IN_BUNDLE", "using.py")
+    assert secret not in str(refused.value)
+    assert server.requests == []
+    lab.write({"using.py": "def use(word): return {'size': len(word)}\n"})
+    lab.succeed(backend=e2b_backend())
+    assert lab.content("Artifact:use.size") == len(secret)
 
 
 def content(path: Path) -> bytes:

@@ -154,6 +154,12 @@ def test_files_and_a_database_are_asked_together(project: Make, tmp_path: Path) 
     assert lab.run().result.run is None
 
 
+def test_a_column_may_be_called_rowid(project: Make) -> None:
+    with_ = {"tables": {"orders": "<orders>"}, "query": "SELECT id AS rowid FROM orders ORDER BY id DESC"}
+    path = made(project, "duckdb/query", with_, {"orders.csv": ORDERS}, out="out/made.csv")
+    assert path.read_text() == "rowid\n3\n2\n1\n"
+
+
 def test_a_database_can_be_a_connection(project: Make, tmp_path: Path) -> None:
     with_ = {"connection": {"path": "data/shop.duckdb"}, "query": "SELECT currency FROM db.rates ORDER BY 1"}
     lab = lab_of(project, "duckdb/query", with_, {}, "out/made.csv")

@@ -90,6 +90,7 @@ def test_rows_come_sorted_and_many(project: Make, postgres: Postgres) -> None:
     [
         ("SELECT n, mood FROM t ORDER BY mood DESC", [(2, "ok"), (3, "ok"), (1, "sad")]),
         ("WITH x AS (SELECT * FROM t ORDER BY n DESC) SELECT * FROM x", [(1, "sad"), (2, "ok"), (3, "ok")]),
+        ("SELECT n AS rowid, n::numeric AS x FROM t ORDER BY n DESC", [(3, 3), (2, 2), (1, 1)]),
     ],
 )
 def test_a_query_that_sorts_is_obeyed(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import subprocess
+import sys
 from typing import Any
 
 from movers_lab import Make, Postgres, failures, lab_of, metrics
@@ -164,6 +166,22 @@ def test_a_load_that_breaks_off_leaves_the_old_table(project: Make, postgres: Po
     assert postgres.do("SELECT * FROM t") == [("-1",)]
 
 
+def test_what_is_not_known_is_not_claimed(project: Make, postgres: Postgres) -> None:
+    """The session dies while the transaction is committed; a constraint that is looked at only then says a plain no."""
+    postgres.do(
+        "CREATE TABLE t (n bigint PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)",
+        "CREATE TABLE u (n bigint)",
+        "CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END'",
+        "CREATE CONSTRAINT TRIGGER d AFTER INSERT ON u DEFERRABLE INITIALLY DEFERRED "
+        "FOR EACH ROW EXECUTE FUNCTION die()",
+    )
+    blocks = [loading(postgres, "append", table=table) for table in ("t", "u")]
+    refused_, lost = failures(project, "postgres/load", blocks, {"a.csv": "n\n1\n1\n"}, None)
+    assert refused_.startswith("LoadFailed: `t` was not loaded, and nothing was changed: duplicate key value violates")
+    assert lost.startswith("LoadFailed: whether `u` was loaded is not known, look at it: terminating connection due to")
+
+
 def test_names_are_taken_as_they_are(project: Make, postgres: Postgres) -> None:
     postgres.do("CREATE SCHEMA staging")
     data = 'select,"Two ""words"""\n1,x\n'
@@ -180,3 +198,14 @@ def test_what_was_loaded_before_is_loaded_again_when_other_rows_were_since(proje
     assert (ran.executed, ran.reused) == (["Job:J"], {})
     assert postgres.do("SELECT * FROM t") == [("1",)]
     assert lab.plan().headlines() == {}
+
+
+def test_comparing_loads_nothing(project: Make, postgres: Postgres) -> None:
+    lab = lab_of(project, "postgres/load", loading(postgres, "create"), {"a.csv": "n\n1\n"}, None)
+    lab.succeed()
+    postgres.do("INSERT INTO t VALUES (2)")
+    command = [sys.executable, "-m", "whyrun.cli.main", "compare"]
+    done = subprocess.run(command, cwd=lab.root, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert "SKIPS Job:J → not comparable: what it does stands outside, and would be done once more" in done.stderr
+    assert postgres.do("SELECT * FROM t ORDER BY n") == [("1",), ("2",)]

@@ -15,7 +15,7 @@ from typing import Any
 
 from loopback.faults import Faults
 from loopback.server import Loopback
-from parity_lab import COMMAND, ENVIRONMENT, PLACES, run
+from parity_lab import COMMAND, ENVIRONMENT, PLACES
 
 from project_lab import PATIENCE, Lab
 from whyrun.log import events as ev
@@ -161,10 +161,6 @@ class PlaceLab(Lab):
         assert ended.code == code, ended.said
         return ended
 
-    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """A command that asks for no place."""
-        return run(self.root, *words)
-
     @property
     def last_run(self) -> Path:
         return sorted(self.root.glob(".whyrun/*/runs/r*"))[-1]
@@ -208,6 +204,33 @@ def named(mark: str) -> list[int]:
             except OSError:  # it has ended meanwhile
                 continue
     return found
+
+
+def parents(pid: int) -> list[int]:
+    """The process that started it, the one that started that, and so on."""
+    found = []
+    while pid > 1:
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+        except OSError:  # it has ended meanwhile
+            break
+        found.append(pid)
+    return found
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and not gone(int(name)) and parents(int(name))[:1] == [pid]:
+            found.append(int(name))
+    return found
+
+
+def program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # the first of all processes may have none
+        return ""
 
 
 def gone(pid: int) -> bool:

@@ -30,7 +30,7 @@ UNTIDY = """
         outputs: {Saw: {type: json}}
 """
 # First it looks, then it leaves as much as it can. What it saw must not tell whether another was there before it.
-UNTIDY_ACTION = '''
+UNTIDY_ACTION = """
     import os
     import random
     import signal
@@ -121,7 +121,7 @@ UNTIDY_ACTION = '''
                         return
 
             threading.Thread(target=speak, daemon=True).start()
-'''
+"""
 CLEAN = {
     "attributes": ["params"],
     "folder": True,
@@ -243,8 +243,6 @@ STEPS = ("Each%5B0%5D", "Each%5B1%5D", "Each%5B2%5D", "Make", "Swapped", "Take")
 class Through:
     lab: PlaceLab
     ended: Ended
-
-
 
 
 @pytest.fixture(scope="module", params=list(PLACES))

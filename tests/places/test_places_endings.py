@@ -89,23 +89,25 @@ BADLY_CODE = """\
             os.kill(os.getpid(), signal.SIGKILL)
         return {"Paid": request}
 """
-TRACEBACK = '''\
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "bad.py", line 17, in fails
+    deeper({"größe": word.read_text()})
+  File "bad.py", line 22, in deeper
+    return words["none"]
+KeyError: 'none'
+The above exception was the direct cause of the following exception:
 Traceback (most recent call last):
   File "bad.py", line 19, in fails
-    deeper({"größe": word.read_text()})
-  File "bad.py", line 24, in deeper
-    return words["none"]
-           ~~~~~^^^^^^^^
-KeyError: 'none'
-
-The above exception was the direct cause of the following exception:
-
-Traceback (most recent call last):
-  File "bad.py", line 21, in fails
     raise OwnError("two lines,\\nthe second “größer”") from problem
 bad.OwnError: two lines,
 the second “größer”
-'''
+"""
+
+
+def unmarked(traceback: str) -> str:
+    """Without the lines that point at a part of the line above, which each Python draws in its own way."""
+    return "".join(line for line in traceback.splitlines(keepends=True) if line.strip(" ~^\n"))
 
 
 def test_steps_that_end_badly_leave_the_whole_evidence(place: str, at_place: Make) -> None:
@@ -123,7 +125,7 @@ def test_steps_that_end_badly_leave_the_whole_evidence(place: str, at_place: Mak
     assert ended.completed == ["Job:Good", "Job:Pays"]
     assert [(e.step_id, e.because) for e in ended.of(ev.StepBlocked)] == [("Job:Blocked", ["Job:Fails"])]
     failed = [e for e in ended.of(ev.StepFailed) if e.step_id == "Job:Fails"]
-    assert [(e.error, e.traceback) for e in failed] == [("two lines,\nthe second “größer”", TRACEBACK)] * 2
+    assert [(e.error, unmarked(e.traceback)) for e in failed] == [("two lines,\nthe second “größer”", TRACEBACK)] * 2
     assert [e.error for e in ended.of(ev.StepFailed) if e.step_id == "Job:Slow"] == ["timeout: 2s"]
     violations = sorted((e.step_id, e.reason, e.last_stderr) for e in ended.of(ev.StatusContractViolation))
     killed = "the worker was killed by SIGKILL"
@@ -132,7 +134,8 @@ def test_steps_that_end_badly_leave_the_whole_evidence(place: str, at_place: Mak
     ]  # fmt: skip
     assert sorted(e.message for e in ended.of(ev.Task)) == ["dying", "dying", "trying", "trying"]
     # What was paid for before the worker died is not paid for again.
-    assert [(e.step_id, e.key, e.value) for e in ended.of(ev.RequestRecorded)] == [("Job:Pays", "request", {"id": "q-1"})]
+    (request,) = ended.of(ev.RequestRecorded)
+    assert (request.step_id, request.key, request.value) == ("Job:Pays", "request", {"id": "q-1"})
     assert lab.content("Artifact:Pays.Paid") == {"id": "q-1"}
     steps = ("Good", "Fails", "Forgets", "Slow", "Dies", "Pays")
     assert run_files(ended.folder) == {
@@ -161,12 +164,12 @@ def test_steps_that_end_badly_leave_the_whole_evidence(place: str, at_place: Mak
     }  # fmt: skip
     assert sorted(p.name for p in (lab.root / "out").iterdir()) == ["word.txt"], "what is half done is not published"
     assert lab.left_over() == []
-    assert codes(lab.plan()) == {
-        "Job:Fails": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT", "MISSING_OUTPUT"],
-        "Job:Blocked": ["MISSING_OUTPUT", "UPSTREAM_DIRTY"],
-        "Job:Forgets": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT", "MISSING_OUTPUT"],
-        "Job:Slow": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"],
-        "Job:Dies": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"],
+    assert lab.plan().headlines() == {
+        "Job:Fails": "RETRY_PREVIOUS_FAILURE",
+        "Job:Blocked": "MISSING_OUTPUT",
+        "Job:Forgets": "RETRY_PREVIOUS_FAILURE",
+        "Job:Slow": "RETRY_PREVIOUS_FAILURE",
+        "Job:Dies": "RETRY_PREVIOUS_FAILURE",
     }
 
 
@@ -254,13 +257,11 @@ def check_interrupted(lab: PlaceLab, mark: str, ended: Ended, place: str) -> Non
         assert ended.file(f"steps/Wait%5B{i}%5D/stderr.log") == b"some words\n"
     wait_until(lambda: all(gone(pid) for i in range(2) for pid in named(f"{mark}{i}")))
     assert lab.left_over() == []
-    assert codes(lab.plan()) == {
-        "Job:Wait[0]": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"],
-        "Job:Wait[1]": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"],
-        "Job:Last": ["MISSING_OUTPUT", "UPSTREAM_DIRTY"],
+    assert lab.plan().headlines() == {
+        "Job:Wait[0]": "RETRY_PREVIOUS_FAILURE",
+        "Job:Wait[1]": "RETRY_PREVIOUS_FAILURE",
+        "Job:Last": "MISSING_OUTPUT",
     }
-    verified = lab.ask("verify")
-    assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
 def test_ctrl_c_ends_what_runs_and_the_evidence_is_complete(place: str, at_place: Make) -> None:

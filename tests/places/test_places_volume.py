@@ -126,9 +126,7 @@ def check_bytes(ended: Ended) -> None:
 
 def check_tasks(ended: Ended) -> None:
     told = [(e.step_id, e.status, e.message, e.details) for e in ended.of(ev.Task)]
-    assert told == [
-        ("Job:Tasks", "EXECUTES", f"part {n} “of many”" + "·" * (n % 97), {"n": n}) for n in range(20000)
-    ]
+    assert told == [("Job:Tasks", "EXECUTES", f"part {n} “of many”" + "·" * (n % 97), {"n": n}) for n in range(20000)]
 
 
 def check_traceback(ended: Ended) -> None:
@@ -143,7 +141,8 @@ def check_traceback(ended: Ended) -> None:
     assert failed.traceback.startswith("Traceback (most recent call last):\n")
 
 
-def test_much_is_kept_whole_and_in_order_and_the_host_stays_small(place: str, at_place: Make) -> None:
+def test_lesson_26_much_is_kept_whole_and_in_order_and_the_host_stays_small(place: str, at_place: Make) -> None:
+    """Events lost because stdout chunks were not reassembled to lines."""
     lab = at_place(WORKFLOW, {"much.py": CODE})
     running = lab.start("--quiet", "--jobs", "2")
     running.wait_for(lambda: any(event["event"] == "step_complete" for event in lab.log()), "the first step's end")

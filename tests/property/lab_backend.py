@@ -10,7 +10,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,17 @@ from lab_oracle import at_leaf_text, bytes_of
 from lab_pure import produce
 
 from whyrun.artifacts.store import Store
-from whyrun.execution.commands import ExecStep, Message, OutputResult, Session, StepBegan, StepFinished, StepLost
+from whyrun.execution.commands import (
+    NO_NEEDS,
+    ExecStep,
+    Message,
+    OutputResult,
+    Session,
+    StepBegan,
+    StepFinished,
+    StepLost,
+    StepNeeds,
+)
 
 
 class Crash(RuntimeError):
@@ -56,7 +66,10 @@ class LabBackend:
         self.session = session
         self.store = Store(session.store)
 
-    def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None) -> None:
+    def prepare(self, stopped: Callable[[], bool]) -> None:
+        """Nothing is to be made ready."""
+
+    def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
         self.queue.append(command)
 
     def room(self) -> int:

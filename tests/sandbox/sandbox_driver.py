@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -73,6 +74,14 @@ class Driver:
             }
 
 
+def plant_key() -> None:
+    """Where the kernel keeps the keys of whoever runs this, as a login with tickets does."""
+    libc = ctypes.CDLL(None)
+    if os.uname().machine == "x86_64":
+        libc.syscall(250, 1, None)
+        libc.syscall(248, b"user", b"whyrun-planted", b"secret", 6, -3)
+
+
 def until_file(path: Path) -> None:
     waited = threading.Event()
     for _ in range(int(WAIT * 100)):
@@ -83,6 +92,7 @@ def until_file(path: Path) -> None:
 
 
 def main(folder: str) -> None:
+    plant_key()
     driver = Driver(folder)
     for line in sys.stdin:
         print(json.dumps(driver.answer(json.loads(line))), flush=True)

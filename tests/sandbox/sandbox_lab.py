@@ -31,14 +31,17 @@ def as_ordinary(argv: list[str]) -> list[str]:
     """The same command as a user without rights, for whom an interpreter in root's home is put where he can read it."""
     if os.geteuid() != 0:
         return argv
-    home, python = os.path.realpath(os.path.expanduser("~")), os.path.realpath(sys.base_prefix)
+    home = os.path.realpath(os.path.expanduser("~"))
     wrapped = [shutil.which("bwrap") or "bwrap", "--die-with-parent", "--dev-bind", "/", "/"]
-    if python.startswith(f"{home}/"):
+    needed = [os.path.realpath(path) for path in (sys.base_prefix, sys.prefix, str(Path(__file__).parents[2]))]
+    hidden = [path for path in needed if path.startswith(f"{home}/")]
+    if hidden:
         wrapped += ["--perms", "0755", "--tmpfs", home]
-        above = [str(folder) for folder in Path(python).parents if str(folder).startswith(f"{home}/")]
-        for folder in reversed(above):
+        above = {str(folder) for path in hidden for folder in Path(path).parents if str(folder).startswith(f"{home}/")}
+        for folder in sorted(above):
             wrapped += ["--dir", folder]
-        wrapped += ["--ro-bind", python, python]
+        for path in sorted(hidden, key=len):
+            wrapped += ["--ro-bind", path, path]
     rights = ["--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
     return [
         *wrapped,

@@ -62,9 +62,10 @@ while True:
         open("/whyrun/out/full", "w").close()
 """
     full = lab.folder / "full"
-    outcome = lab.run(sys.executable, "-I", "-c", bomb, "fork-bomb-word", processes=50, end_when=str(full))
+    word = f"fork-bomb-{os.getpid()}"
+    outcome = lab.run(sys.executable, "-I", "-c", bomb, word, processes=50, end_when=str(full))
     assert outcome.status == -signal.SIGKILL
-    assert running("fork-bomb-word") == []
+    assert running(word) == []
     full.unlink()
 
 
@@ -110,9 +111,10 @@ def test_the_kernel_would_end_it_before_anything_else(lab: SandboxLab) -> None:
 
 
 def test_what_a_command_leaves_behind_ends_with_it(lab: SandboxLab) -> None:
-    outcome = lab.shell("setsid sh -c 'sleep 99001' & setsid nohup sleep 99001 & sleep 0.2; echo done")
+    word = f"95{os.getpid()}"
+    outcome = lab.shell(f"setsid sh -c 'sleep {word}' & setsid nohup sleep {word} & sleep 0.2; echo done")
     assert (outcome.status, outcome.stdout) == (0, "done\n")
-    assert running("99001") == []
+    assert running(word) == []
 
 
 def test_the_status_is_that_of_the_command(lab: SandboxLab) -> None:
@@ -123,9 +125,10 @@ def test_the_status_is_that_of_the_command(lab: SandboxLab) -> None:
 
 def test_a_command_cannot_stay_by_ending_who_keeps_its_sandbox(lab: SandboxLab) -> None:
     """All that it can see is inside."""
-    outcome = lab.shell("kill -KILL 2; sleep 99002")
+    word = f"94{os.getpid()}"
+    outcome = lab.shell(f"kill -KILL 2; sleep {word}")
     assert outcome.status == -signal.SIGKILL
-    assert running("99002") == []
+    assert running(word) == []
 
 
 def test_every_sandbox_goes_on_for_itself(lab: SandboxLab) -> None:

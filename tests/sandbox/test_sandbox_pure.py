@@ -134,7 +134,7 @@ def test_a_folder_of_modules_that_holds_the_project_is_not_shown() -> None:
 
 
 def test_programs_are_looked_for_where_they_can_be_seen() -> None:
-    assert search_path("/usr/bin:/opt/elsewhere:/lib/x", SEEN) == "/usr/bin:/lib/x"
+    assert search_path("/usr/bin:/srv/elsewhere:/lib/x", SEEN) == "/usr/bin:/lib/x"
 
 
 def test_every_sandbox_of_root_has_a_user_of_its_own_also_where_there_are_few() -> None:

@@ -133,7 +133,9 @@ def test_a_step_sees_its_own_inputs_and_nothing_else(sandboxed: Make, open_folde
 
 
 HOSTILE = """
-import mmap, os, signal, subprocess, time
+import ctypes, mmap, os, signal, subprocess, time
+
+import msgspec
 
 def bomb():
     while True:
@@ -161,9 +163,37 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 def wait(word, context):
-    if context.attempt == 1:
-        subprocess.run(["sleep", str(word)])
-    return {"text": str(context.attempt)}
+    again = context.recall("tried")
+    if not again:
+        context.remember("tried", True)
+        subprocess.run(["sleep", word])
+    return {"text": "tried again"}
+
+def pry():
+    # At the worker itself, which comes from outside.
+    def attempt(do):
+        try:
+            return repr(do())
+        except OSError as problem:
+            return problem.strerror
+
+    program = os.open("/proc/self/exe", os.O_PATH)
+    status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+    libc = ctypes.CDLL(None, use_errno=True)
+    return {"found": {
+        "rights": sorted({status[name] for name in status if name.startswith("Cap")}),
+        "rights of others": sorted({line.split()[1] for name in os.listdir("/proc") if name.isdigit()
+                                    for line in open(f"/proc/{name}/status") if line.startswith("CapPrm")}),
+        "write": attempt(lambda: os.open("/proc/self/exe", os.O_WRONLY)),
+        "chmod": attempt(lambda: os.chmod(f"/proc/self/fd/{program}", 0o777)),
+        "library": attempt(lambda: os.open(msgspec._core.__file__, os.O_WRONLY)),
+        "parent": os.getppid(),
+        "namespace": libc.unshare(0x10000000),
+        "others": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
+        "environment": "PLANTED" in open("/proc/self/environ").read(),
+        "channels": sorted({os.readlink(f"/proc/self/fd/{n}").partition(":")[0] for n in os.listdir("/proc/self/fd")
+                            if os.path.lexists(f"/proc/self/fd/{n}")}),
+    }}
 
 def links():
     for name in ("stdout", "stderr", "script.sh", "stderr.joined"):
@@ -268,6 +298,33 @@ def test_links_that_a_step_plants_do_not_lead_the_host_out(sandboxed: Make) -> N
     assert links == []
 
 
+def test_the_worker_itself_is_confined_though_it_comes_from_outside(sandboxed: Make) -> None:
+    project = sandboxed(
+        hostile("""
+            Pry:
+              uses: python
+              with: {call: "hostile:pry"}
+              outputs: {found: {type: json, path: found.json}}
+        """)
+    )
+    code, said = project.run()
+    assert code == 0, said
+    found = json.loads((project.folder / "found.json").read_text())
+    assert found.pop("write") in ("Read-only file system", "Permission denied", "Text file busy")
+    assert found.pop("library") in ("Read-only file system", "Permission denied")
+    channels = found.pop("channels")
+    assert [name for name in channels if not name.startswith("/")] == ["pipe"]
+    assert found == {
+        "rights": ["0" * 16],
+        "rights of others": ["0" * 16],
+        "chmod": "Read-only file system",
+        "parent": 0,
+        "namespace": -1,
+        "others": [1, 2, 3],
+        "environment": False,
+    }
+
+
 def test_what_runs_is_ended_with_the_run(sandboxed: Make) -> None:
     word = f"98{os.getpid()}"
     project = sandboxed(
@@ -351,7 +408,7 @@ def test_who_makes_sandboxes_can_be_killed_and_is_made_anew(sandboxed: Make) -> 
     first = [(e["attempt"], e["step_id"]) for e in project.events("step_start") if e["step_id"] == "Job:Long"]
     assert first == [(1, "Job:Long"), (2, "Job:Long")]
     assert project.failed() == {"Job:Long": ("FAILED", "WorkerDied", "the worker was killed by SIGKILL")}
-    assert (project.folder / "long.txt").read_text() == "2"
+    assert (project.folder / "long.txt").read_text() == "tried again"
     assert project.left_over() == []
 
 

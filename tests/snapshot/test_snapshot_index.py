@@ -16,7 +16,7 @@ from whyrun.graph.expand import expand
 from whyrun.graph.graph import Graph
 from whyrun.planning.plan import compute_execution_plan
 from whyrun.snapshot.history import History
-from whyrun.snapshot.joined import join_tables
+from whyrun.snapshot.joined import foreign_steps, join_tables
 from whyrun.snapshot.records import Attempt, Output, StepRecord
 from whyrun.snapshot.step_index import IndexedSteps, JobBlock, into_blocks
 from whyrun.workflow.parse import parse_workflow
@@ -83,7 +83,9 @@ def logs(draw: st.DrawFn, steps: list[str]) -> dict[str, str]:
     """Step → what is recorded of it; nothing for most of a graph, or something for all of it, in any order."""
     usual = draw(st.sampled_from(KINDS))
     order = (
-        draw(st.permutations([*steps, "Job:Gone", "Job:Gone[1]", "Job:Plain[99]"])) if draw(st.booleans()) else steps
+        draw(st.permutations([*steps, "Job:Gone", "Job:Gone[1]", "Job:Plain[99]", "Jab:Plain[1]", "Job:"]))
+        if draw(st.booleans())
+        else steps
     )
     chosen = dict.fromkeys(order, usual)
     chosen.update(draw(st.dictionaries(st.sampled_from(steps), st.sampled_from(KINDS), max_size=8)))
@@ -126,8 +128,10 @@ def test_an_index_says_what_was_put_into_it(graph: Graph, data: st.DataObject) -
             else:
                 record.latest = Attempt(9, 9, 2, sha(f"{step} again"), True, tuple(outputs_of(graph, step)))
     assert columns(graph, found) == columns(graph, steps)
-    assert len(found) == len(steps)
-    assert all((step in found) == (step in steps) for step in [*graph.node_of, "Job:Gone", "Job:None", "x", ""])
+    assert foreign_steps(graph, found) == foreign_steps(graph, steps) == sorted(set(steps) - set(graph.node_of))
+    assert foreign_steps(graph, through_the_file(steps)) == foreign_steps(graph, steps)
+    assert len(found) == len(steps) == len(list(found)) == len(list(through_the_file(steps)))
+    assert all((step in found) == (step in steps) for step in [*graph.node_of, "Job:Gone", "Jab:Plain[1]", "x", ""])
     assert found.get("Job:None") is None
     assert dict(found.items()) == steps
     assert (set(found), found.keys() - steps.keys(), len(list(found.values()))) == (set(steps), set(), len(steps))

@@ -25,13 +25,13 @@ class SecondLook:
         self._rows = rows
         chunks = -(-len(rows) // CHUNK)
         self._shared = mmap.mmap(-1, _AT + chunks)  # of both processes
-        first = os.getpid()
+        parent = os.getpid()
         # A signal that comes in between is for the first process alone: the handlers of the second are still its own.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             self._process: int | None = os.fork()
             if self._process == 0:
-                self._second(chunks, first)
+                self._second(chunks, parent)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -45,7 +45,7 @@ class SecondLook:
         except OSError:
             return None  # no memory, too many processes: then alone
 
-    def _second(self, chunks: int, first: int) -> None:
+    def _second(self, chunks: int, parent: int) -> None:
         """The other process. It never returns: what it was copied from goes on elsewhere. It ends with the first,
         whose open files (such as a lock) it shares."""
         try:
@@ -55,12 +55,13 @@ class SecondLook:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             if self._rows.root:
                 os.chdir(self._rows.root)
-            shared = self._shared
+            shared, names = self._shared, self._rows.names
             for chunk in range(chunks - 1, -1, -1):
-                if chunk <= int.from_bytes(shared[:_AT], "little") or os.getppid() != first:
+                if chunk <= int.from_bytes(shared[:_AT], "little") or os.getppid() != parent:
                     break
                 shared[_AT + chunk] = _BEGUN
-                same = self._rows.are_as_recorded(chunk * CHUNK, chunk * CHUNK + CHUNK, None)
+                first = chunk * CHUNK
+                same = self._rows.are_as_recorded(names[first : first + CHUNK], first, None)
                 shared[_AT + chunk] = _AS_RECORDED if same else _OTHERWISE
         finally:
             os._exit(0)  # whatever happened: the first process takes nothing from it but what is in `shared`

@@ -14,13 +14,14 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
+
+import msgspec
 
 from whyrun.artifacts.durable import atomic_write
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
 from whyrun.artifacts.second_look import SecondLook
-from whyrun.artifacts.stat_rows import CHUNK, Entry, StatRows, signature_of
+from whyrun.artifacts.stat_rows import CHUNK, Entry, StatRows, in_bytes, signature_of
 from whyrun.errors import WhyrunError, error
 
 _TICK = 20_000_000  # kernel timestamps lag by one jiffy: 1 to 10 ms
@@ -32,8 +33,7 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC  # 
 MANY = 1000  # questions out of order: below, looking them up costs nothing worth the writing
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
+class WrittenFile(msgspec.Struct, frozen=True):
     """A file of our own, as it was before anyone else could reach it (`publish` gives it a time of its own)."""
 
     sha256: str
@@ -56,6 +56,7 @@ class StatCache:
         self._folders: set[str] = set()
         self._asked: list[tuple[str, Sequence[str]]] = []  # in the order in which they were asked for
         self._expected = 0  # the row that the next question is likely to be about
+        self._next = (0, 0)  # the same for many files: the row, and where its path begins
         self._misplaced = 0  # questions about other rows
         self._asked_rows = bytearray(len(rows))  # 1 for every row whose file was looked at
         self._second: SecondLook | None = None
@@ -108,18 +109,18 @@ class StatCache:
         The hot path of a plan with nothing to do. Files are mostly asked for in the order in which they were saved,
         and have the signatures that they had: then whole chunks are compared.
         """
-        rows, wanted = self._rows, len(paths)
         self._root = root
-        first = self._first_row(paths) if root == rows.root and wanted else None
-        if first is None or rows.names[first : first + wanted] != paths:
+        first = self._first_row(paths) if root == self._rows.root and paths else None
+        if first is None:
             return self.sha256_of_many([_inside(root, path) for path in paths], special)
         self._asked.append((root, paths))
-        found = rows.sha256s(first, first + wanted)
-        for row in self._other_rows(first, first + wanted):
+        end = first + len(paths)
+        found = self._rows.sha256s(first, end)
+        for row in self._other_rows(paths, first):
             path = paths[row - first]
             found[row - first] = self._look_up(_inside(root, path), path, special)
-        self._expected = first + wanted
-        self._asked_rows[first : first + wanted] = b"\1" * wanted
+        self._expected = end
+        self._asked_rows[first:end] = b"\1" * len(paths)
         return found
 
     @property
@@ -179,23 +180,26 @@ class StatCache:
         self._misplaced = 0
         os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
         atomic_write(self._path, rows.dump())
-        self._rows, self._asked_rows = rows, bytearray(len(rows))
+        self._rows, self._asked_rows, self._next = rows, bytearray(len(rows)), (0, 0)
         self._fresh, self._gone = {}, set()
         return True
 
     # --- inside --------------------------------------------------------------------------------------------------
 
     def _first_row(self, paths: Sequence[str]) -> int | None:
-        """Where a question about many files probably begins."""
-        names = self._rows.names
-        for likely in (self._expected, 0):
-            if likely < len(names) and names[likely] == paths[0]:
-                return likely
-        return self._rows.row_of.get(paths[0])
+        """The row where exactly these files stand, one after the other; None if they do not."""
+        wanted = in_bytes(paths)
+        for row, start in (self._next, (0, 0)):
+            end = self._rows.end_of(wanted, start)
+            if end is not None:
+                self._next = (row + len(paths), end + 1)
+                return row
+        first = self._rows.row_of.get(paths[0])
+        return first if first is not None and self._rows.names[first : first + len(paths)] == list(paths) else None
 
-    def _other_rows(self, first: int, end: int) -> Iterator[int]:
-        """Those of the rows whose files do not have the recorded signature, or are not there."""
-        rows, second = self._rows, self._second
+    def _other_rows(self, paths: Sequence[str], first: int) -> Iterator[int]:
+        """Those of the rows from `first` on whose files do not have the recorded signature, or are not there."""
+        rows, second, end = self._rows, self._second, first + len(paths)
         try:
             folder = os.open(rows.root, _FOLDER) if rows.root else None
         except OSError:
@@ -204,11 +208,13 @@ class StatCache:
         try:
             for start in chain((first,), range(first - first % CHUNK + CHUNK, end, CHUNK)):
                 stop = min(start - start % CHUNK + CHUNK, end)
-                whole = stop - start == CHUNK
-                if whole and second is not None and second.says_as_recorded(start // CHUNK):
+                if stop - start == CHUNK and second is not None and second.says_as_recorded(start // CHUNK):
                     continue
-                if not rows.are_as_recorded(start, stop, folder):
-                    yield from (row for row in range(start, stop) if not rows.are_as_recorded(row, row + 1, folder))
+                names = paths[start - first : stop - first]
+                if not rows.are_as_recorded(names, start, folder):
+                    yield from (
+                        row for row, name in enumerate(names, start) if not rows.are_as_recorded([name], row, folder)
+                    )
         finally:
             if folder is not None:
                 os.close(folder)

@@ -41,31 +41,38 @@ class _File(msgspec.Struct, array_like=True):
 
 
 class StatRows:
-    """`names`: relative to `root` where they are inside, else absolute."""
+    """`paths`: relative to `root` where they are inside, else absolute; in bytes, with one \\0 between them."""
 
-    def __init__(self, root: str, names: list[str], hashes: bytes, columns: Sequence[array[int]]) -> None:
+    def __init__(self, root: str, paths: bytes, hashes: bytes, columns: Sequence[array[int]]) -> None:
         self.root = root
-        self.names = names
+        self.paths = paths
         self.hashes = hashes
         self.columns = columns  # in the order of `Signature`
 
     @classmethod
     def empty(cls) -> StatRows:
-        return cls("", [], b"", [array(letter) for letter in "qqqQQ"])
+        return cls("", b"", b"", [array(letter) for letter in "qqqQQ"])
 
     @classmethod
     def of(cls, root: str, entries: Iterable[tuple[str, Entry]]) -> StatRows:
         """From absolute paths (or such as are relative to nothing that is known)."""
         rows = cls.empty()
         rows.root = root
+        names: list[str] = []
         hashes: list[str] = []
         for path, (signature, sha256) in entries:
-            rows.names.append(rows.name_of(path))
+            names.append(rows.name_of(path))
             hashes.append(sha256)
             for column, value in zip(rows.columns, signature, strict=True):
                 column.append(value)
+        rows.paths = in_bytes(names)
         rows.hashes = bytes.fromhex("".join(hashes))
         return rows
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Made when it is first needed: not for files that are asked for in the order in which they stand here."""
+        return os.fsdecode(self.paths).split("\0") if self.hashes else []
 
     def changed(self, entries: Mapping[str, Entry], gone: Collection[int]) -> StatRows:
         """The same with these entries, in their places or at the end, and without the rows of `gone`."""
@@ -88,7 +95,7 @@ class StatRows:
             parts = [hashes[at : at + WIDTH] for at in range(0, len(hashes), WIDTH)]
             names, hashes = list(compress(names, kept)), bytearray().join(compress(parts, kept))
             columns = [array(column.typecode, compress(column, kept)) for column in columns]
-        return StatRows(self.root, names, bytes(hashes), columns)
+        return StatRows(self.root, in_bytes(names), bytes(hashes), columns)
 
     @classmethod
     def load(cls, data: bytes) -> StatRows:
@@ -96,21 +103,27 @@ class StatRows:
         file = msgspec.msgpack.decode(checked(data), type=_File)
         if file.version != _VERSION or file.byteorder != sys.byteorder:
             raise ValueError("another version")
-        names = os.fsdecode(file.paths).split("\0") if file.sha256 else []
+        rows = file.paths.count(b"\0") + 1 if file.paths else 0
         parts = (file.ctime_ns, file.mtime_ns, file.size, file.inode, file.device)
         columns = [array(letter, part) for letter, part in zip("qqqQQ", parts, strict=True)]
-        if len(file.sha256) != WIDTH * len(names) or any(len(column) != len(names) for column in columns):
+        if len(file.sha256) != WIDTH * rows or any(len(column) != rows for column in columns):
             raise ValueError("columns of different lengths")
-        return cls(file.root, names, file.sha256, columns)
+        return cls(file.root, file.paths, file.sha256, columns)
 
     def dump(self) -> bytes:
         parts = [column.tobytes() for column in self.columns]
-        paths = os.fsencode("\0".join(self.names))
-        file = _File(_VERSION, sys.byteorder, self.root, paths, self.hashes, *parts)
+        file = _File(_VERSION, sys.byteorder, self.root, self.paths, self.hashes, *parts)
         return with_checksum(msgspec.msgpack.encode(file))
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.hashes) // WIDTH
+
+    def end_of(self, wanted: bytes, start: int) -> int | None:
+        """Where the paths end, in bytes, that stand at `start`; None if it is other paths than `wanted` that do."""
+        end = start + len(wanted)
+        if start and self.paths[start - 1 : start] != b"\0":
+            return None
+        return end if self.paths.startswith(wanted, start) and self.paths[end : end + 1] in (b"", b"\0") else None
 
     def name_of(self, path: str) -> str:
         """How a file is named here."""
@@ -144,9 +157,10 @@ class StatRows:
         hashes: list[str] = self.sha256s(0, len(self)).texts()  # type: ignore[assignment]  # none of them is set
         return zip(paths, zip(self.signatures(0, len(self)), hashes, strict=True), strict=True)
 
-    def are_as_recorded(self, first: int, end: int, folder: int | None) -> bool:
-        """Do these files all have their recorded signatures? `folder`: a descriptor of `root`; None if one is in it."""
-        names, look = self.names[first:end], os.stat
+    def are_as_recorded(self, names: Sequence[str], first: int, folder: int | None) -> bool:
+        """Do the files of these rows all have their recorded signatures? `folder`: a descriptor of `root`; None if one
+        is in it."""
+        look = os.stat
         try:
             if folder is None:
                 found = list(map(signature_of, map(look, names)))
@@ -154,4 +168,8 @@ class StatRows:
                 found = [signature_of(look(name, dir_fd=folder)) for name in names]
         except OSError:
             return False  # which of them, and why, is for others to find out
-        return found == self.signatures(first, end)
+        return found == self.signatures(first, first + len(names))
+
+
+def in_bytes(names: Sequence[str]) -> bytes:
+    return os.fsencode("\0".join(names))

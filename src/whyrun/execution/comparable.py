@@ -106,6 +106,8 @@ def _subject(
     found = recorded.consumer.consume(table, position)
     if found.inactive:
         return Subject(node, found, against)
+    if judge.snapshot.actions[table.name].effectful:
+        return Subject(node, found, against, not_comparable="what it does stands outside, and would be done once more")
     if found.problems:
         name, problem = next(iter(found.problems.items()))
         what = "its condition" if name == "if" else f"`{name.removeprefix('.')}`"

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from whyrun.errors import Diagnostic
 from whyrun.graph.loops import loop_values, rows_of
@@ -91,8 +93,7 @@ def _with_instances(flow: Workflow, scope: Scope, problems: list[Diagnostic]) ->
             yield name, decl
 
 
-@dataclass(frozen=True, slots=True)
-class _Flow:
+class _Flow(msgspec.Struct, frozen=True):
     """What is known in one workflow file, as it is imported."""
 
     prefix: str
@@ -115,8 +116,7 @@ class _Flow:
         return job is not None and job.has(ref.output, leaf=bool(ref.leaf))
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(msgspec.Struct, frozen=True):
     decl: JobDecl
     flow: _Flow
 

@@ -4,7 +4,8 @@ they do (`Clip[segment]` takes `Clip[segment-1]`: a circle of jobs, but not of i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from whyrun.errors import InvalidError
 from whyrun.graph.graph import (
@@ -208,8 +209,7 @@ def _walk_instances(graph: Graph, component: Sequence[int], layers: list[int] | 
                     open_[other] = None
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(msgspec.Struct):
     """A node whose upstream is being walked; `waiting_for` is looked at again once it is done."""
 
     node: int

@@ -109,8 +109,7 @@ def _resources(value: Any, path: str) -> dict[str, float]:
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RunRef:
+class RunRef(msgspec.Struct, frozen=True):
     """One run that is there."""
 
     name: str

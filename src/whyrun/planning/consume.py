@@ -7,10 +7,10 @@ the rules of absence, `first`, fan-in and conditions exist once, and what is exp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import UNSET
 
 from whyrun.artifacts.hashing import canonical_json, value_sha256
@@ -90,8 +90,7 @@ class Entry(NamedTuple):
         return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupState:
+class GroupState(msgspec.Struct, frozen=True, eq=False):
     """What is known of a fan-in. Many consumers may share one."""
 
     entries: Members
@@ -124,20 +123,21 @@ class Decision(NamedTuple):
     inputs: dict[str, Any]
 
 
-@dataclass(slots=True)
-class Consumption:
+class Consumption(msgspec.Struct):
     """The answer for one instance. `entries` has every slot that is known; a fan-in is a list, others a single."""
 
-    entries: dict[str, Entry | Members] = field(default_factory=dict)
-    shown: dict[str, Any] = field(default_factory=dict)  # bindings as the plan writes them
-    singles: dict[ArtifactAt, None] = field(default_factory=dict)  # pending, in order, each once
-    groups: list[GroupState] = field(default_factory=list)  # fan-ins with pending members: shared, never copied
-    unknown: list[str] = field(default_factory=list)
+    entries: dict[str, Entry | Members] = msgspec.field(default_factory=dict)
+    shown: dict[str, Any] = msgspec.field(default_factory=dict)  # bindings as the plan writes them
+    singles: dict[ArtifactAt, None] = msgspec.field(default_factory=dict)  # pending, in order, each once
+    groups: list[GroupState] = msgspec.field(default_factory=list)  # fan-ins with pending members: shared, never copied
+    unknown: list[str] = msgspec.field(default_factory=list)
     inactive_by: str | None = None  # the source that is absent, or None
     decision: Decision | None = None
     undecided: bool = False  # the condition waits for a source
     maybe: bool = False  # may yet turn out to be inactive
-    problems: dict[str, str] = field(default_factory=dict)  # slot ("if" for the condition) → why it has no value
+    problems: dict[str, str] = msgspec.field(
+        default_factory=dict
+    )  # slot ("if": the condition) → why it has no value
 
     @property
     def pending(self) -> Iterator[ArtifactAt]:

@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from whyrun.actions.builtin import EFFECTFUL
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.graph.fingerprint import counted, counts, prefix, recorded_suffix, token
 from whyrun.graph.graph import ArtifactAt, JobTable
@@ -291,7 +290,7 @@ class Judge:
 def is_undone(snapshot: PlanningSnapshot, table: JobTable, record: StepRecord | None, fingerprint: str) -> bool:
     """Whether what was done with this fingerprint is no longer so: a table that was loaded with other rows since."""
     latest = None if record is None else record.latest.fingerprint
-    return latest != fingerprint and snapshot.actions[table.name].name in EFFECTFUL
+    return latest != fingerprint and snapshot.actions[table.name].effectful
 
 
 def successes_by_fingerprint(steps: Mapping[str, StepRecord]) -> dict[str, tuple[str, Attempt]]:

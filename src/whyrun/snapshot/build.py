@@ -10,7 +10,7 @@ from whyrun.artifacts.hash_column import HashColumn
 from whyrun.errors import WhyrunError, error
 from whyrun.graph.graph import Graph
 from whyrun.ids import Kind, parse_id_of
-from whyrun.snapshot.joined import JoinedTable, join_tables
+from whyrun.snapshot.joined import JoinedTable, foreign_steps, join_tables
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
 from whyrun.snapshot.suspects import find_suspects
 from whyrun.workflow.model import VALUE_TYPES
@@ -71,7 +71,7 @@ def _check_foreign_ids(snapshot: PlanningSnapshot, log: LogReader, present: int)
     graph, records = snapshot.dependency_graph, log.records
     foreign: list[tuple[Kind, str]] = []
     if present < len(records.steps):
-        foreign.extend(("Job", step) for step in records.steps.keys() - graph.node_of.keys())
+        foreign.extend(("Job", step) for step in foreign_steps(graph, records.steps))
     foreign.extend(("Input", id_) for id_ in records.inputs.keys() - dict(leaf_inputs(graph.inputs)).keys())
     for table in graph.tables:
         rows = snapshot.rows[table.number]

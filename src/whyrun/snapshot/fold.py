@@ -7,7 +7,6 @@ a second. Each transition is in one place: `_Run.apply`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -30,8 +29,7 @@ def _say_failure(attempt: Attempt, status: str, error_type: str, message: str) -
     attempt.error = message.split("\n", 1)[0][:KEPT_OF_ERROR]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reuse:
+class _Reuse(msgspec.Struct, frozen=True):
     """A reuse whose outputs follow it in the log."""
 
     attempt: Attempt

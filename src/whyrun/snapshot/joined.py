@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import overload
+
+import msgspec
 
 from whyrun.artifacts.hash_column import HashColumn
 from whyrun.graph.fingerprint import recorded_suffix
@@ -43,8 +44,7 @@ class StepRows(Sequence[StepRecord | None]):
         return map(self._steps.get, self._table.job_ids())
 
 
-@dataclass(eq=False, slots=True)
-class JoinedTable:
+class JoinedTable(msgspec.Struct, eq=False):
     """One table's columns of the log."""
 
     rows: StepRows
@@ -86,6 +86,13 @@ def join_tables(graph: Graph, steps: Mapping[str, StepRecord]) -> list[JoinedTab
                 joined.take_record(table, row, others[text])
         found.append(joined)
     return found
+
+
+def foreign_steps(graph: Graph, steps: Mapping[str, StepRecord]) -> list[str]:
+    """The steps of the log that the graph does not have."""
+    if isinstance(steps, IndexedSteps):
+        return steps.beyond({table.name: table.texts for table in graph.tables})
+    return sorted(steps.keys() - graph.node_of.keys())
 
 
 def _rows_in(block: JobBlock, texts: Sequence[str]) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,12 @@ from whyrun.workflow.model import VALUE_TYPES
 UNKNOWN = object()
 
 
-@dataclass(frozen=True, slots=True)
-class KnownInputs:
+class KnownInputs(msgspec.Struct, frozen=True):
     given: dict[str, Any]  # entries of `with:`, files as `Path`
     missing: tuple[str, ...]  # entries that are not known yet
 
 
-@dataclass(frozen=True, slots=True)
-class InputReader:
+class InputReader(msgspec.Struct, frozen=True):
     """`artifact` says what an action would see of an artifact: a value, a path, or UNKNOWN."""
 
     project: Path

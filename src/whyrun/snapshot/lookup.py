@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from whyrun.actions.builtin import EFFECTFUL
 from whyrun.actions.fingerprint import action_fingerprint, code_files
 from whyrun.actions.registry import NOT_LITERAL, ActionInfo, Problem, check_parameters, resolve_action
 from whyrun.errors import Diagnostic, WhyrunError
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
     from whyrun.actions.asking import Asker
 
 
-@dataclass(frozen=True, slots=True)
-class LookedUp:
+class LookedUp(msgspec.Struct, frozen=True):
     facts: ActionFacts | None  # None where something is wrong, or too little could be read of the job
     problems: tuple[Diagnostic, ...] = ()
     info: ActionInfo | None = None  # None where there is no such action
@@ -50,7 +51,8 @@ def look_up_action(decl: JobDecl, project: Path, asker: Asker | None = None) -> 
         return LookedUp(None, (*others, *of_code), info)
     deterministic = info.deterministic if decl.deterministic is None else decl.deterministic
     files = {**facts.get("source", {}), **facts.get("code", {})}
-    known = ActionFacts(decl.uses, sha256, deterministic, files, info.uncounted, _versions(info))
+    effectful = info.origin == "builtin" and info.name in EFFECTFUL
+    known = ActionFacts(decl.uses, sha256, deterministic, files, info.uncounted, _versions(info), effectful)
     return LookedUp(known, info=info)
 
 

@@ -41,6 +41,7 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
                     "files": dict(a.files),
                     **({"uncounted": list(a.uncounted)} if a.uncounted else {}),
                     **({"versions": dict(a.versions)} if a.versions else {}),
+                    **({"effectful": True} if a.effectful else {}),
                 }
                 for name, a in snapshot.actions.items()
             },
@@ -77,6 +78,7 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
             a["files"],
             tuple(a.get("uncounted", ())),
             a.get("versions", {}),
+            a.get("effectful", False),
         )
         for name, a in data["actions"].items()
     }

@@ -60,6 +60,7 @@ class ActionFacts(msgspec.Struct, frozen=True):
     files: Mapping[str, str] = msgspec.field(default_factory=dict)  # its code in the project: path → hash
     uncounted: tuple[str, ...] = ()  # parameters that say how and not what: another value is no change
     versions: Mapping[str, str] = msgspec.field(default_factory=dict)  # of code outside the project, its package
+    effectful: bool = False  # what it does stands outside of the project, where something else can take its place
 
 
 class BlobCheck(msgspec.Struct, frozen=True):

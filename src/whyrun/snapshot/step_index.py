@@ -9,7 +9,7 @@ beside the blocks.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
+from collections.abc import Callable, Collection, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from functools import cached_property
 from itertools import pairwise
 from zlib import crc32
@@ -131,7 +131,26 @@ class IndexedSteps(MutableMapping[str, StepRecord]):
         return self._size
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._whole())
+        """Names are known without a look at the records."""
+        yield from self._made
+        for rows in self._rows.values():
+            head = f"Job:{rows.job}"
+            yield from (step for text in rows.texts if (step := head + text) not in self._made)
+
+    def beyond(self, known: Mapping[str, Collection[str]]) -> list[str]:
+        """The steps of other jobs than these, or with other indices. Most blocks need no look at each step."""
+        found: list[str] = []
+        for job, rows in self._rows.items():
+            others = set(rows.texts).difference(known.get(job, ()))
+            found.extend(f"Job:{job}{text}" for text in others)
+        sets: dict[str, set[str]] = {}
+        for step in self._made:
+            job, text = split_step(step)
+            if job not in sets:
+                sets[job] = set(known.get(job, ()))
+            if text not in sets[job]:
+                found.append(step)
+        return sorted(set(found))
 
     def items(self) -> ItemsView[str, StepRecord]:
         return self._whole().items()
@@ -183,7 +202,9 @@ class _Rows:
 
 
 def split_step(step: str) -> tuple[str, str]:
-    """`Job:Fit[asia][7]` → ("Fit", "[asia][7]"). A job's name has no brackets."""
+    """`Job:Fit[asia][7]` → ("Fit", "[asia][7]"). A job's name has no brackets. What is no job's ID has no job."""
+    if not step.startswith("Job:"):
+        return "", step
     cut = step.find("[")
     return (step[4:], "") if cut < 0 else (step[4:cut], step[cut:])
 
@@ -198,7 +219,7 @@ def into_blocks(steps: Mapping[str, StepRecord]) -> tuple[list[JobBlock], dict[s
     others: dict[str, StepRecord] = {}
     for step, record in steps.items():
         job, text = split_step(step)
-        shape = _shape(job, text, record)
+        shape = _shape(job, text, record) if job else None
         if shape is None:
             others[step] = record
         else:

@@ -128,7 +128,9 @@ BUILTIN: dict[str, Builtin] = {
         "1", "movers.postgres_extract:PostgresExtract", "Read a query or a table of PostgreSQL.", extra=_POSTGRES
     ),
     "postgres/load": Builtin(
-        "1", "movers.postgres_load:PostgresLoad", "Load a dataset into a table of PostgreSQL: all or nothing.",
+        "1",
+        "movers.postgres_load:PostgresLoad",
+        "Load a dataset into a table of PostgreSQL: all or nothing.",
         extra=_POSTGRES,
     ),
 }

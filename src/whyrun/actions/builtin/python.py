@@ -48,7 +48,7 @@ def check_with(with_: Mapping[str, Any], project: Path) -> tuple[Problem, ...]:
     if first in defined.functions or first in defined.others or not defined.complete:
         return ()  # an imported name, a class, a method: its signature is not in this file
     message = f"`{path.relative_to(project).as_posix()}` does not define `{first}`"
-    return (Problem("call", message, did_you_mean(first, defined.names)),)
+    return (Problem("call", message, did_you_mean(first, defined.names) or "define it there, or correct the name"),)
 
 
 def _locate(with_: Mapping[str, Any], project: Path) -> tuple[Path, str | None] | Problem:

@@ -21,8 +21,9 @@ import msgspec
 
 from whyrun.artifacts.store import Store
 from whyrun.errors import error
-from whyrun.execution.backends.dask_cluster import ANSWER, GATHER, ClusterLost, DaskCluster, Future
+from whyrun.execution.backends.dask_cluster import ANSWER, GATHER, SLURM, START, ClusterLost, DaskCluster, Future
 from whyrun.execution.backends.dask_parcel import Parcels, bring
+from whyrun.execution.backends.dask_slurm import check_slurm
 from whyrun.execution.backends.remote import RemoteJob
 from whyrun.execution.commands import (
     NO_NEEDS,
@@ -75,6 +76,7 @@ class DaskBackend:
         if importlib.util.find_spec("distributed") is None:
             hint = "pip install 'whyrun[dask]'"
             raise error("BACKEND_UNAVAILABLE", "the package `distributed` is not installed", hint=hint)
+        self._start = check_slurm() if address == SLURM else START
         self._address = address
         self._queue: deque[RemoteJob] = deque()
         self._sent: dict[str, _Sent] = {}
@@ -93,7 +95,7 @@ class DaskBackend:
         self._session = session
         self._store = Store(session.store)
         self._parcels = Parcels(session, self._store)
-        self._cluster = DaskCluster(session, self._address)
+        self._cluster = DaskCluster(session, self._address, self._start)
         session.tmp.mkdir(parents=True, exist_ok=True)
         self._wakeup, self._wakeup_end = socket.socketpair()
         for end in (self._wakeup, self._wakeup_end):
@@ -101,7 +103,7 @@ class DaskBackend:
 
     def prepare(self, stopped: Callable[[], bool]) -> None:
         self._cluster.enter(self._heard, stopped)
-        self._cluster.watch(lambda problem: self._lose(f"the Dask scheduler is gone: {problem}"))
+        self._cluster.watch(self._lose)
 
     def close(self) -> None:
         self._cluster.leave(reachable=self._gone is None)
@@ -122,9 +124,11 @@ class DaskBackend:
     def _dispatch(self) -> None:
         while self._queue and self._gone is not None:
             self._lost(self._queue.popleft(), self._gone)
-        while self._queue and self._tasks < max(1, self._cluster.threads) * AHEAD:
+        while self._queue and (free := max(1, self._cluster.threads) * AHEAD - self._tasks) > 0:
+            # No more together than everyone's share: what is few is not made to wait on one worker for one another.
+            together = min(self._together(), -(-len(self._queue) // free))
             jobs = [self._queue.popleft()]
-            while self._queue and len(jobs) < self._together() and _plain(jobs[0]) and _plain(self._queue[0]):
+            while self._queue and len(jobs) < together and _plain(jobs[0]) and _plain(self._queue[0]):
                 jobs.append(self._queue.popleft())
             try:
                 payloads = [self._parcels.pack(self._cluster.client, job) for job in jobs]

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from whyrun import __version__
 from whyrun.execution import unpack
+from whyrun.execution.backends.dask_slurm import SlurmJobs
 from whyrun.execution.bundle import bundle_project
 from whyrun.execution.commands import PrepareFailed, Session
 
@@ -28,6 +29,8 @@ ANSWER = 3.0  # seconds for its answer
 GATHER = 300.0  # seconds for results to come: they may be large
 CONNECT = 10.0  # seconds for the scheduler to answer at all
 START = 60.0  # seconds for a first worker
+TEND = 5  # looks at the scheduler between two at SLURM, which does not like to be asked often
+END = 15.0  # seconds for a cluster of our own to end; a second attempt at the end of the process would wait longer
 
 CONFIG = {
     "distributed.scheduler.allowed-failures": 0,  # else a step whose worker died is executed again, and nobody told
@@ -43,12 +46,14 @@ class ClusterLost(Exception):
 
 
 class DaskCluster:
-    def __init__(self, session: Session, address: str | None) -> None:
+    def __init__(self, session: Session, address: str | None, start: float = START) -> None:
         self.key = f"{session.run}-{os.getpid()}-{time.time_ns():x}"
         self.threads = 0
         self.offered: list[Mapping[str, float]] = []  # the resources of each worker
         self._session = session
         self._address = address
+        self._start = start  # seconds for a first worker
+        self._slurm: SlurmJobs | None = None
         self._client: Client | None = None
         self._cluster: Any = None
         self._folder = session.tmp / f"{session.run}-dask"  # of a cluster that is started here
@@ -66,6 +71,9 @@ class DaskCluster:
             raise
         except Exception as problem:  # whatever it is: without the cluster no step can run
             raise PrepareFailed(f"the Dask cluster: {type(problem).__name__}: {problem}") from problem
+        self._count(workers)
+
+    def _count(self, workers: Mapping[str, Any]) -> None:
         self.threads = sum(worker["nthreads"] for worker in workers.values())
         self.offered = [worker.get("resources", {}) for worker in workers.values()]
 
@@ -76,29 +84,34 @@ class DaskCluster:
         made: Any = distributed
         dask.config.set(CONFIG)
         if self._address == SLURM:
-            import dask_jobqueue
-
-            jobqueue: Any = dask_jobqueue
-            self._cluster = jobqueue.SLURMCluster(n_workers=self._session.workers)
+            self._slurm = SlurmJobs(self._session)
+            self._cluster = self._slurm.cluster
+            self._slurm.submit()
         elif self._address is None:
             self._cluster = made.LocalCluster(
                 n_workers=self._session.workers,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # any port: the usual one may be taken
                 local_directory=str(self._folder),
                 silence_logs=50,
             )
         self._client = made.Client(self._cluster or self._address, timeout=CONNECT, set_as_default=False)
 
     def _workers(self, stopped: Callable[[], bool]) -> dict[str, Any]:
-        deadline = time.monotonic() + START
+        began = time.monotonic()
+        look_at_jobs = began + TEND
         while True:
             workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
             if workers or stopped():
                 return workers
-            if time.monotonic() > deadline:
-                raise PrepareFailed(f"the Dask cluster has no worker after {START:g} s")
+            if self._slurm is not None and time.monotonic() > look_at_jobs:
+                look_at_jobs = time.monotonic() + TEND
+                if over := self._slurm.over():
+                    raise PrepareFailed(f"the Dask cluster has no worker: {over}{self._slurm.printed()}")
+            if time.monotonic() > began + self._start:
+                why = f": {self._slurm.waiting()}" if self._slurm is not None else ""
+                raise PrepareFailed(f"the Dask cluster has no worker after {self._start:g} s{why}")
             time.sleep(LOOK)
 
     def _install(self) -> None:
@@ -148,18 +161,27 @@ class DaskCluster:
         return results
 
     def watch(self, gone: Callable[[str], None]) -> None:
-        """A scheduler that no longer answers is told of, once; steps would wait for it for ever."""
+        """What can no longer run steps is told of, once: they would wait for it for ever. Workers may come and go."""
 
         def look() -> None:
+            looks = 0
             while not self._left.wait(ALIVE):
-                try:
-                    self._sync(lambda client: client.scheduler.identity, ANSWER, n_workers=0)
-                except ClusterLost as lost:
+                looks += 1
+                if lost := self._look(at_jobs=looks % TEND == 0):
                     if not self._left.is_set():
-                        gone(str(lost))
+                        gone(lost)
                     return
 
         threading.Thread(target=look, daemon=True, name="whyrun-dask").start()
+
+    def _look(self, at_jobs: bool) -> str | None:
+        try:
+            workers = self._sync(lambda client: client.scheduler.identity, ANSWER, n_workers=-1)["workers"]
+        except ClusterLost as lost:
+            return f"the Dask scheduler is gone: {lost}"
+        if workers:  # while there is none, there is room for as much as there was: another will come
+            self._count(workers)
+        return self._slurm.tend(bool(workers)) if self._slurm is not None and at_jobs else None
 
     def _sync(self, method: Callable[[Any], Any], limit: float, *words: Any, **more: Any) -> Any:
         try:
@@ -179,8 +201,10 @@ class DaskCluster:
             if reachable:
                 _attempt(lambda: client.unregister_worker_plugin(f"whyrun-{self.key}"), problems)
             _attempt(lambda: client.close(timeout=ANSWER), problems)
-        if self._cluster is not None:
-            _attempt(lambda: self._cluster.close(timeout=ANSWER), problems)
+        if self._slurm is not None:
+            _attempt(self._slurm.close, problems)
+        elif self._cluster is not None:
+            _attempt(lambda: self._cluster.close(timeout=END), problems)
             shutil.rmtree(self._folder, ignore_errors=True)  # Dask leaves its locks there
         return problems
 

@@ -57,6 +57,7 @@ class Agent:
         self.secrets_came = threading.Condition(self.lock)
         self._backends: dict[int, LocalBackend] = {}
         self.problem: str | None = None
+        self.closed = False
         if self.session.prepare is not None:
             try:
                 self.backend().prepare(lambda: False)
@@ -80,6 +81,7 @@ class Agent:
             return self.secrets.pop(step, {})
 
     def close(self) -> None:
+        self.closed = True
         for backend in self._backends.values():
             backend.close()
 
@@ -194,6 +196,8 @@ def run_batch(key: str, payloads: list[dict[str, Any]]) -> dict[str, dict[str, A
         with agent.lock:
             agent.batches.remove(batch)
         batch.obey()  # whoever still waits for an answer gets one
+    if agent.closed:  # a result would be lost with this worker, and Dask would then execute the steps once more
+        raise RuntimeError("the Dask worker was ended while the step ran")
     return results
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 QUIET = 1.3  # seconds without a sign of life after which the sandbox is asked for one
-PROBE = 2.0  # seconds for its answer
-SILENCE = 3.0  # seconds without a sign of life after which failing requests mean that it is lost
+PROBE = 1.5  # seconds for its answer
+SILENCE = 2.5  # seconds without a sign of life after which failing requests mean that it is lost
 _LOOK = 0.5  # seconds between two looks at a call
 _PAUSE = 0.1  # seconds before another try
 _TRIES = 3
@@ -49,7 +49,7 @@ class Reach:
         self._alive = time.monotonic()
         self._lost: str | None = None
 
-    def is_alive(self) -> None:
+    def seen_alive(self) -> None:
         """A sign of life was seen."""
         self._alive = time.monotonic()
 
@@ -75,41 +75,45 @@ class Reach:
             return
         try:
             # Not `is_running`: it waits twice as long as told, and takes a closed port for the end of the sandbox.
-            self._sandbox.commands.list(request_timeout=PROBE)
+            _within(PROBE, lambda: self._sandbox.commands.list(request_timeout=PROBE))
         except SDK_ERRORS as problem:
             self.failed(problem)
         else:
-            self.is_alive()
+            self.seen_alive()
 
     def failed(self, problem: Exception) -> None:
         """A request came to nothing. Raises `PlaceLost` if that is how it will stay."""
         self.check()
         if isinstance(problem, GONE):
             raise self.lose("the sandbox is gone")
-        if not isinstance(problem, BROKEN):
+        if not (isinstance(problem, BROKEN) or is_cut(problem)):
             raise self.lose(f"the sandbox refused a request: {brief(problem)}")
         if self.silent_for() > SILENCE:
             raise self.lose(f"the sandbox cannot be reached: {brief(problem)}")
 
-    def call(self, function: Callable[[], T]) -> T:
-        """The result of a call that may be made again. Not found, and a command's exit status, are for the caller."""
+    def call(self, function: Callable[[], T], limit: float | None = None) -> T:
+        """The result of a call that may be made again, and is after `limit` seconds: its connection may hang though the
+        sandbox answers others. Not found, and a command's exit status, are for the caller."""
         for tried in range(1, _TRIES + 1):
             try:
-                return self._watched(function)
+                return self._watched(function, limit)
             except GONE as problem:
                 self.failed(problem)
             except (e2b.NotFoundException, e2b.CommandExitException):
-                self.is_alive()
+                self.seen_alive()
                 raise
-            except SDK_ERRORS as problem:
+            except Exception as problem:
+                if not (isinstance(problem, SDK_ERRORS) or is_cut(problem)):
+                    raise
                 self.failed(problem)
                 if tried == _TRIES:
                     raise self.lose(f"the sandbox cannot be used: {brief(problem)}") from None
                 time.sleep(_PAUSE * tried)
         raise AssertionError("a call ends with its result or an exception")
 
-    def _watched(self, function: Callable[[], T]) -> T:
+    def _watched(self, function: Callable[[], T], limit: float | None) -> T:
         self.check()
+        deadline = None if limit is None else time.monotonic() + limit
         done: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
         threading.Thread(target=_perform, args=(function, done), daemon=True).start()
         while True:
@@ -117,10 +121,23 @@ class Reach:
                 outcome = done.get(timeout=_LOOK)
             except queue.Empty:
                 self.look()
+                if deadline is not None and time.monotonic() > deadline:
+                    raise e2b.TimeoutException(f"no answer within {limit:g} s") from None
                 continue
             result = outcome()
-            self.is_alive()
+            self.seen_alive()
             return result
+
+
+def _within(limit: float, function: Callable[[], T]) -> T:
+    """The SDK tries again by itself, also beyond the time that it is told."""
+    done: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+    threading.Thread(target=_perform, args=(function, done), daemon=True).start()
+    try:
+        outcome = done.get(timeout=limit)
+    except queue.Empty:
+        raise e2b.TimeoutException(f"no answer within {limit:g} s") from None
+    return outcome()
 
 
 def _perform(function: Callable[[], T], done: queue.SimpleQueue[Callable[[], T]]) -> None:
@@ -135,6 +152,11 @@ def _perform(function: Callable[[], T], done: queue.SimpleQueue[Callable[[], T]]
         done.put(fail)
     else:
         done.put(lambda: result)
+
+
+def is_cut(problem: Exception) -> bool:
+    """The stream of a command ended without a word on the command, for which the SDK has no type."""
+    return type(problem) is Exception and "without an end event" in str(problem)
 
 
 def brief(problem: Exception) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from e2b import Sandbox
 
 _TOGETHER = 4 << 20  # bytes; larger files go alone, as a stream
+_MANY = 500  # files in one request
 _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")  # names that survive as the file name of a form
 _PACKED = "packed"  # a folder below the root, for archives on their way
 _NO_LIMIT = 0.0
@@ -41,30 +42,38 @@ class Files:
 
     def put(self, files: Mapping[str, Source]) -> None:
         together: dict[str, bytes] = {}
+        size = 0
         for path, source in files.items():
             if isinstance(source, Path) and source.is_dir():
                 self._put_folder(path, source)
-            elif isinstance(source, Path) and (source.stat().st_size > _TOGETHER or not _PLAIN.fullmatch(path)):
+            elif isinstance(source, Path) and source.stat().st_size > _TOGETHER:
                 self._put_stream(path, source)
             else:
-                together[path] = source if isinstance(source, bytes) else source.read_bytes()
-        for batch in _batches(together):
-            self._reach.call(lambda batch=batch: self._write(batch))  # type: ignore[misc]
+                data = source if isinstance(source, bytes) else source.read_bytes()
+                if not _PLAIN.fullmatch(path):
+                    self._write({path: data})
+                    continue
+                size += len(data)
+                if size > _TOGETHER or len(together) == _MANY:
+                    self._write(together)
+                    together, size = {}, len(data)
+                together[path] = data
+        self._write(together)
 
-    def _write(self, batch: dict[str, bytes]) -> None:
-        if len(batch) == 1:
-            ((path, data),) = batch.items()
-            self._sandbox.files.write(self._at(path), data, request_timeout=_NO_LIMIT)
+    def _write(self, files: Mapping[str, bytes]) -> None:
+        """In one request. A single file is named in the URL, which can hold any name."""
+        if not files:
             return
-        entries = [WriteEntry(path=self._at(path), data=data) for path, data in batch.items()]
-        self._sandbox.files.write_files(entries, request_timeout=_NO_LIMIT)
+        entries = [WriteEntry(path=self._at(path), data=data) for path, data in files.items()]
+        limit = _transfer_limit(sum(map(len, files.values())))
+        self._reach.call(lambda: self._sandbox.files.write_files(entries, request_timeout=_NO_LIMIT), limit)
 
     def _put_stream(self, path: str, source: Path) -> None:
         def send() -> None:
             with open(source, "rb") as file:
                 self._sandbox.files.write(self._at(path), file, request_timeout=_NO_LIMIT)
 
-        self._reach.call(send)
+        self._reach.call(send, _transfer_limit(source.stat().st_size))
 
     def _put_folder(self, path: str, source: Path) -> None:
         """As an archive: empty folders and executable bits are part of what a folder is."""
@@ -142,17 +151,9 @@ class Files:
         return f"{self._root}/{path}"
 
 
-def _batches(files: Mapping[str, bytes]) -> list[dict[str, bytes]]:
-    batches: list[dict[str, bytes]] = []
-    size = _TOGETHER
-    for path, data in files.items():
-        alone = not _PLAIN.fullmatch(path)
-        if alone or size + len(data) > _TOGETHER:
-            batches.append({})
-            size = 0
-        batches[-1][path] = data
-        size = _TOGETHER if alone else size + len(data)
-    return batches
+def _transfer_limit(size: int) -> float:
+    """Seconds that no transfer of so many bytes takes, however slow the line."""
+    return 120 + size / 50_000
 
 
 def extract_untrusted(archive: Path, target: Path) -> None:

@@ -13,7 +13,7 @@ from e2b import Sandbox
 
 from whyrun.execution import unpack
 from whyrun.execution.backends import remote_setup
-from whyrun.execution.backends.e2b_calls import SDK_ERRORS, Reach, brief
+from whyrun.execution.backends.e2b_calls import GONE, SDK_ERRORS, Reach, brief
 from whyrun.execution.backends.e2b_files import Files
 from whyrun.execution.backends.e2b_stream import Stream
 from whyrun.execution.backends.transport import Heard, PlaceLost
@@ -35,8 +35,7 @@ class Place:
         self._sandbox = sandbox
         self.reach = Reach(sandbox)
         self.stream = Stream(sandbox, self.reach, tell)
-        # What the sandbox calls its folders, a template may decide.
-        self._folder = f"{Files(sandbox, self.reach, '').run('pwd').strip()}/whyrun"
+        self._folder = ""
         self._sites = 0
         self._closed = threading.Event()
 
@@ -52,17 +51,19 @@ class Place:
             )
         except SDK_ERRORS as problem:
             raise PlaceLost(f"no sandbox could be made: {brief(problem)}") from problem
+        place = cls(sandbox, tell)
+        threading.Thread(target=place._keep, daemon=True).start()
         try:
-            place = cls(sandbox, tell)
             place._set_up(bundle)
-            threading.Thread(target=place._keep, daemon=True).start()
             place._start_worker()
         except BaseException:
-            _delete(sandbox)
+            place.close()
             raise
         return place
 
     def _set_up(self, bundle: Bundle) -> None:
+        # What the sandbox calls its folders, a template may decide.
+        self._folder = f"{Files(self._sandbox, self.reach, '').run('pwd').strip()}/whyrun"
         here = Files(self._sandbox, self.reach, self._folder)
         here.put(
             {
@@ -98,27 +99,23 @@ class Place:
         while not self._closed.wait(_PROLONG):
             try:
                 self._sandbox.set_timeout(LIFETIME)
-            except SDK_ERRORS as problem:
-                try:
-                    self.reach.failed(problem)
-                except PlaceLost:
-                    return  # known to everyone from here on
+            except GONE:
+                self.reach.lose("the sandbox is gone")
+                return
+            except SDK_ERRORS:
+                pass  # there are several more chances before its time is over
 
     def close(self) -> None:
         self._closed.set()
         self.stream.close()
-        _delete(self._sandbox, _HOPELESS if self.reach.is_lost else _CLOSING)
+        closing = threading.Thread(target=_delete, args=(self._sandbox,), daemon=True)
+        closing.start()
+        closing.join(_HOPELESS if self.reach.is_lost else _CLOSING)
 
 
-def _delete(sandbox: Sandbox, patience: float = _CLOSING) -> None:
-    """As far as it can be reached. In a thread: the SDK would wait longer for an answer than anyone should."""
-
-    def delete() -> None:
-        try:
-            sandbox.kill(request_timeout=_CLOSING)
-        except SDK_ERRORS:
-            pass  # out of reach; its lifetime ends it
-
-    closing = threading.Thread(target=delete, daemon=True)
-    closing.start()
-    closing.join(patience)
+def _delete(sandbox: Sandbox) -> None:
+    """In a thread: the SDK waits longer for an answer than anyone should who is leaving."""
+    try:
+        sandbox.kill(request_timeout=_CLOSING)
+    except SDK_ERRORS:
+        pass  # out of reach; its lifetime ends it

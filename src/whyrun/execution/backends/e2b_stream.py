@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import e2b
 
-from whyrun.execution.backends.e2b_calls import BROKEN, GONE, SDK_ERRORS, Reach, brief
+from whyrun.execution.backends.e2b_calls import BROKEN, GONE, SDK_ERRORS, Reach, brief, is_cut
 from whyrun.execution.backends.relay import BEAT, Channel
 from whyrun.execution.backends.transport import Ended, Heard, PlaceLost
 
@@ -75,7 +75,7 @@ class Stream:
             except SDK_ERRORS as problem:  # its files are still there
                 raise PlaceLost(f"the worker's process in the sandbox has ended: {brief(problem)}") from None
             else:
-                self._reach.is_alive()
+                self._reach.seen_alive()
                 return
 
     # --- hearing -----------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Stream:
         def heard(text: str) -> None:
             if turn == self._turn:
                 self._beat = time.monotonic()
-                self._reach.is_alive()
+                self._reach.seen_alive()
                 self._channel.feed(text.encode())
 
         try:
@@ -129,14 +129,12 @@ class Stream:
             return f"the worker's process in the sandbox ended: {ended.error or f'exit status {ended.exit_code}'}"
         except PlaceLost:
             raise
-        except GONE as problem:
-            self._reach.failed(problem)
-        except SDK_ERRORS as problem:
-            self._reach.failed(problem)
         except Exception as problem:
-            # The stream ended without a word on the process: the SDK has no type for that.
-            if "without an end event" not in str(problem):
-                raise self._reach.lose(f"the SDK failed: {brief(problem)}") from problem
+            if not (isinstance(problem, SDK_ERRORS) or is_cut(problem)):
+                raise PlaceLost(
+                    f"the worker's process in the sandbox sent what is no line of ours: {problem}"
+                ) from problem
+            self._reach.failed(problem)
         else:
             return "the worker's process in the sandbox ended: exit status 0"
         return None

@@ -17,6 +17,7 @@ from pathlib import Path
 from whyrun.actions.child import whyrun_home
 from whyrun.artifacts.durable import write_all
 from whyrun.execution.backends import site
+from whyrun.execution.backends.copying import copy_content
 from whyrun.execution.backends.transport import Ended, Heard, PlaceLost, Source
 from whyrun.execution.commands import StepNeeds
 from whyrun.execution.isolation import descendants, end_group, processes_with
@@ -132,7 +133,7 @@ class ProcessTransport:
         if descriptor is None:
             return False
         with os.fdopen(descriptor, "rb") as file, open(target, "wb") as copy:
-            shutil.copyfileobj(file, copy, 1 << 20)
+            copy_content(file.fileno(), copy.fileno())
         return True
 
     def fetch_tree(self, path: str, target: Path) -> bool:
@@ -195,7 +196,7 @@ def _copy_from(folder: int, target: Path) -> None:
                 os.close(inner)
         else:
             with os.fdopen(inner, "rb") as file, open(target / name, "wb") as copy:
-                shutil.copyfileobj(file, copy, 1 << 20)
+                copy_content(file.fileno(), copy.fileno())
 
 
 def worker_command(root: str, python: str = sys.executable) -> list[str]:

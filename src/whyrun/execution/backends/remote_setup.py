@@ -24,19 +24,26 @@ def unfulfilled(line: str) -> bool:
         return True
     try:
         from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
-    except ImportError:
-        return True
+    except ImportError:  # nobody there could install anything; what has the right name will have to do
+        name = re.match(r"[\w.-]+", text)
+        return name is None or not _is_there(name[0])
     try:
         requirement = Requirement(text)
     except InvalidRequirement:
         return True
     if requirement.marker is not None and not requirement.marker.evaluate():
         return False
-    try:
-        version = metadata.version(requirement.name)
-    except metadata.PackageNotFoundError:
+    if not _is_there(requirement.name):
         return True
-    return not requirement.specifier.contains(version, prereleases=True)
+    return not requirement.specifier.contains(metadata.version(requirement.name), prereleases=True)
+
+
+def _is_there(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def main(bundle: str, folder: str, sha256: str, *needs: str) -> None:

@@ -6,6 +6,7 @@ Python of today offers none of these calls, so they go to the C library.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import resource
@@ -18,6 +19,8 @@ _NS_GET_PARENT = 0xB702
 _NAMESPACES = ("mnt", "pid", "net", "ipc", "uts", "cgroup")
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 1, 4, 24, 38, 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
+_KEYCTL_JOIN_SESSION_KEYRING = 1
+_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280, "armv7l": 311, "i686": 288}
 _CAPABILITY_VERSION = 0x20080522
 _OURS = 4  # processes: two that hold the sandbox, the keeper, and the thread with which a worker listens
 
@@ -45,6 +48,16 @@ def enter(process: int) -> None:
 
 def _namespace(process: int | str, name: str) -> str:
     return os.readlink(f"/proc/{process}/ns/{name}")
+
+
+def leave_keyring() -> None:
+    """Keys that the user keeps in the kernel (tickets, passwords of file systems) are inherited by all that he starts,
+    and no namespace holds them back. An empty ring in their place does."""
+    number = _KEYCTL.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, f"nobody has said how keys are left behind on {os.uname().machine}")
+    if _libc.syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None) < 0 and ctypes.get_errno() != errno.ENOSYS:
+        raise _problem("keyctl")  # a kernel that does not know the call has no keys
 
 
 def give_up_rights() -> None:

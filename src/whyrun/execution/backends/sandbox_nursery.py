@@ -14,19 +14,28 @@ from __future__ import annotations
 import gc
 import os
 import random
+import select
 import signal
 import socket
 import subprocess
 import sys
 import traceback
 from contextlib import suppress
+from importlib import import_module
 from typing import NoReturn
 
 import msgspec
 
 from whyrun.execution import worker
 from whyrun.execution.backends.bubblewrap import sandbox_argv
-from whyrun.execution.backends.sandbox_enter import check_confined, die_with_parent, enter, give_up_rights, limit
+from whyrun.execution.backends.sandbox_enter import (
+    check_confined,
+    die_with_parent,
+    enter,
+    give_up_rights,
+    leave_keyring,
+    limit,
+)
 from whyrun.execution.backends.sandbox_words import (
     DESCRIPTORS,
     REQUEST_LIMIT,
@@ -37,6 +46,10 @@ from whyrun.execution.backends.sandbox_words import (
     decode_request,
     encode,
 )
+from whyrun.execution.wire import WorkerStart
+
+# What most steps would import next.
+_WARM = ("whyrun.actions.builtin.python", "whyrun.actions.builtin.shell", "runpy")
 
 # What bubblewrap starts. It keeps the sandbox there until it is ended.
 _HOLDER = ["/bin/sh", "-c", "echo ready; read -r _"]
@@ -46,6 +59,9 @@ def main(descriptor: int) -> None:
     os.set_inheritable(descriptor, False)
     host = socket.socket(fileno=descriptor)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers speak for themselves
+    for name in _WARM:
+        import_module(name)
+    msgspec.json.Decoder(WorkerStart)  # what is known of a type is kept with it
     gc.collect()
     gc.freeze()  # what is here now stays shared by all copies
     nursery = os.getpid()
@@ -76,9 +92,11 @@ def _keep(request: Request, nursery: int, descriptors: list[int]) -> NoReturn:
         os.write(told, encode(Born(child, first)) + b"\n")
         _, status = os.waitpid(child, 0)
         with suppress(ProcessLookupError):  # the host may have ended it
-            # With the first process the kernel ends all others in the sandbox.
             signal.pidfd_send_signal(first_process, signal.SIGKILL)
-        sandbox.wait()  # bubblewrap ends after the last of them
+        # With the first process the kernel ends all others in the sandbox, and lets it go last. bubblewrap itself does
+        # not wait for that in every case.
+        select.select([first_process], [], [])
+        sandbox.wait()
         os.write(told, encode(Over(os.waitstatus_to_exitcode(status))) + b"\n")
     except BaseException as problem:
         os.write(told, encode(NotBorn(f"{type(problem).__name__}: {problem}")) + b"\n")
@@ -114,6 +132,7 @@ def _be_born(request: Request, streams: list[int], told: int) -> NoReturn:
         os.setsid()
         os.chdir(request.spec.work_dir)
         limit(request.limits)
+        leave_keyring()
         give_up_rights()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)

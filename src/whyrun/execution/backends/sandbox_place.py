@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import stat
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from whyrun.execution.backends import site
 from whyrun.execution.backends.bubblewrap import Limits, SandboxSpec
+from whyrun.execution.backends.copying import copy_content
 from whyrun.execution.backends.process import ending
 from whyrun.execution.backends.sandbox_process import Nursery, SandboxFailed, SandboxProcess, hand_over
 from whyrun.execution.backends.transport import Ended, Heard
@@ -132,14 +131,6 @@ def place_file(source: Path | bytes, target: Path) -> None:
         for entry in sorted(source.iterdir()):
             place_file(entry, target / entry.name)
     elif source.is_file():
-        _copy(source, target)
+        with open(source, "rb") as before, open(target, "wb") as after:
+            copy_content(before.fileno(), after.fileno())
         target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """In the kernel, which shares the blocks where the file system can."""
-    with open(source, "rb") as before, open(target, "wb") as after:
-        with suppress(OSError):  # between two file systems of an old kernel; what is missing is copied below
-            while os.copy_file_range(before.fileno(), after.fileno(), 1 << 30):
-                pass
-        shutil.copyfileobj(before, after, 1 << 20)

@@ -89,7 +89,7 @@ class Links:
                 if step.id is not None:
                     self.adrift.add(step.id)
                 if not self._may_be_a_step(other.name):
-                    hint = did_you_mean(other.name, list(self.by_id))
+                    hint = did_you_mean(other.name, list(self.by_id)) or "name a step of this plan"
                     self.problems.add(other.place, code, f"there is no step `{other.name}`", hint)
 
     def _branches(self, step: Step) -> None:

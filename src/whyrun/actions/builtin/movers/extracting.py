@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 from msgspec import field
 
@@ -19,6 +19,7 @@ from whyrun.actions.builtin.movers.statement import Dialect, Scalar, is_sorted, 
 from whyrun.actions.parameters import Meta, Parameters
 
 _LOOK_EVERY = 0.1  # seconds
+Result = TypeVar("Result")
 
 
 class ExtractParams(Parameters, kw_only=True):
@@ -112,6 +113,7 @@ def report_rows(
 def stopping(context: WorkerContext, stop: Callable[[], None]) -> Iterator[None]:
     """While this lasts, `stop` is called when the step is told to end: a server would go on with a query otherwise."""
     done = threading.Event()
+    _ = context.cancelled  # from here on the step is not ended in the midst of a query
 
     def watch() -> None:
         while not done.wait(_LOOK_EVERY):
@@ -125,6 +127,27 @@ def stopping(context: WorkerContext, stop: Callable[[], None]) -> Iterator[None]
     finally:
         done.set()
         watcher.join()
+
+
+def aside(context: WorkerContext, work: Callable[[], Result]) -> Result:
+    """Do it in a thread of its own, and wait for it. A driver that waits for its server in C lets no signal be heard in
+    the thread that it waits in; this one hears that the step is to stop, and `stopping` tells the server."""
+    _ = context.cancelled  # who looks is trusted to stop by himself: the work is never left alone
+    results: list[Result] = []
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as problem:  # raised below, where the step is
+            problems.append(problem)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join()
+    if problems:
+        raise problems[0]
+    return results[0]
 
 
 def keep_sql(context: WorkerContext, sql: str) -> None:

@@ -70,11 +70,11 @@ def write_feed(
             table = engine.new_name("kept")
             engine.do(f"CREATE TABLE {table} AS SELECT * FROM {relation}")
             casts |= {f.name: _decimal(engine, table, f.name) for f in fields if f.loose}
-            relation, order = table, ["rowid"] if order is None else order
+            relation = table  # read by one thread: in the order in which the rows came
         columns = _columns(engine, schema, casts)
         selected = ", ".join(f"{_expression(column, casts, path)} AS {name(column.name)}" for column in columns)
         inner = ", ".join(f"{_cast(f.name, casts)} AS {name(f.name)}" for f in fields)
-        source = f"(SELECT {inner}{', rowid' if order == ['rowid'] else ''} FROM {relation})"
+        source = f"(SELECT {inner} FROM {relation})"
         written = write(engine, f"SELECT {selected} FROM {source}", order or [], path)
     except (duckdb.OutOfMemoryException, duckdb.InterruptException):
         if feed.problem is not None:

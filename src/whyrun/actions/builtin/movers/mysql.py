@@ -70,8 +70,11 @@ def stop_query(connection: MySqlConnection, session: Any) -> Callable[[], None]:
     number = session.thread_id()
 
     def stop() -> None:
-        with connected(connection) as other, other.cursor() as cursor:
-            cursor.execute(f"KILL QUERY {number}")
+        try:
+            with connected(connection) as other, other.cursor() as cursor:
+                cursor.execute(f"KILL QUERY {number}")
+        except ConnectionFailed:
+            return  # it is tried again in a moment, as long as the query lasts
 
     return stop
 

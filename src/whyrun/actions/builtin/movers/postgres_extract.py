@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from whyrun.actions.base import Action
+from whyrun.actions.base import Action, WorkerContext
 from whyrun.actions.builtin.data.engine import opened
 from whyrun.actions.builtin.data.output import dataset_path
 from whyrun.actions.builtin.data.problems import QueryFailed
 from whyrun.actions.builtin.data.tables import check_names
 from whyrun.actions.builtin.movers.connections import PostgresConnection
-from whyrun.actions.builtin.movers.extracting import ExtractParams, keep_sql, report_extract, stopping
-from whyrun.actions.builtin.movers.feed import write_feed
+from whyrun.actions.builtin.movers.extracting import ExtractParams, aside, keep_sql, report_extract, stopping
+from whyrun.actions.builtin.movers.feed import Written, write_feed
 from whyrun.actions.builtin.movers.postgres import connected, failed, literal, quoted, reader_of
 from whyrun.actions.builtin.movers.postgres_types import Fetched, batches, fetched
 from whyrun.actions.builtin.movers.statement import POSTGRES, Dialect, filled
@@ -48,31 +49,33 @@ jobs:
         self, inputs: dict[str, Any], mode: str = "dry-run", context: Any = None, logger: Any = None
     ) -> dict[str, Any] | None:
         del inputs, mode, logger
-        from adbc_driver_manager import Error
-
         params: Params = self.params
         output, path = dataset_path(context, self.name)
-        connection = params.connection
-        with connected(connection, read_only=True) as cursor, stopping(context, cursor.adbc_cancel):
-            if params.query is None:
-                sql = params.select(quoted)
-            else:
-                sql = filled(params.query, params.values, POSTGRES, literal)
-            keep_sql(context, sql)
-            try:
-                columns = fetched(cursor.adbc_execute_schema(sql))
-                if not columns:
-                    raise QueryFailed("`query` gives no rows: it takes one SELECT")
-                check_names("the result", [column.field.name for column in columns])
-                cursor.execute(_written_out(sql, columns))
-                reader = reader_of(cursor)
-            except Error as problem:
-                raise failed(params.what, problem, connection) from None
-            with opened(params.engine(), context.work_dir, lambda: context.cancelled) as engine:
-                rows = _told(batches(reader, columns), params.what, connection)
-                written = write_feed(engine, [column.field for column in columns], rows, params.order(), path)
-        report_extract(context, output, path, connection.place().split(",")[0], written)
+        written = aside(context, lambda: _extract(params, context, path))
+        report_extract(context, output, path, params.connection.place().split(",")[0], written)
         return None
+
+
+def _extract(params: Params, context: WorkerContext, path: Path) -> Written:
+    from adbc_driver_manager import Error
+
+    connection = params.connection
+    with connected(connection, read_only=True) as cursor, stopping(context, cursor.adbc_cancel):
+        asked = params.query
+        sql = params.select(quoted) if asked is None else filled(asked, params.values, POSTGRES, literal)
+        keep_sql(context, sql)
+        try:
+            columns = fetched(cursor.adbc_execute_schema(sql))
+            if not columns:
+                raise QueryFailed("`query` gives no rows: it takes one SELECT")
+            check_names("the result", [column.field.name for column in columns])
+            cursor.execute(_written_out(sql, columns))
+            reader = reader_of(cursor)
+        except Error as problem:
+            raise failed(params.what, problem, connection) from None
+        with opened(params.engine(), context.work_dir, lambda: context.cancelled) as engine:
+            rows = _told(batches(reader, columns), params.what, connection)
+            return write_feed(engine, [column.field for column in columns], rows, params.order(), path)
 
 
 def _written_out(sql: str, columns: Sequence[Fetched]) -> str:

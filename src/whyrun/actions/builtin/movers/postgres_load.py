@@ -15,7 +15,7 @@ from whyrun.actions.builtin.data.params import DataParams, Name
 from whyrun.actions.builtin.data.problems import ColumnMissing, ValueNotConvertible, counted, listed
 from whyrun.actions.builtin.data.tables import Table, open_tables
 from whyrun.actions.builtin.movers.connections import PostgresConnection
-from whyrun.actions.builtin.movers.extracting import keep_sql, report_rows, stopping
+from whyrun.actions.builtin.movers.extracting import aside, keep_sql, report_rows, stopping
 from whyrun.actions.builtin.movers.postgres import connected, quoted, words
 from whyrun.actions.builtin.movers.postgres_carriers import Carried, Conversion, Target, carried, conversion, is_exact
 from whyrun.actions.builtin.movers.postgres_table import Destination, PostgresTable
@@ -89,11 +89,8 @@ jobs:
     ) -> dict[str, Any] | None:
         del inputs, mode, logger
         params: Params = self.params
-        with opened(params, context.work_dir, lambda: context.cancelled) as engine:
-            (table,) = open_tables(engine, params)
-            load = Load(params, context, engine, table)
-            with connected(params.connection, read_only=False) as cursor, stopping(context, cursor.adbc_cancel):
-                loaded = load.into(cursor)
+        load, loaded = aside(context, lambda: _load(params, context))
+        table = load.table
         report = {
             "schema": loaded.schema,
             "table": params.table,
@@ -109,6 +106,14 @@ jobs:
         )
         report_rows(context, read=table.rows, written=load.rows, bytes_in=params.data.stat().st_size)
         return {"report": report} if "report" in context.output_names else None
+
+
+def _load(params: Params, context: WorkerContext) -> tuple[Load, Destination]:
+    with opened(params, context.work_dir, lambda: context.cancelled) as engine:
+        (table,) = open_tables(engine, params)
+        load = Load(params, context, engine, table)
+        with connected(params.connection, read_only=False) as cursor, stopping(context, cursor.adbc_cancel):
+            return load, load.into(cursor)
 
 
 class Load:
@@ -133,6 +138,7 @@ class Load:
         from adbc_driver_manager import Error
 
         shown = PostgresTable(self.params.schema, self.params.table).shown
+        committing = False
         self._check_losses()
         try:
             found = self._destination(cursor)
@@ -141,10 +147,14 @@ class Load:
                 self.rows = self._copied(cursor, found.table, found.schema)
             else:
                 self.rows = self._converted(cursor, found, matched)
+            committing = True
             cursor.connection.commit()
         except (Error, OSError) as problem:
-            told = without_password(words(problem), self.params.connection)
-            raise LoadFailed(f"{shown} was not loaded, and nothing was changed: {told}{_advice(problem)}") from None
+            told = without_password(words(problem), self.params.connection) + _advice(problem)
+            if committing and _is_lost(problem):
+                # The word may have got lost on its way to us, and not to the server.
+                raise LoadFailed(f"whether {shown} was loaded is not known, look at it: {told}") from None
+            raise LoadFailed(f"{shown} was not loaded, and nothing was changed: {told}") from None
         finally:
             keep_sql(self.context, ";\n".join(self.sent))
         return found
@@ -216,9 +226,9 @@ class Load:
         reader = self.engine.reader(f"SELECT {select} FROM {self.table.relation}")
         temporary = schema is None
         mode: Any = "create" if temporary else "append"
-        self.sent.append(
-            f"COPY {quoted(schema or 'pg_temp')}.{quoted(table)} ({', '.join(quoted(c.name) for c in self.columns)}) FROM STDIN (binary)"
-        )
+        columns = ", ".join(quoted(column.name) for column in self.columns)
+        target = f"{quoted(schema or 'pg_temp')}.{quoted(table)}"
+        self.sent.append(f"COPY {target} ({columns}) FROM STDIN WITH (FORMAT binary)")
         try:
             return int(cursor.adbc_ingest(table, reader, mode=mode, db_schema_name=schema, temporary=temporary))
         finally:
@@ -260,6 +270,11 @@ class Load:
         self.sent.append(sql)
         cursor.execute(sql)
         return int(cursor.rowcount)
+
+
+def _is_lost(problem: BaseException) -> bool:
+    """Whether the connection is gone, rather than the server's answer no."""
+    return (getattr(problem, "sqlstate", None) or "08").startswith(("08", "57"))
 
 
 def _advice(problem: BaseException) -> str:
