@@ -37,7 +37,7 @@ PURE = (
 )
 STANDARD = {
     "__future__", "array", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum",
-    "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "shlex", "string", "types",
+    "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "shlex", "string", "types", "zlib",
     "typing",
 }  # fmt: skip
 THIRD_PARTY = {"msgspec"}

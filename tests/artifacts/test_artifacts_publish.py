@@ -170,7 +170,7 @@ def test_a_folder_that_cannot_be_saved_is_not_written_over(store, project):
     name = store.put_bytes(b"new")
     with pytest.raises(InvalidError, match="PATH_OUTSIDE"):
         publish(store, project, "x", name, nothing_is_ours)
-    assert (project / "x" / "link").is_symlink()
+    assert str((project / "x" / "link").readlink()) == "/etc"
 
 
 # --- links and paths ---------------------------------------------------------------------------------------------

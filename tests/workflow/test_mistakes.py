@@ -226,12 +226,37 @@ error[WRONG_TYPE] w.yaml:20:25: there is no type `imge`
       |                         ^^^^
    hint: did you mean `image`?""",
     ),
-    "key of a later version": (
-        job("uses: python\nsandbox: {}"),
+    "unknown key of a job": (
+        job("uses: python\nsandbocks: {}"),
         """\
-error[UNKNOWN_KEY] w.yaml:20:5: job `J` has no key `sandbox`
-   20 |     sandbox: {}
-      |     ^^^^^^^""",
+error[UNKNOWN_KEY] w.yaml:20:5: job `J` has no key `sandbocks`
+   20 |     sandbocks: {}
+      |     ^^^^^^^^^
+   hint: did you mean `sandbox`?""",
+    ),
+    "sandbox with an unknown key": (
+        job("uses: python\nsandbox: {netwrok: true}"),
+        """\
+error[UNKNOWN_KEY] w.yaml:20:15: there is no `netwrok` in `sandbox`
+   20 |     sandbox: {netwrok: true}
+      |               ^^^^^^^
+   hint: did you mean `network`?""",
+    ),
+    "sandbox without a size": (
+        job("uses: python\nsandbox: {memory: much}"),
+        """\
+error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`)
+   20 |     sandbox: {memory: much}
+      |                       ^^^^
+   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
+    ),
+    "sandbox that is a word": (
+        job("uses: python\nsandbox: maybe"),
+        """\
+error[WRONG_TYPE] w.yaml:20:14: `sandbox` of job `J` is a string, not a map
+   20 |     sandbox: maybe
+      |              ^^^^^
+   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
     ),
     "no uses": (
         job("with: {a: 1}"),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 SHORTEST = 4  # characters; a shorter value stands in harmless text too, so it cannot be taken out of logs
 MASK = "***"
+_MASK = MASK.encode()
+_CHUNK = 1 << 20  # bytes
 
 
 class Redactor:
@@ -19,6 +23,9 @@ class Redactor:
         # The longest first, so that one secret inside another leaves no rest.
         self._values = sorted(found, key=lambda value: (-len(value), value))
         self._bytes = [value.encode("utf-8", "surrogateescape") for value in self._values]
+        self._overlap = max(map(len, self._bytes), default=1) - 1
+        # Matches nothing where there is nothing secret.
+        self._anyone = re.compile(b"|".join(map(re.escape, self._bytes)) or rb"(?!)")
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -30,7 +37,7 @@ class Redactor:
 
     def data(self, data: bytes) -> bytes:
         for value in self._bytes:
-            data = data.replace(value, MASK.encode())
+            data = data.replace(value, _MASK)
         return data
 
     def json(self, value: Any) -> Any:
@@ -46,6 +53,43 @@ class Redactor:
 
     def found_in(self, data: bytes) -> bool:
         return any(value in data for value in self._bytes)
+
+    # Files may be far larger than memory: a piece at a time, each with the end of the one before, since a secret may
+    # lie across any boundary.
+
+    def found_in_file(self, file: BinaryIO) -> bool:
+        kept = b""
+        while chunk := file.read(_CHUNK):
+            piece = kept + chunk
+            if self.found_in(piece):
+                return True
+            kept = piece[-self._overlap :] if self._overlap else b""
+        return False
+
+    def copy(self, source: BinaryIO, target: BinaryIO) -> None:
+        """The content without any secret."""
+        kept = b""
+        while chunk := source.read(_CHUNK):
+            piece = kept + chunk
+            end = max(0, len(piece) - self._overlap)
+            for match in self._anyone.finditer(piece):
+                if match.start() < end < match.end():
+                    end = match.end()
+            target.write(self._anyone.sub(_MASK, piece[:end]))
+            kept = piece[end:]
+        target.write(self._anyone.sub(_MASK, kept))
+
+    def tail(self, file: BinaryIO, limit: int) -> bytes:
+        """About the last `limit` bytes; they never begin in the middle of a secret."""
+        size = file.seek(0, os.SEEK_END)
+        start = max(0, size - limit - self._overlap)
+        file.seek(start)
+        piece = file.read()
+        begin = self._overlap if start else 0
+        for match in self._anyone.finditer(piece):
+            if match.start() < begin < match.end():
+                begin = match.end()
+        return self._anyone.sub(_MASK, piece[begin:])
 
 
 def _spellings(value: str) -> set[str]:

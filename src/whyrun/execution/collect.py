@@ -285,15 +285,20 @@ def _at(document: Any, path: tuple[Segment, ...]) -> Any:
 # --- storing -----------------------------------------------------------------------------------------------------
 
 
+def _has_secret(path: str | Path, redactor: Redactor) -> bool:
+    with open(path, "rb") as file:
+        return redactor.found_in_file(file)
+
+
 def _refuse_secrets(ready: _Ready, redactor: Redactor) -> None:
     found = redactor.found_in(ready.data or b"")
     if ready.path is not None and ready.path.is_dir():
         files, empty = walk_tree(ready.path)
         names = [*empty, *(file.path for file in files)]  # as they would stand in the store
         found = any(redactor.found_in(os.fsencode(name)) for name in names)
-        found = found or any(redactor.found_in(Path(file.location).read_bytes()) for file in files)
+        found = found or any(_has_secret(file.location, redactor) for file in files)
     elif ready.path is not None:
-        found = redactor.found_in(ready.path.read_bytes())
+        found = _has_secret(ready.path, redactor)
     if found:
         raise StepError("SecretInOutput", f"`{ready.key}` contains a secret that the step was given; it is not kept")
 

@@ -89,11 +89,10 @@ class Scratch:
             if target.exists():
                 with open(target, "rb") as before:
                     shutil.copyfileobj(before, log)
-            if redactor:
-                # Whole, because a secret may lie across any chunk boundary.
-                log.write(redactor.data(source.read_bytes()))
-            else:
-                with open(source, "rb") as more:
+            with open(source, "rb") as more:
+                if redactor:
+                    redactor.copy(more, log)
+                else:
                     shutil.copyfileobj(more, log)
         source.unlink()  # from here on `joined` has it all: see `keep_all`
         move(joined, target)
@@ -166,12 +165,7 @@ class Scratch:
         """The last bytes of a log, as text."""
         try:
             with open(self.root / name, "rb") as file:
-                if redactor:
-                    # Whole, or the tail could begin in the middle of a secret, and that part would not be known as one.
-                    return redactor.data(file.read())[-limit:].decode("utf-8", "replace")
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - limit))
-                return file.read().decode("utf-8", "replace")
+                return redactor.tail(file, limit).decode("utf-8", "replace")
         except FileNotFoundError:  # the worker died before it made its logs, or they are kept already
             return ""
 
@@ -248,5 +242,10 @@ def _remove_secrets(folder: Path, relative: bytes, redactor: Redactor) -> None:
             remove(entry.path)
         elif entry.is_dir(follow_symlinks=False):
             _remove_secrets(Path(entry.path), path, redactor)
-        elif not entry.is_file(follow_symlinks=False) or redactor.found_in(Path(entry.path).read_bytes()):
+        elif not entry.is_file(follow_symlinks=False) or _has_secret(entry.path, redactor):
             os.unlink(entry.path)
+
+
+def _has_secret(path: str, redactor: Redactor) -> bool:
+    with open(path, "rb") as file:
+        return redactor.found_in_file(file)

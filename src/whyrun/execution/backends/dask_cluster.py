@@ -29,7 +29,7 @@ ANSWER = 3.0  # seconds for its answer
 GATHER = 300.0  # seconds for results to come: they may be large
 CONNECT = 10.0  # seconds for the scheduler to answer at all
 START = 60.0  # seconds for a first worker
-TEND = 5  # looks at the scheduler between two at SLURM, which does not like to be asked often
+TEND = 5  # such looks, or seconds, between two at SLURM, which does not like to be asked often
 END = 15.0  # seconds for a cluster of our own to end; a second attempt at the end of the process would wait longer
 
 CONFIG = {

@@ -30,6 +30,7 @@ SUBMIT = 60.0  # seconds for SLURM to take all jobs, or to cancel them
 SQUEUE = 10.0  # seconds for its answer
 ALONE = 10.0  # seconds without a worker after which jobs that have all ended are not waited for
 TOLD = 12  # lines of what a worker printed that a message repeats
+NAMED = 4  # jobs that a message speaks of one by one
 
 OVER = (
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
@@ -93,18 +94,19 @@ def _job_class() -> Any:
     from dask_jobqueue.slurm import SLURMJob
     from distributed.deploy.spec import ProcessInterface
 
+    usual: Any = SLURMJob  # it has no types
     left: Any = ProcessInterface.close
 
-    class WorkerJob(SLURMJob):  # type: ignore[misc]  # it has no types
-        async def _submit_job(self, script_filename: str) -> Any:
-            command = [*shlex.split(self.submit_command), script_filename]
-            return await self._call(command, env=handed_on(os.environ))
+    async def submit(self: Any, script_filename: str) -> Any:
+        command = [*shlex.split(self.submit_command), script_filename]
+        # Out of reach of the terminal's Ctrl-C, which could end it between the submission and the word of it.
+        return await self._call(command, env=handed_on(os.environ), start_new_session=True)
 
-        async def close(self) -> None:
-            await super().close()
-            await left(self)  # or it is never closed in the eyes of its cluster
+    async def close(self: Any) -> None:
+        await usual.close(self)
+        await left(self)  # or it is never closed in the eyes of its cluster
 
-    return WorkerJob
+    return type("WorkerJob", (usual,), {"_submit_job": submit, "close": close})
 
 
 class SlurmJobs:
@@ -185,7 +187,7 @@ class SlurmJobs:
 
     def waiting(self) -> str:
         states = self._states()
-        return f"the SLURM jobs of its workers: {self._told(states)}" if states else "squeue does not answer"
+        return "squeue does not answer" if states is None else f"the SLURM jobs of its workers: {self._told(states)}"
 
     def printed(self) -> str:
         """The last lines that workers printed, for a message that goes on with them."""
@@ -201,7 +203,9 @@ class SlurmJobs:
         return [job.job_id for job in list(self.cluster.workers.values()) if job.job_id]
 
     def _told(self, states: Mapping[str, str]) -> str:
-        return ", ".join(f"{job} {states.get(job, 'gone')}" for job in self._ids())
+        ids = self._ids()
+        told = [f"{job} {states.get(job, 'gone')}" for job in ids[:NAMED]]
+        return ", ".join([*told, f"and {len(ids) - NAMED} more"] if len(ids) > NAMED else told)
 
     def _states(self) -> dict[str, str] | None:
         """By job, like `PENDING (Resources)`."""
