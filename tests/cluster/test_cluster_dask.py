@@ -242,7 +242,7 @@ def test_a_dask_worker_that_is_killed_is_noticed_and_the_next_plan_retries_what_
         )
         lab.write({"workflow.yaml": text})
         thread, found = in_thread(lab, cluster.address)
-        wait_until((here / "parent").exists)
+        wait_until(lambda: any(isinstance(event, ev.Task) for run in lab.runs() for event in lab.events(run)))
         killed = time.monotonic()
         os.killpg(worker.pid, signal.SIGKILL)
         thread.join(60)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import select
+import signal
 import socket
 import threading
 import time
@@ -57,6 +58,9 @@ class _Task:
     def __init__(self, future: Future, steps: list[_Sent]) -> None:
         self.future = future
         self.steps = steps
+        self.given_up = False
+        for sent in steps:
+            sent.task = self
 
 
 class _Sent:
@@ -65,6 +69,7 @@ class _Sent:
     def __init__(self, job: RemoteJob) -> None:
         self.job = job
         self.worker: str | None = None
+        self.task: _Task | None = None
         self.expected = 0  # the number of its next message
         self.began = 0.0
 
@@ -85,6 +90,7 @@ class DaskBackend:
         self._tasks = 0  # that the cluster has
         self._done: list[_Task] = []  # those that have ended, and whose results are to be fetched
         self._mean: float | None = None  # recent duration of a step
+        self._repeated: list[tuple[_Sent, str]] = []  # steps that began once more, and where
         self._early: list[tuple[float, _Sent, dict[str, Any]]] = []  # ends that came before all that was said
         self._lock = threading.RLock()
         self._gone: str | None = None  # why nothing more can be heard of the cluster
@@ -242,6 +248,9 @@ class DaskBackend:
         sent = self._sent.get(message.step_id)
         if sent is None:
             return
+        if isinstance(message, StepBegan) and sent.expected and worker not in (None, sent.worker):
+            self._repeated.append((sent, str(worker)))
+            return
         sent.worker = worker or sent.worker
         if isinstance(message, StepBegan):
             sent.began = time.monotonic()
@@ -263,8 +272,9 @@ class DaskBackend:
 
     def _collect(self) -> None:
         self._look_at_early()
+        self._end_repetitions()
         with self._lock:
-            done, self._done = self._done, []
+            done, self._done = [task for task in self._done if not task.given_up], []
         if not done or self._gone is not None:
             return
         whole = [task for task in done if task.future.status == "finished"]
@@ -282,6 +292,27 @@ class DaskBackend:
             else:
                 for sent in task.steps:
                     self._end(sent, found.get(sent.job.command.step_id))
+
+    def _end_repetitions(self) -> None:
+        """A worker that dies with results that nobody had fetched makes Dask compute them again elsewhere, and nothing
+        switches that off. It is ended as soon as it speaks: a second execution has to be an attempt of its own."""
+        with self._lock:
+            repeated, self._repeated = self._repeated, []
+        for sent, worker in repeated:
+            task, step = sent.task, sent.job.command.step_id
+            if task is None or task.given_up or self._sent.get(step) is not sent:
+                continue
+            task.given_up = True
+            self._tasks -= 1
+            try:
+                steps = [other.job.command.step_id for other in task.steps]
+                self._cluster.tell("withdraw", steps, workers=[worker])
+                self._cluster.tell("signal", step, signal.SIGKILL, workers=[worker])
+            except ClusterLost as lost:
+                self._lose(f"the Dask scheduler is gone: {lost}")
+                return
+            task.future.release()
+            self._task_lost(task, f"the Dask worker {sent.worker} died with the result of the step")
 
     def _look_at_early(self) -> None:
         early, self._early = self._early, []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ TOPIC = "whyrun-{}"
 SECRETS = 60.0  # seconds for the secrets of a step to come
 _TURN = 0.5  # seconds
 _ANSWER = 2.0  # seconds for a thread to say what it gives back
+_HELD = 0.3  # seconds for which the result of a step waits for the steps that were sent with it
 _SAID = 1 << 20  # bytes: so much of what a step said goes with its result once more, for a host that missed some
 
 _agents: dict[str, Agent] = {}
@@ -93,6 +95,8 @@ class _Batch:
         self.backend = backend
         self.waiting = deque(steps)  # not yet given to the backend
         self.open = set(steps)  # not yet ended
+        self.results: dict[str, dict[str, Any]] = {}
+        self._ready: list[tuple[float, str]] = []  # results that the host does not know of
         self.orders: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
 
     def tell(self, *order: Any) -> None:
@@ -110,6 +114,18 @@ class _Batch:
             return answer.get(timeout=_ANSWER)
         except queue.Empty:  # it has just ended: then nothing of it waits any more
             return []
+
+    def ended(self, step: str, result: dict[str, Any]) -> None:
+        self.results[step] = result
+        self.open.discard(step)
+        self._ready.append((time.monotonic(), step))
+
+    def overdue(self) -> list[str]:
+        """Steps whose results have waited long enough for the others: those may take any time."""
+        if not self._ready or time.monotonic() < self._ready[0][0] + _HELD:
+            return []
+        ready, self._ready = self._ready, []
+        return [step for _, step in ready]
 
     def obey(self) -> None:
         """In the thread of its own."""
@@ -146,6 +162,13 @@ def order(key: str, name: str, *words: Any) -> Any:
         return agent.problem
     if name == "withdraw":
         return _withdraw(agent, words[0])
+    if name in ("give_back", "results"):
+        with agent.lock:
+            batches = [batch for batch in agent.batches if not batch.open.isdisjoint(words[0]) or batch.results]
+        if name == "give_back":  # what waits there behind a step that takes long; it may come here once more
+            return [step for batch in batches if not batch.open.isdisjoint(words[0]) for step in batch.withdraw()]
+        found = [(step, batch.results.pop(step, None)) for batch in batches for step in words[0]]
+        return {step: result for step, result in found if result is not None}
     if name == "secrets":
         with agent.secrets_came:
             agent.secrets[words[0]] = words[1]
@@ -182,7 +205,6 @@ def run_batch(key: str, payloads: list[dict[str, Any]]) -> dict[str, dict[str, A
         batch = _Batch(agent.backend(), steps)
         agent.batches.append(batch)
     said: dict[str, list[bytes]] = {step: [] for step in steps}
-    results: dict[str, dict[str, Any]] = {}
     try:
         while batch.open:
             while batch.waiting and batch.backend.room() > 0:
@@ -190,15 +212,17 @@ def run_batch(key: str, payloads: list[dict[str, Any]]) -> dict[str, dict[str, A
                 _place_files(agent, payload)
                 batch.backend.submit(command, _secrets(agent, payload, command.step_id))
             for end in _listen(agent, batch, said):
-                batch.open.discard(end.step_id)
-                results[end.step_id] = _result(agent, commands[end.step_id][1], end, said.pop(end.step_id))
+                batch.ended(end.step_id, _result(agent, commands[end.step_id][1], end, said.pop(end.step_id)))
+            overdue = batch.overdue() if batch.open else []
+            if overdue:
+                agent.say(encode({"ended": overdue}))
     finally:
         with agent.lock:
             agent.batches.remove(batch)
         batch.obey()  # whoever still waits for an answer gets one
     if agent.closed:  # a result would be lost with this worker, and Dask would then execute the steps once more
         raise RuntimeError("the Dask worker was ended while the step ran")
-    return results
+    return batch.results
 
 
 def _secrets(agent: Agent, payload: dict[str, Any], step: str) -> dict[str, str]:

@@ -9,11 +9,11 @@ from msgspec import Struct, field
 from whyrun.actions.base import Action
 from whyrun.actions.builtin.data.append import check_labels
 from whyrun.actions.builtin.data.engine import ROW, Engine, name, opened
-from whyrun.actions.builtin.data.output import dataset_path, report, shape, write
+from whyrun.actions.builtin.data.output import dataset_path, report, shape, write_table
 from whyrun.actions.builtin.data.params import CombiningParams, Name
-from whyrun.actions.builtin.data.problems import ColumnMissing, ColumnsDiffer, counted, listed
+from whyrun.actions.builtin.data.problems import ColumnMissing, ColumnsClash, ColumnsDiffer, counted, listed
 from whyrun.actions.builtin.data.stack import PART, Stack, stacked
-from whyrun.actions.builtin.data.tables import Column, open_tables
+from whyrun.actions.builtin.data.tables import open_tables
 from whyrun.actions.parameters import File, Files, Meta
 from whyrun.errors import did_you_mean
 
@@ -99,20 +99,19 @@ jobs:
             stack = stacked(engine, tables, params.columns, params.label, [table.label for table in tables])
             if params.operation == "stack":
                 query, order = stack.selected(), list(stack.order)
-                rows, columns = stack.rows, stack.columns
+                rows = stack.rows
             else:
                 query, order = _summary(engine, stack, params)
                 (rows,) = engine.row(f"SELECT count(*) FROM ({query})")
-                columns = tuple(Column(*found) for found in engine.columns(query))
             details = {
                 "decision": "aggregate",
                 "operation": params.operation,
                 "label": params.label,
                 "rows": {"in": {table.label: table.rows for table in tables}, "out": rows},
             }
-            write(engine, query, order, path)
+            written = write_table(engine, query, order, path)
         words = f"aggregated {len(tables)} results ({params.operation}): {counted(rows, 'row')}"
-        report(context, words, tables, output, shape(rows, columns), details)
+        report(context, words, tables, output, shape(rows, written.columns), details)
         return None
 
 
@@ -124,7 +123,13 @@ def _summary(engine: Engine, stack: Stack, params: Params) -> tuple[str, list[st
         if wanted not in known:
             hint = did_you_mean(wanted, list(known)) or f"their columns: {listed(known)}"
             raise ColumnMissing(f"`{who}` names `{wanted}`, and the results have no such column; {hint}")
+    taken = {group.casefold() for group in groups}
     for title, measure in params.measures.items():
+        if title.casefold() in taken:
+            raise ColumnsClash(
+                f"`measures` has `{title}`, which is a column of the result already; choose another name"
+            )
+        taken.add(title.casefold())
         kind = known[measure.of].kind
         if measure.how not in _ORDERED and kind not in ("integer", "number") and not kind.startswith("decimal"):
             raise ColumnsDiffer(f"`measures.{title}` asks for the {measure.how} of `{measure.of}`, which is {kind}")

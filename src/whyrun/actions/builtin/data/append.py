@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from whyrun.actions.base import Action
 from whyrun.actions.builtin.data.engine import opened
-from whyrun.actions.builtin.data.output import dataset_path, report, shape, write
+from whyrun.actions.builtin.data.output import dataset_path, report, shape, write_table
 from whyrun.actions.builtin.data.params import CombiningParams, Name
 from whyrun.actions.builtin.data.problems import counted
 from whyrun.actions.builtin.data.stack import stacked
@@ -78,7 +78,7 @@ jobs:
                 "source": params.source,
                 "rows": {"in": {table.label: table.rows for table in tables}, "out": stack.rows},
             }
-            write(engine, stack.selected(), stack.order, path)
+            written = write_table(engine, stack.selected(), stack.order, path)
         words = f"appended {len(tables)} datasets: {counted(stack.rows, 'row')}"
-        report(context, words, tables, output, shape(stack.rows, stack.columns), details)
+        report(context, words, tables, output, shape(stack.rows, written.columns), details)
         return None

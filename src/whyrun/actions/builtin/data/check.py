@@ -11,11 +11,13 @@ from msgspec import Struct
 
 from whyrun.actions.base import Action
 from whyrun.actions.builtin.data.engine import Engine, name, opened
+from whyrun.actions.builtin.data.kinds import known
 from whyrun.actions.builtin.data.output import only_output, report
 from whyrun.actions.builtin.data.params import Identifier, Name, SqlParams
 from whyrun.actions.builtin.data.problems import QueryFailed, counted
 from whyrun.actions.builtin.data.sql import answered, checked_query, offer, table_name
-from whyrun.actions.builtin.data.tables import Table, open_tables
+from whyrun.actions.builtin.data.tables import Column, Table, open_tables
+from whyrun.actions.builtin.data.written_keys import check_written, without_nan
 from whyrun.actions.parameters import Meta
 from whyrun.errors import did_you_mean
 
@@ -102,7 +104,7 @@ def _value(engine: Engine, title: str, asked: str | Diagnostic, tables: Mapping[
     wanted = asked.missing or asked.missing_share
     assert wanted is not None
     columns = _columns(where, wanted, table)
-    counts = " + ".join(f"count({name(column)})" for column in columns)
+    counts = " + ".join(f"count({known(name(column.name), column.type)})" for column in columns)
     (present,) = engine.row(f"SELECT {counts} FROM {table.relation}")
     cells = table.rows * len(columns)
     if asked.missing is not None:
@@ -117,14 +119,17 @@ def _named(where: str, wanted: str, tables: Mapping[str, Table]) -> Table:
     return tables[wanted]
 
 
-def _columns(where: str, wanted: list[str] | str, table: Table) -> list[str]:
-    return table.names if isinstance(wanted, str) else [table.column(column, where).name for column in wanted]
+def _columns(where: str, wanted: list[str] | str, table: Table) -> list[Column]:
+    return list(table.columns) if isinstance(wanted, str) else [table.column(column, where) for column in wanted]
 
 
-def _duplicates(engine: Engine, table: Table, columns: list[str], whole: bool) -> int:
+def _duplicates(engine: Engine, table: Table, columns: list[Column], whole: bool) -> int:
     """Rows beyond the first of each key. A key with a missing part is none; as whole rows, missing equals missing."""
-    grouped = ", ".join(map(name, columns))
-    present = "" if whole else " WHERE " + " AND ".join(f"{name(column)} IS NOT NULL" for column in columns)
+    for column in () if whole else columns:
+        check_written(engine, [(table, column)])
+    table = without_nan(engine, table, columns)
+    grouped = ", ".join(name(column.name) for column in columns)
+    present = "" if whole else " WHERE " + " AND ".join(f"{name(column.name)} IS NOT NULL" for column in columns)
     (number,) = engine.row(
         f"SELECT coalesce(sum(n - 1), 0)::BIGINT FROM "
         f"(SELECT count(*) AS n FROM {table.relation}{present} GROUP BY {grouped})"
@@ -134,10 +139,13 @@ def _duplicates(engine: Engine, table: Table, columns: list[str], whole: bool) -
 
 def _scalar(engine: Engine, where: str, query: str, tables: list[Table]) -> Any:
     text = checked_query(engine, query, {}, where)
-    rows = answered(engine, text, {}, tables, where)
+    # Two are enough to see that there is more than one.
+    rows = answered(engine, f"SELECT * FROM ({text}) LIMIT 2", {}, tables, where)
     if len(rows) != 1 or len(rows[0]) != 1:
         width = len(rows[0]) if rows else 0
-        raise QueryFailed(f"`{where}` gives {len(rows)} rows and {width} columns; a diagnostic is one value")
+        raise QueryFailed(
+            f"`{where}` gives {_number(len(rows))} and {counted(width, 'column')}; a diagnostic is one value"
+        )
     value = rows[0][0]
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
@@ -146,6 +154,10 @@ def _scalar(engine: Engine, where: str, query: str, tables: list[Table]) -> Any:
     if value is not None and not isinstance(value, bool | int | float | str):
         raise QueryFailed(f"`{where}` gives a {type(value).__name__}; cast it to a number, boolean or text")
     return value
+
+
+def _number(rows: int) -> str:
+    return "no row" if not rows else counted(rows, "row") if rows == 1 else "more than one row"
 
 
 def _shown(value: Any) -> str:

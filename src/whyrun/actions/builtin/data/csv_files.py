@@ -10,7 +10,7 @@ import csv
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from whyrun.actions.builtin.data.engine import ROW, Engine, literal, literals, name
+from whyrun.actions.builtin.data.engine import ROW, Engine, file_literal, literal, literals, name
 from whyrun.actions.builtin.data.kinds import KINDS, SMALL, TYPE_OF, from_text, misfit
 from whyrun.actions.builtin.data.problems import UnreadableTable
 from whyrun.actions.builtin.data.tables import Column, Source, check_names
@@ -45,7 +45,7 @@ def load_csv(
     """`as_text`: columns that are left as they are written. `names`: of a file whose first line is no header."""
     has_header = names is None
     names = header(path, delimiter, encoding) if names is None else list(names)
-    check_names("it", names)
+    check_names(None, names)
     scan = _scan(path, len(names), delimiter, missing, encoding, has_header)
     start = [_KEPT.index("text") if column in as_text else 0 for column in names]
     kinds, empty = _fitting(engine, f"(SELECT * FROM {scan} LIMIT {_SAMPLE})", start)
@@ -67,7 +67,10 @@ def load_csv(
     ]
     view = engine.new_name("typed_csv")
     engine.do(f"CREATE VIEW {view} AS SELECT {', '.join(selected)}, rowid AS {ROW} FROM {table}")
-    return Source(view, tuple(Column(*found) for found in zip(names, types, strict=True)), untyped=True)
+    texts = {
+        column: f"SELECT c{at} AS t FROM {scan}" for at, column in enumerate(names) if types[at] == TYPE_OF["number"]
+    }
+    return Source(view, tuple(Column(*found) for found in zip(names, types, strict=True)), untyped=True, texts=texts)
 
 
 def _told(kind: str) -> str:
@@ -84,7 +87,7 @@ def _scan(
     # `nullstr` needs a member; a file in which nothing is missing has no field with this in it.
     nulls = literals(list(missing) or ["\x01nothing is missing\x01"])
     return (
-        f"read_csv({literal(path)}, auto_detect = false, header = {has_header}, delim = {literal(delimiter)}, "
+        f"read_csv({file_literal(path)}, auto_detect = false, hive_partitioning = false, header = {has_header}, delim = {literal(delimiter)}, "
         f"quote = '\"', escape = '\"', columns = {{{struct}}}, nullstr = {nulls}, allow_quoted_nulls = true, "
         f"strict_mode = true{encoded})"
     )

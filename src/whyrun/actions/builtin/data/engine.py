@@ -30,6 +30,16 @@ def literal(value: str | Path) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
+def file_literal(path: Path) -> str:
+    """A file for a reader of DuckDB's, which takes names for patterns."""
+    return literal(exact_pattern(path))
+
+
+def exact_pattern(path: Path) -> str:
+    """The pattern that only this file fits."""
+    return re.sub(r"[*?[]", r"[\g<0>]", str(path))
+
+
 def literals(values: Sequence[str]) -> str:
     return "[" + ", ".join(map(literal, values)) + "]"
 
@@ -83,7 +93,8 @@ class Engine:
 
     def lock(self, allowed: Sequence[Path]) -> None:
         """From here on no file is read or written but these, and no setting changes."""
-        self.do(f"SET allowed_paths = {literals([str(path) for path in allowed])}")
+        spelled = [spelling for path in allowed for spelling in dict.fromkeys((str(path), exact_pattern(path)))]
+        self.do(f"SET allowed_paths = {literals(spelled)}")
         self.do("SET enable_external_access = false")
         self.do("SET lock_configuration = true")
 

@@ -6,6 +6,7 @@ The file is read twice: once for the types, which follow from all cells of a col
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -19,32 +20,57 @@ from whyrun.actions.builtin.data.tables import Column, Source, check_names
 
 _BATCH = 10_000  # rows
 _MIDNIGHT = datetime.time()
+_PIECE = 1 << 20  # bytes
+_LONGEST_TAG = 64
+_FORMULA = re.compile(rb"<(\w+:)?f[ />]")
 
 
 @contextmanager
-def opened_sheet(path: Path, sheet: str | None) -> Iterator[Any]:
-    import zipfile
+def _whole() -> Iterator[None]:
+    """Around what openpyxl does: it tells of a damaged file in whatever way its code stumbles over it."""
+    from xml.etree.ElementTree import ParseError
+    from zipfile import BadZipFile
+    from zlib import error as ZlibError
 
+    stumbles = (ParseError, BadZipFile, ZlibError, EOFError, ValueError, TypeError, AttributeError, LookupError)
+    try:
+        yield
+    except UnreadableTable:
+        raise
+    except stumbles as problem:
+        raise UnreadableTable(f"it is no workbook, or a damaged one: {problem}") from None
+
+
+@contextmanager
+def opened_sheet(path: Path, sheet: str | None, *, formulas: bool = False) -> Iterator[Any]:
+    """`formulas`: with the formulas in the cells instead of what they gave."""
     import openpyxl
-    from openpyxl.utils.exceptions import InvalidFileException
 
     with path.open("rb") as file:  # of a file object openpyxl does not judge the name
+        with _whole():
+            book = openpyxl.load_workbook(file, read_only=True, data_only=not formulas)
         try:
-            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-        except (InvalidFileException, zipfile.BadZipFile, KeyError) as problem:
-            raise UnreadableTable(f"it is no workbook: {problem}") from None
-        try:
-            if sheet is not None and sheet not in book.sheetnames:
-                raise UnreadableTable(f"it has no sheet `{sheet}`; its sheets: {listed(book.sheetnames)}")
-            yield book[sheet] if sheet is not None else book.worksheets[0]
+            with _whole():
+                if sheet is not None and sheet not in book.sheetnames:
+                    raise UnreadableTable(f"it has no sheet `{sheet}`; its sheets: {listed(book.sheetnames)}")
+                page = book[sheet] if sheet is not None else book.worksheets[0]
+                page.reset_dimensions()  # what the file says of its size may be wrong, and then rows would be left out
+            yield page
         finally:
             book.close()
+
+
+def _cells(page: Any, first: int) -> Iterator[tuple[Any, ...]]:
+    """The values of each row from number `first` on."""
+    with _whole():
+        yield from page.iter_rows(min_row=first, values_only=True)
 
 
 def load_excel(engine: Engine, path: Path, sheet: str | None, missing: Sequence[str]) -> Source:
     import pyarrow as pa
 
     nothing = frozenset(missing)
+    _check_formulas(path, sheet)
     with opened_sheet(path, sheet) as page:
         names = header_of(page)
         kinds, count = _kinds(page, len(names), nothing)
@@ -73,20 +99,54 @@ def _batch(pa: Any, rows: list[list[Any]], schema: Any) -> Any:
 
 
 def header_of(page: Any) -> list[str]:
-    first = next(page.iter_rows(values_only=True), ())
+    first = next(_cells(page, 1), ())
     cells = list(first)
     while cells and cells[-1] is None:
         cells.pop()
     if not cells:
         raise UnreadableTable("its first row is empty: it names the columns")
     names = ["" if cell is None else str(cell) for cell in cells]
-    check_names("it", names)
+    check_names(None, names)
     return names
+
+
+def _check_formulas(path: Path, sheet: str | None) -> None:
+    """A formula whose result is not in the file, as programs write it that do not calculate, is no empty cell."""
+    if not _has_formulas(path):
+        return
+    from openpyxl.utils import get_column_letter
+
+    with opened_sheet(path, sheet) as values, opened_sheet(path, sheet, formulas=True) as formulas:
+        pairs = zip(_cells(values, 1), _cells(formulas, 1), strict=True)
+        for number, (results, texts) in enumerate(pairs, 1):
+            for at, (result, text) in enumerate(zip(results, texts, strict=True), 1):
+                if result is None and text is not None:
+                    raise UnreadableTable(
+                        f"the cell {get_column_letter(at)}{number} has the formula `{text}` and no result; open the "
+                        "file in a program that calculates it, and save it there"
+                    )
+
+
+def _has_formulas(path: Path) -> bool:
+    """Whether any sheet has one: looked at as bytes, which is many times as fast as reading cells."""
+    import zipfile
+
+    with _whole(), zipfile.ZipFile(path) as parts:
+        for part in parts.namelist():
+            if not (part.startswith("xl/worksheets/") and part.endswith(".xml")):
+                continue
+            with parts.open(part) as file:
+                before = b""
+                while piece := file.read(_PIECE):
+                    if _FORMULA.search(before + piece):
+                        return True
+                    before = piece[-_LONGEST_TAG:]
+    return False
 
 
 def _rows(page: Any, width: int, missing: frozenset[str], count: int | None = None) -> Iterator[list[Any]]:
     """The rows below the header, each as wide as it; what is missing is None."""
-    for number, cells in enumerate(page.iter_rows(min_row=2, values_only=True)):
+    for number, cells in enumerate(_cells(page, 2)):
         if number == count:
             return
         row = [None if cell is None or (isinstance(cell, str) and cell in missing) else cell for cell in cells]

@@ -10,13 +10,15 @@ from typing import Any
 from whyrun.actions.builtin.data.engine import ROW, Engine, name
 from whyrun.actions.builtin.data.facts import Facts, facts_of
 from whyrun.actions.builtin.data.keys import KEY, Packing, packing
-from whyrun.actions.builtin.data.kinds import KINDS
-from whyrun.actions.builtin.data.output import write
+from whyrun.actions.builtin.data.kinds import FLOATING, wider
+from whyrun.actions.builtin.data.output import Written, write_table
 from whyrun.actions.builtin.data.problems import CardinalityViolated, ColumnsClash, KeyTypesDiffer, counted, listed
 from whyrun.actions.builtin.data.tables import Column, Table, has_value
+from whyrun.actions.builtin.data.written_keys import check_written, without_nan
 
 _EXAMPLES = 5
 _LONGEST_KEY = 100  # characters of a key in a message
+_BITS = {"FLOAT": 32, "DOUBLE": 64}
 _JOIN = {"left": "LEFT", "inner": "INNER", "right": "RIGHT", "outer": "FULL"}
 
 
@@ -46,6 +48,9 @@ class Join:
         left_columns = tuple(left.column(key, "keys") for key in keys)
         right_columns = tuple(right.column(key, "keys") for key in right_keys)
         _check_types(engine, left, right, left_columns, right_columns)
+        for pair in zip(left_columns, right_columns, strict=True):
+            check_written(engine, ((left, pair[0]), (right, pair[1])))
+        left, right = without_nan(engine, left, left_columns), without_nan(engine, right, right_columns)
         renamed = _renamed(left, right, set(right_keys), suffix)
         packed = packing(engine, left, right, left_columns, right_columns)
         facts = facts_of(engine, left, right, left_columns, right_columns, packed, how)
@@ -94,8 +99,8 @@ class Join:
         )
 
 
-def write_join(engine: Engine, join: Join, path: Path) -> None:
-    write(engine, join.query, join.order, path)
+def write_join(engine: Engine, join: Join, path: Path) -> Written:
+    return write_table(engine, join.query, join.order, path)
 
 
 def joined_table(engine: Engine, join: Join) -> Table:
@@ -105,7 +110,8 @@ def joined_table(engine: Engine, join: Join) -> Table:
     engine.do(f"CREATE VIEW {view} AS SELECT *, rowid AS {ROW} FROM {table}")
     label = f"{join.left.label}+{join.right.label}"
     untyped = join.left.untyped or join.right.untyped
-    return Table(label, view, join.columns, join.facts.out, untyped)
+    texts = {key.name: join.left.texts[key.name] for key in join.keys if key.name in join.left.texts}
+    return Table(label, view, join.columns, join.facts.out, untyped, texts)
 
 
 def _query(
@@ -155,13 +161,17 @@ def _check_types(
     engine: Engine, left: Table, right: Table, keys: Sequence[Column], right_keys: Sequence[Column]
 ) -> None:
     for key, other in zip(keys, right_keys, strict=True):
+        both = f"`{key.name}`" if key.name == other.name else f"`{key.name}` and `{other.name}`"
+        if {key.type, other.type} == set(FLOATING):
+            raise KeyTypesDiffer(
+                f"the key {both} is a number of {_BITS[key.type]} bits in `{left.label}` and of {_BITS[other.type]} in "
+                f"`{right.label}`, so that 0.1 is not 0.1; `types: {{{other.name}: text}}` compares how they are written"
+            )
         if key.kind == other.kind or not has_value(engine, left, key) or not has_value(engine, right, other):
             continue
-        kind = key.kind if key.kind in KINDS else "text"
-        both = f"`{key.name}`" if key.name == other.name else f"`{key.name}` and `{other.name}`"
         raise KeyTypesDiffer(
             f"the key {both} is {key.kind} in `{left.label}` and {other.kind} in `{right.label}`; nothing is cast "
-            f"silently: say what it is, as in `types: {{{other.name}: {kind}}}`"
+            f"silently: say what it is, as in `types: {{{other.name}: {wider(key.kind, other.kind)}}}`"
         )
 
 

@@ -1,16 +1,18 @@
 """JSON: a list of objects, one object a line (NDJSON), or a single object, which is a table of one row.
 
 A column's type follows from the JSON types of all its values: integers, numbers, booleans or texts. Where they are
-mixed, or objects and lists, the values are texts, as they are written.
+mixed, or objects and lists, the values are texts, as they are written; and so where an integer has more digits than a
+number of 64 bits holds.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.builtin.data.engine import ROW, Engine, literal, name
+from whyrun.actions.builtin.data.engine import ROW, Engine, file_literal, literal, name
 from whyrun.actions.builtin.data.problems import UnreadableTable
 from whyrun.actions.builtin.data.tables import Column, Source, check_names
 
@@ -19,10 +21,11 @@ _SMALL_FILE = 256 * 1024  # bytes that are read only to look at names
 _MOST_KEYS = 100_000  # of an object; a table is not as wide
 
 
-def load_json(engine: Engine, path: Path) -> Source:
+def load_json(engine: Engine, path: Path, as_text: Collection[str] = ()) -> Source:
+    """`as_text`: columns whose values stay as they are written."""
     raw = engine.new_name("json")
     engine.do(
-        f"CREATE TABLE {raw} AS SELECT json FROM read_json_objects({literal(path)}, format = 'auto', "
+        f"CREATE TABLE {raw} AS SELECT json FROM read_json_objects({file_literal(path)}, format = 'auto', "
         f"maximum_object_size = {_LARGEST_OBJECT})"
     )
     strange = engine.rows(
@@ -31,6 +34,14 @@ def load_json(engine: Engine, path: Path) -> Source:
     if strange:
         row, found = strange[0]
         raise UnreadableTable(f"row {row + 1} is no object with columns, but {found.lower()}")
+    twice = engine.rows(
+        f"SELECT rowid, json_keys(json) FROM {raw} "
+        f"WHERE len(json_keys(json)) <> len(list_distinct(json_keys(json))) ORDER BY rowid LIMIT 1"
+    )
+    if twice:
+        row, keys = twice[0]
+        repeated = next(key for at, key in enumerate(keys) if key in keys[:at])
+        raise UnreadableTable(f"row {row + 1} has `{repeated}` twice; which of the two is meant is not known")
     names = [
         str(row[0])
         for row in engine.rows(
@@ -41,8 +52,8 @@ def load_json(engine: Engine, path: Path) -> Source:
     ]
     if not names:
         raise UnreadableTable("it has no columns: write objects with at least one entry")
-    check_names("it", names)
-    columns = tuple(Column(column, _type(engine, raw, column)) for column in names)
+    check_names(None, names)
+    columns = tuple(Column(c, "VARCHAR" if c in as_text else _type(engine, raw, c)) for c in names)
     selected = [f"{_value(column)} AS {name(column.name)}" for column in columns]
     table = engine.new_name("typed_json")
     engine.do(f"CREATE TABLE {table} AS SELECT {', '.join(selected)} FROM {raw} ORDER BY rowid")
@@ -81,15 +92,21 @@ def _pointer(column: str) -> str:
 def _type(engine: Engine, raw: str, column: str) -> str:
     at = _pointer(column)
     text = f"json_extract_string(json, {at})"
-    kinds, too_large = engine.row(
+    whole = f"regexp_full_match({text}, '-?[0-9]+')"
+    # Of a whole number that is no 64-bit one DuckDB says DOUBLE, but keeps its digits; of one between others the digits
+    # must survive as well.
+    kinds, no_integer, no_number = engine.row(
         f"SELECT coalesce(list(DISTINCT json_type(json, {at})), []), "
-        f"coalesce(bool_or(json_type(json, {at}) IN ('UBIGINT', 'HUGEINT', 'UHUGEINT') "
-        f"AND TRY_CAST({text} AS BIGINT) IS NULL), false) FROM {raw}"
+        f"coalesce(bool_or({whole} AND TRY_CAST({text} AS BIGINT) IS NULL), false), "
+        f"coalesce(bool_or(CASE WHEN {whole} "
+        f"THEN coalesce(CAST(TRY_CAST(TRY_CAST({text} AS DOUBLE) AS HUGEINT) AS VARCHAR) <> {text}, true) "
+        f"ELSE NOT coalesce(isfinite(TRY_CAST({text} AS DOUBLE)), false) END), false) "
+        f"FROM {raw} WHERE json_type(json, {at}) <> 'NULL'"
     )
-    found = {kind for kind in kinds if kind not in (None, "NULL")}
-    if found and found <= {"BIGINT", "UBIGINT"} and not too_large:
+    found = set(kinds)
+    if found and found <= {"BIGINT", "UBIGINT"} and not no_integer:
         return "BIGINT"
-    if found and found <= {"BIGINT", "UBIGINT", "DOUBLE"} and not too_large:
+    if found and found <= {"BIGINT", "UBIGINT", "DOUBLE"} and not no_number:
         return "DOUBLE"
     return "BOOLEAN" if found == {"BOOLEAN"} else "VARCHAR"
 

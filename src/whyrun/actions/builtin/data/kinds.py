@@ -1,7 +1,8 @@
 """Kinds of values, and how a text becomes one: rules of our own, so that no sample and no version decides.
 
 A text is an integer, a number, a boolean, a date or a timestamp only where nothing of it is lost: `007` and
-`12345678901234567890` stay texts, and so do `NA`, `1,5` and ` 3 `.
+`12345678901234567890` stay texts, and so do `NA`, `1,5` and ` 3 `. A number is a floating-point one: `10.1` and
+`10.10` are the same, and so keys of that kind are looked at once more, as they are written (`written_keys`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,17 @@ TYPE_OF = {
     "timestamp": "TIMESTAMP",
     "text": "VARCHAR",
 }
+FLOATING = ("DOUBLE", "FLOAT")
 _INTEGERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
+_DAY = r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+# How a text may be written where the user asks for a kind. A time is no part of a date, unless it is midnight; an
+# offset is part of neither: what a cast would leave out is not left out.
+_ASKED = {
+    "integer": r"\s*[+-]?[0-9]+\s*",
+    "number": r"\s*[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?\s*",
+    "date": rf"\s*{_DAY}([ T]00:00(:00(\.0+)?)?)?\s*",
+    "timestamp": rf"\s*{_DAY}([ T][0-9]{{1,2}}:[0-9]{{2}}(:[0-9]{{2}}(\.[0-9]{{1,6}})?)?)?\s*",
+}
 _NUMBER = r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?"
 
 
@@ -28,13 +39,20 @@ def kind_of(type_: str) -> str:
     """The kind of DuckDB's type: all widths of integers are one kind, since joining them loses nothing."""
     if _INTEGERS.fullmatch(type_):
         return "integer"
-    if type_ in ("DOUBLE", "FLOAT"):
+    if type_ in FLOATING:
         return "number"
     if type_ == "VARCHAR" or type_.startswith("ENUM"):
         return "text"
     if type_.startswith("TIMESTAMP") and "TIME ZONE" not in type_:
         return "timestamp"
     return type_.lower()
+
+
+def wider(*kinds: str) -> str:
+    """What values of all these kinds can be without a loss: what to advise where they meet."""
+    if set(kinds) <= {"integer", "number"}:
+        return "number"
+    return "timestamp" if set(kinds) <= {"date", "timestamp"} else "text"
 
 
 def misfit(text: str, kind: str) -> str:
@@ -47,12 +65,18 @@ def misfit(text: str, kind: str) -> str:
         case "boolean":
             fits = f"{text} IN ('true', 'false', 'True', 'False', 'TRUE', 'FALSE')"
         case "date":
-            fits = f"CAST(TRY_CAST({text} AS DATE) AS VARCHAR) = {text}"
+            fits = f"CAST(TRY_CAST({text} AS DATE) AS VARCHAR) = {text} AND isfinite(TRY_CAST({text} AS DATE))"
         case "timestamp":
-            fits = f"CAST(TRY_CAST({text} AS TIMESTAMP) AS VARCHAR) = replace({text}, 'T', ' ')"
+            found = f"TRY_CAST({text} AS TIMESTAMP)"
+            fits = f"CAST({found} AS VARCHAR) = replace({text}, 'T', ' ') AND isfinite({found})"
         case _:
             return "false"
     return f"({text} IS NOT NULL AND NOT coalesce({fits}, false))"
+
+
+def known(value: str, type_: str) -> str:
+    """SQL of the value; NULL for NaN, which is how some programs write that there is none."""
+    return f"nullif({value}, CAST('nan' AS {type_}))" if type_ in FLOATING else value
 
 
 def from_text(text: str, kind: str) -> str:
@@ -72,7 +96,7 @@ def asked(value: str, type_: str, kind: str) -> tuple[str, str]:
             digits = r"\s*[+-]?[0-9]+(\.[0-9]+)?\s*"
             fits = f"{converted} IS NOT NULL AND regexp_full_match({value}, '{digits}') AND {short}"
             return converted, f"({value} IS NOT NULL AND NOT coalesce({fits}, false))"
-        pattern = {"integer": r"\s*[+-]?[0-9]+\s*", "number": r"\s*[+-]?[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)?\s*"}.get(kind)
+        pattern = _ASKED.get(kind)
         written = f" AND regexp_full_match({value}, '{pattern}')" if pattern else ""
         fits = f"{converted} IS NOT NULL{written}"
     else:

@@ -100,9 +100,9 @@ jobs:
                 join = self.checked(engine, left, right, number, context)
                 if number + 2 < len(tables):
                     left = joined_table(engine, join)
-            write_join(engine, join, path)
+            written = write_join(engine, join, path)
         words = f"wrote {counted(join.facts.out, 'row')}, {counted(len(join.columns), 'column')}"
-        report(context, words, tables, output, shape(join.facts.out, join.columns))
+        report(context, words, tables, output, shape(join.facts.out, written.columns))
         return None
 
     def checked(self, engine: Engine, left: Table, right: Table, number: int, context: Any) -> Join:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from whyrun.actions.base import WorkerContext
-from whyrun.actions.builtin.data.engine import Engine, literal
+from whyrun.actions.builtin.data.engine import Engine, literal, name
+from whyrun.actions.builtin.data.kinds import FLOATING, known
 from whyrun.actions.builtin.data.problems import OutputUnusable, listed
 from whyrun.actions.builtin.data.tables import Column, Table
 
@@ -19,6 +21,14 @@ _WRITERS = {
     ".parquet": "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880",
     "": "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880",
 }
+_TEXT = (".csv", ".tsv")
+_WIDE = ("HUGEINT", "UHUGEINT")  # DuckDB writes them to Parquet as floating-point numbers, which lose digits
+_EXACT = (  # what they are written as instead: the first that holds all values
+    ("BIGINT", -(2**63), 2**63 - 1),
+    ("UBIGINT", 0, 2**64 - 1),
+    ("DECIMAL(38,0)", 1 - 10**38, 10**38 - 1),
+)
+_INFINITE = "whyrun: an infinite value in the column "
 
 
 def only_output(context: WorkerContext, uses: str) -> str:
@@ -40,11 +50,77 @@ def dataset_path(context: WorkerContext, uses: str) -> tuple[str, Path]:
     return output, path
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    rows: int
+    columns: tuple[Column, ...]  # with the types that the file has
+
+
 def write(engine: Engine, query: str, order: Sequence[str], path: Path, options: str | None = None) -> int:
     """How many rows were written. `options`: of the format, where the suffix alone does not say them."""
-    by = f" ORDER BY {', '.join(order)}" if order else ""
-    (rows,) = engine.row(f"COPY ({query}{by}) TO {literal(path)} ({options or _WRITERS[path.suffix.lower()]})")
-    return int(rows)
+    return write_table(engine, query, order, path, options).rows
+
+
+def write_table(engine: Engine, query: str, order: Sequence[str], path: Path, options: str | None = None) -> Written:
+    """Every value as it is, or none: what the format cannot hold is refused. The query is asked once."""
+    import duckdb
+
+    suffix = path.suffix.lower()
+    ordered = query + (f" ORDER BY {', '.join(order)}" if order else "")
+    columns = tuple(Column(*found) for found in engine.columns(query))
+    if suffix in _TEXT:
+        ordered = _as_text(ordered, columns)
+    elif any(column.type in _WIDE for column in columns):
+        ordered, columns = _narrowed(engine, ordered, columns)
+    try:
+        (rows,) = engine.row(f"COPY ({ordered}) TO {literal(path)} ({options or _WRITERS[suffix]})")
+    except duckdb.InvalidInputException as problem:
+        _, ours, column = str(problem).partition(_INFINITE)
+        if not ours:
+            raise
+        raise OutputUnusable(
+            f"the column {column} has an infinite value, which `{suffix}` holds only as text; "
+            "write `.parquet`, or have the query leave it out"
+        ) from None
+    return Written(int(rows), columns)
+
+
+def _as_text(query: str, columns: Sequence[Column]) -> str:
+    """NaN is written as nothing, which is what it means. `inf` would make the column one of texts to who reads it."""
+    floating = {column.name for column in columns if column.type in FLOATING}
+    if not floating:
+        return query
+    selected = []
+    for column in columns:
+        value = name(column.name)
+        if column.name in floating:
+            refused = literal(f"{_INFINITE}`{column.name}`")
+            value = f"CASE WHEN isinf({value}) THEN error({refused}) ELSE {known(value, column.type)} END AS {value}"
+        selected.append(value)
+    return f"SELECT {', '.join(selected)} FROM ({query})"
+
+
+def _narrowed(engine: Engine, query: str, columns: Sequence[Column]) -> tuple[str, tuple[Column, ...]]:
+    """Integers of 128 bits as a type that Parquet has. (Sums are such, and what comes of BIGINT with UBIGINT.)"""
+    table = engine.new_name("wide")
+    engine.do(f"CREATE TABLE {table} AS {query}")
+    wide = [column for column in columns if column.type in _WIDE]
+    asked = [f"{bound}({name(column.name)})" for column in wide for bound in ("min", "max")]
+    bounds = engine.row(f"SELECT {', '.join(asked)} FROM {table}")
+    types = {column.name: _exact(column, *bounds[2 * at : 2 * at + 2]) for at, column in enumerate(wide)}
+    casts = ", ".join(f"CAST({name(column)} AS {type_}) AS {name(column)}" for column, type_ in types.items())
+    found = tuple(Column(column.name, types.get(column.name, column.type)) for column in columns)
+    return f"SELECT * REPLACE ({casts}) FROM {table} ORDER BY rowid", found
+
+
+def _exact(column: Column, least: int | None, most: int | None) -> str:
+    for type_, low, high in _EXACT:
+        if least is None or most is None or (low <= least and most <= high):
+            return type_
+    raise OutputUnusable(
+        f"the column `{column.name}` has integers with more than 38 digits, which Parquet does not hold; "
+        "cast it to text in the query, or write `.csv`"
+    )
 
 
 def shape(rows: int, columns: Sequence[Column]) -> dict[str, Any]:

@@ -78,6 +78,15 @@ class SqlParams(DataParams, kw_only=True):
     def __post_init__(self) -> None:
         if not self.files():
             raise ValueError("no dataset is bound: write `primary_dataset: ${{ … }}`")
+        seen: dict[str, str] = {}
+        for table in self.tables:
+            if table.startswith("__"):
+                raise ValueError(
+                    f"`tables` names `{table}`; names with two underscores in front are ours, choose another"
+                )
+            if other := seen.get(table.lower()):
+                raise ValueError(f"`tables` names `{other}` and `{table}`, which SQL does not tell apart; rename one")
+            seen[table.lower()] = table
         for taken in ("primary_dataset", "secondary_dataset", "auxiliary_data"):
             for table in self.tables:
                 if table.lower().startswith(taken):

@@ -21,6 +21,10 @@ class KeyTypesDiffer(DataError):
     """Key columns that hold different kinds of values: nothing is cast silently."""
 
 
+class KeyNotExact(DataError):
+    """Keys that are written differently and would be one number."""
+
+
 class CardinalityViolated(DataError):
     """The data are not as `cardinality` says."""
 

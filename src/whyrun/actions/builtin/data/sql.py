@@ -10,7 +10,7 @@ from msgspec import field
 
 from whyrun.actions.base import Action
 from whyrun.actions.builtin.data.engine import ROW, Engine, name, opened
-from whyrun.actions.builtin.data.output import dataset_path, report, shape, write
+from whyrun.actions.builtin.data.output import dataset_path, report, shape, write_table
 from whyrun.actions.builtin.data.params import Name, SqlParams
 from whyrun.actions.builtin.data.problems import QueryFailed, counted, listed
 from whyrun.actions.builtin.data.tables import Column, Table, check_names, open_tables, reason
@@ -60,10 +60,10 @@ jobs:
             check_names("answer", [column.name for column in columns])
             answered(engine, f"CREATE TABLE {answer} AS {query}", params.values, tables)
             (rows,) = engine.row(f"SELECT count(*) FROM {answer}")
-            write(engine, f"SELECT * FROM {answer}", ["rowid"], path)
+            written = write_table(engine, f"SELECT * FROM {answer}", ["rowid"], path)
         words = f"answered a query over {counted(len(tables), 'dataset')}: {counted(rows, 'row')}"
         details = {"decision": "sql", "rows": {"in": {table.label: table.rows for table in tables}, "out": rows}}
-        report(context, words, tables, output, shape(rows, columns), details)
+        report(context, words, tables, output, shape(rows, written.columns), details)
         return None
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from whyrun.actions.builtin.data.engine import ROW, Engine, literal, name
+from whyrun.actions.builtin.data.kinds import wider
 from whyrun.actions.builtin.data.problems import ColumnsClash, ColumnsDiffer, listed
 from whyrun.actions.builtin.data.tables import Column, Table, has_value
 
@@ -95,7 +96,7 @@ def _type(engine: Engine, column: str, found: Sequence[tuple[Table, Column]]) ->
         told = ", ".join(f"{kind} in {listed(table.label for table, _ in found)}" for kind, found in kinds.items())
         raise ColumnsDiffer(
             f"the column `{column}` is {told}; nothing is cast silently: "
-            f"say what it is, as in `types: {{{column}: text}}`"
+            f"say what it is, as in `types: {{{column}: {wider(*kinds)}}}`"
         )
     (members,) = kinds.values()
     types = sorted({own.type for _, own in members})

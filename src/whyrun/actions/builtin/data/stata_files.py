@@ -36,7 +36,7 @@ def load_stata(engine: Engine, path: Path) -> Source:
 
     facts = facts_of(path)
     names = list(facts.column_names)
-    check_names("it", names)
+    check_names(None, names)
     kinds = [_kind(facts, column) for column in names]
     arrow = {"integer": pa.int64(), "number": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us"),
              "text": pa.string()}  # fmt: skip

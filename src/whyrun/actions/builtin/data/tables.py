@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from whyrun.actions.builtin.data.engine import ROW, Engine, literal, name
+from whyrun.actions.builtin.data.engine import ROW, Engine, file_literal, name
 from whyrun.actions.builtin.data.kinds import asked, kind_of
 from whyrun.actions.builtin.data.params import DataParams
 from whyrun.actions.builtin.data.problems import (
@@ -49,11 +49,13 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Source:
     """What a reader made of a file: a relation with the columns and `ROW`. `untyped`: the format has no types of its
-    own, so a column without a value has no type."""
+    own, so a column without a value has no type. `texts`: by column, a query for its values as they are written (`t`),
+    where two of them can be the same number."""
 
     relation: str
     columns: tuple[Column, ...]
     untyped: bool
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: int
     untyped: bool = False
+    texts: Mapping[str, str] = field(default_factory=dict)  # as in `Source`, unless `types` says what a column is
 
     @property
     def names(self) -> list[str]:
@@ -116,13 +119,15 @@ def open_table(engine: Engine, label: str, path: Path, params: DataParams) -> Ta
     check_names(label, [column.name for column in source.columns])
     relation, columns = as_asked(engine, label, source, params.types)
     (rows,) = engine.row(f"SELECT count(*) FROM {relation}")
-    return Table(label, relation, columns, rows, source.untyped)
+    texts = {column: query for column, query in source.texts.items() if column not in params.types}
+    return Table(label, relation, columns, rows, source.untyped, texts)
 
 
 def _source(engine: Engine, label: str, path: Path, params: DataParams) -> Source:
     import duckdb
 
     kind = format_of(path)
+    wanted_texts = [column for column, wanted in params.types.items() if wanted == "text"]  # as they are written
     try:
         match kind:
             case "parquet":
@@ -130,11 +135,12 @@ def _source(engine: Engine, label: str, path: Path, params: DataParams) -> Sourc
             case "csv":
                 from whyrun.actions.builtin.data.csv_files import load_csv
 
-                return load_csv(engine, path, delimiter_of(path, params), params.missing, params.encoding)
+                delimiter = delimiter_of(path, params)
+                return load_csv(engine, path, delimiter, params.missing, params.encoding, as_text=wanted_texts)
             case "json":
                 from whyrun.actions.builtin.data.json_files import load_json
 
-                return load_json(engine, path)
+                return load_json(engine, path, wanted_texts)
             case "stata":
                 from whyrun.actions.builtin.data.stata_files import load_stata
 
@@ -159,41 +165,49 @@ def reason(problem: BaseException) -> str:
 def _parquet(engine: Engine, path: Path) -> Source:
     """Read where it lies: types and order are in the file."""
     view = engine.new_name("parquet")
-    scan = f"read_parquet({literal(path)}, file_row_number = true)"
+    scan = f"read_parquet({file_literal(path)}, file_row_number = true, hive_partitioning = false)"
     columns = tuple(Column(*found) for found in engine.columns(f"SELECT * EXCLUDE (file_row_number) FROM {scan}"))
     engine.do(f"CREATE VIEW {view} AS SELECT * EXCLUDE (file_row_number), file_row_number AS {ROW} FROM {scan}")
     return Source(view, columns, untyped=False)
 
 
-def check_names(label: str, names: Sequence[str]) -> None:
-    """Every column can be named, and by one name only."""
+def check_names(label: str | None, names: Sequence[str]) -> None:
+    """Every column can be named, and by one name only. `label`: None where the message is about to get it in front."""
     seen: dict[str, str] = {}
+    it = "it" if label is None else f"`{label}`"
     for position, column in enumerate(names, 1):
         if not column.strip():
-            raise UnreadableTable(f"column {position} of `{label}` has no name; give it one, or leave it out")
+            of = "" if label is None else f" of `{label}`"
+            raise UnreadableTable(f"column {position}{of} has no name; give it one, or leave it out")
         other = seen.get(column.casefold())
         if other is not None:
             same = "twice" if other == column else f"once more as `{other}`, which SQL does not tell apart"
-            raise UnreadableTable(f"`{label}` has the column `{column}` {same}; rename one")
+            raise UnreadableTable(f"{it} has the column `{column}` {same}; rename one")
         if column.startswith("__whyrun"):
-            raise UnreadableTable(f"`{label}` has the column `{column}`; names that begin so are ours, rename it")
+            raise UnreadableTable(f"{it} has the column `{column}`; names that begin so are ours, rename it")
         seen[column.casefold()] = column
 
 
 def as_asked(engine: Engine, label: str, source: Source, types: Mapping[str, str]) -> tuple[str, tuple[Column, ...]]:
     """The relation with the types that the user asks for; a value that does not fit is an error."""
-    changed = [column for column in source.columns if column.name in types and column.kind != types[column.name]]
+    changed = [
+        column
+        for column in source.columns
+        # A number asked for is one of 64 bits: it can be compared with those of every file.
+        if column.name in types and (column.kind != types[column.name] or column.type == "FLOAT")
+    ]
     if not changed:
         return source.relation, source.columns
     converted = {c.name: asked(name(c.name), c.type, types[c.name]) for c in changed}
     for column in changed:
         _, bad = converted[column.name]
-        count, examples = engine.row(
-            f"SELECT count(*), list(v)[1:{_EXAMPLES}] FROM (SELECT CAST({name(column.name)} AS VARCHAR) AS v "
-            f"FROM {source.relation} WHERE {bad} ORDER BY {ROW})"
-        )
+        (count,) = engine.row(f"SELECT count(*) FROM {source.relation} WHERE {bad}")
         if count:
-            shown = ", ".join(repr(example) for example in examples) + (", …" if count > _EXAMPLES else "")
+            examples = engine.rows(
+                f"SELECT CAST({name(column.name)} AS VARCHAR) FROM {source.relation} WHERE {bad} "
+                f"ORDER BY {ROW} LIMIT {_EXAMPLES}"
+            )
+            shown = ", ".join(repr(example) for (example,) in examples) + (", …" if count > _EXAMPLES else "")
             raise ValueNotConvertible(
                 f"`types` asks for `{column.name}: {types[column.name]}`, and {counted(count, 'value')} of "
                 f"`{label}` cannot be that: {shown}; correct the data, or ask for `text`"
