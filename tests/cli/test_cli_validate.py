@@ -241,7 +241,7 @@ def test_a_missing_input_does_not_hide_what_can_be_told_without_it(tmp_path: Pat
         """)
     assert answer.err == expected + "w.yaml: 6 problems\n"
     line, refused = whyrun(folder, "run", "w.yaml").err.split("\n", 1)
-    assert (line[20:75], refused) == ("[shel] INVALID_USES shel → Available: [shell, data/sql,", expected)
+    assert (line[20:75], refused) == ("[shel] INVALID_USES shel → Available: [shell, postgres/", expected)
 
 
 def test_all_instances_at_one_path_are_told_at_the_path(tmp_path: Path) -> None:

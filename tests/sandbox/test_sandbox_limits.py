@@ -133,7 +133,8 @@ def test_a_command_cannot_stay_by_ending_who_keeps_its_sandbox(lab: SandboxLab) 
 
 def test_every_sandbox_goes_on_for_itself(lab: SandboxLab) -> None:
     assert lab.shell("echo > /tmp/left; echo > /dev/shm/left").status == 0
-    assert lab.shell("ls /tmp /dev/shm").stdout == "/dev/shm:\n\n/tmp:\n"
+    # Of /tmp only the way to the interpreter or to Whyrun, where one of them lies there.
+    assert lab.shell("ls /tmp /dev/shm | grep left").stdout == ""
 
 
 @pytest.mark.parametrize("victim", ["host", "nursery", "keeper"])

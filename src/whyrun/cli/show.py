@@ -48,12 +48,18 @@ def command(world: World, id_: str, composition: bool, as_json: bool) -> None:
 def show_composition(world: World, run: str, *, as_json: bool) -> None:
     from whyrun.console.composition import composition_tree
     from whyrun.errors import error
-    from whyrun.evidence.composed_run import read_summary
+    from whyrun.evidence.composed_run import SummaryDamaged, read_summary, why_no_summary
 
-    summary = read_summary(world.state.run(run).path)
+    folder = world.state.run(run).path
+    try:
+        summary = read_summary(folder)
+    except SummaryDamaged as problem:
+        raise error(
+            "USAGE", str(problem), hint="the run's `events.jsonl` and `manifest.yaml` have what it told"
+        ) from None
     if summary is None:
-        hint = "name a run of a workflow with `composition:`, or of a dataset plan, that has ended"
-        raise error("USAGE", f"{run} composes no datasets", hint=hint)
+        message, hint = why_no_summary(folder)
+        raise error("USAGE", message, hint=hint)
     if as_json:
         print_json(summary)
     else:

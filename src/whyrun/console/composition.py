@@ -27,7 +27,7 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
             dataset["role"] or "",
             dataset["path"] or "",
             _shape(dataset),
-            f"as `{dataset['filename']}`" if dataset["filename"] else "",
+            ", ".join(_remarks(dataset)),
         )
         for dataset in summary["inputs_manifest"]
     ]
@@ -41,6 +41,13 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {_decision(decision)}"
 
 
+def _remarks(dataset: Mapping[str, Any]) -> Iterator[str]:
+    if dataset["filename"]:
+        yield f"as `{dataset['filename']}`"
+    if not dataset.get("used", True):
+        yield "not used"
+
+
 def _step(step: Mapping[str, Any]) -> Iterator[str]:
     took = f" in {seconds(step['duration'])}" if step["duration"] is not None and step["status"] == "completed" else ""
     source = f" from {step['from_run']}" if step.get("from_run") else ""
@@ -49,6 +56,9 @@ def _step(step: Mapping[str, Any]) -> Iterator[str]:
         yield f"  │  {step['error'].splitlines()[0]}"
     if isinstance(step.get("because"), list):
         yield f"  │  because of {', '.join(step['because'])}"
+    elif step.get("because"):
+        because = step["because"]
+        yield f"  │  because {because['source']} is absent" if "source" in because else "  │  its condition is false"
     shown = step["status"] in ("completed", "reused", "up_to_date", "failed", "timed_out", "interrupted")
     entries = [(f"{entry['name']} ←", entry["id"], _shape(entry)) for entry in step["bindings"]]
     made = [product for product in step["products"] if product["sha256"] is not None]
@@ -74,15 +84,18 @@ def _decision(decision: Mapping[str, Any]) -> str:
         on = " = ".join(", ".join(side) for side in sides)
         asked = decision["cardinality"]["asked"]
         found = f"{decision['cardinality']['found']}" + (f" (asked {asked})" if asked else "")
+        keyless = [rows["null_key_left"], rows["null_key_right"]]
+        without = f" ({keyless[0]} and {keyless[1]} without a key)" if any(keyless) else ""
         return (
             f"merge {decision['step_id']}: {decision['right']} into {decision['left']} on {on}, {decision['how']}, "
             f"{found}: "
             f"{count(rows['left'], 'row')} and {count(rows['right'], 'row')}, {rows['matched_left']} matched, "
-            f"{rows['unmatched_left']} and {rows['unmatched_right']} unmatched, "
+            f"{rows['unmatched_left']} and {rows['unmatched_right']} unmatched{without}, "
             + (f"{rows['out']} would be out: refused" if decision["refused"] else f"{rows['out']} out{source}")
         )
     into = " + ".join(f"{name} {number}" for name, number in rows["in"].items())
-    return f"{decision['kind']} {decision['step_id']}: {into} = {count(rows['out'], 'row')}{source}"
+    gives = "→" if decision.get("operation") == "summarise" else "="  # a summary is no sum of rows
+    return f"{decision['kind']} {decision['step_id']}: {into} {gives} {count(rows['out'], 'row')}{source}"
 
 
 def _shape(entry: Mapping[str, Any]) -> str:

@@ -6,7 +6,9 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 from whyrun.artifacts.durable import atomic_write
 from whyrun.artifacts.hashing import canonical_json
@@ -30,7 +32,7 @@ def complete_composition(folder: Path, store: Store) -> None:
     events = list(read_events(folder / EVENTS_FILE))
     around = _Around(folder, store)
     _link_inputs(folder, section, events, around)
-    summary = composition_summary(folder.name, section, events, _previous(folder), around)
+    summary = composition_summary(folder.name, section, events, around.previous(), around)
     atomic_write(folder / SUMMARY_FILE, canonical_json(summary) + b"\n")
 
 
@@ -54,26 +56,95 @@ class _Around(Beside):
 
     def told(self, run: str) -> dict[str, Any] | None:
         if run not in self._read:
-            self._read[run] = read_summary(self.folder.parent / run)
+            self._read[run] = self._summary(self.folder.parent / run)
         return self._read[run]
+
+    def previous(self) -> dict[str, Any] | None:
+        """The newest summary of the runs before: it has what it took over from those before it."""
+
+        def order(run: Path) -> tuple[int, str]:
+            return len(run.name), run.name  # r9999 comes before r10000
+
+        own = order(self.folder)
+        runs = sorted((run for run in self.folder.parent.iterdir() if order(run) < own), key=order, reverse=True)
+        return next((found for run in runs if (found := self._summary(run)) is not None), None)
+
+    def _summary(self, folder: Path) -> dict[str, Any] | None:
+        """A damaged one is none: it stops no run that comes after it, and the debug log tells."""
+        try:
+            return read_summary(folder)
+        except SummaryDamaged as problem:
+            with (self.folder / "debug.log").open("a", encoding="utf-8") as log:
+                log.write(f"composition: {problem}; nothing is taken from it\n")
+            return None
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
+    """None where there is none. `SummaryDamaged` where it cannot be read, or is none by its form."""
     try:
-        found: dict[str, Any] = json.loads((folder / SUMMARY_FILE).read_bytes())
+        text = (folder / SUMMARY_FILE).read_bytes()
     except FileNotFoundError:
         return None
+    try:
+        msgspec.json.decode(text, type=_Summary)
+        found: dict[str, Any] = json.loads(text)
+    except (msgspec.MsgspecError, ValueError) as problem:
+        raise SummaryDamaged(f"`{folder.name}/{SUMMARY_FILE}` is damaged: {problem}") from None
     return found
 
 
-def _previous(folder: Path) -> dict[str, Any] | None:
-    """The newest summary of the runs before: it has what it took over from those before it."""
+def why_no_summary(folder: Path) -> tuple[str, str]:
+    """Of a run without one: what it is instead, and what to do."""
+    started: ev.RunStart | None = None
+    ended = False
+    for event in read_events(folder / EVENTS_FILE):
+        if isinstance(event, ev.RunStart):
+            started = event
+        ended = ended or isinstance(event, ev.RunComplete)
+    if started is not None and started.mode != "run":
+        return f"{folder.name} is a run of mode `{started.mode}`: it composes no datasets", "name a run that made them"
+    if not ended:
+        hint = "its summary is written when it ends; if it was killed, by the next `whyrun run`"
+        return f"{folder.name} has not come to an end: it has no summary yet", hint
+    hint = "name a run of a workflow with `composition:`, or of a dataset plan"
+    return f"{folder.name} composes no datasets", hint
 
-    def order(run: Path) -> tuple[int, str]:
-        return len(run.name), run.name  # r9999 comes before r10000
 
-    runs = sorted((run for run in folder.parent.iterdir() if order(run) < order(folder)), key=order, reverse=True)
-    return next((found for run in runs if (found := read_summary(run)) is not None), None)
+class SummaryDamaged(ValueError):
+    """A summary that is none. What it told is told no more; the events and the manifest it was made of are there."""
+
+
+class _Counted(TypedDict):
+    sha256: str | None
+    rows: int | None
+    columns: int | None
+
+
+class _Step(TypedDict):
+    step_id: str
+    status: str
+    bindings: list[_Counted]
+    products: list[_Counted]
+
+
+class _Decision(TypedDict):
+    kind: str
+    step_id: str
+
+
+class _Dataset(TypedDict):
+    fingerprint: str | None
+    rows: int | None
+    columns: int | None
+
+
+class _Summary(TypedDict):
+    """What is read of an earlier one."""
+
+    run: str
+    inputs_manifest: list[_Dataset]
+    steps: list[_Step]
+    decisions: list[_Decision]
 
 
 def _link_inputs(folder: Path, section: Mapping[str, Any], events: Iterable[ev.Event], around: _Around) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from whyrun.artifacts.hashing import value_sha256
+from whyrun.evidence.composed_conditions import condition_decisions, inactive_because
+from whyrun.evidence.composed_events import Composed
 from whyrun.ids import file_name, output_of
 from whyrun.log import events as ev
-from whyrun.log.outcomes import RunOutcome
 
 SCHEMA_VERSION = 1
 SUMMARY_FILE = "composition_summary.json"
@@ -35,45 +35,6 @@ class Beside(Protocol):
 
     def told(self, run: str) -> Mapping[str, Any] | None:
         """The summary of an earlier run."""
-
-
-class Composed:
-    """What the events of a run say of its steps, folded one by one."""
-
-    def __init__(self) -> None:
-        self.outcome = RunOutcome()
-        self.bindings: dict[str, Mapping[str, Any]] = {}
-        self.attempts: dict[str, int] = {}
-        self.reused: dict[str, tuple[str, str]] = {}  # step → the run and the step that it is taken from
-        self.durations: dict[str, float] = {}
-        self.artifacts: dict[str, dict[str, ev.ArtifactAvailable]] = {}
-        self.conditions: dict[str, ev.ConditionEvaluated] = {}
-        self.tasks: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # step → status and details
-        self.because: dict[str, list[str]] = {}
-
-    def add(self, event: ev.Event) -> None:
-        self.outcome.add(event)
-        match event:
-            case ev.StepStart():
-                self.bindings[event.step_id] = event.bindings or {}
-                self.attempts[event.step_id] = event.attempt
-                self.tasks.pop(event.step_id, None)  # what an earlier attempt said is no more
-                self.artifacts.pop(event.step_id, None)
-            case ev.StepSkipped() if event.why == "reused":
-                self.bindings[event.step_id] = event.bindings or {}
-                self.reused[event.step_id] = event.from_run or "", event.from_step or event.step_id
-            case ev.ArtifactAvailable() if output_of(event.artifact) is not None:
-                self.artifacts.setdefault(event.step_id, {})[event.artifact] = event
-            case ev.StepComplete() | ev.StepFailed():
-                self.durations[event.step_id] = event.duration
-            case ev.StepBlocked():
-                self.because[event.step_id] = event.because
-            case ev.ConditionEvaluated():
-                self.conditions[event.step_id] = event
-            case ev.Task() if isinstance(event.details, dict):
-                self.tasks.setdefault(event.step_id, []).append((event.status, event.details))
-            case _:
-                pass
 
 
 def composition_summary(
@@ -109,7 +70,7 @@ class _Summary:
             "plan_rel_path": self.section["rel_path"],
             "inputs_manifest": [self._dataset(dataset) for dataset in self.section["datasets"]],
             "steps": steps,
-            "decisions": [*decisions, *self._conditions()],
+            "decisions": [*decisions, *condition_decisions(self.section, self.seen)],
         }
 
     # -- rows --
@@ -139,7 +100,7 @@ class _Summary:
 
     def _dataset(self, dataset: Mapping[str, Any]) -> dict[str, Any]:
         suffix = _suffix(dataset["path"] or "")
-        told = {key: dataset[key] for key in ("dataset_key", "role", "filename", "rel_path", "path")}
+        told = {key: dataset[key] for key in ("dataset_key", "role", "filename", "rel_path", "path", "used")}
         fingerprint = f"sha256:{dataset['sha256']}" if dataset["sha256"] else None
         return {**told, "fingerprint": fingerprint, **self._shape(dataset["sha256"], "dataset", suffix)}
 
@@ -162,8 +123,8 @@ class _Summary:
             found["error"] = f"{failure.error_type}: {failure.error}"
         if status == "blocked":
             found["because"] = self.seen.because[id_]
-        if "because" in step:
-            found["because"] = step["because"]
+        if status == "inactive":
+            found["because"] = inactive_because(step, self.seen)
         ran = id_ in self.seen.attempts
         found["evidence"] = f"steps/{file_name(id_.removeprefix('Job:'))}" if ran else None
         return found
@@ -237,59 +198,6 @@ class _Summary:
                 told = {name: value for name, value in details.items() if name not in ("decision", "read", "wrote")}
                 found.append({"kind": kind, "step_id": id_, **told, "refused": status == "FAILED"})
         return found
-
-    def _conditions(self) -> list[dict[str, Any]]:
-        steps = {step["step_id"]: step for step in self.section["steps"]}
-        branches = {id_ for c in self.section["conditions"] for id_ in (*c["true_steps"], *c["false_steps"])}
-        found = [self._branching(condition, steps) for condition in self.section["conditions"]]
-        for id_, step in steps.items():
-            if "condition" in step and id_ not in branches:
-                found.append(self._own_condition(step))
-        return found
-
-    def _branching(self, condition: Mapping[str, Any], steps: Mapping[str, Any]) -> dict[str, Any]:
-        """A condition step of a dataset plan: it stands as `if` on the steps of both branches."""
-        result: bool | None = None
-        inputs: dict[str, Any] = {}
-        for ids, when in ((condition["true_steps"], True), (condition["false_steps"], False)):
-            for id_ in ids:
-                held, values = self._held(steps[id_]) if id_ in steps else (None, {})
-                if held is not None:
-                    result = when if held else not when
-                inputs = values or inputs
-        branches = (condition["true_steps"], condition["false_steps"])
-        taken, left = ([], []) if result is None else branches if result else branches[::-1]
-        return self._decision(condition["step_id"], condition["predicate"], inputs, result, taken, left)
-
-    def _own_condition(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        held, inputs = self._held(step)
-        id_ = step["step_id"]
-        taken, left = ([], []) if held is None else ([id_], []) if held else ([], [id_])
-        return self._decision(id_, step["condition"], inputs, held, taken, left)
-
-    def _held(self, step: Mapping[str, Any]) -> tuple[bool | None, dict[str, Any]]:
-        """Whether the condition of a step held, and by which values; None where it was not evaluated."""
-        event = self.seen.conditions.get(step["step_id"])
-        if event is not None:
-            return event.result, event.inputs
-        known = step.get("decision")  # before the run
-        return (None, {}) if known is None else (known["result"], known["inputs"])
-
-    def _decision(
-        self, step_id: str, predicate: str, inputs: Mapping[str, Any], result: bool | None, taken: Any, left: Any
-    ) -> dict[str, Any]:
-        values = ", ".join(f"{id_} = {value!r}" for id_, value in sorted(inputs.items()))
-        why = "not evaluated: what it reads is not known" if result is None else values
-        return {
-            "kind": "condition",
-            "step_id": step_id,
-            "predicate": predicate,
-            "inputs": {id_: {"value": value, "sha256": value_sha256(value)} for id_, value in inputs.items()},
-            "result": result,
-            "taken": list(taken),
-            "not_taken": list(left),
-            "why": why,
-        }
 
 
 def given_sources(

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from whyrun.artifacts.store import Store
-from whyrun.graph.graph import JobTable
+from whyrun.graph.graph import InputAt, JobTable, sources_of
 from whyrun.planning.consume import Consumption, Members
 from whyrun.planning.known import KnownState
 from whyrun.planning.plan import Plan
@@ -27,6 +27,7 @@ def composition_section(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, Any
     graph = snapshot.dependency_graph
     known = KnownState(snapshot, plan)
     # In the order of the file: that is how its reader thinks of the steps.
+    conditions = {condition.step_id for condition in composition.conditions}
     tables = sorted(graph.tables, key=lambda table: (table.decl.place.source, table.decl.place.line))
     return {
         "mode": composition.mode,
@@ -38,8 +39,10 @@ def composition_section(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, Any
             {
                 "step_id": condition.step_id,
                 "predicate": condition.predicate.text,
-                "true_steps": [f"Job:{step}" for step in condition.true_steps],
-                "false_steps": [f"Job:{step}" for step in condition.false_steps],
+                "asks": condition.recorded,
+                # What a branch lists may be a condition, which is no job.
+                "true_steps": [step if step in conditions else f"Job:{step}" for step in condition.true_steps],
+                "false_steps": [step if step in conditions else f"Job:{step}" for step in condition.false_steps],
             }
             for condition in composition.conditions
         ],
@@ -64,12 +67,26 @@ def _files(snapshot: PlanningSnapshot, dataset: Dataset) -> Iterable[tuple[str, 
 
 def _datasets(snapshot: PlanningSnapshot, composition: Composition) -> list[dict[str, Any]]:
     found = []
+    bound = _bound_inputs(snapshot)
     for dataset in composition.datasets:
         told = {"role": dataset.role, "filename": dataset.filename, "rel_path": dataset.rel_path}
         for id_, value in _files(snapshot, dataset):
             key = id_.removeprefix("Input:")
-            found.append({"dataset_key": key, **told, "path": value.path, "sha256": value.sha256})
+            used = not bound.isdisjoint((id_, f"Input:{dataset.key}"))
+            found.append({"dataset_key": key, **told, "path": value.path, "sha256": value.sha256, "used": used})
     return found
+
+
+def _bound_inputs(snapshot: PlanningSnapshot) -> set[str]:
+    """What any step takes, whether it runs or not."""
+    return {
+        source.id
+        for table in snapshot.dependency_graph.tables
+        for slot in table.slots
+        for position in range(len(table))
+        for source in sources_of(slot.column.at(position))
+        if isinstance(source, InputAt)
+    }
 
 
 def _step(known: KnownState, table: JobTable, position: int) -> dict[str, Any]:

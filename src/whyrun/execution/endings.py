@@ -76,7 +76,13 @@ class Endings:
     def inactive(self, table: JobTable, position: int, found: Consumption) -> None:
         step = table.job_id(position)
         by_condition = found.inactive_by is None
-        self.recorder.event(ev.StepSkipped(step_id=step, why="condition_false" if by_condition else "source_inactive"))
+        self.recorder.event(
+            ev.StepSkipped(
+                step_id=step,
+                why="condition_false" if by_condition else "source_inactive",
+                reason=found.inactive_by,
+            )
+        )
         why = "condition is false" if by_condition else f"source is inactive: {found.inactive_by}"
         self.lines.skips(table, position, why)
 

@@ -118,7 +118,7 @@ class StepSkipped(Event, tag="step_skipped"):
     bindings: Bindings | None = None
     from_run: str | None = None
     from_step: str | None = None
-    reason: str | None = None  # for `not_comparable`: what is not as it was
+    reason: str | None = None  # for `not_comparable`: what is not as it was; for `source_inactive`: the source
 
 
 class StepBlocked(Event, tag="step_blocked"):

@@ -135,9 +135,7 @@ class Consumption(msgspec.Struct):
     decision: Decision | None = None
     undecided: bool = False  # the condition waits for a source
     maybe: bool = False  # may yet turn out to be inactive
-    problems: dict[str, str] = msgspec.field(
-        default_factory=dict
-    )  # slot ("if": the condition) → why it has no value
+    problems: dict[str, str] = msgspec.field(default_factory=dict)  # slot ("if": the condition) → why it has no value
 
     @property
     def pending(self) -> Iterator[ArtifactAt]:

@@ -35,6 +35,8 @@ def _merges_itself(decl: JobDecl) -> bool:
 
 
 def _table_problems(table: JobTable, project: Path) -> Iterator[Diagnostic]:
+    if any(True for name in _READING for _ in expressions_in(table.decl.with_.get(name))):
+        return  # how the files are read is known when the step starts
     keys = _keys(table.decl)
     for slot in table.slots:
         wanted = keys.get(str(slot.path[0])) if slot.binding else None

@@ -44,6 +44,7 @@ from whyrun.execution.wire import decode_message, timestamp
 AHEAD = 2  # tasks for each thread of the cluster that are sent: one runs, one waits where it will run
 SHORT = 0.02  # seconds: steps that take less are sent together
 TOGETHER = 16  # of them, at most
+LONG = 0.5  # seconds after which steps that wait behind another are given to whoever has nothing to do
 LATE = 60.0  # seconds that a message may come after the end of its step
 
 
@@ -89,6 +90,9 @@ class DaskBackend:
         self._numbered = 0
         self._tasks = 0  # that the cluster has
         self._done: list[_Task] = []  # those that have ended, and whose results are to be fetched
+        self._over: dict[str, list[str]] = {}  # by worker: steps that have ended before those that were sent with them
+        self._looked = 0.0  # when it was last looked for steps that wait behind others
+        self._stopping = False
         self._mean: float | None = None  # recent duration of a step
         self._repeated: list[tuple[_Sent, str]] = []  # steps that began once more, and where
         self._early: list[tuple[float, _Sent, dict[str, Any]]] = []  # ends that came before all that was said
@@ -175,6 +179,7 @@ class DaskBackend:
 
     def withdraw(self) -> list[ExecStep]:
         """Those that wait here, and of those that were sent the ones that no worker has begun."""
+        self._stopping = True
         taken_back = [job.command for job in self._queue]
         self._queue.clear()
         steps = [step for step, sent in self._sent.items() if sent.worker is None]
@@ -210,11 +215,13 @@ class DaskBackend:
     # --- hearing -------------------------------------------------------------------------------------------------
 
     def messages(self, timeout: float) -> Sequence[Message]:
+        self._spread()
         self._dispatch()
-        if not self._ready and not self._done:
+        if not self._ready and not self._done and not self._over:
             select.select([self._wakeup], [], [], timeout)
         with suppress(BlockingIOError):
             self._wakeup.recv(1 << 16)
+        self._collect_over()
         self._collect()
         with self._lock:
             ready, self._ready = self._ready, []
@@ -237,6 +244,8 @@ class DaskBackend:
                     if step in self._sent:
                         self._sent[step].worker = said["worker"]
                         threading.Thread(target=self._give_secrets, args=(step,), daemon=True).start()
+                elif line.startswith(b'{"ended"'):
+                    self._over.setdefault(said["worker"], []).extend(msgspec.json.decode(line)["ended"])
                 else:
                     self._told(line, said["worker"])
         self._wake()
@@ -322,11 +331,55 @@ class DaskBackend:
             elif self._sent.pop(sent.job.command.step_id, None) is sent:
                 self._say_lost(sent, f"its message {sent.expected} did not come")
 
+    def _collect_over(self) -> None:
+        """Results that would have to wait for a step that takes long: their workers are asked for them."""
+        with self._lock:
+            over, self._over = self._over, {}
+        for worker, steps in over.items():
+            for step, result in dict(self._ask(worker, "results", steps)).items():
+                sent = self._sent.get(step)
+                if sent is not None:
+                    self._end(sent, result)
+
+    def _spread(self) -> None:
+        """What waits behind a step that takes long is taken back, where others have nothing to do."""
+        now = time.monotonic()
+        idle = not self._queue and self._tasks < self._cluster.threads
+        if not idle or self._stopping or now < self._looked + LONG:
+            return
+        self._looked = now
+        waiting: dict[str, list[str]] = {}
+        with self._lock:
+            for sent in self._sent.values():
+                if sent.worker is not None and sent.task is not None and sent.began < now - LONG:
+                    behind = [one.job.command.step_id for one in sent.task.steps if one.worker is None]
+                    if behind:
+                        waiting[sent.worker] = behind
+        for worker, steps in waiting.items():
+            for step in self._ask(worker, "give_back", steps):
+                self._again(step)
+
+    def _ask(self, worker: str, name: str, steps: list[str]) -> Any:
+        """What the worker answers. If it does not, that is told otherwise, and all comes with the end of the task."""
+        try:
+            return (self._gone is None and self._cluster.tell(name, steps, workers=[worker]).get(worker)) or ()
+        except ClusterLost:
+            return ()
+
+    def _again(self, step: str) -> None:
+        with self._lock:
+            sent = self._sent.pop(step, None)
+        if sent is not None:
+            self._queue.append(sent.job)
+
     def _end(self, sent: _Sent, result: dict[str, Any] | None) -> None:
         step = sent.job.command.step_id
         with self._lock:
             if self._sent.get(step) is not sent:
-                return  # it was taken back, or given up
+                return  # it was taken back, given up, or has ended before
+            if result is None and not self._stopping:  # it was given back, and nobody heard of it
+                self._again(step)
+                return
             for line in result["said"].split(b"\n") if result is not None and result["said"] else ():
                 self._told(line, None)
             if result is None:

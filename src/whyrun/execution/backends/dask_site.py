@@ -164,11 +164,10 @@ def order(key: str, name: str, *words: Any) -> Any:
         return _withdraw(agent, words[0])
     if name in ("give_back", "results"):
         with agent.lock:
-            batches = [batch for batch in agent.batches if not batch.open.isdisjoint(words[0]) or batch.results]
+            batches = list(agent.batches)
         if name == "give_back":  # what waits there behind a step that takes long; it may come here once more
             return [step for batch in batches if not batch.open.isdisjoint(words[0]) for step in batch.withdraw()]
-        found = [(step, batch.results.pop(step, None)) for batch in batches for step in words[0]]
-        return {step: result for step, result in found if result is not None}
+        return {step: batch.results[step] for batch in batches for step in words[0] if step in batch.results}
     if name == "secrets":
         with agent.secrets_came:
             agent.secrets[words[0]] = words[1]

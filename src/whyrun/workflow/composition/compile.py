@@ -15,8 +15,15 @@ from whyrun.workflow.composition.model import (
     ConditionStep,
     Dataset,
 )
-from whyrun.workflow.composition.predicates import Predicate, negated, predicate_expression, together
+from whyrun.workflow.composition.predicates import (
+    Predicate,
+    negated,
+    of_condition,
+    predicate_expression,
+    together,
+)
 from whyrun.workflow.composition.products import Product
+from whyrun.workflow.composition.recorded_predicates import recorded
 from whyrun.workflow.composition.refs import DatasetRef, binding_expression, refs_of
 from whyrun.workflow.composition.steps import Binding, Step
 from whyrun.workflow.model import (
@@ -79,6 +86,7 @@ def _conditions(links: Links) -> list[ConditionStep]:
         ConditionStep(
             id_,
             predicate_expression(step.predicate, step.predicate_place or step.place),
+            recorded(step.predicate),
             tuple(named.name for named in step.true_steps),
             tuple(named.name for named in step.false_steps),
             step.place,
@@ -162,7 +170,8 @@ def _condition(links: Links, id_: str) -> Expression | None:
         step = links.by_id[condition]
         if step.predicate is None:
             return None
-        predicates.append(step.predicate if answer else negated(step.predicate))
+        asked = of_condition(step.predicate, condition)
+        predicates.append(asked if answer else negated(asked))
         place = step.predicate_place or step.place
     return predicate_expression(together(predicates), place) if place is not None else None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from whyrun.workflow.model import Expression, Place
 
@@ -39,6 +41,7 @@ class ConditionStep:
 
     step_id: str
     predicate: Expression
+    recorded: Mapping[str, Any]  # the predicate as the manifest of a run has it: see `recorded_predicates`
     true_steps: tuple[str, ...]
     false_steps: tuple[str, ...]
     place: Place

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from whyrun.errors import did_you_mean
@@ -27,6 +27,7 @@ _COMPARED = {
     "ge": (">=", COMPARISON["GtE"]),
     "in": ("in", COMPARISON["In"]),
 }
+_ORDERED = ("lt", "le", "gt", "ge")
 _CALLED = ("contains", "matches")
 OPERATORS = (*_COMPARED, *_CALLED, "exists", "all", "any", "not")
 _LEAF_HINT = "write `prod:<step_id>:<product_id>.<leaf>`: predicates read small values, not files"
@@ -48,6 +49,7 @@ class Test:
 
     op: str
     operands: tuple[Operand, ...]
+    condition: str | None = None  # the condition step that asks it
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,37 @@ def _is_number(value: Any) -> bool:
 def _shown_kinds(samples: Sequence[Any]) -> str:
     (sample,) = samples[:1]
     return kind_of_value(sample).split(" `")[0].replace("the ", "a ") if len(samples) == 1 else "any value"
+
+
+def tested(op: str, left: Any, right: Any, refs: tuple[str | None, str | None]) -> Any:
+    """The answer for two values. `refs`: where they come from, to say which of them is of the wrong kind."""
+    function: Callable[[Any, Any], Any] = _COMPARED[op][1] if op in _COMPARED else FUNCTIONS[op][2]
+    try:
+        return function(left, right)
+    except (ExpressionError, TypeError) as problem:
+        raise ExpressionError(_misfit(op, (left, right), refs) or str(problem)) from None
+
+
+def _misfit(op: str, values: tuple[Any, Any], refs: tuple[str | None, str | None]) -> str | None:
+    """`prod:diag:report.share` is null, and `lt` compares numbers: in words; None where nothing better is to say."""
+    for value, other, ref in zip(values, values[::-1], refs, strict=True):
+        if ref is None:
+            continue
+        told = f"`{ref}` is {kind_of_value(value).split(' `')[0]}"
+        if op not in _ORDERED:
+            return f"{told}, and `{op}` cannot be asked of it"
+        if not (_is_number(value) or isinstance(value, str)) or type(other) is not type(value):
+            wanted = "numbers" if _is_number(other) else "texts" if isinstance(other, str) else "numbers, or texts"
+            if not (wanted == "numbers" and _is_number(value)):
+                return f"{told}, and `{op}` compares {wanted}"
+    return None
+
+
+def of_condition(predicate: Predicate, condition: str) -> Predicate:
+    """The same, knowing which step asks it."""
+    if isinstance(predicate, Test):
+        return replace(predicate, condition=condition)
+    return Combined(predicate.op, tuple(of_condition(part, condition) for part in predicate.of))
 
 
 def tests_of(predicate: Predicate) -> Iterator[Test]:
@@ -277,9 +310,16 @@ class _Builder:
             asked = self._operand(predicate.operands[0])
             return lambda values, names: asked(values, names) is not ABSENT
         left, right = (self._operand(operand) for operand in predicate.operands)
-        function: Callable[[Any, Any], Any]
-        function = _COMPARED[predicate.op][1] if predicate.op in _COMPARED else FUNCTIONS[predicate.op][2]
-        return lambda values, names: function(left(values, names), right(values, names))
+        op, asked_by = predicate.op, predicate.condition
+        of_left, of_right = (o.written if isinstance(o, DatasetRef) else None for o in predicate.operands)
+
+        def asks(values: Sequence[Any], names: Mapping[str, Any]) -> Any:
+            try:
+                return tested(op, left(values, names), right(values, names), (of_left, of_right))
+            except ExpressionError as problem:
+                raise ExpressionError(f"condition `{asked_by}`: {problem}" if asked_by else str(problem)) from None
+
+        return asks
 
     def _operand(self, operand: Operand) -> Body:
         if isinstance(operand, Literal):

@@ -30,6 +30,15 @@ class DatasetRef:
         return f"jobs.{self.step}.outputs.{self.name}{self.leaf_text}"
 
     @property
+    def written(self) -> str:
+        """As the plan says it."""
+        return f"input:{self.name}" if self.step is None else f"prod:{self.step}:{self.name}{self.leaf_text}"
+
+    @property
+    def canonical(self) -> str:
+        return f"Input:{self.name}" if self.step is None else f"Artifact:{self.step}.{self.name}{self.leaf_text}"
+
+    @property
     def leaf_text(self) -> str:
         return "".join(f".{segment}" for segment in self.leaf)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+_TABLES = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".json", ".ndjson", ".jsonl", ".dta", ".xlsx", ".xlsm")
+
 
 def counted_shape(blob: Path, suffix: str) -> dict[str, int] | None:
     """None where that cannot be told: no such format, no table, or the extra `data` is not installed."""
@@ -26,4 +28,6 @@ def counted_shape(blob: Path, suffix: str) -> dict[str, int] | None:
                 table = open_table(engine, "table", named, params)
         except (DataError, duckdb.Error, OSError):
             return None  # the step that made it was content with it; its rows are not known, and that is what is said
+    if len(table.columns) == 1 and suffix not in _TABLES:
+        return None  # any text is a table of one column: a codebook, for one
     return {"rows": table.rows, "columns": len(table.columns)}

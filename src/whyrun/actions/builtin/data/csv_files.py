@@ -87,7 +87,8 @@ def _scan(
     # `nullstr` needs a member; a file in which nothing is missing has no field with this in it.
     nulls = literals(list(missing) or ["\x01nothing is missing\x01"])
     return (
-        f"read_csv({file_literal(path)}, auto_detect = false, hive_partitioning = false, header = {has_header}, delim = {literal(delimiter)}, "
+        f"read_csv({file_literal(path)}, auto_detect = false, hive_partitioning = false, "
+        f"header = {has_header}, delim = {literal(delimiter)}, "
         f"quote = '\"', escape = '\"', columns = {{{struct}}}, nullstr = {nulls}, allow_quoted_nulls = true, "
         f"strict_mode = true{encoded})"
     )

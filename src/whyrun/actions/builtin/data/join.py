@@ -165,7 +165,7 @@ def _check_types(
         if {key.type, other.type} == set(FLOATING):
             raise KeyTypesDiffer(
                 f"the key {both} is a number of {_BITS[key.type]} bits in `{left.label}` and of {_BITS[other.type]} in "
-                f"`{right.label}`, so that 0.1 is not 0.1; `types: {{{other.name}: text}}` compares how they are written"
+                f"`{right.label}`, so that 0.1 is not 0.1; `types: {{{other.name}: text}}` compares them as written"
             )
         if key.kind == other.kind or not has_value(engine, left, key) or not has_value(engine, right, other):
             continue

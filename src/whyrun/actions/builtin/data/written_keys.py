@@ -1,7 +1,7 @@
 """Keys that are numbers, as they are written: two texts that are one number are not silently one key.
 
-`10.1` and `10.10` may be a price, or two codes. As numbers they are the same, so where both occur the user says which is
-meant. So it is with `0.1` and `0.10000000000000000001`, of which a floating-point number keeps only so much.
+`10.1` and `10.10` may be a price, or two codes. As numbers they are the same, so where both occur the user says what
+is meant. So it is with `0.1` and `0.10000000000000000001`, of which a floating-point number keeps only so much.
 """
 
 from __future__ import annotations
