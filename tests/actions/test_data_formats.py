@@ -115,7 +115,7 @@ def test_an_integer_is_kept_in_half_of_the_memory_while_that_is_enough(tmp_path:
         with opened(params, tmp_path) as engine:
             assert open_table(engine, "it", path, params).columns[0].type == "BIGINT"
     path.write_text(path.read_text() + f"{2**63},\n")
-    assert read(path)[0] == [("n", "number"), ("m", "text")] or read(path)[0] == [("n", "text"), ("m", "text")]
+    assert read(path)[0] == [("n", "text"), ("m", "text")]
 
 
 def test_stata(tmp_path: Path) -> None:
@@ -178,9 +178,9 @@ def test_many_columns(tmp_path: Path) -> None:
     ("name", "data", "problem"),
     [
         ("a.csv", b"", "`it` cannot be read as csv: it has no header line: the first line names the columns"),
-        ("a.csv", b"a,a\n1,2\n", "`it` has the column `a` twice; rename one"),
-        ("a.csv", b"id,ID\n", "`it` has the column `ID` once more as `id`, which SQL does not tell apart; rename one"),
-        ("a.csv", b",a\n1,2\n", "column 1 of `it` has no name; give it one, or leave it out"),
+        ("a.csv", b"a,a\n1,2\n", "it has the column `a` twice; rename one"),
+        ("a.csv", b"id,ID\n", "it has the column `ID` once more as `id`, which SQL does not tell apart; rename one"),
+        ("a.csv", b",a\n1,2\n", "column 1 has no name; give it one, or leave it out"),
         ("a.csv", b"a,__whyrun_row\n", "names that begin so are ours, rename it"),
         ("a.csv", b"a,b\n1,2\n1,2,3\n", "`it` cannot be read as csv: .* line: 3"),
         ("a.csv", b"a,b\n1\n", "`it` cannot be read as csv: .* line: 2"),
@@ -189,7 +189,7 @@ def test_many_columns(tmp_path: Path) -> None:
         ("a.json", b"[1, 2]", "`it` cannot be read as json: row 1 is no object with columns, but ubigint"),
         ("a.json", b'{"a": ', "`it` cannot be read as json: "),
         ("a.json", b"[]", "`it` cannot be read as json: it has no columns"),
-        ("a.xlsx", b"PK no", "`it` cannot be read as excel: it is no workbook: "),
+        ("a.xlsx", b"PK no", "`it` cannot be read as excel: it is no workbook, or a damaged one: "),
         ("a.dta", b"no", "`it` cannot be read as stata: it is no Stata file: "),
         ("a.sas7bdat", b"\0\0", "a.sas7bdat` is in no format that is known; readable: `.csv`, `.tsv`"),
     ],

@@ -132,8 +132,8 @@ def test_a_cardinality_that_holds(project: Make, asked: str | None, found: str) 
 def test_keys_of_different_types_are_never_cast(project: Make) -> None:
     files = {"panel.csv": PANEL, "controls.csv": "firm_id,year,size\n001,2000,7\n"}
     assert failure(project, "data/merge", WITH, files) == (
-        "KeyTypesDiffer: the key `firm_id` is integer in `primary_dataset` and text in `secondary_dataset`; "
-        "nothing is cast silently: say what it is, as in `types: {firm_id: integer}`"
+        "KeyTypesDiffer: the key `firm_id` is integer in `primary_dataset` and text in `secondary_dataset` "
+        "(row 1 has `001`); nothing is cast silently: say what it is, as in `types: {firm_id: integer}`"
     )
     rows = made(project, "data/merge", {**WITH, "types": {"firm_id": "integer"}}, files)
     assert rows[1] == ["1", "2000", "1.5", "7"]

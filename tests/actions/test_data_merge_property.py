@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 import tempfile
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from whyrun.actions.builtin.data.facts import facts_of
 from whyrun.actions.builtin.data.join import Join, joined_table, write_join
 from whyrun.actions.builtin.data.keys import packing
 from whyrun.actions.builtin.data.params import DataParams
-from whyrun.actions.builtin.data.problems import CardinalityViolated, ColumnsClash, KeyTypesDiffer
+from whyrun.actions.builtin.data.problems import CardinalityViolated, ColumnsClash, KeyNotExact, KeyTypesDiffer
 from whyrun.actions.builtin.data.tables import open_table
 
 # Close together, far apart, and as far as they can be: keys are packed into one number in other ways, or not at all.
@@ -219,6 +221,70 @@ def test_packed_keys_count_the_same(draw: st.DataObject) -> None:
                 known = {number: row for number, *row in values if number is not None}
                 assert [number is None for number, *_ in values] == [None in row for row in sides[0].rows]
                 assert len(known) == len({row for row in sides[0].rows if None not in row})
+
+
+NAN = float("nan")
+DAYS = [datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 1, 10, 30), datetime.datetime(1900, 2, 28, 0, 0, 1)]
+# By name: values, and the type in Parquet.
+TYPED: dict[str, tuple[list[Any], pa.DataType]] = {
+    "float": ([0.1, -0.0, 0.0, 1e300, NAN, 2.5], pa.float64()),
+    "narrow float": ([0.5, 0.25, NAN, -3.0], pa.float32()),
+    "unsigned": ([0, 2**63, 2**64 - 1, 9007199254740993], pa.uint64()),
+    "timestamp": (DAYS, pa.timestamp("us")),
+    "date": ([day.date() for day in DAYS], pa.date32()),
+    "decimal": ([Decimal("10.1"), Decimal("10.20"), Decimal("0.00")], pa.decimal128(20, 2)),
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_keys_of_every_type_match_as_plain_values_do(draw: st.DataObject) -> None:
+    """Parquet, with a number of rows on each side. NaN is a missing key: it matches nothing, also no other."""
+    values, type_ = TYPED[draw.draw(st.sampled_from(list(TYPED)), "type")]
+    drawn = [draw.draw(st.lists(st.none() | st.sampled_from(values), max_size=8), side) for side in "lr"]
+    how = draw.draw(HOWS, "how")
+    with tempfile.TemporaryDirectory() as folder, opened(DataParams(), Path(folder)) as engine:
+        sides, tables = [], []
+        for name, column in zip("lr", drawn, strict=True):
+            path = Path(folder) / f"{name}.parquet"
+            numbers = list(range(len(column)))
+            pq.write_table(pa.table({"k": pa.array(column, type_), name: pa.array(numbers, pa.int64())}), path)
+            tables.append(open_table(engine, name, path, DataParams()))
+            keys = [None if value is None or value != value else value for value in column]
+            sides.append(Data(["k", name], list(zip(keys, numbers, strict=True))))
+        join = Join.of(engine, *tables, ["k"], ["k"], how, None)
+        rows, counts, cardinality = expected(*sides, ["k"], how)
+        assert (join.facts.rows(), join.facts.cardinality) == (counts, cardinality)
+        write_join(engine, join, Path(folder) / "out.parquet")
+        back = pq.read_table(Path(folder) / "out.parquet").to_pylist()
+        assert [(row["k"], row["l"], row["r"]) for row in back] == rows
+
+
+DECIMALS = ["10.1", "10.10", "2.5", "0.1", "0.10000000000000000001", "3", "3.0", "1e2", "100.5", ""]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.sampled_from(DECIMALS), max_size=5), st.lists(st.sampled_from(DECIMALS), max_size=5))
+def test_keys_of_csv_are_one_only_where_they_are_written_so(left: list[str], right: list[str]) -> None:
+    """Either the counts are those of the texts, or the user is asked what they are."""
+    sides = [Data(["k"], [(text or None,) for text in column]) for column in (left, right)]
+    with tempfile.TemporaryDirectory() as folder, opened(DataParams(), Path(folder)) as engine:
+        tables = []
+        for name, data in zip("lr", sides, strict=True):
+            # A second column: a line that is empty is no row.
+            path = write(Data(["k", name], [(*row, 1) for row in data.rows]), Path(folder), name, "csv")
+            tables.append(open_table(engine, name, path, DataParams()))
+        try:
+            join = Join.of(engine, *tables, ["k"], ["k"], "outer", None)
+        except KeyTypesDiffer:
+            assert {table.columns[0].kind for table in tables} == {"integer", "number"}
+            return
+        except KeyNotExact:
+            texts = {text for text in (*left, *right) if text}
+            assert len({float(text) for text in texts}) < len(texts)
+            return
+        _, counts, cardinality = expected(*sides, ["k"], "outer")
+        assert (join.facts.rows(), join.facts.cardinality) == (counts, cardinality)
 
 
 ODD = ["007", "1e5", "-0", "+1", " 1", "1_000", "0x1", "inf", "nan", "1.", ".5", "2020-1-1", "TRUE", "yes", "9" * 23]

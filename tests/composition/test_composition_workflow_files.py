@@ -89,41 +89,43 @@ def test_each_mode_fits(tmp_path: Path, mode: str, jobs: tuple[str, ...]) -> Non
             "sequential",
             (CLEAN, MODEL.replace("auxiliary_data", "secondary")),
             (12, "`Job:Model` reads `Input:Other`, and `sequential` starts from one dataset, here `Input:Main`",
-             "bind it as `auxiliary_data`, or merge first: `merge_then_sequential`"),
+             "bind it as `auxiliary_data`"),
         ),
         (
             "sequential",
             (MERGE.replace("inputs.Other", "inputs.Main"),),
-            (11, "`Job:Merge` merges, and `sequential` has no merge", "use `merge_then_sequential`"),
+            (11, "`Job:Merge` merges, and `sequential` has no merge",
+             "use `merge_then_sequential`, which fits as it is; or take the merge out"),
         ),
         (
             "merge_then_sequential",
             (CLEAN, MODEL),
-            (2, "no step merges or appends, and `merge_then_sequential` starts with one", "use `sequential`"),
+            (2, "no step merges or appends, and `merge_then_sequential` starts with one",
+             "use `sequential`, which fits as it is; or add a step that does"),
         ),
         (
             "parallel_then_aggregate",
             (PARTS,),
-            (11, "`Job:Part[0]`, `Job:Part[1]`, `Job:Part[2]` end side by side, and one aggregate step takes a product "
-                 "of each", "add a step that binds a product of each branch, as a list"),
+            (11, "`Job:Part[0]`, `Job:Part[1]` and `Job:Part[2]` end side by side, and `parallel_then_aggregate` ends in "
+             "one step that takes a product of each branch", "add a step that binds a product of each branch, as a list"),
         ),
         (
             "parallel_then_aggregate",
             (CLEAN, MODEL),
             (12, "`Job:Model` does not take the products of two or more branches: there is only one branch before it",
-             "branches start from datasets; one alone is `sequential`"),
+             "use `sequential`, which fits as it is; or let branches start from datasets, and have nothing else in common"),
         ),
         (
             "conditional",
             (CLEAN, MODEL),
             (2, "no step hangs on a condition, and `conditional` needs one",
-             "add a condition with a predicate and branches, or use `sequential`"),
+             "use `sequential`, which fits as it is; or add a condition with a predicate and branches"),
         ),
         (
             "sequential",
             (CHECK, GOOD_ONE),
             (12, "`Job:One` hangs on a condition, and `sequential` has none",
-             "remove the condition, or use `conditional`"),
+             "use `conditional`, which fits as it is; or remove the condition"),
         ),
     ],
 )  # fmt: skip

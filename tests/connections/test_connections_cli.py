@@ -164,6 +164,15 @@ def test_a_server_that_is_not_there_is_a_failure_without_the_password(family: st
     assert found.status == "failed"
     assert "refused" in found.detail
     assert SECRET not in found.detail
+    # In the words that a step has for it.
+    written = ", ".join(f'{name}: "{value}"' for name, value in fields.items())
+    (tmp_path / "connections.yaml").write_text(f"connections: {{{family}: {{one: {{{written}}}}}}}")
+    code, out, _ = whyrun(tmp_path, "test", PW=SECRET)
+    server = {"mysql": "MySQL", "postgres": "PostgreSQL"}[family]
+    beginning = f"@{family}.one  failed   no connection to {server} at 127.0.0.1:{port}, database `d`, user `u`: "
+    assert (code, out.startswith(beginning)) == (1, True), out
+    assert "refused" in out.lower()
+    assert [word for word in (SECRET, "OperationalError", "libpq") if word in out] == []
 
 
 def test_what_a_driver_says_is_redacted(tmp_path: Path) -> None:

@@ -422,3 +422,57 @@ def test_every_missing_variable_is_told_at_once_and_nothing_runs(project: Make) 
         "`@mysql.primary.user` needs the variable `DB_USER`, which is not in the environment"
     )
     assert lab.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("uses", "with_", "wanted", "hint"),
+    [
+        ("mysql/extract", '{query: "SELECT 1 AS a", connection: "@duckdb.scratch"}', "`mysql` or `mariadb`",
+         "write `@mysql.primary` or `@mysql.replica`"),
+        ("postgres/extract", '{query: "SELECT 1 AS a", connection: "@mysql"}', "`postgres` or `postgresql`",
+         "add one to `connections.yaml`"),
+        ("duckdb/query", '{query: "SELECT 1 AS a", connection: "@mysql"}', "`duckdb`", "write `@duckdb.scratch`"),
+        ("own/read", '{query: "SELECT 1 AS a", connection: "@mysql"}', "`duckdb`", "write `@duckdb.scratch`"),
+    ],
+)  # fmt: skip
+def test_a_connection_of_another_family_is_refused(
+    project: Make, uses: str, with_: str, wanted: str, hint: str
+) -> None:
+    pytest.importorskip("pymysql")
+    pytest.importorskip("adbc_driver_postgresql")
+    pytest.importorskip("duckdb")
+    flow = f"""
+workflow: flow
+jobs:
+  Read:
+    uses: {uses}
+    with: {with_}
+    outputs: {{made: {{type: dataset, path: made.parquet}}}}
+"""
+    lab = lab_of(project, flow)
+    lab.write(
+        {
+            "actions/own.py": """
+            from whyrun import Action, Connection, Parameters
+
+            class File(Connection):
+                families = ("duckdb",)
+
+            class Read(Action):
+                name, version = "own/read", "1"
+                outputs = {"made": "dataset"}
+
+                class Params(Parameters):
+                    connection: File
+                    query: str
+
+                def run(self, inputs, mode="run", context=None, logger=None):
+                    raise AssertionError("nothing runs")
+            """
+        }
+    )
+    given = "@duckdb.scratch" if "@duckdb.scratch" in with_ else "@mysql"
+    message = f"the action `{uses}` takes a connection of the family {wanted}, not `{given}`"
+    place = flow.split("\n")[5].index('"@') + 1
+    assert refused(lab) == [("CONNECTION_INVALID", "workflow.yaml", 6, place, message)]
+    assert [found.hint for found in lab.world().problems] == [hint]

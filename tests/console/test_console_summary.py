@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -196,3 +197,21 @@ def test_counts_per_status_and_the_time_that_was_saved(tmp_path: Path) -> None:
     # A job that was reused is still known to take its time.
     expected = project("run", "--dry-run", "--json", "--jobs", "1", "--force", "Job:Write", "--target", "Job:Last").json
     assert expected["estimate_seconds"] == pytest.approx(first["Job:Write"] + first["Job:Last"])
+
+
+def test_a_timeout_alone_promises_no_traceback(tmp_path: Path) -> None:
+    flow = """\
+workflow: slow
+jobs:
+  Slow: {uses: shell, timeout: 300ms, with: {run: sleep 600}, outputs: {out: {type: text}}}
+"""
+    project = Project(tmp_path, {"workflow.yaml": flow})
+    failed = project("run")
+    assert failed.code == 1
+    assert failed.err.splitlines()[-1] == "evidence: .whyrun/slow/runs/r0001"
+    # How long it went on is known, and told.
+    shown = project("show", "Job:Slow", "--json").json["latest_attempt"]
+    events = [json.loads(line) for line in project.evidence("r0001", "events.jsonl").splitlines()]
+    (end,) = [event for event in events if event["event"] == "step_failed"]
+    assert (shown["status"], shown["duration"]) == ("TIMED_OUT", end["duration"])
+    assert shown["duration"] >= 0.3

@@ -108,7 +108,7 @@ class Running:
     def said(self) -> str:
         return self._said.read_text(errors="replace")
 
-    def wait_for(self, seen: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None:
+    def wait_for(self, seen: Callable[[], Any], what: str, seconds: float = 2 * PATIENCE) -> None:
         deadline = time.monotonic() + seconds
         while not seen():
             assert self.process.poll() is None, f"the run ended too early: {self.said}"

@@ -48,7 +48,7 @@ def test_what_waits_behind_a_long_step_goes_to_whoever_is_free(place: str, at_pl
     mark = f"w{secrets.token_hex(6)}"
     lab = at_place(WORKFLOW, {"queue_work.py": CODE.replace("MARK", mark)})
     running = lab.start("--quiet", "--jobs", "2")
-    running.wait_for(lambda: [e for e in lab.log() if e["event"] == "step_complete"][38:], "all but one", seconds=120.0)
+    running.wait_for(lambda: [e for e in lab.log() if e["event"] == "step_complete"][38:], "all but one")
     (long,) = named(mark)
     os.kill(long, signal.SIGKILL)
     ended = running.ended()

@@ -98,7 +98,7 @@ CODE = r'''
         raise ValueError("\n".join(f"{n:06d} is wrong, größer than it may be" for n in range(30000)))
 '''
 
-GROWTH = 200 << 20  # bytes: what a host may need more when its steps print 90 MB
+GROWTH = 128 << 20  # bytes: what a host may need more while its steps print 90 MB
 
 
 def digest(data: bytes) -> str:

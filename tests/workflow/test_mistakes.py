@@ -245,9 +245,25 @@ error[UNKNOWN_KEY] w.yaml:20:15: there is no `netwrok` in `sandbox`
     "sandbox without a size": (
         job("uses: python\nsandbox: {memory: much}"),
         """\
-error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`)
+error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`) from 64MB
    20 |     sandbox: {memory: much}
       |                       ^^^^
+   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
+    ),
+    "sandbox with too little memory for any worker": (
+        job("uses: python\nsandbox: {memory: 1KB}"),
+        """\
+error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`) from 64MB
+   20 |     sandbox: {memory: 1KB}
+      |                       ^^^
+   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
+    ),
+    "sandbox with too few processes for any worker": (
+        job("uses: python\nsandbox: {processes: 1}"),
+        """\
+error[WRONG_TYPE] w.yaml:20:26: `processes` in `sandbox` of job `J` is not a number from 8
+   20 |     sandbox: {processes: 1}
+      |                          ^
    hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
     ),
     "sandbox that is a word": (

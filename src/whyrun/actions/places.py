@@ -17,6 +17,7 @@ class ConnectionPlace(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
     secret_fields: tuple[str, ...] = SECRET_FIELDS
     required_fields: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()  # of which it may be; empty: of any
 
     def fits(self, path: Sequence[str | int]) -> bool:
         return len(path) == len(self.path) and all(own in ("*", key) for own, key in zip(self.path, path, strict=True))

@@ -134,7 +134,8 @@ def connection_places(record: Any, path: tuple[str, ...] = (), within: tuple[Any
 def _places_in(type_: Any, path: tuple[str, ...], within: tuple[Any, ...]) -> Iterator[ConnectionPlace]:
     for member in _alternatives(type_):
         if isinstance(member, type) and issubclass(member, Connection):
-            yield ConnectionPlace(path, tuple(member.secret_fields), tuple(member.required_fields))
+            fields = tuple(member.secret_fields), tuple(member.required_fields)
+            yield ConnectionPlace(path, *fields, tuple(member.families))
         elif _is_record(member):
             yield from connection_places(member, path, within)
         elif typing.get_origin(member) in (list, tuple, set, frozenset):

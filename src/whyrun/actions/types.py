@@ -29,11 +29,12 @@ class Connection(dict[str, Any]):
     """A parameter that is a connection: `@family.alias` in the workflow, here its fields with their real values.
 
     A subclass says more: `secret_fields` are never written down by value, wherever they came from; without the
-    `required_fields` nothing runs.
+    `required_fields` nothing runs, nor with a connection of another than these `families` (none named: any will do).
     """
 
     secret_fields: ClassVar[tuple[str, ...]] = SECRET_FIELDS
     required_fields: ClassVar[tuple[str, ...]] = ()
+    families: ClassVar[tuple[str, ...]] = ()
 
 
 class Secret(str):

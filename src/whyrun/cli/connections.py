@@ -75,6 +75,7 @@ def _list(found: Sequence[WrittenConnection], *, as_json: bool) -> None:
 
 
 def _test(found: Sequence[WrittenConnection], project: Path, *, as_json: bool) -> None:
+    from whyrun.actions.builtin.movers.unreached import why_unreached
     from whyrun.actions.places import SECRET_FIELDS
     from whyrun.connections.probe import probe
     from whyrun.connections.resolve import ready
@@ -82,7 +83,7 @@ def _test(found: Sequence[WrittenConnection], project: Path, *, as_json: bool) -
     tried: list[tuple[str, Probed]] = []
     width = max((len(one.reference) for one in found), default=0)
     for one in found:
-        result = probe(one.family, ready(one, SECRET_FIELDS, os.environ), project)
+        result = probe(one.family, ready(one, SECRET_FIELDS, os.environ), project, why_unreached)
         tried.append((one.reference, result))
         if not as_json:
             click.echo(f"{one.reference:<{width}}  {result.status:<7}  {result.detail}")

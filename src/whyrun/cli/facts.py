@@ -63,7 +63,7 @@ def _files(value: Mapping[str, int | None]) -> Iterator[tuple[str, ...]]:
 
 def _attempt(value: Facts) -> Iterator[tuple[str, ...]]:
     for name, one in value.items():
-        if name == "attempt" and one == 0:
+        if one is None or (name == "attempt" and one == 0):
             continue  # reuse and adoption are no attempts of their own
         if name == "adopted":
             yield from ((name if i == 0 else "", f"{id_} in {run}") for i, (id_, run) in enumerate(one.items()))

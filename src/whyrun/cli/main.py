@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("history", "Show every attempt and version of a job or artifact."),
     "diff": ("diff", "Show what differs between two runs."),
     "parity": ("parity", "Prove that two runs left the same evidence."),
+    "verify": ("verify", "Check that the log and the stored bytes are what they were."),
     "adopt": ("adopt", "Put your own version of an artifact in place."),
     "restore": ("restore", "Put an earlier version of an artifact in place."),
     "log": ("log", "Read the log back: events of a run, filtered."),

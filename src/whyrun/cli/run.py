@@ -244,6 +244,8 @@ def option_words(options: PlanOptions, run_options: RunOptions, unfinished: list
     for name, limit in (run_options.limits or {}).items():
         words += ["--limit", f"{name}={limit:g}"]
     words += ["--fail-fast"] if run_options.fail_fast else []
+    words += ["--backend", run_options.backend] if run_options.backend != "local" else []
+    words += ["--dask-address", run_options.dask_address] if run_options.dask_address is not None else []
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 
@@ -278,15 +280,19 @@ def failures_of(world: World, result: RunResult | CompareResult) -> list[Failure
     """The failures that were final, from the log: it is the truth, also about how we ended."""
     from whyrun.cli.failures import failure_place
     from whyrun.console.render import Failure
+    from whyrun.execution.confined import sandbox_note
     from whyrun.log.outcomes import fold_outcome
 
     if result.run is None or result.exit_code == 0:
         return []
     outcome = fold_outcome(world.state.run(result.run).events())
-    return [
-        Failure(step, f.status, f.error_type, f.error, failure_place(f.traceback, world.project))
-        for step, f in outcome.failures.items()
-    ]
+    backend = outcome.start.backend if outcome.start is not None else ""
+    found = []
+    for step, f in outcome.failures.items():
+        table, _ = world.graph.table_at(world.graph.node_of[step])
+        note = sandbox_note(backend, table.decl.sandbox, f.error_type, f.error) if f.status == "FAILED" else ""
+        found.append(Failure(step, f.status, f.error_type, f.error, failure_place(f.traceback, world.project), note))
+    return found
 
 
 def unfinished_forced(world: World, result: RunResult) -> list[str]:

@@ -148,12 +148,12 @@ def _latest(world: World, known: KnownState, node: int) -> Facts | None:
         facts["adopted"] = {artifact: run_name(run) for artifact, run in sorted(latest.adopted.items())}
     if not latest.ok:
         facts["error"] = f"{latest.error_type}: {latest.error}"
-        facts |= _where(world, run_name(latest.run), known.graph.job_id(node))
+        facts |= _broke(world, run_name(latest.run), known.graph.job_id(node))
     return facts
 
 
-def _where(world: World, run_name: str, step: str) -> Facts:
-    """Where a failed attempt broke, and where what it wrote and its traceback stand."""
+def _broke(world: World, run_name: str, step: str) -> Facts:
+    """When and where a failed attempt broke, and where what it wrote and its traceback stand."""
     import shlex
 
     from whyrun.cli.failures import failure_place, step_logs
@@ -163,6 +163,9 @@ def _where(world: World, run_name: str, step: str) -> Facts:
     facts: Facts = {}
     run = world.state.run(run_name)
     failures = [e for e in run.events() if isinstance(e, ev.StepFailed) and e.step_id == step]
+    # The records that plans are made from keep durations of successes only. Nobody saw the end of what a repair ended.
+    seen = failures and failures[-1].error != ev.INTERRUPTED_ERROR
+    facts["duration"] = failures[-1].duration if seen else None
     place = failure_place(failures[-1].traceback, world.project) if failures else None
     if place is not None:
         facts["place"] = place

@@ -14,6 +14,7 @@ TIMEOUT = 10  # seconds for a server to answer
 LONGEST = 300  # characters of what a driver says
 
 Fields = Mapping[str, Any]
+Told = Callable[[str, Fields, BaseException], str | None]  # family, fields, what was raised → why; None: no idea
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,13 @@ class _Driver:
     extra: str  # of whyrun, that brings the package
 
 
-def probe(family: str, ready: Ready, project: Path) -> Probed:
-    """Try one. `ready`: with all its variables, or what is missing."""
+def _in_its_own_words(family: str, fields: Fields, problem: BaseException) -> str | None:
+    del family, fields, problem
+    return None
+
+
+def probe(family: str, ready: Ready, project: Path, told: Told = _in_its_own_words) -> Probed:
+    """Try one. `ready`: with all its variables, or what is missing. `told` says what a driver's error means."""
     driver = DRIVERS.get(family)
     if driver is None:
         known = ", ".join(f"`{name}`" for name in DRIVERS)
@@ -47,7 +53,8 @@ def probe(family: str, ready: Ready, project: Path) -> Probed:
         return Probed("failed", f"it needs `{missing.name}`: pip install 'whyrun[{driver.extra}]'")
     except Exception as problem:  # whatever a driver raises is the answer
         said = " ".join(str(problem).split()) or "no reason given"
-        return Probed("failed", Redactor(ready.secrets).text(f"{type(problem).__name__}: {said}")[:LONGEST])
+        text = told(family, ready.real(), problem) or f"{type(problem).__name__}: {said}"
+        return Probed("failed", Redactor(ready.secrets).text(text)[:LONGEST])
 
 
 def _mysql(fields: Fields, project: Path) -> str:

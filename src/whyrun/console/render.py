@@ -119,10 +119,12 @@ class Failure:
     error_type: str
     error: str
     place: str | None = None  # `weather.py:38`: where in the project it broke
+    note: str = ""  # what its sandbox may have to do with it
 
     def to_json(self) -> dict[str, str]:
         found = {"id": self.step_id, "status": self.status, "error_type": self.error_type, "error": self.error}
-        return found if self.place is None else {**found, "place": self.place}
+        more = {"place": self.place, "note": self.note}
+        return found | {name: text for name, text in more.items() if text}
 
 
 _COUNTED = (
@@ -190,10 +192,12 @@ def run_summary(
     told = _each_once(own)
     for failure, alike in told[:SHOWN]:
         first, *rest = failure.error.strip().split("\n")
+        what = f"{failure.error_type}: {first}" if first else failure.error_type
         at = f"  ({failure.place})" if failure.place is not None else ""
         who = f"{failure.step_id} and {alike} more" if alike else failure.step_id
-        lines.append(f"  {who}  {failure.error_type}: {printable(first + at)}")
+        lines.append(f"  {who}  {printable(what + at)}")
         lines.extend(f"    {printable(line)}" for line in rest[-LAST_LINES:])
+        lines.extend([f"    {failure.note}"] if failure.note else ())
     if len(told) > SHOWN:
         lines.append(f"  … and {len(told) - SHOWN} more")
     if state == "interrupted":
@@ -202,7 +206,8 @@ def run_summary(
         step = shlex.quote(own[0].step_id)
         lines.append(f"  look closer: whyrun log {run}{place} --job {step}")
         lines.append(f"               whyrun why {step}{place}")
-    lines.append(f"evidence: {evidence}" + (" (tracebacks stand in its whyrun.log)" if own else ""))
+    traced = any(failure.status == "FAILED" for failure in own)  # what was ended for taking too long has none
+    lines.append(f"evidence: {evidence}" + (" (tracebacks stand in its whyrun.log)" if traced else ""))
     return "\n".join(lines)
 
 

@@ -49,6 +49,7 @@ class Bundle:
     data: bytes
     sha256: str
     left_out: tuple[LeftOut, ...]  # of the project; not what is below a folder that is left out as a whole
+    code: frozenset[str] = frozenset()  # of the project: files that jobs name as code, or import
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,8 @@ def bundle_project(
             else:
                 selection.leave_out(entry.name, "it leads to what is left out")
     data = archive.bytes()
-    return Bundle(data, hashlib.sha256(data).hexdigest(), tuple(sorted(selection.left_out, key=lambda left: left.path)))
+    left_out = tuple(sorted(selection.left_out, key=lambda left: left.path))
+    return Bundle(data, hashlib.sha256(data).hexdigest(), left_out, frozenset(code))
 
 
 def project_files(project: Path, *, apart: Collection[str] = (), code: Collection[str] = ()) -> tuple[str, ...]:

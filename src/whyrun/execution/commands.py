@@ -99,6 +99,7 @@ class Session:
     workers: int
     prepare: str | None = None  # the command of `whyrun.toml` that makes a place ready
     bundle: Callable[[], Bundle] | None = None  # what a place needs that shares no folder with us; made when asked for
+    inputs: Path | None = None  # where the inputs of steps lie; None: in the project, at their own paths
 
 
 class OutputResult(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -174,7 +175,14 @@ class StepLost(msgspec.Struct, tag_field="msg", tag="lost", frozen=True):
     n: int = 0
 
 
-Message = StepBegan | TaskReported | MetricReported | RequestRemembered | StepFinished | StepLost
+class StepReturns(msgspec.Struct, tag_field="msg", tag="returns", frozen=True):
+    """Made by the backend: the step has ended where it ran, and what it made is on its way. Its time is over."""
+
+    step_id: str
+    n: int = 0
+
+
+Message = StepBegan | TaskReported | MetricReported | RequestRemembered | StepReturns | StepFinished | StepLost
 
 
 class Pong(msgspec.Struct, tag_field="msg", tag="pong", frozen=True):

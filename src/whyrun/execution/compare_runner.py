@@ -107,7 +107,7 @@ class CompareRunner(Runner):
 
 class CompareEndings(Endings):
     def __init__(self, runner: CompareRunner, accept: bool) -> None:
-        super().__init__(runner.snapshot, runner.recorder, runner.earlier.publisher)
+        super().__init__(runner.snapshot, runner.recorder, runner.earlier.publisher, runner.backend.name)
         self.runner, self.accept = runner, accept
 
     def place_of(self, table: JobTable, artifact: int, position: int) -> str | None:

@@ -30,6 +30,7 @@ from whyrun.log.lock import RunLock
 from whyrun.log.outcomes import fold_outcome
 from whyrun.log.repair import interruption
 from whyrun.log.runs import RunRef, create_run
+from whyrun.planning.explain import printable
 from whyrun.snapshot.world import World
 
 RunState = Literal["succeeded", "failed", "interrupted"]
@@ -120,7 +121,7 @@ def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
                 state.scratch,
                 around.workers or os.cpu_count() or 1,
                 world.config.prepare,
-                partial(bundle_of, world, undertaking.secrets),
+                bundle=partial(bundle_of, world, undertaking.secrets),
             )
         )
         try:
@@ -159,7 +160,9 @@ def _make_ready(backend: Backend, runner: Runner, recorder: Recorder) -> str | N
         error, *printed = str(problem).split("\n")
         recorder.debug(f"prepare failed: {problem}")
         runtime = runtime_text(TaskStatus.FAILED, time.monotonic() - began)
-        text = task_text("making the place ready", runtime=runtime, details=[f"PrepareFailed: {error}"])
+        # The last that it printed is most often why.
+        said = [printable(line) for line in printed[-1:]]
+        text = task_text("making the place ready", runtime=runtime, details=[f"PrepareFailed: {error}", *said])
         recorder.status("prepare", TaskStatus.FAILED, text, traceback="\n".join(printed))
         return "\n".join([f"PrepareFailed: {error}", *printed])
     return None

@@ -12,6 +12,7 @@ from whyrun.artifacts.hashing import canonical_json
 from whyrun.console.lines import listed
 from whyrun.errors import WhyrunError
 from whyrun.execution.commands import StepFinished, StepLost
+from whyrun.execution.confined import sandbox_note
 from whyrun.execution.prepare import recorded_bindings
 from whyrun.execution.publisher import Publisher, published_path, recorded_place
 from whyrun.execution.recorder import Recorder
@@ -54,8 +55,8 @@ class Problem:
 
 
 class Endings:
-    def __init__(self, snapshot: PlanningSnapshot, recorder: Recorder, publisher: Publisher) -> None:
-        self.snapshot, self.recorder, self.publisher = snapshot, recorder, publisher
+    def __init__(self, snapshot: PlanningSnapshot, recorder: Recorder, publisher: Publisher, backend: str) -> None:
+        self.snapshot, self.recorder, self.publisher, self.backend = snapshot, recorder, publisher, backend
         self.graph: Graph = snapshot.dependency_graph
         self.lines = Lines(self.graph, recorder, publisher.store, publisher.project)
 
@@ -239,12 +240,16 @@ class Endings:
         self.tell_failure(table, position, problem, active.attempt if will_retry else None)
 
     def tell_failure(self, table: JobTable, position: int, problem: Problem, retry_after: int | None = None) -> None:
-        what = problem.message if problem.status != "FAILED" else f"{problem.error_type}: {problem.message}"
+        what, note = problem.message, ""
+        if problem.status == "FAILED":
+            what = f"{problem.error_type}: {problem.message}" if problem.message else problem.error_type
+            note = sandbox_note(self.backend, table.decl.sandbox, problem.error_type, problem.message)
         self.lines.failed(
             table,
             position,
             status=problem.status,
             what=what,
+            note=note,
             duration=problem.duration,
             traceback=problem.traceback,
             retry_after=retry_after,

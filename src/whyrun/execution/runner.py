@@ -28,6 +28,7 @@ from whyrun.execution.commands import (
     StepBegan,
     StepFinished,
     StepLost,
+    StepReturns,
     TaskReported,
 )
 from whyrun.execution.counts import RunCounts
@@ -76,7 +77,7 @@ class Runner:
         self.graph = snapshot.dependency_graph
         self.code = code
         self.secrets, self.fail_fast, self.grace = secrets, fail_fast, grace
-        self.endings = Endings(snapshot, recorder, publisher)
+        self.endings = Endings(snapshot, recorder, publisher, backend.name)
         self.earlier = EarlierResults(snapshot, publisher)
         self.earlier.announce_sections(plan)
         self.held = HeldSteps(self.graph, publisher)
@@ -336,6 +337,8 @@ class Runner:
                     self.recorder.reporter.step_progress(step, message.value)
             case RequestRemembered():
                 self.remember(active, message)
+            case StepReturns():
+                active.timeout = None  # the way back is no time of the step
             case StepFinished():
                 self.leave(active, step)
                 self.recorder.metrics(step, message.metrics, message.ts)

@@ -50,6 +50,7 @@ class Lines:
         *,
         status: str,
         what: str,
+        note: str = "",
         duration: float | None = None,
         traceback: str = "",
         retry_after: int | None = None,
@@ -61,7 +62,7 @@ class Lines:
         text = task_text(
             task_name(table, position),
             runtime=runtime_text(shown, duration),
-            details=[printable(what.split("\n", 1)[0]) + retry],
+            details=[printable(what.split("\n", 1)[0]) + retry, note],
         )
         # Of a step that was told to end, the place where it stood is of no use.
         below = traceback if status == "FAILED" else ""

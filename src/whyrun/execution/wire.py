@@ -41,7 +41,7 @@ class WorkerStart(msgspec.Struct, frozen=True):
         return cls(
             run_dir=str(session.run_dir),
             project=project,
-            inputs=project,
+            inputs=project if session.inputs is None else str(session.inputs),
             sources=store,
             store=store,
             scratch=str(scratch),

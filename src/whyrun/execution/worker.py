@@ -32,6 +32,7 @@ def main(facts: str) -> None:
     # Steps get neither: their standard streams are files, and what they start inherits no channel of ours.
     control, messages = (_own(descriptor) for descriptor in (start.control_fd, start.messages_fd))
     become_worker()
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever who started us does not want to hear: steps hear all
     streams = Streams(Scratch(Path(start.scratch)))
     # Needed to get here, but nothing that a step should see.
     os.environ.pop("PYTHONPATH", None)

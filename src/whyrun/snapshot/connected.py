@@ -151,7 +151,8 @@ class _Connecting:
         return value if place is None else self.connection(value, place, path)
 
     def connection(self, reference: str, place: ConnectionPlace, path: Path) -> Any:
-        from whyrun.connections.resolve import Unresolved, find, planned  # few workflows have connections
+        from whyrun.connections.file import FILE_NAME  # few workflows have connections
+        from whyrun.connections.resolve import Unresolved, find, planned
 
         if self.info.typed and not REFERENCE.fullmatch(reference):
             return reference  # told with its type
@@ -162,6 +163,13 @@ class _Connecting:
         found = find(connections, reference)
         if isinstance(found, Unresolved):
             self.report(path, found.message, found.hint, found.code)
+            return reference
+        if place.families and found.family not in place.families:
+            wanted = " or ".join(f"`{family}`" for family in place.families)
+            message = f"the action `{self.info.name}` takes a connection of the family {wanted}, not `{reference}`"
+            fitting = [f"`{one.reference}`" for one in connections if one.family in place.families]
+            hint = f"write {' or '.join(fitting)}" if fitting else f"add one to `{FILE_NAME}`"
+            self.report(path, message, hint, "CONNECTION_INVALID")
             return reference
         missing = [name for name in place.required_fields if name not in found.fields]
         if missing:

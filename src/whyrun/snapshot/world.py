@@ -221,10 +221,11 @@ class World:
         """Key columns that the files do not have, and diagnostics that nobody computes."""
         if not any(decl.uses.startswith("data/") or "merge" in decl.places for decl in self._jobs.values()):
             return ()  # most workflows: nothing is imported for them
+        from whyrun.snapshot.data_outputs import output_problems
         from whyrun.snapshot.headers import key_problems
         from whyrun.snapshot.leaves import leaf_problems
 
-        return [*key_problems(graph, self.project), *leaf_problems(graph)]
+        return [*key_problems(graph, self.project), *leaf_problems(graph), *output_problems(graph)]
 
     def _given_by(self) -> dict[str, str]:
         """How the inputs came to their values, where they are not those of the workflow file."""

@@ -147,13 +147,23 @@ def _contained(left: Any, right: Any) -> bool:
     return left in right
 
 
+def _ordered(symbol: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def compare(left: Any, right: Any) -> Any:
+        try:
+            return function(left, right)
+        except TypeError:
+            raise ExpressionError(f"`{symbol}` cannot compare {_kind(left)} with {_kind(right)}") from None
+
+    return compare
+
+
 COMPARISON: Mapping[str, Callable[[Any, Any], Any]] = {
     "Eq": operator.eq,
     "NotEq": operator.ne,
-    "Lt": operator.lt,
-    "LtE": operator.le,
-    "Gt": operator.gt,
-    "GtE": operator.ge,
+    "Lt": _ordered("<", operator.lt),
+    "LtE": _ordered("<=", operator.le),
+    "Gt": _ordered(">", operator.gt),
+    "GtE": _ordered(">=", operator.ge),
     "In": _contained,
     "NotIn": lambda left, right: not _contained(left, right),
 }

@@ -16,6 +16,7 @@ from whyrun.workflow.scope import AnyKey, JobShape, Names
 
 MAX_RETRIES = 1000
 _SANDBOX = ("required", "network", "memory", "processes")
+LEAST_MEMORY, LEAST_PROCESSES = 64 * 10**6, 8  # below them the worker itself does not come up in its sandbox
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -152,12 +153,13 @@ class JobKeys(Outputs):
                 self.problems.add(key.place, "UNKNOWN_KEY", message, near)
             elif key.value in ("required", "network"):
                 found[key.value] = self.boolean(value, f"`{key.value}` in `sandbox` of {what}")
-            elif key.value == "processes" and isinstance(plain, int) and not isinstance(plain, bool) and plain > 0:
+            elif key.value == "processes" and type(plain) is int and plain >= LEAST_PROCESSES:
                 found[key.value] = plain
             elif key.value == "memory" and (amount := _bytes(plain)) is not None:
                 found[key.value] = amount
             else:
-                wanted = "a size (`2GB`)" if key.value == "memory" else "a number from 1"
+                size = f"a size (`2GB`) from {LEAST_MEMORY // 10**6}MB"
+                wanted = size if key.value == "memory" else f"a number from {LEAST_PROCESSES}"
                 self.wrong(value, f"`{key.value}` in `sandbox` of {what} is not {wanted}", hint)
         return SandboxDecl(**found)
 
@@ -206,8 +208,7 @@ class JobKeys(Outputs):
 
 
 def _bytes(value: Any) -> int | None:
-    """`2GB` or a plain number of bytes."""
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return value
+    """`2GB` or a plain number of bytes; None where it is no size, or too small a one."""
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    return int(float(match[1]) * _UNITS[match[2].upper()]) if match and float(match[1]) > 0 else None
+    amount = int(float(match[1]) * _UNITS[match[2].upper()]) if match else value
+    return amount if type(amount) is int and amount >= LEAST_MEMORY else None

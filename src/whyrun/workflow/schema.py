@@ -301,7 +301,7 @@ def _job() -> Schema:
                             "required": {"type": "boolean"},
                             "network": {"type": "boolean"},
                             "memory": {"type": ["string", "integer"]},
-                            "processes": {"type": "integer", "minimum": 1},
+                            "processes": {"type": "integer", "minimum": 8},
                         },
                         "additionalProperties": False,
                     },

@@ -16,14 +16,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from whyrun.artifacts.store import Store
 from whyrun.errors import error
-from whyrun.execution.backends.dask_cluster import ANSWER, GATHER, SLURM, START, ClusterLost, DaskCluster, Future
+from whyrun.execution.backends.dask_cluster import ANSWER, GATHER, SLURM, START, ClusterLost, DaskCluster
 from whyrun.execution.backends.dask_parcel import Parcels, bring
+from whyrun.execution.backends.dask_sent import Sent, Task, asked_of_cluster, is_plain
 from whyrun.execution.backends.dask_slurm import check_slurm
 from whyrun.execution.backends.remote import RemoteJob
 from whyrun.execution.commands import (
@@ -45,34 +47,8 @@ AHEAD = 2  # tasks for each thread of the cluster that are sent: one runs, one w
 SHORT = 0.02  # seconds: steps that take less are sent together
 TOGETHER = 16  # of them, at most
 LONG = 0.5  # seconds after which steps that wait behind another are given to whoever has nothing to do
+LOOK = 0.1  # seconds between two looks at whether to go on
 LATE = 60.0  # seconds that a message may come after the end of its step
-
-
-def _plain(job: RemoteJob) -> bool:
-    """Whether it may be sent together with others: it waits for no secrets and occupies nothing."""
-    return not job.secrets and not job.needs.resources
-
-
-class _Task:
-    """A task of the cluster: one step, or some short ones."""
-
-    def __init__(self, future: Future, steps: list[_Sent]) -> None:
-        self.future = future
-        self.steps = steps
-        self.given_up = False
-        for sent in steps:
-            sent.task = self
-
-
-class _Sent:
-    """A step that the cluster has."""
-
-    def __init__(self, job: RemoteJob) -> None:
-        self.job = job
-        self.worker: str | None = None
-        self.task: _Task | None = None
-        self.expected = 0  # the number of its next message
-        self.began = 0.0
 
 
 class DaskBackend:
@@ -85,17 +61,17 @@ class DaskBackend:
         self._start = check_slurm() if address == SLURM else START
         self._address = address
         self._queue: deque[RemoteJob] = deque()
-        self._sent: dict[str, _Sent] = {}
+        self._sent: dict[str, Sent] = {}
         self._ready: list[Message] = []
         self._numbered = 0
         self._tasks = 0  # that the cluster has
-        self._done: list[_Task] = []  # those that have ended, and whose results are to be fetched
+        self._done: list[Task] = []  # those that have ended, and whose results are to be fetched
         self._over: dict[str, list[str]] = {}  # by worker: steps that have ended before those that were sent with them
         self._looked = 0.0  # when it was last looked for steps that wait behind others
         self._stopping = False
         self._mean: float | None = None  # recent duration of a step
-        self._repeated: list[tuple[_Sent, str]] = []  # steps that began once more, and where
-        self._early: list[tuple[float, _Sent, dict[str, Any]]] = []  # ends that came before all that was said
+        self._repeated: list[tuple[Sent, str]] = []  # steps that began once more, and where
+        self._early: list[tuple[float, Sent, dict[str, Any]]] = []  # ends that came before all that was said
         self._lock = threading.RLock()
         self._gone: str | None = None  # why nothing more can be heard of the cluster
 
@@ -112,8 +88,24 @@ class DaskBackend:
             end.setblocking(False)
 
     def prepare(self, stopped: Callable[[], bool]) -> None:
-        self._cluster.enter(self._heard, stopped)
-        self._cluster.watch(self._lose)
+        """In a thread, since it cannot be interrupted: whoever stops the run is not made to wait for a cluster."""
+        self._cluster.connect()
+        problems: list[BaseException] = []
+
+        def enter() -> None:
+            try:
+                self._cluster.enter(self._heard, stopped)
+            except BaseException as problem:
+                problems.append(problem)
+
+        entering = threading.Thread(target=enter, daemon=True, name="whyrun-dask-enter")
+        entering.start()
+        while entering.is_alive() and not stopped():
+            entering.join(LOOK)
+        if problems:
+            raise problems[0]
+        if not entering.is_alive():
+            self._cluster.watch(self._lose)
 
     def close(self) -> None:
         self._cluster.leave(reachable=self._gone is None)
@@ -126,7 +118,11 @@ class DaskBackend:
         self._queue.append(RemoteJob(command, dict(secrets or {}), needs))
 
     def room(self) -> int:
-        return max(0, self._cluster.threads * AHEAD * self._together() * 2 - len(self._queue) - len(self._sent))
+        return max(0, self._cluster.threads * self._ahead() * self._together() * 2 - len(self._queue) - len(self._sent))
+
+    def _ahead(self) -> int:
+        """Of what takes long nothing waits at a worker: should that die, nobody could tell whether it had begun."""
+        return AHEAD if self._together() > 1 else 1
 
     def _together(self) -> int:
         return TOGETHER if self._mean is not None and self._mean < SHORT else 1
@@ -134,15 +130,15 @@ class DaskBackend:
     def _dispatch(self) -> None:
         while self._queue and self._gone is not None:
             self._lost(self._queue.popleft(), self._gone)
-        while self._queue and (free := max(1, self._cluster.threads) * AHEAD - self._tasks) > 0:
+        while self._queue and (free := max(1, self._cluster.threads) * self._ahead() - self._tasks) > 0:
             # No more together than everyone's share: what is few is not made to wait on one worker for one another.
             together = min(self._together(), -(-len(self._queue) // free))
             jobs = [self._queue.popleft()]
-            while self._queue and len(jobs) < together and _plain(jobs[0]) and _plain(self._queue[0]):
+            while self._queue and len(jobs) < together and is_plain(jobs[0]) and is_plain(self._queue[0]):
                 jobs.append(self._queue.popleft())
             try:
                 payloads = [self._parcels.pack(self._cluster.client, job) for job in jobs]
-                wanted = self._resources(jobs[0].needs)
+                wanted = asked_of_cluster(jobs[0].needs, self._cluster.offered)
             except (OSError, ValueError, msgspec.DecodeError) as problem:
                 for job in jobs:
                     self._lost(job, f"{type(problem).__name__}: {problem}")
@@ -151,7 +147,7 @@ class DaskBackend:
 
     def _send(self, jobs: list[RemoteJob], payloads: list[dict[str, Any]], wanted: dict[str, float]) -> None:
         with self._lock:  # a step may speak before `submit` returns
-            sent = [_Sent(job) for job in jobs]
+            sent = [Sent(job) for job in jobs]
             self._sent.update((one.job.command.step_id, one) for one in sent)
             self._tasks += 1
         self._numbered += 1
@@ -160,22 +156,8 @@ class DaskBackend:
         except ClusterLost as lost:
             self._lose(f"the Dask scheduler is gone: {lost}")
             return
-        task = _Task(future, sent)
+        task = Task(future, sent)
         future.add_done_callback(lambda _: self._ended(task))
-
-    def _resources(self, needs: StepNeeds) -> dict[str, float]:
-        """Those that the cluster's workers offer; the others are Whyrun's own to count."""
-        wanted = {
-            name: amount
-            for name, amount in needs.resources.items()
-            if any(name in offer for offer in self._cluster.offered)
-        }
-        if wanted and not any(
-            all(offer.get(name, 0) >= amount for name, amount in wanted.items()) for offer in self._cluster.offered
-        ):
-            told = ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items())
-            raise ValueError(f"no worker of the cluster has {told}")
-        return wanted
 
     def withdraw(self) -> list[ExecStep]:
         """Those that wait here, and of those that were sent the ones that no worker has begun."""
@@ -186,8 +168,7 @@ class DaskBackend:
         if steps and self._gone is None:
             try:
                 answers = self._cluster.tell("withdraw", steps)
-            except ClusterLost as lost:  # then that is what their end will be
-                self._lose(f"the Dask scheduler is gone: {lost}")
+            except ClusterLost:  # who watches the scheduler will tell what that means
                 return taken_back
             begun = {step for answer in answers.values() for step in answer or ()}
             with self._lock:
@@ -207,10 +188,12 @@ class DaskBackend:
         if sent is None or self._gone is not None:
             return
         workers = [sent.worker] if sent.worker is not None else None
-        try:
-            self._cluster.tell(name, *words, workers=workers)
-        except ClusterLost as lost:
-            self._lose(f"the Dask scheduler is gone: {lost}")
+        for _ in range(2):
+            try:
+                self._cluster.tell(name, *words, workers=workers)
+                return
+            except ClusterLost:  # slow, or gone; who watches the scheduler will tell
+                continue
 
     # --- hearing -------------------------------------------------------------------------------------------------
 
@@ -218,7 +201,9 @@ class DaskBackend:
         self._spread()
         self._dispatch()
         if not self._ready and not self._done and not self._over:
-            select.select([self._wakeup], [], [], timeout)
+            poll = select.poll()
+            poll.register(self._wakeup, select.POLLIN)
+            poll.poll(timeout * 1000)
         with suppress(BlockingIOError):
             self._wakeup.recv(1 << 16)
         self._collect_over()
@@ -274,7 +259,7 @@ class DaskBackend:
         if sent is not None:
             self._order(step, "secrets", step, sent.job.secrets)
 
-    def _ended(self, task: _Task) -> None:
+    def _ended(self, task: Task) -> None:
         with self._lock:
             self._done.append(task)
         self._wake()
@@ -317,9 +302,8 @@ class DaskBackend:
                 steps = [other.job.command.step_id for other in task.steps]
                 self._cluster.tell("withdraw", steps, workers=[worker])
                 self._cluster.tell("signal", step, signal.SIGKILL, workers=[worker])
-            except ClusterLost as lost:
-                self._lose(f"the Dask scheduler is gone: {lost}")
-                return
+            except ClusterLost:  # who watches the scheduler will tell
+                pass
             task.future.release()
             self._task_lost(task, f"the Dask worker {sent.worker} died with the result of the step")
 
@@ -336,7 +320,7 @@ class DaskBackend:
         with self._lock:
             over, self._over = self._over, {}
         for worker, steps in over.items():
-            for step, result in dict(self._ask(worker, "results", steps)).items():
+            for step, result in (self._ask(worker, "results", steps) or {}).items():
                 sent = self._sent.get(step)
                 if sent is not None:
                     self._end(sent, result)
@@ -356,15 +340,14 @@ class DaskBackend:
                     if behind:
                         waiting[sent.worker] = behind
         for worker, steps in waiting.items():
-            for step in self._ask(worker, "give_back", steps):
+            for step in self._ask(worker, "give_back", steps) or ():
                 self._again(step)
 
-    def _ask(self, worker: str, name: str, steps: list[str]) -> Any:
-        """What the worker answers. If it does not, that is told otherwise, and all comes with the end of the task."""
-        try:
-            return (self._gone is None and self._cluster.tell(name, steps, workers=[worker]).get(worker)) or ()
-        except ClusterLost:
-            return ()
+    def _ask(self, worker: str, name: str, *words: Any) -> Any:
+        """What the worker answers. If it does not, that is told otherwise."""
+        with suppress(ClusterLost):
+            return self._cluster.tell(name, *words, workers=[worker]).get(worker) if self._gone is None else None
+        return None
 
     def _again(self, step: str) -> None:
         with self._lock:
@@ -372,7 +355,7 @@ class DaskBackend:
         if sent is not None:
             self._queue.append(sent.job)
 
-    def _end(self, sent: _Sent, result: dict[str, Any] | None) -> None:
+    def _end(self, sent: Sent, result: dict[str, Any] | None) -> None:
         step = sent.job.command.step_id
         with self._lock:
             if self._sent.get(step) is not sent:
@@ -384,6 +367,7 @@ class DaskBackend:
                 self._told(line, None)
             if result is None:
                 del self._sent[step]
+                self._say_lost(sent, "the step was ended before it began")
                 return
             end = decode_message(result["end"])
             assert isinstance(end, StepFinished | StepLost)
@@ -392,11 +376,11 @@ class DaskBackend:
                 return
             del self._sent[step]
         self._mean = end.duration if self._mean is None else self._mean + 0.2 * (end.duration - self._mean)
-        message = bring(end, result, self._session, self._store)
+        message = bring(end, result, self._session, self._store, partial(self._ask, sent.worker or ""))
         with self._lock:
             self._ready.append(message)
 
-    def _result(self, task: _Task) -> dict[str, Any] | str:
+    def _result(self, task: Task) -> dict[str, Any] | str:
         """The results, or why there are none."""
         try:
             found = task.future.result(timeout=GATHER if task.future.status == "finished" else ANSWER)
@@ -411,14 +395,13 @@ class DaskBackend:
         assert isinstance(found, dict)
         return found
 
-    def _task_lost(self, task: _Task, reason: str) -> None:
-        """What had begun is lost. What waited behind it never was an attempt: it is given out again."""
+    def _task_lost(self, task: Task, reason: str) -> None:
+        """All that is open of it counts as an attempt: what a worker did just before it died, nobody has heard, and a
+        step that is executed twice must stand in the log twice."""
         with self._lock:
             open_ = [sent for sent in task.steps if self._sent.pop(sent.job.command.step_id, None) is sent]
-        begun = [sent for sent in open_ if sent.expected] or open_[:1]
-        for sent in begun:
+        for sent in open_:
             self._say_lost(sent, reason)
-        self._queue.extendleft(sent.job for sent in reversed(open_) if sent not in begun)
 
     # --- loss ----------------------------------------------------------------------------------------------------
 
@@ -436,7 +419,7 @@ class DaskBackend:
             self._ready.append(StepBegan(command.step_id, command.attempt, timestamp()))
             self._ready.append(StepLost(command.step_id, command.attempt, timestamp(), reason))
 
-    def _say_lost(self, sent: _Sent, reason: str) -> None:
+    def _say_lost(self, sent: Sent, reason: str) -> None:
         command = sent.job.command
         duration = time.monotonic() - sent.began if sent.began else 0.0
         with self._lock:

@@ -6,6 +6,7 @@ pickled with its code.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import importlib
 import os
@@ -57,7 +58,12 @@ def run_batch(key: str, payloads: list[dict[str, Any]]) -> dict[str, dict[str, A
     return results
 
 
-def order(key: str, name: str, *words: Any) -> Any:
-    """A word from the host to the agent here, while steps run: secrets, an acknowledgement, a signal."""
+async def order(key: str, name: str, *words: Any) -> Any:
+    """A word from the host to the agent here, while steps run: secrets, an acknowledgement, a signal. In a thread: the
+    event loop of the worker must not wait for a step."""
     site = sys.modules.get("whyrun.execution.backends.dask_site")
-    return site.order(key, name, *words) if site is not None else None
+    return await asyncio.to_thread(site.order, key, name, *words) if site is not None else None
+
+
+def allowed_failures(dask_scheduler: Any) -> int:
+    return int(dask_scheduler.allowed_failures)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,7 +27,8 @@ Future: TypeAlias = Any
 
 SLURM = "slurm"
 ALIVE = 1.0  # seconds between two looks at the scheduler
-ANSWER = 3.0  # seconds for its answer
+ANSWER = 2.0  # seconds for its answer
+BEAT = 5  # looks after which agents are told that the host lives
 GATHER = 300.0  # seconds for results to come: they may be large
 CONNECT = 10.0  # seconds for the scheduler to answer at all
 START = 60.0  # seconds for a first worker
@@ -61,17 +64,41 @@ class DaskCluster:
 
     # --- coming ----------------------------------------------------------------------------------------------------
 
-    def enter(self, heard: Callable[[tuple[float, Any]], None], stopped: Callable[[], bool]) -> None:
+    def connect(self) -> None:
+        """By the main thread: signals are its own."""
         try:
             self._connect()
+        except PrepareFailed:
+            raise
+        except Exception as problem:  # whatever it is: without the cluster no step can run
+            raise _unready(problem) from problem
+
+    def enter(self, heard: Callable[[tuple[float, Any]], None], stopped: Callable[[], bool]) -> None:
+        try:
+            self._refuse_repetitions()
             self.client.subscribe_topic(f"whyrun-{self.key}", heard)
             workers = self._workers(stopped)
             self._install()
         except PrepareFailed:
             raise
-        except Exception as problem:  # whatever it is: without the cluster no step can run
-            raise PrepareFailed(f"the Dask cluster: {type(problem).__name__}: {problem}") from problem
+        except Exception as problem:  # see `connect`
+            raise _unready(problem) from problem
         self._count(workers)
+
+    def _refuse_repetitions(self) -> None:
+        """A scheduler that gives the tasks of a dead worker to others executes steps of which nobody is told."""
+        import cloudpickle
+
+        from whyrun.execution.backends import dask_boot
+
+        cloudpickle.register_pickle_by_value(dask_boot)  # the cluster need not have Whyrun
+        self._boot = dask_boot
+        allowed = self.client.run_on_scheduler(dask_boot.allowed_failures)
+        if allowed:
+            raise PrepareFailed(
+                f"the Dask scheduler repeats what a dead worker did, up to {allowed} times, and no log would know: "
+                "start it with DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=0"
+            )
 
     def _count(self, workers: Mapping[str, Any]) -> None:
         self.threads = sum(worker["nthreads"] for worker in workers.values())
@@ -88,7 +115,8 @@ class DaskCluster:
             self._cluster = self._slurm.cluster
             self._slurm.submit()
         elif self._address is None:
-            self._cluster = made.LocalCluster(
+            self._cluster = _deaf_to_ctrl_c(
+                made.LocalCluster,
                 n_workers=self._session.workers,
                 threads_per_worker=1,
                 processes=True,
@@ -116,12 +144,7 @@ class DaskCluster:
 
     def _install(self) -> None:
         """On every worker that is there, and on each that joins later: the bundle, and an agent that uses it."""
-        import cloudpickle
-
-        from whyrun.execution.backends import dask_boot
-
-        cloudpickle.register_pickle_by_value(dask_boot)
-        self._boot = dask_boot
+        dask_boot = self._boot
         session = self._session
         bundle = session.bundle() if session.bundle is not None else bundle_project(session.project)
         facts = {"run": session.run, "prepare": session.prepare, "version": __version__}
@@ -164,15 +187,28 @@ class DaskCluster:
         """What can no longer run steps is told of, once: they would wait for it for ever. Workers may come and go."""
 
         def look() -> None:
-            looks = 0
+            looks = unanswered = 0
             while not self._left.wait(ALIVE):
                 looks += 1
-                if lost := self._look(at_jobs=looks % TEND == 0):
+                lost = self._look(at_jobs=looks % TEND == 0)
+                unanswered = unanswered + 1 if lost else 0
+                # One that is slow is not gone; but a connection that is closed stays so.
+                if lost and (unanswered > 1 or self._is_closed()):
                     if not self._left.is_set():
                         gone(lost)
                     return
+                if looks % BEAT == 0 and not lost:
+                    self._show_life()
 
         threading.Thread(target=look, daemon=True, name="whyrun-dask").start()
+
+    def _is_closed(self) -> bool:
+        return self._client is None or self._client.status in ("closed", "closing", "connecting")
+
+    def _show_life(self) -> None:
+        """Agents whose host is not heard of any more end their steps."""
+        with suppress(ClusterLost):
+            self.tell("alive")
 
     def _look(self, at_jobs: bool) -> str | None:
         try:
@@ -199,7 +235,7 @@ class DaskCluster:
         problems: list[str] = []
         if client is not None:
             if reachable:
-                _attempt(lambda: client.unregister_worker_plugin(f"whyrun-{self.key}"), problems)
+                _attempt(lambda: _unregister(client, f"whyrun-{self.key}"), problems)
             _attempt(lambda: client.close(timeout=ANSWER), problems)
         if self._slurm is not None:
             _attempt(self._slurm.close, problems)
@@ -210,6 +246,24 @@ class DaskCluster:
 
 
 LOOK = 0.1  # seconds between two looks for a worker
+
+
+def _unregister(client: Any, name: str) -> None:
+    client.sync(client._unregister_worker_plugin, name=name, nanny=None, callback_timeout=END)
+
+
+def _unready(problem: Exception) -> PrepareFailed:
+    return PrepareFailed(f"the Dask cluster: {type(problem).__name__}: {problem}")
+
+
+def _deaf_to_ctrl_c(make: Callable[..., Any], **settings: Any) -> Any:
+    """What is started here, also later, does not hear Ctrl-C, which a terminal sends to all processes: the host decides
+    what becomes of steps. The thread that starts processes inherits the mask, and they from it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return make(**settings)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _lost(problem: Exception) -> ClusterLost:

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +23,7 @@ from whyrun.execution.wire import encode
 
 Client: TypeAlias = Any  # of `distributed`, whose types are half there; imported only where a cluster is used
 Future: TypeAlias = Any
+Ask: TypeAlias = Callable[..., Any]  # a word to the agent on the worker, and what it answers; None if it cannot
 
 LARGE = 1 << 18  # bytes: from here on a blob goes to the cluster once, and from worker to worker
 KEPT = 64  # large blobs that the cluster is asked to hold
@@ -39,19 +41,21 @@ class Parcels:
         blobs: dict[str, Any] = {}
         files: dict[str, bytes] = {command.cfg_path: cfg_data}
         folders: list[str] = []
+        executable: list[str] = []
         for path, source in needed.items():
             assert isinstance(source, Path)
             if path.startswith(f"{site.SOURCES}/"):
                 sha256 = path.removeprefix(f"{site.SOURCES}/").replace("/", "")
                 blobs[sha256] = self._blob(client, sha256, source)
             elif path.startswith(f"{site.INPUTS}/"):
-                _add_input(source, path.removeprefix(f"{site.INPUTS}/"), files, folders)
+                _add_input(source, path.removeprefix(f"{site.INPUTS}/"), files, folders, executable)
         return {
             "command": encode(command),
             "cfg_path": command.cfg_path,
             "blobs": blobs,
             "files": files,
             "folders": folders,
+            "executable": executable,
             "secrets": bool(job.secrets),  # their values come by another way, which leaves no trace on the cluster
         }
 
@@ -67,7 +71,7 @@ class Parcels:
         return found
 
 
-def _add_input(source: Path, path: str, files: dict[str, bytes], folders: list[str]) -> None:
+def _add_input(source: Path, path: str, files: dict[str, bytes], folders: list[str], executable: list[str]) -> None:
     if not source.is_dir():
         files[path] = source.read_bytes()
         return
@@ -77,18 +81,20 @@ def _add_input(source: Path, path: str, files: dict[str, bytes], folders: list[s
         folders.extend(f"{below}/{name}" for name in inner)
         for name in names:
             files[f"{below}/{name}"] = Path(parent, name).read_bytes()
+            if os.access(Path(parent, name), os.X_OK):  # it counts in the hash of a folder
+                executable.append(f"{below}/{name}")
 
 
 def bring(
-    end: StepFinished | StepLost, result: dict[str, Any], session: Session, store: Store
+    end: StepFinished | StepLost, result: dict[str, Any], session: Session, store: Store, ask: Ask
 ) -> StepFinished | StepLost:
-    """Outputs into the store, checked by hash; logs and scratch into the evidence."""
+    """Outputs into the store, checked by hash; logs and scratch into the evidence. `ask` asks where the step ran."""
     failure = None
     if isinstance(end, StepFinished) and end.error_type is not None:
         failure = Failure(end.error_type, end.error, end.traceback)
     for doing in (_bring_outputs, _bring_files):
         try:
-            doing(end, result, session, store)
+            doing(end, result, session, store, ask)
         except (OSError, ValueError) as problem:
             failure = failure_of(problem) if failure is None else failure.also("bringing back what it made", problem)
     if failure is None or isinstance(end, StepLost):
@@ -98,14 +104,18 @@ def bring(
     )
 
 
-def _bring_outputs(end: StepFinished | StepLost, result: dict[str, Any], session: Session, store: Store) -> None:
+def _bring_outputs(
+    end: StepFinished | StepLost, result: dict[str, Any], session: Session, store: Store, ask: Ask
+) -> None:
     for sha256, data in result["outputs"].items():
         if bytes_sha256(data) != sha256:
             raise ValueError(f"an output came back with other bytes than the worker speaks of ({sha256})")
         store.put_bytes(data)
 
 
-def _bring_files(end: StepFinished | StepLost, result: dict[str, Any], session: Session, store: Store) -> None:
+def _bring_files(
+    end: StepFinished | StepLost, result: dict[str, Any], session: Session, store: Store, ask: Ask
+) -> None:
     if not result["files"]:
         return
     with tempfile.TemporaryDirectory(dir=session.tmp, prefix=f"{session.run}-back-") as folder:
@@ -115,7 +125,20 @@ def _bring_files(end: StepFinished | StepLost, result: dict[str, Any], session: 
             target.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(content, str):
                 os.symlink(content, target)
+            elif isinstance(content, dict):
+                _fetch(content["kept"], content["size"], target, ask)
             else:
                 target.write_bytes(content)
         site.merge_step_folder(brought, step_folder(session.run_dir, end.step_id))
         shutil.rmtree(brought, ignore_errors=True)
+
+
+def _fetch(kept: str, size: int, target: Path, ask: Ask) -> None:
+    """A large file, piece by piece."""
+    with open(target, "wb") as file:
+        while file.tell() < size:
+            piece = ask("piece", kept, file.tell())
+            if not piece:
+                raise OSError(f"only {file.tell()} of {size} bytes of {target.name} came back from where the step ran")
+            file.write(piece)
+    ask("forget", kept)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import threading
 import time
 from collections import deque
@@ -24,10 +25,14 @@ from whyrun.execution.scratch import remove, step_folder
 from whyrun.execution.wire import decode_command, encode
 
 TOPIC = "whyrun-{}"
+LEASE = 60.0  # seconds that steps go on without a word from their host
+_BEAT = 5.0  # seconds
 SECRETS = 60.0  # seconds for the secrets of a step to come
 _TURN = 0.5  # seconds
 _ANSWER = 2.0  # seconds for a thread to say what it gives back
 _HELD = 0.3  # seconds for which the result of a step waits for the steps that were sent with it
+_LARGE = 1 << 22  # bytes: files of a step that are larger than this are fetched in pieces, and do not fill memory
+_PIECE = 1 << 20  # bytes
 _SAID = 1 << 20  # bytes: so much of what a step said goes with its result once more, for a host that missed some
 
 _agents: dict[str, Agent] = {}
@@ -48,8 +53,11 @@ class Agent:
             tmp=root / "tmp",
             workers=1,
             prepare=facts["prepare"],
+            inputs=root / "inputs",  # apart from the code: a step finds there only what it is bound to
         )
-        for made in (self.session.run_dir, self.session.store, self.session.tmp):
+        self.inputs = root / "inputs"
+        self.large = root / "large"  # files that the host fetches
+        for made in (self.session.run_dir, self.session.store, self.session.tmp, self.large, self.inputs):
             made.mkdir(parents=True, exist_ok=True)
         self.store = Store(self.session.store)
         self.lock = threading.Lock()
@@ -60,6 +68,8 @@ class Agent:
         self._backends: dict[int, LocalBackend] = {}
         self.problem: str | None = None
         self.closed = False
+        self.heard = time.monotonic()  # when the host last spoke
+        threading.Thread(target=self._watch, daemon=True, name="whyrun-lease").start()
         if self.session.prepare is not None:
             try:
                 self.backend().prepare(lambda: False)
@@ -73,6 +83,18 @@ class Agent:
             found = self._backends[mine] = LocalBackend()
             found.open(self.session)
         return found
+
+    def _watch(self) -> None:
+        """A host that is not heard of any more has died: its steps end here as they would with it."""
+        while not self.closed:
+            time.sleep(_BEAT)
+            if time.monotonic() > self.heard + LEASE:
+                with self.lock:
+                    batches = list(self.batches)
+                for batch in batches:
+                    batch.withdraw()
+                    for step in list(batch.open):
+                        batch.tell("signal", step, signal.SIGKILL)
 
     def say(self, lines: bytes) -> None:
         self.worker.log_event(self.topic, {"worker": self.worker.address, "lines": lines})
@@ -158,10 +180,20 @@ def order(key: str, name: str, *words: Any) -> Any:
     agent = _agents.get(key)
     if agent is None:
         return None
+    agent.heard = time.monotonic()
+    if name == "alive":
+        return None
     if name == "problem":
         return agent.problem
     if name == "withdraw":
         return _withdraw(agent, words[0])
+    if name == "piece":
+        with open(agent.large / words[0], "rb") as file:
+            file.seek(words[1])
+            return file.read(_PIECE)
+    if name == "forget":
+        (agent.large / words[0]).unlink()
+        return None
     if name in ("give_back", "results"):
         with agent.lock:
             batches = list(agent.batches)
@@ -193,6 +225,8 @@ def _withdraw(agent: Agent, steps: list[str]) -> list[str]:
 def run_batch(key: str, payloads: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Every step of it, by its ID; what was withdrawn is not there."""
     agent = _agents[key]
+    if agent.problem is not None:  # it joined after the others were made ready
+        raise RuntimeError(agent.problem)
     commands = {}
     for payload in payloads:
         command = decode_command(payload["command"])
@@ -236,13 +270,15 @@ def _place_files(agent: Agent, payload: dict[str, Any]) -> None:
         if not agent.store.has(sha256):
             agent.store.put_bytes(data)
     for path in payload["folders"]:
-        (agent.session.project / path).mkdir(parents=True, exist_ok=True)
+        (agent.inputs / path).mkdir(parents=True, exist_ok=True)
     for path, data in payload["files"].items():
-        target = (agent.session.run_dir if path == payload["cfg_path"] else agent.session.project) / path
+        target = (agent.session.run_dir if path == payload["cfg_path"] else agent.inputs) / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if not (target.is_file() and target.read_bytes() == data):
             temp = target.with_name(f".{target.name}.{threading.get_ident()}")
             temp.write_bytes(data)
+            if path in payload["executable"]:
+                temp.chmod(0o755)
             os.replace(temp, target)
 
 
@@ -270,12 +306,16 @@ def _result(agent: Agent, payload: dict[str, Any], end: StepFinished | StepLost,
                 for sha256 in blobs(agent.store, output.sha256, output.type):
                     outputs[sha256] = agent.store.read(sha256)
     folder = step_folder(agent.session.run_dir, end.step_id)
-    files: dict[str, bytes | str] = {}
+    files: dict[str, Any] = {}
     if folder.is_dir():
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder).as_posix()
             if path.is_symlink():
                 files[name] = os.readlink(path)
+            elif path.is_file() and path.stat().st_size > _LARGE:
+                kept = f"{time.monotonic_ns()}-{threading.get_ident()}"
+                files[name] = {"kept": kept, "size": path.stat().st_size}
+                os.replace(path, agent.large / kept)
             elif path.is_file():
                 files[name] = path.read_bytes()
         remove(str(folder))

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
@@ -39,6 +40,7 @@ from whyrun.execution.commands import (
     StepFinished,
     StepLost,
     StepNeeds,
+    StepReturns,
     Word,
 )
 from whyrun.execution.failure import Failure, StepError, failure_of
@@ -65,6 +67,7 @@ class RemoteJob:
 class _Signal:
     step_id: str
     number: int
+    performance: int  # which one it is meant for: one that came too late must not end the next
 
 
 @dataclass(slots=True)
@@ -93,11 +96,13 @@ class RemotePost:
         self._started = False
         self._prepared = False
         self._stopped = False
+        self._performance = 0
+        self._worker = 0  # how many were started: words of earlier ones are nobody's
 
     # --- from other threads --------------------------------------------------------------------------------------
 
     def signal(self, step_id: str, number: int) -> None:
-        self._inbox.put(_Signal(step_id, number))
+        self._inbox.put(_Signal(step_id, number, self._performance))
 
     def acknowledge(self, step_id: str, key: str) -> None:
         self._inbox.put(Acknowledged(step_id, key))
@@ -114,19 +119,32 @@ class RemotePost:
         if self._started and self._transport.fits(needs):
             return
         self.close()
-        # Words of a worker before it go to a queue that nobody reads.
-        inbox: queue.SimpleQueue[Heard | _Signal | Acknowledged] = queue.SimpleQueue()
-        self._inbox = inbox
+        self._worker += 1
+        self._keep_signals()
         self._lines.forget()
         self._there.clear()
         self._ended.clear()
         self._prepared = False
-        self._transport.start(needs, inbox.put)
+        self._transport.start(needs, partial(self._hear, self._worker))
         self._started = True
         self._command(Ping(), {}, {})
         pong = self._answer(Pong, stopped, time.monotonic() + START)
         if pong is not None and pong.version != __version__:
             raise PlaceLost(f"the worker there is whyrun {pong.version}, and this is {__version__}")
+
+    def _hear(self, worker: int, heard: Heard) -> None:
+        if worker == self._worker:
+            self._inbox.put(heard)
+
+    def _keep_signals(self) -> None:
+        """What else is in the inbox is of a worker that is gone."""
+        kept = []
+        while not self._inbox.empty():
+            heard = self._inbox.get()
+            if isinstance(heard, _Signal):
+                kept.append(heard)
+        for one in kept:
+            self._inbox.put(one)
 
     def prepare(self, command: str, stopped: Callable[[], bool]) -> None:
         self._command(Prepare(command), {}, {})
@@ -179,6 +197,10 @@ class RemotePost:
                     quiet = now
                     self._transport.check()
                 continue
+            if isinstance(heard, _Signal):
+                if heard.number == signal.SIGKILL and heard.performance == self._performance:
+                    raise PlaceLost("the step was ended before it began")
+                continue  # a gentler one is repeated when the step begins
             if isinstance(heard, Ended):
                 stderr = self._transport.last_stderr()
                 raise PlaceLost(heard.reason + (f"\n{stderr}" if stderr else ""))
@@ -193,6 +215,12 @@ class RemotePost:
 
     def perform(self, job: RemoteJob, say: Callable[[Message], None]) -> None:
         """Execute a step; its last word, or a word on its loss, is always said."""
+        try:
+            self._perform(job, say)
+        finally:
+            self._performance += 1
+
+    def _perform(self, job: RemoteJob, say: Callable[[Message], None]) -> None:
         telling = _Telling(say, time.monotonic())
         self._ended.discard(job.command.step_id)  # a further attempt
         redactor = Redactor(job.secrets)
@@ -206,6 +234,7 @@ class RemotePost:
                 self._listen(job, telling)
                 finished = telling.finished
                 assert finished is not None
+                say(StepReturns(step))
                 finished = self._bring_back(finished, cfg, Path(folder))
             except PlaceLost as lost:
                 finished = None
@@ -260,8 +289,8 @@ class RemotePost:
                     self._fill(job, telling)  # its last word may be there, though it did not come through
                     if telling.finished is None:
                         raise PlaceLost(reason)
-                case _Signal(step_id, number):
-                    if step_id == job.command.step_id:
+                case _Signal(step_id, number, performance):
+                    if step_id == job.command.step_id and performance == self._performance:
                         self._transport.signal(number)
                 case Acknowledged():
                     self._transport.send(encode(heard) + b"\n")
@@ -275,6 +304,8 @@ class RemotePost:
         if word.step_id != job.command.step_id or isinstance(word, StepLost):
             self._transport.signal(signal.SIGKILL)
             raise PlaceLost(f"the worker was ended: it spoke for `{word.step_id}`, which it does not run")
+        if isinstance(word, StepBegan | StepFinished) and word.attempt != job.command.attempt:
+            return  # of the attempt before this one, by a worker that has been ended since
         if word.n == UNNUMBERED:
             telling.say(word)
             return
@@ -290,6 +321,9 @@ class RemotePost:
     def _fill(self, job: RemoteJob, telling: _Telling) -> None:
         """What the connection lost, from the worker's own file. A line that is still being written is left."""
         *lines, _ = self._transport.get(site.SAID).split(b"\n")
+        first = _decoded(lines[0]) if lines else None
+        if not isinstance(first, StepBegan) or first.attempt != job.command.attempt:
+            return  # it has not begun, and this is what its worker said before
         for line in lines:
             word = _decoded(line)
             if isinstance(word, Pong | Prepared) or word.step_id != job.command.step_id:
@@ -314,6 +348,11 @@ class RemotePost:
             site.bring_step_folder(self._transport, self._session, finished.step_id, tmp)
         except OSError as problem:
             failure = failure_of(problem) if failure is None else failure.also("keeping its output", problem)
+        except PlaceLost as lost:
+            if failure is None:
+                raise
+            failure = failure.also("keeping its output", lost)  # the step's own error is what counts
+            self.close()
         self._ended.add(finished.step_id)
         if failure is None:
             return finished

@@ -32,6 +32,7 @@ from whyrun.execution.bundle import PROJECT, bundle_project, unpack
 from whyrun.execution.commands import Session, StepNeeds
 from whyrun.execution.scratch import Scratch
 
+_CODE_SUFFIXES = (".py", ".pyi", ".so")
 PROCESSES = 512  # unless the job says otherwise
 _INSIDE = "/whyrun"  # its site, as a step sees it
 _SITES, _CODE = "/run/whyrun/sites", "/run/whyrun/code"  # what only the nursery sees
@@ -82,12 +83,21 @@ class _Common:
         bundle = session.bundle() if session.bundle is not None else bundle_project(session.project)
         unpack(bundle.data, str(self._folder), bundle.sha256)
         self.code = self._folder / PROJECT
+        _leave_code_only(self.code, bundle.code)
         visible_folder(self.code)
         make_visible(self.code)
 
     def close(self) -> None:
         self.watch.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _leave_code_only(project: Path, code: frozenset[str]) -> None:
+    """A step that reads a file which nobody declares must not find it here: that is how its author learns of it."""
+    for path in sorted(project.rglob("*")) if project.is_dir() else ():
+        name = path.relative_to(project).as_posix()
+        if not path.is_dir() and not name.endswith(_CODE_SUFFIXES) and name not in code:
+            path.unlink()
 
 
 class SandboxTransport(ProcessTransport):

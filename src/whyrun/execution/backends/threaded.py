@@ -103,7 +103,9 @@ class ThreadedBackend:
 
     def messages(self, timeout: float) -> Sequence[Message]:
         if not self._ready:
-            select.select([self._wakeup], [], [], timeout)
+            poll = select.poll()
+            poll.register(self._wakeup, select.POLLIN)
+            poll.poll(timeout * 1000)
         return self.take()
 
     def take(self) -> Sequence[Message]:
@@ -122,7 +124,8 @@ class ThreadedBackend:
             self._closing = True
             self._queue.clear()
             self._changed.notify_all()
-        for post in self._running.values():
+            running = list(self._running.values())
+        for post in running:
             post.stop()
         for post in self._idle:
             post.part()
@@ -158,10 +161,18 @@ class ThreadedBackend:
 
     def _perform(self, post: RemotePost, job: RemoteJob) -> None:
         command = job.command
+        began = False
+
+        def say(message: Message) -> None:
+            nonlocal began
+            began = began or isinstance(message, StepBegan)
+            self._say(message)
+
         try:
-            post.perform(job, self._say)
+            post.perform(job, say)
         except Exception as problem:  # a fault of ours in a thread must not leave the runner waiting for ever
-            self._say(StepBegan(command.step_id, command.attempt, timestamp()))
+            if not began:
+                self._say(StepBegan(command.step_id, command.attempt, timestamp()))
             reason = f"the host failed to run it: {type(problem).__name__}: {problem}"
             self._say(StepLost(command.step_id, command.attempt, timestamp(), reason))
             post.close()

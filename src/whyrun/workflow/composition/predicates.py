@@ -120,7 +120,8 @@ def _misfit(op: str, values: tuple[Any, Any], refs: tuple[str | None, str | None
     for value, other, ref in zip(values, values[::-1], refs, strict=True):
         if ref is None:
             continue
-        told = f"`{ref}` is {kind_of_value(value).split(' `')[0]}"
+        kind = "null" if value is None else kind_of_value(value).split(" `")[0]
+        told = f"`{ref}` is {kind}"
         if op not in _ORDERED:
             return f"{told}, and `{op}` cannot be asked of it"
         if not (_is_number(value) or isinstance(value, str)) or type(other) is not type(value):

@@ -40,7 +40,11 @@ class Misshape(NamedTuple):
 
 def shape_problems(mode: str, steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
     """What does not fit. `first` is where to tell of something that is not there."""
-    yield from _CHECKS[mode](steps, first)
+    found = list(_CHECKS[mode](steps, first))
+    # The mode that is named beside it is one that nothing would be said of: not one that is refused next.
+    fitting = next((other for other, check in _CHECKS.items() if found and not any(check(steps, first))), None)
+    for problem in found:
+        yield problem._replace(hint=f"use `{fitting}`, which fits as it is; or {problem.hint}") if fitting else problem
 
 
 # --- parts of several modes --------------------------------------------------------------------------------------
@@ -50,10 +54,10 @@ def _no_conditions(mode: str, steps: Sequence[ShapeStep]) -> Iterator[Misshape]:
     for step in steps:
         if step.conditional:
             message = f"`{step.id}` hangs on a condition, and `{mode}` has none"
-            yield Misshape(step.place, message, f"remove the condition, or use `{CONDITIONAL}`")
+            yield Misshape(step.place, message, "remove the condition")
         elif step.joined:
             message = f"`{step.id}` takes the first of several products, and in `{mode}` there are no branches to join"
-            yield Misshape(step.place, message, f"bind one of them, or use `{CONDITIONAL}`")
+            yield Misshape(step.place, message, "bind one of them")
 
 
 def _chain(steps: Sequence[ShapeStep], every: Sequence[ShapeStep]) -> Iterator[Misshape]:
@@ -64,7 +68,7 @@ def _chain(steps: Sequence[ShapeStep], every: Sequence[ShapeStep]) -> Iterator[M
         other = at.setdefault(depths[step.id], step)
         if other is not step:
             message = f"`{other.id}` and `{step.id}` stand side by side, and a chain has one step after the other"
-            yield Misshape(step.place, message, f"let `{step.id}` wait for `{other.id}`, or use `{PARALLEL}`")
+            yield Misshape(step.place, message, f"let `{step.id}` wait for `{other.id}`")
 
 
 def _depths(counted: Collection[str], steps: Sequence[ShapeStep]) -> Mapping[str, int]:
@@ -96,7 +100,7 @@ def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
     for step in steps:
         if step.merges:
             message = f"`{step.id}` merges, and `{SEQUENTIAL}` has no merge"
-            yield Misshape(step.place, message, f"use `{MERGE}`")
+            yield Misshape(step.place, message, "take the merge out")
     start: str | None = None
     for step in steps:
         others = sorted(step.datasets - {start}) if start is not None else sorted(step.datasets)
@@ -104,7 +108,7 @@ def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
             start = others.pop(0)
         if others:
             message = f"`{step.id}` reads {_names(others)}, and `{SEQUENTIAL}` starts from one dataset, here `{start}`"
-            yield Misshape(step.place, message, f"bind it as `auxiliary_data`, or merge first: `{MERGE}`")
+            yield Misshape(step.place, message, "bind it as `auxiliary_data`")
     if start is None:
         yield Misshape(first, "no step reads a dataset", "bind one: `input:<dataset_key>`")
     yield from _chain(steps, steps)
@@ -115,7 +119,7 @@ def _merge_then_sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator
     merging = [step for step in steps if step.merges]
     others = [step for step in steps if not step.merges]
     if not merging:
-        yield Misshape(first, f"no step merges or appends, and `{MERGE}` starts with one", f"use `{SEQUENTIAL}`")
+        yield Misshape(first, f"no step merges or appends, and `{MERGE}` starts with one", "add a step that does")
         return
     names = {step.id for step in merging}
     feeding: set[str] = set()  # told with the merge that they feed, and not once more
@@ -128,7 +132,7 @@ def _merge_then_sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator
     ends = [step for step in merging if step.id not in read]
     for step in ends[1:]:
         message = f"the merges end in more than one dataset: `{ends[0].id}` and `{step.id}` are not put together"
-        yield Misshape(step.place, message, f"merge the product of one with that of the other, or use `{PARALLEL}`")
+        yield Misshape(step.place, message, "merge the product of one with that of the other")
     for step in others:
         if step.id in feeding:
             continue
@@ -148,37 +152,44 @@ def _parallel(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
     ends = [step for step in steps if step.id not in read]
     if len(ends) != 1:
         where = ends[0].place if ends else first
-        message = f"{_names([end.id for end in ends])} end side by side, and one aggregate step takes a product of each"
+        names = [f"`{end.id}`" for end in ends]
+        told = f"{', '.join(names[:-1])} and {names[-1]} end side by side" if ends else "no step comes last"
+        message = f"{told}, and `{PARALLEL}` ends in one step that takes a product of each branch"
         yield Misshape(where, message, "add a step that binds a product of each branch, as a list")
         return
     aggregate = ends[0]
-    if _components([step for step in steps if step is not aggregate]) < 2:
-        readers = Counter(source for step in steps if step is not aggregate for source in step.sources)
-        shared = [id_ for id_, count in readers.items() if count > 1]
+    branches, shared = _branches(aggregate, steps)
+    if shared or branches < 2:
         what = f"its branches share a product of {_names(shared)}" if shared else "there is only one branch before it"
         message = f"`{aggregate.id}` does not take the products of two or more branches: {what}"
-        yield Misshape(aggregate.place, message, f"branches start from datasets; one alone is `{SEQUENTIAL}`")
+        yield Misshape(aggregate.place, message, "let branches start from datasets, and have nothing else in common")
 
 
-def _components(steps: Sequence[ShapeStep]) -> int:
-    """Into how many groups the steps fall by what they read of each other."""
-    parent = {step.id: step.id for step in steps}
+def _branches(aggregate: ShapeStep, steps: Sequence[ShapeStep]) -> tuple[int, list[str]]:
+    """How many end in this step; and the steps whose products more than one of them read."""
+    sources = {step.id: step.sources for step in steps}
 
-    def root(id_: str) -> str:
-        while parent[id_] != id_:
-            parent[id_] = id_ = parent[parent[id_]]
-        return id_
+    def branch(end: str) -> set[str]:
+        found = {end}
+        waiting = [end]
+        while waiting:
+            more = sources.get(waiting.pop(), frozenset()) - found
+            found |= more
+            waiting += more
+        return found
 
-    for step in steps:
-        for source in step.sources:
-            if source in parent:
-                parent[root(source)] = root(step.id)
-    return sum(parent[id_] == id_ for id_ in parent)
+    ways = {end: branch(end) for end in aggregate.sources}
+    # What is taken of a step and of one after it comes from one branch.
+    ends = [end for end in ways if not any(end in way for other, way in ways.items() if other != end)]
+    count = Counter(id_ for end in ends for id_ in ways[end])
+    common = {id_ for id_, number in count.items() if number > 1}
+    read_apart = {source for step in steps if step.id not in common for source in step.sources}
+    return len(ends), sorted(common & read_apart)
 
 
 def _conditional(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
     if not any(step.conditional for step in steps):
-        hint = f"add a condition with a predicate and branches, or use `{SEQUENTIAL}`"
+        hint = "add a condition with a predicate and branches"
         yield Misshape(first, f"no step hangs on a condition, and `{CONDITIONAL}` needs one", hint)
     branches = {step.id: step.branch for step in steps}
     for step in steps:

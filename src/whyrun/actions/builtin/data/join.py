@@ -10,11 +10,11 @@ from typing import Any
 from whyrun.actions.builtin.data.engine import ROW, Engine, name
 from whyrun.actions.builtin.data.facts import Facts, facts_of
 from whyrun.actions.builtin.data.keys import KEY, Packing, packing
-from whyrun.actions.builtin.data.kinds import FLOATING, wider
+from whyrun.actions.builtin.data.kinds import FLOATING, KINDS, wider
 from whyrun.actions.builtin.data.output import Written, write_table
 from whyrun.actions.builtin.data.problems import CardinalityViolated, ColumnsClash, KeyTypesDiffer, counted, listed
 from whyrun.actions.builtin.data.tables import Column, Table, has_value
-from whyrun.actions.builtin.data.written_keys import check_written, without_nan
+from whyrun.actions.builtin.data.written_keys import check_written, stray_texts, without_nan
 
 _EXAMPLES = 5
 _LONGEST_KEY = 100  # characters of a key in a message
@@ -169,9 +169,12 @@ def _check_types(
             )
         if key.kind == other.kind or not has_value(engine, left, key) or not has_value(engine, right, other):
             continue
+        common = wider(key.kind, other.kind)
+        advised = key.kind if common == "text" and key.kind in KINDS else common
+        strays = stray_texts(engine, [(left, key), (right, other)])
         raise KeyTypesDiffer(
-            f"the key {both} is {key.kind} in `{left.label}` and {other.kind} in `{right.label}`; nothing is cast "
-            f"silently: say what it is, as in `types: {{{other.name}: {wider(key.kind, other.kind)}}}`"
+            f"the key {both} is {key.kind} in `{left.label}` and {other.kind} in `{right.label}`{strays}; nothing is "
+            f"cast silently: say what it is, as in `types: {{{other.name}: {advised}}}`"
         )
 
 

@@ -76,7 +76,8 @@ def misfit(text: str, kind: str) -> str:
 
 def known(value: str, type_: str) -> str:
     """SQL of the value; NULL for NaN, which is how some programs write that there is none."""
-    return f"nullif({value}, CAST('nan' AS {type_}))" if type_ in FLOATING else value
+    # Not `nullif`: statistics of Parquet leave NaN out, and DuckDB concludes from them that there is none.
+    return f"CASE WHEN isnan({value}) THEN NULL ELSE {value} END" if type_ in FLOATING else value
 
 
 def from_text(text: str, kind: str) -> str:

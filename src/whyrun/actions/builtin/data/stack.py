@@ -8,10 +8,12 @@ from typing import ClassVar
 
 from whyrun.actions.builtin.data.engine import ROW, Engine, literal, name
 from whyrun.actions.builtin.data.kinds import wider
-from whyrun.actions.builtin.data.problems import ColumnsClash, ColumnsDiffer, listed
+from whyrun.actions.builtin.data.problems import ColumnsClash, ColumnsDiffer, counted, listed
 from whyrun.actions.builtin.data.tables import Column, Table, has_value
+from whyrun.actions.builtin.data.written_keys import stray_texts
 
 PART = "__whyrun_part"
+_SHOWN = 8  # columns in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,29 @@ def _common_columns(engine: Engine, tables: Sequence[Table], columns: str) -> li
             raise ColumnsDiffer(f"`{other}` and `{column_name}` differ only in case; rename one")
     if columns == "same":
         _check_same(tables)
-    return [Column(column_name, _type(engine, column_name, found)) for column_name, found in holders.items()]
+    columns_found, differing = [], []
+    for column_name, found in holders.items():
+        try:
+            columns_found.append(Column(column_name, _type(engine, column_name, found)))
+        except _Differs as problem:
+            differing.append(problem)
+    if differing:
+        more = f"; and {counted(len(differing) - _SHOWN, 'column')} more" if len(differing) > _SHOWN else ""
+        told = "; ".join(found.told for found in differing[:_SHOWN])
+        advice = ", ".join(found.advice for found in differing[:_SHOWN])
+        raise ColumnsDiffer(
+            f"the column{'s' if len(differing) > 1 else ''} {told}{more}; "
+            f"nothing is cast silently: say what it is, as in `types: {{{advice}}}`"
+        )
+    return columns_found
+
+
+class _Differs(Exception):
+    """One column that is of several kinds."""
+
+    def __init__(self, told: str, advice: str) -> None:
+        super().__init__(told)
+        self.told, self.advice = told, advice
 
 
 def _check_same(tables: Sequence[Table]) -> None:
@@ -93,11 +117,9 @@ def _type(engine: Engine, column: str, found: Sequence[tuple[Table, Column]]) ->
     if not kinds:
         return found[0][1].type
     if len(kinds) > 1:
-        told = ", ".join(f"{kind} in {listed(table.label for table, _ in found)}" for kind, found in kinds.items())
-        raise ColumnsDiffer(
-            f"the column `{column}` is {told}; nothing is cast silently: "
-            f"say what it is, as in `types: {{{column}: {wider(*kinds)}}}`"
-        )
+        told = ", ".join(f"{kind} in {listed(table.label for table, _ in held)}" for kind, held in kinds.items())
+        strays = stray_texts(engine, [member for held in kinds.values() for member in held])
+        raise _Differs(f"`{column}` is {told}{strays}", f"{column}: {wider(*kinds)}")
     (members,) = kinds.values()
     types = sorted({own.type for _, own in members})
     if len(types) == 1:

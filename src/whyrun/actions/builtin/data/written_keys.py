@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whyrun.actions.builtin.data.engine import Engine, name
-from whyrun.actions.builtin.data.kinds import FLOATING, known
+from whyrun.actions.builtin.data.engine import ROW, Engine, name
+from whyrun.actions.builtin.data.kinds import FLOATING, known, misfit, wider
 from whyrun.actions.builtin.data.problems import KeyNotExact
 from whyrun.actions.builtin.data.tables import Column, Table
+
+_LONGEST_TEXT = 60  # characters of a value in a message
 
 
 def check_written(engine: Engine, keys: Iterable[tuple[Table, Column]]) -> None:
@@ -31,6 +33,24 @@ def check_written(engine: Engine, keys: Iterable[tuple[Table, Column]]) -> None:
             f"the key `{column}` is read as number, and then `{one}` and `{other}` are one; say what they are: "
             f"`types: {{{column}: text}}` for codes, `types: {{{column}: number}}` for numbers"
         )
+
+
+def stray_texts(engine: Engine, columns: Iterable[tuple[Table, Column]]) -> str:
+    """Words on the first text that keeps a column from being what the other is; empty where no text does."""
+    members = list(columns)
+    wanted = wider(*(column.kind for _, column in members if column.kind != "text"))
+    for table, column in members:
+        if column.kind != "text" or not table.untyped or wanted not in ("number", "timestamp"):
+            continue
+        value = name(column.name)
+        found = engine.rows(
+            f"SELECT {value}, {ROW} + 1 FROM {table.relation} WHERE {misfit(value, wanted)} ORDER BY {ROW} LIMIT 1"
+        )
+        if found:
+            text, row = found[0]
+            shown = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
+            return f" (row {row:,} has `{shown}`)"
+    return ""
 
 
 def without_nan(engine: Engine, table: Table, keys: Iterable[Column]) -> Table:

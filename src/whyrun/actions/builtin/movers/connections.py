@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from whyrun.actions.builtin.movers.problems import ConnectionUnusable
+from whyrun.actions.builtin.movers.problems import ConnectionUnusable, without_password
 from whyrun.actions.types import Connection
 from whyrun.errors import did_you_mean
 
@@ -51,11 +51,15 @@ class Server(Connection):
         where = self.get("socket") or f"{self.get('host', 'localhost')}:{self.get('port', self.default_port)}"
         return f"{self.family} at {where}, database `{self.get('database')}`, user `{self.get('user')}`"
 
+    def unreached(self, why: str) -> str:
+        return f"no connection to {self.place()}: {without_password(why, self)}"
+
     default_port: ClassVar[int] = 0
 
 
 class MySqlConnection(Server):
     family = "MySQL"
+    families = ("mysql", "mariadb")
     default_port = 3306
     known: ClassVar[Mapping[str, tuple[type, ...]]] = {
         "host": _TEXT,
@@ -71,6 +75,7 @@ class MySqlConnection(Server):
 
 class PostgresConnection(Server):
     family = "PostgreSQL"
+    families = ("postgres", "postgresql")
     default_port = 5432
     known: ClassVar[Mapping[str, tuple[type, ...]]] = {
         "host": _TEXT,  # a folder: the one with the server's socket
@@ -89,6 +94,7 @@ class DuckDbConnection(Connection):
 
     secret_fields: ClassVar[tuple[str, ...]] = ()
     required_fields: ClassVar[tuple[str, ...]] = ("path",)
+    families = ("duckdb",)
 
     def file(self) -> str:
         for name in self:

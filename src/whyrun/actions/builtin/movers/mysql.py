@@ -51,15 +51,14 @@ def connected(connection: MySqlConnection) -> Iterator[Any]:
     try:
         session = pymysql.connect(**options)
     except (pymysql.MySQLError, OSError, RuntimeError) as problem:
-        told = without_password(_words(problem), fields)
-        raise ConnectionFailed(f"no connection to {connection.place()}: {told}") from None
+        raise ConnectionFailed(connection.unreached(words(problem))) from None
     try:
         with session.cursor() as cursor:
             cursor.execute(_SETTINGS)
             cursor.execute("START TRANSACTION READ ONLY")
         yield session
     except pymysql.MySQLError as problem:
-        raise ConnectionFailed(f"{connection.place()}: {without_password(_words(problem), connection)}") from None
+        raise ConnectionFailed(f"{connection.place()}: {without_password(words(problem), connection)}") from None
     finally:
         # Not `close`: that would first read whatever is left of a result.
         session._force_close()
@@ -80,11 +79,11 @@ def stop_query(connection: MySqlConnection, session: Any) -> Callable[[], None]:
 
 
 def failed(what: str, problem: BaseException, connection: MySqlConnection, session: Any) -> QueryFailed:
-    told = without_password(_words(problem) + state(_sqlstate(session)), connection)
+    told = without_password(words(problem) + state(_sqlstate(session)), connection)
     return QueryFailed(f"{what} cannot be answered: {told}")
 
 
-def _words(problem: BaseException) -> str:
+def words(problem: BaseException) -> str:
     """The server's own words, and its number for them."""
     match problem.args:
         case (int(number), str(words), *_):

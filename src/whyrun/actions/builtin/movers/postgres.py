@@ -72,8 +72,7 @@ def connected(connection: PostgresConnection, *, read_only: bool) -> Iterator[An
     try:
         session = dbapi.connect(_conninfo(connection))
     except Error as problem:
-        told = without_password(words(problem), connection)
-        raise ConnectionFailed(f"no connection to {connection.place()}: {told}") from None
+        raise ConnectionFailed(connection.unreached(words(problem))) from None
     try:
         cursor = session.cursor()
         try:

@@ -1,0 +1,275 @@
+"""Is the evidence of a workflow what it was when it was written? The chain of its log, the bytes of its artifacts, the
+files of its run folders; and, where asked, whether its recorded plans come out again.
+
+Read in blocks, a run at a time: of the events nothing is kept but how steps ended, which hashes were seen, and the
+problems. Nothing is written, and nothing repaired. What users may change (published files) is not judged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+import msgspec
+
+from whyrun.artifacts.store import Store
+from whyrun.errors import WhyrunError
+from whyrun.evidence.run_directory import RunDirectory
+from whyrun.evidence.run_list import running_run
+from whyrun.evidence.status import status_of
+from whyrun.evidence.verify_bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan
+from whyrun.evidence.verify_lines import LineCheck, described
+from whyrun.evidence.verify_report import Checked, Findings, Problem, Verification
+from whyrun.log import events as ev
+from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, last_chain, read_blocks, read_events
+from whyrun.log.lock import holder
+from whyrun.log.outcomes import RunOutcome
+from whyrun.log.runs import RunRef, WorkflowState, run_name
+from whyrun.snapshot.history import fold_runs
+
+Replay = Callable[[str], None]  # computes the plan of a run again; raises where it does not come out as recorded
+
+
+def verify(
+    state: WorkflowState, project: Path, replay: Replay, only: str | None = None, replayed: Collection[str] = ()
+) -> Verification:
+    """Check all runs, or `only` one and that its neighbours fit; compute the plans of the runs `replayed` again."""
+    return _Verifier(state, project).verify(replay, only, replayed)
+
+
+class _Verifier:
+    def __init__(self, state: WorkflowState, project: Path) -> None:
+        self.state = state
+        self.running = running_run(state)  # asked first: a run that ends meanwhile is only looked at less closely
+        self.runs = state.runs()
+        self.store = Store(state.store)
+        self.findings = Findings()
+        self.checked = Checked()
+        self.blobs = BlobCheck(self.store, project, self.findings, self.checked)
+        self.plans: set[str] = set()  # runs that have recorded one
+        self.damaged_from: int | None = None  # the first run whose log is not what it was
+
+    def verify(self, replay: Replay, only: str | None, replayed: Collection[str]) -> Verification:
+        chain: str | None = FIRST_CHAIN
+        before, expected = "an empty log", 1
+        chosen = self.state.run(only) if only is not None else None
+        for run in self.runs:
+            if chosen is not None and run.number != chosen.number:
+                chain, before, expected = self._neighbour(run, chosen, chain, before), run.name, run.number + 1
+                continue
+            if run.number != expected and chosen is None:
+                self._lost(expected, run.number - 1)
+                chain = None  # what it continues is not there
+            chain = self._run(run, chain, before)
+            before, expected = run.name, run.number + 1
+        self.blobs.finish(self._current)
+        for name in replayed:
+            self._replay(name, replay)
+        found = self.findings
+        return Verification(
+            self.state.workflow, chain, self.checked, tuple(found.problems), found.count, tuple(found.notes)
+        )
+
+    # --- one run -------------------------------------------------------------------------------------------------
+
+    def _run(self, run: RunRef, chain: str | None, before: str) -> str | None:
+        """The last link of its chain; None if it is not known."""
+        self.checked.runs += 1
+        lines = LineCheck(str(run.events_path), run.name, chain, before, self.findings.add)
+        outcome = RunOutcome()
+        recorded: dict[str, Recorded] = {}  # file of the run folder → the last that the log says of it
+        plan: ev.PlanComputed | None = None
+        size = 0
+        for block in _blocks(run):
+            size += len(block)
+            events = lines.feed(block)
+            for event in events:
+                # The two that are half of all events come first: a million pass here. They end no step.
+                if type(event) is ev.CfgMaterialized or type(event) is ev.ManifestMaterialized:
+                    recorded[event.path] = (event.sha256, event.seq)
+                elif type(event) is ev.ArtifactAvailable:
+                    self.blobs.artifact(event, run.name, lines.file)
+                else:
+                    outcome.add(event)
+                    self.blobs.event(event, run.name, lines.file)
+                    if type(event) is ev.PlanComputed:
+                        plan = event
+            if events:
+                outcome.last_ts = events[-1].ts
+        self.checked.events += lines.lines
+        if lines.damaged:
+            self._damaged(run)
+        if not lines.lines:
+            self._damaged(run)
+            what = "there is no log" if not run.events_path.exists() else "the log is empty: no kill leaves it so"
+            self.findings.add(Problem("run", run.name, lines.file, what))
+            return None
+        if plan is not None:
+            self.plans.add(run.name)
+        if run.name == self.running:
+            self.findings.note(f"{run.name} is running{self._by()}: its events so far are checked, its files are not")
+            return lines.chain
+        self._end(run, outcome, lines, size)
+        self._folder(run, outcome, recorded, plan, lines.damaged)
+        return lines.chain
+
+    def _end(self, run: RunRef, outcome: RunOutcome, lines: LineCheck, size: int) -> None:
+        """How the log ends. What a kill leaves is no damage."""
+        torn = os.stat(run.events_path).st_size - size
+        if outcome.end is None:
+            if run is not self.runs[-1]:
+                self._damaged(run)
+                what = "the log has no `run_complete`, although a later run began: its end was cut off"
+                self.findings.add(Problem("log", run.name, lines.file, what, lines.lines))
+                return
+            half = f", and its log ends in half a line ({torn} bytes)" if torn else ""
+            self.findings.note(f"{run.name} was interrupted{half}: what a kill leaves, and the next run repairs")
+        elif torn and _was_repaired(run):
+            self.findings.note(f"{torn} bytes that a kill left stand after the end of {run.name}; nobody reads them")
+        elif torn:
+            self._damaged(run)
+            what = f"{torn} bytes follow the last line, after `run_complete`, where no kill leaves any"
+            self.findings.add(Problem("log", run.name, lines.file, what, lines.lines + 1))
+
+    def _folder(
+        self,
+        run: RunRef,
+        outcome: RunOutcome,
+        recorded: dict[str, Recorded],
+        plan: ev.PlanComputed | None,
+        damaged: bool,
+    ) -> None:
+        for path, said in recorded.items():
+            check_file(run.path, path, said, run.name, self.findings, self.checked)
+        if plan is not None:
+            found = check_plan(run.path, plan, run.name, self.findings, self.checked)
+            mention = Mention(run.name, str(run.events_path), plan.seq, *described(plan))
+            self.blobs.plan_lists(found, mention)
+        told = {*recorded, EVENTS_FILE, *((PLAN_FILE,) if plan is not None else ())}
+        mode = outcome.start.mode if outcome.start is not None else "adopt"
+        missing = [name for name in RunDirectory(run.path).missing_files(mode) if name not in told]
+        if "status.json" in missing:
+            if outcome.end is not None:
+                self.findings.note(f"{run.name} has no `status.json`: the next run completes its folder")
+        else:
+            for name in missing:
+                self.findings.add(Problem("run", run.name, str(run.path / name), "the file is not there"))
+            if not damaged:  # else it would be compared with what is left of the log
+                self._status(run, outcome)
+
+    def _status(self, run: RunRef, outcome: RunOutcome) -> None:
+        place = run.path / "status.json"
+        self.checked.files += 1
+        try:
+            found = msgspec.json.decode(place.read_bytes())
+        except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
+            self.findings.add(Problem("status", run.name, str(place), f"the file is no status: {wrong}"))
+            return
+        expected = status_of(outcome)
+        if found == expected:
+            return
+        if not isinstance(found, dict):
+            self.findings.add(Problem("status", run.name, str(place), "the file is no status"))
+            return
+        for name in sorted({*expected, *found}):
+            ours, theirs = expected.get(name), found.get(name)
+            if ours != theirs or (name in expected) != (name in found):
+                what = f"`{name}` is not what the events come to"
+                self.findings.add(
+                    Problem("status", run.name, str(place), what, expected=_text(ours), found=_text(theirs))
+                )
+
+    # --- between runs --------------------------------------------------------------------------------------------
+
+    def _neighbour(self, run: RunRef, chosen: RunRef, chain: str | None, before: str) -> str | None:
+        """Runs that were not asked for are looked at only where they meet the one that was."""
+        if run.number < chosen.number:
+            return _last_link(run)
+        if run.number == chosen.number + 1 and chain is not None:
+            start = _first_event(run)
+            if isinstance(start, ev.RunStart) and start.previous_chain != chain:
+                what = f"the run does not follow {before} (`previous_chain`): that was removed, replaced or changed"
+                file = str(run.events_path)
+                self.findings.add(
+                    Problem("log", run.name, file, what, 1, "run_start", None, chain, start.previous_chain)
+                )
+                self._damaged(chosen)
+        return chain
+
+    def _lost(self, first: int, last: int) -> None:
+        for number in range(first, last + 1):
+            name = run_name(number)
+            what = "the run is not there: its folder was removed"
+            self.findings.add(Problem("run", name, str(self.state.runs_dir / name), what))
+        if self.damaged_from is None or first < self.damaged_from:
+            self.damaged_from = first
+
+    def _damaged(self, run: RunRef) -> None:
+        if self.damaged_from is None or run.number < self.damaged_from:
+            self.damaged_from = run.number
+
+    def _by(self) -> str:
+        by = holder(self.state.lock_path)
+        return f" (pid {by.pid})" if by is not None else ""
+
+    def _current(self) -> frozenset[str] | None:
+        """The latest version of every artifact, and the files of those that are folders."""
+        try:
+            return frozenset(self._latest_hashes())
+        except WhyrunError:
+            return None  # the log is damaged, which is told; so nothing that is gone is taken for superseded
+
+    def _latest_hashes(self) -> Iterator[str]:
+        for record in fold_runs(self.runs).steps.values():
+            success = record.last_success()
+            for output in success.outputs if success is not None else ():
+                yield output.sha256
+                if output.type == "directory" and self.store.has(output.sha256):
+                    yield from (file.sha256 for file in self.store.read_tree(output.sha256).files)
+
+    # --- plans ---------------------------------------------------------------------------------------------------
+
+    def _replay(self, name: str, replay: Replay) -> None:
+        if name not in self.plans:
+            return  # a comparison, an adoption, or killed before its plan was recorded
+        if self.damaged_from is not None and int(name[1:]) >= self.damaged_from:
+            self.findings.note(f"the plan of {name} is not computed again: the log that it was made from is damaged")
+            return
+        try:
+            replay(name)
+        except WhyrunError as refused:
+            first = refused.diagnostics[0]
+            place = first.file if first.file is not None else str(self.state.runs_dir / name / EVENTS_FILE)
+            self.findings.add(Problem("plan", name, place, first.message, first.line, "plan_computed"))
+            return
+        self.checked.plans += 1
+
+
+def _blocks(run: RunRef) -> Iterator[bytes]:
+    try:
+        yield from read_blocks(run.events_path)
+    except FileNotFoundError:
+        return  # told by who finds no line
+
+
+def _was_repaired(run: RunRef) -> bool:
+    return any(isinstance(event, ev.LogRepaired) for event in run.events())
+
+
+def _last_link(run: RunRef) -> str | None:
+    try:
+        return last_chain(run.events_path)
+    except (FileNotFoundError, WhyrunError):
+        return None  # of a run that was not asked for: then there is nothing to compare with
+
+
+def _first_event(run: RunRef) -> ev.AnyEvent | None:
+    try:
+        return next(read_events(run.events_path, run.name), None)
+    except (FileNotFoundError, WhyrunError):
+        return None
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,223 @@
+"""Bytes that the log has the hash of: blobs of the store and files of run folders, read and hashed again.
+
+What must be there: the latest version of every artifact, what a replay needs (snapshot blobs and long lists), and what
+was saved from being written over. An older version may be gone (somebody may have made room); one that is there has
+its bytes checked like any other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whyrun.artifacts.hashing import Tree, bytes_sha256, canonical_json, decode_tree, file_sha256
+from whyrun.artifacts.store import Store
+from whyrun.evidence.verify_lines import described
+from whyrun.evidence.verify_report import Checked, Findings, Kind, Problem
+from whyrun.log import events as ev
+
+PLAN_FILE = "plan.json"
+Recorded = tuple[str, int]  # the hash of a file, and the line of the log that says it
+_APART = ("digest", "log_position")  # of a written plan: what its digest is not over
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Where the log speaks of some bytes."""
+
+    run: str
+    file: str
+    line: int
+    event: str
+    subject: str | None
+
+    def problem(self, kind: Kind, what: str, expected: str | None = None, found: str | None = None) -> Problem:
+        return Problem(kind, self.run, self.file, what, self.line, self.event, self.subject, expected, found)
+
+
+class BlobCheck:
+    """Each blob is read once, however often the log speaks of it."""
+
+    def __init__(self, store: Store, project: Path, findings: Findings, checked: Checked) -> None:
+        self._store = store
+        self._project = project
+        self._findings = findings
+        self._checked = checked
+        self._seen: set[str] = set()
+        self._gone: dict[str, tuple[Mention, str | None]] = {}  # artifacts: hash → its first mention, published path
+
+    def artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str) -> None:
+        if event.sha256 not in self._seen:
+            self._artifact(event, run, file)
+
+    def event(self, event: ev.AnyEvent, run: str, file: str) -> None:
+        """What any event but `artifact_available` speaks of."""
+        match event:
+            case ev.ArtifactAdopted():
+                self.artifact(event, run, file)
+                self._lists(event, event.bindings, run, file)
+            case ev.StepStart() | ev.StepSkipped():
+                self._lists(event, event.bindings, run, file)
+            case ev.PlanComputed():
+                self._needed(event, event.snapshot_sha256, "the snapshot that the plan was made from", run, file)
+            case ev.FileDisplaced():
+                self._needed(event, event.sha256, "a file that was saved before it was written over", run, file)
+            case _:
+                pass  # speaks of no stored bytes
+
+    def plan_lists(self, plan: Any, mention: Mention) -> None:
+        """The long lists that a plan refers to."""
+        for blob in _blobs_in(plan):
+            self._look(blob, "a long list of the plan", mention)
+
+    def finish(self, current: Callable[[], Container[str] | None]) -> None:
+        """Tell of artifacts that are gone. `current()`: the hashes of latest versions, None if nobody can say."""
+        if not self._gone:
+            return
+        latest = current()
+        older = 0
+        for sha, (mention, path) in self._gone.items():
+            if latest is not None and sha not in latest:
+                older += 1
+            elif path is not None and _has_bytes(self._project / path, sha):
+                self._findings.note(
+                    f"{mention.subject} ({mention.run}) is not in the store; `{path}` has its bytes, and the next run "
+                    "takes them from there"
+                )
+            else:
+                self._findings.add(mention.problem("artifact", "its bytes are not in the store", sha))
+        if older:
+            which = "1 older version is" if older == 1 else f"{older} older versions are"
+            self._findings.note(f"{which} not in the store any more, and cannot be restored or reused")
+
+    def _artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str) -> None:
+        sha = event.sha256
+        self._seen.add(sha)
+        mention = Mention(run, file, event.seq, *described(event))
+        found = self._hash(sha)
+        if found is None:
+            if event.value is msgspec.UNSET:  # else the event itself holds it
+                published = event.path if event.section is None and event.type != "directory" else None
+                self._gone[sha] = (mention, published)
+        elif found != sha:
+            self._findings.add(mention.problem("artifact", "the store has other bytes", sha, found))
+        elif event.type == "directory":
+            self._tree(sha, mention)
+
+    def _tree(self, sha: str, mention: Mention) -> None:
+        tree = self._read_tree(sha, mention)
+        for one in tree.files if tree is not None else ():
+            if one.sha256 in self._seen:
+                continue
+            self._seen.add(one.sha256)
+            found = self._hash(one.sha256)
+            if found is None:
+                self._gone[one.sha256] = (mention, None)
+            elif found != one.sha256:
+                what = f"the store has other bytes of `{one.path}` in it"
+                self._findings.add(mention.problem("artifact", what, one.sha256, found))
+
+    def _read_tree(self, sha: str, mention: Mention) -> Tree | None:
+        try:
+            return decode_tree(Path(self._store.path(sha)).read_bytes())
+        except ValueError as wrong:
+            self._findings.add(mention.problem("artifact", f"what is stored is not a folder: {wrong}", sha))
+            return None
+
+    def _lists(self, event: ev.AnyEvent, bindings: Any, run: str, file: str) -> None:
+        for members in bindings.values() if isinstance(bindings, dict) else ():
+            if isinstance(members, dict) and isinstance(members.get("blob"), str):
+                self._needed(event, members["blob"], "a long list of bindings", run, file)
+
+    def _needed(self, event: ev.AnyEvent, sha: str, what: str, run: str, file: str) -> None:
+        if sha not in self._seen:
+            self._look(sha, what, Mention(run, file, event.seq, *described(event)))
+
+    def _look(self, sha: str, what: str, mention: Mention) -> None:
+        if sha in self._seen:
+            return
+        self._seen.add(sha)
+        found = self._hash(sha)
+        if found is None:
+            self._findings.add(mention.problem("blob", f"{what} is not in the store", sha))
+        elif found != sha:
+            self._findings.add(mention.problem("blob", f"{what} has other bytes in the store", sha, found))
+
+    def _hash(self, sha: str) -> str | None:
+        """None: it is not there."""
+        path = self._store.path(sha)
+        try:
+            found = file_sha256(path)
+            self._checked.bytes += os.stat(path).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        self._checked.blobs += 1
+        return found
+
+
+def check_file(folder: Path, path: str, said: Recorded, run: str, findings: Findings, checked: Checked) -> None:
+    """A file of a run folder, against the hash that the log has of it."""
+    sha, line = said
+    place = f"{folder}/{path}"
+    try:
+        found = file_sha256(place)
+    except (FileNotFoundError, NotADirectoryError):
+        findings.add(Problem("file", run, place, "the file is not there", expected=sha))
+        return
+    checked.files += 1
+    if found != sha:
+        what = f"the file is not what line {line} of the log says"
+        findings.add(Problem("file", run, place, what, expected=sha, found=found))
+
+
+def check_plan(folder: Path, event: ev.PlanComputed, run: str, findings: Findings, checked: Checked) -> Any:
+    """`plan.json`, against its digest in the log. The plan, if it is that one."""
+    place = folder / PLAN_FILE
+    try:
+        data = place.read_bytes()
+    except FileNotFoundError:
+        findings.add(Problem("file", run, str(place), "the file is not there", expected=event.plan_sha256))
+        return None
+    checked.files += 1
+    expected, found = event.plan_sha256, _plan_digest(data, event.log_position)
+    if found == expected:
+        return json.loads(data)
+    what = f"the file is not the plan that line {event.seq} of the log says"
+    findings.add(Problem("file", run, str(place), what, expected=expected, found=found))
+    return None
+
+
+def _plan_digest(data: bytes, position: Any) -> str | None:
+    """None: the bytes are not as a plan is written, or it is not the plan for that place in the log."""
+    try:
+        plan = json.loads(data)
+        if not isinstance(plan, dict) or canonical_json(plan) + b"\n" != data or plan.get("log_position") != position:
+            return None
+    except (ValueError, TypeError, RecursionError):
+        return None
+    body = {name: value for name, value in plan.items() if name not in _APART}
+    digest = bytes_sha256(canonical_json(body))
+    return digest if plan.get("digest") == f"sha256:{digest}" else None
+
+
+def _blobs_in(value: Any) -> Iterator[str]:
+    """The blobs of long lists (`{count, digest, blob}`), wherever they stand."""
+    if isinstance(value, dict):
+        if value.keys() == {"count", "digest", "blob"} and isinstance(value["blob"], str):
+            yield value["blob"]
+        else:
+            for member in value.values():
+                yield from _blobs_in(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _blobs_in(member)
+
+
+def _has_bytes(path: Path, sha: str) -> bool:
+    return path.is_file() and file_sha256(path) == sha

@@ -1,0 +1,205 @@
+"""Damage of the log: each kind is done by hand to a copy of real runs, and told with its place."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+from verify_lab import Tales, without_counts
+
+from whyrun.log.journal import FIRST_CHAIN
+
+
+def told(tales: Tales, *words: str) -> str:
+    answer = tales.verify(*words)
+    assert (answer.code, answer.err) == (3, "")
+    return without_counts(answer.out)
+
+
+def link(line: bytes) -> str:
+    return str(json.loads(line)["chain"])
+
+
+def test_an_altered_line_is_told_once_and_where_it_is(tales: Tales) -> None:
+    at = tales.event("r0001", "step_complete", "Job:Join")["seq"]
+    line = tales.lines("r0001")[at - 1]
+    altered = line.replace(b'"EXECUTES"', b'"IDENTICAL"')
+    assert altered != line
+    tales.rewrite("r0001", lambda lines: [*lines[: at - 1], altered, *lines[at:]])
+    answer = tales.verify("--json")
+    assert answer.code == 3
+    expected = answer.json["problems"][0].pop("expected")
+    assert len(expected) == 64
+    assert answer.json["problem_count"] == 1
+    told_once = {
+        "kind": "log",
+        "run": "r0001",
+        "file": str(tales.log("r0001")),
+        "line": at,
+        "event": "step_complete",
+        "subject": "Job:Join",
+        "what": "the line, or the one before it, is not as it was written (`chain`)",
+        "found": link(line),
+    }
+    assert [{k: v for k, v in p.items() if k != "expected"} for p in answer.json["problems"]] == [told_once]
+    assert told(tales) == (
+        "tales is damaged: 1 problem\n"
+        f"  .whyrun/tales/runs/r0001/events.jsonl:{at}: the line, or the one before it, is not as it was written "
+        "(`chain`) (step_complete Job:Join)\n"
+        f"    expected  {expected}\n"
+        f"    found     {link(line)}\n"
+        f"last chain: {tales.chain()}\n"
+    )
+
+
+def test_a_removed_line_is_a_gap(tales: Tales) -> None:
+    tales.rewrite("r0003", lambda lines: [*lines[:3], *lines[4:]])
+    event = json.loads(tales.lines("r0003")[3])
+    assert told(tales) == (
+        "tales is damaged: 1 problem\n"
+        "  .whyrun/tales/runs/r0003/events.jsonl:4: lines are lost, doubled or moved: this one has another `seq` than "
+        f"it should ({event['event']})\n".replace("()", "")
+        + "    expected  4\n    found     5\n"
+        f"last chain: {tales.chain()}\n"
+    ).replace(f"({event['event']})", f"({about(event)})")
+
+
+def about(event: dict[str, object]) -> str:
+    subjects = (event.get(name) for name in ("artifact", "step_id", "id", "path"))
+    return " ".join([str(event["event"]), *(str(s) for s in subjects if isinstance(s, str))][:2])
+
+
+def test_swapped_lines_are_told_where_the_order_breaks(tales: Tales) -> None:
+    tales.rewrite("r0003", lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]])
+    found = tales.verify("--json").json
+    places = [(p["line"], p["expected"], p["found"]) for p in found["problems"]]
+    assert places == [(4, "4", "5"), (5, "6", "4"), (6, "5", "6")]
+
+
+def test_a_doubled_line_and_a_broken_one(tales: Tales) -> None:
+    tales.rewrite("r0002", lambda lines: [*lines[:2], lines[1], *lines[2:]])
+    tales.rewrite("r0003", lambda lines: [*lines[:2], b'{"seq":3,\n', *lines[3:]])
+    found = tales.verify("--json").json
+    assert [(p["run"], p["line"], p["what"]) for p in found["problems"]] == [
+        ("r0002", 3, "lines are lost, doubled or moved: this one has another `seq` than it should"),
+        ("r0003", 3, "the line is broken: Input data was truncated"),
+    ]
+
+
+def test_a_line_appended_after_the_end(tales: Tales) -> None:
+    last = len(tales.lines("r0007"))
+    tales.rewrite("r0007", lambda lines: [*lines, lines[-2]])
+    event = json.loads(tales.lines("r0007")[-1])
+    assert told(tales) == (
+        "tales is damaged: 1 problem\n"
+        f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: the line stands after `run_complete`, where no run writes "
+        f"({about(event)})\n"
+        f"last chain: {event['chain']}\n"
+    )
+
+
+def test_half_a_line_appended_after_the_end(tales: Tales) -> None:
+    last = len(tales.lines("r0007"))
+    tales.rewrite("r0007", lambda lines: [*lines, b'{"seq":'])
+    assert told(tales) == (
+        "tales is damaged: 1 problem\n"
+        f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: 7 bytes follow the last line, after `run_complete`, where "
+        "no kill leaves any\n"
+        f"last chain: {tales.chain()}\n"
+    )
+
+
+def test_a_removed_run_is_named(tales: Tales) -> None:
+    shutil.rmtree(tales.runs / "r0002")
+    assert told(tales) == (
+        "tales is damaged: 1 problem\n"
+        "  .whyrun/tales/runs/r0002: the run is not there: its folder was removed\n"
+        f"last chain: {tales.chain()}\n"
+    )
+
+
+def test_a_run_that_was_replaced_by_another_does_not_follow(tales: Tales, killed: Tales) -> None:
+    """Another first run of the same workflow, whole in itself."""
+    first = link(tales.lines("r0001")[-1])
+    shutil.rmtree(killed.root / ".whyrun")
+    assert_ran(killed)
+    shutil.rmtree(tales.runs / "r0001")
+    shutil.copytree(killed.runs / "r0001", tales.runs / "r0001", symlinks=True)
+    other = link(tales.lines("r0001")[-1])
+    found = tales.verify("--json").json
+    of_the_log = [p for p in found["problems"] if p["kind"] == "log"]
+    follow = "the run does not follow r0001 (`previous_chain`): a run was removed, replaced or changed"
+    assert [(p["run"], p["line"], p["what"], p["expected"], p["found"]) for p in of_the_log] == [
+        ("r0002", 1, follow, other, first)
+    ]
+
+
+def assert_ran(tales: Tales) -> None:
+    from verify_lab import whyrun
+
+    tales.word(1, "quick\n")
+    assert whyrun(tales.root, "run", "--quiet", "--target", "Job:Facts").code == 0
+
+
+def test_a_log_that_is_gone_or_empty(tales: Tales) -> None:
+    tales.log("r0002").unlink()
+    tales.log("r0004").write_bytes(b"")
+    found = tales.verify("--json").json
+    assert [(p["run"], p["kind"], p["what"]) for p in found["problems"]] == [
+        ("r0002", "run", "there is no log"),
+        ("r0004", "run", "the log is empty: no kill leaves it so"),
+    ]
+
+
+def test_the_end_of_an_earlier_log_cut_off(tales: Tales) -> None:
+    lines = tales.lines("r0003")
+    tales.rewrite("r0003", lambda lines: lines[:-1])
+    left = len(lines) - 1
+    found = tales.verify("--json").json
+    assert [(p["run"], p["kind"], p.get("line"), p["what"]) for p in found["problems"]][:1] == [
+        ("r0003", "log", left, "the log has no `run_complete`, although a later run began: its end was cut off")
+    ]
+    assert {p["kind"] for p in found["problems"]} == {"log", "status"}
+    follow = [p for p in found["problems"] if p["run"] == "r0004"]
+    assert [(p["line"], p["expected"], p["found"]) for p in follow] == [(1, link(lines[-2]), link(lines[-1]))]
+
+
+def test_the_end_of_the_last_log_cut_off_shows_in_its_status(tales: Tales) -> None:
+    """Nothing follows it in the chain; but only a run that has ended has a status."""
+    tales.rewrite("r0007", lambda lines: lines[:-1])
+    found = tales.verify("--json").json
+    assert {(p["run"], p["kind"]) for p in found["problems"]} == {("r0007", "status")}
+    assert found["problems"][-1]["what"] == "`state` is not what the events come to"
+    assert (found["problems"][-1]["expected"], found["problems"][-1]["found"]) == ('"interrupted"', '"succeeded"')
+
+
+def test_one_run_is_checked_with_its_neighbours(tales: Tales) -> None:
+    at = len(tales.lines("r0002")) - 1
+    altered = tales.lines("r0002")[at].replace(b'"failed"', b'"interrupted"')
+    tales.rewrite("r0002", lambda lines: [*lines[:at], altered, *lines[at + 1 :]])
+    assert tales.verify("r0004").code == 0
+    found = tales.verify("r0002", "--json").json
+    assert [(p["run"], p["kind"]) for p in found["problems"]] == [("r0002", "log")]
+    tales.rewrite("r0002", lambda lines: lines[:-1])
+    found = tales.verify("r0002", "--json").json
+    assert ("r0003", 1, "run_start") in [(p["run"], p.get("line"), p.get("event")) for p in found["problems"]]
+
+
+def test_all_problems_are_told_at_once(tales: Tales) -> None:
+    shutil.rmtree(tales.runs / "r0005")
+    tales.rewrite("r0003", lambda lines: [*lines[:2], *lines[3:]])
+    sha = tales.event("r0001", "artifact_available", "Artifact:Shout.Loud[7]")["sha256"]
+    tales.spoil(sha)
+    found = tales.verify("--json").json
+    assert [(p["kind"], p["run"]) for p in found["problems"]] == [
+        ("artifact", "r0001"),
+        ("log", "r0003"),
+        ("run", "r0005"),
+    ]
+
+
+def test_a_log_whose_first_run_does_not_begin_at_the_beginning(tales: Tales) -> None:
+    shutil.rmtree(tales.runs / "r0001")
+    found = tales.verify("--json").json
+    assert [(p["kind"], p["run"]) for p in found["problems"]][:1] == [("run", "r0001")]
+    assert json.loads(tales.lines("r0002")[0])["previous_chain"] != FIRST_CHAIN
