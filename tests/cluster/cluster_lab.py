@@ -14,8 +14,9 @@ PATIENCE = 60.0  # seconds after which a test gives up on what must come
 
 
 class Cluster:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, allowed_failures: int = 0) -> None:
         self.folder = folder
+        self._allowed = str(allowed_failures)
         self._known = folder / "scheduler.json"
         self._processes: list[subprocess.Popen[bytes]] = []
         self.scheduler = self._start(
@@ -42,7 +43,11 @@ class Cluster:
                 cwd=folder,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0", "PYTHONWARNINGS": "ignore"},
+                env={
+                    **os.environ,
+                    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": self._allowed,
+                    "PYTHONWARNINGS": "ignore",
+                },
                 start_new_session=True,
             )
         self._processes.append(process)

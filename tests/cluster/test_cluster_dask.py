@@ -297,3 +297,85 @@ def test_an_address_without_the_backend_is_refused(lab: Lab) -> None:
     with pytest.raises(WhyrunError) as refused:
         choose_backend("dask", sandboxed_too=True)
     assert [d.code for d in refused.value.diagnostics] == ["SANDBOX_UNAVAILABLE"]
+
+
+def test_a_scheduler_that_repeats_what_a_dead_worker_did_is_refused(
+    lab: Lab, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cluster = Cluster(tmp_path_factory.mktemp("repeating"), allowed_failures=3)
+    try:
+        cluster.add_worker()
+        lab.write({"workflow.yaml": workflow(job("Where", "where", "{Place: {type: string}, Seen: {type: json}}"))})
+        ran = lab.run(backend=DaskBackend(cluster.address))
+        assert (ran.exit_code, ran.starts) == (1, [])
+        assert ran.status()["error"] == (
+            "PrepareFailed: the Dask scheduler repeats what a dead worker did, up to 3 times, and no log would know: "
+            "start it with DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=0"
+        )
+    finally:
+        cluster.close()
+
+
+def test_inputs_from_outside_the_project_and_programs_in_folders_arrive(lab: Lab, cluster: Cluster) -> None:
+    (lab.root.parent / "up.txt").write_text("from above")
+    inputs = "inputs:\n  Data: {type: file, default: ../up.txt}\n  Folder: {type: directory, default: data/tree}\n"
+    lab.write(
+        {
+            "data/tree/run.sh": "exit 0\n",
+            "workflow.yaml": workflow(
+                job(
+                    "Digest", "digest", "{Digest: {type: string}, Folder: {type: json}}",
+                    with_={"data": "${{ inputs.Data }}", "folder": "${{ inputs.Folder }}"},
+                ),
+                job("Where", "where", "{Place: {type: string}, Seen: {type: json}}", needs="[Digest]"),
+                inputs=inputs,
+            ),
+        }
+    )  # fmt: skip
+    (lab.root / "data/tree/run.sh").chmod(0o755)
+    assert lab.succeed(backend=DaskBackend(cluster.address)).executed == ["Job:Digest", "Job:Where"]
+    assert lab.content("Artifact:Digest.Folder") == {"run.sh": "exit 0\n"}
+    # What an earlier step read does not lie beside the code of the next.
+    assert lab.content("Artifact:Where.Seen") == ["work.py", "workflow.yaml"]
+
+
+def test_all_that_is_open_at_a_worker_that_dies_is_an_attempt_and_nothing_is_executed_twice_unseen(
+    lab: Lab, tmp_path: Path
+) -> None:
+    """Of short steps some are sent together, and what a worker said just before its death nobody has heard."""
+    here = tmp_path / "here"
+    here.mkdir()
+    lab.write(
+        {
+            "work.py": f"""
+                import os, signal
+                from pathlib import Path
+
+                HERE = Path({str(here)!r})
+
+                def short(number):
+                    with open(HERE / str(number), "a") as file:
+                        file.write("x")
+                    if number == 60:
+                        os.kill(os.getppid(), signal.SIGKILL)  # the Dask worker
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return {{"N": number}}
+            """,
+            "workflow.yaml": """
+                workflow: w
+                loops: {number: {range: 0-119}}
+                jobs:
+                  Short:
+                    for: [number]
+                    uses: python
+                    with: {call: "work:short", number: "${{ number }}"}
+                    outputs: {N: {type: integer}}
+            """,
+        }
+    )
+    ran = lab.run(backend=DaskBackend())
+    executions = {int(path.name): len(path.read_text()) for path in here.iterdir()}
+    attempts = {number: [s for s, _ in ran.starts].count(f"Job:Short[{number}]") for number in executions}
+    assert {n: (times, attempts[n]) for n, times in executions.items() if times > attempts[n]} == {}
+    assert ran.exit_code == 1
+    assert ran.failed["Job:Short[60]"] == ("FAILED", "WorkerDied")

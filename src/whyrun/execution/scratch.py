@@ -10,11 +10,12 @@ import errno
 import mmap
 import os
 import shutil
-import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from whyrun.execution.secrets import Redactor
+from whyrun.execution.trees import DEEPEST, drop_too_deep, is_real_folder, remove
 from whyrun.ids import file_name
 
 _LOGS = ("stdout", "stderr")
@@ -22,7 +23,8 @@ _KEPT = ("work", "out", "tmp", "home")  # what may hold something worth looking 
 _SCRIPT = "script.sh"
 _EXECUTED = (_SCRIPT, "query.sql")  # what was really executed, as an action wrote it down
 _GATHERED = "kept"  # what becomes `scratch/` in the evidence, until it is moved there in one go
-_MARKER, _MARKER_SIZE = "step", 4096
+MARKER, MARKER_SIZE = "step", 4096
+_NOT_KEPT, _TOLD = "not-kept.txt", 20  # beside what is kept: what is not, and how much of it is named
 
 
 class Scratch:
@@ -44,7 +46,10 @@ class Scratch:
             (self.root / name).mkdir(parents=True, exist_ok=True)
 
     def remove(self) -> None:
-        shutil.rmtree(self.root, onerror=_make_writable_and_retry)
+        """What cannot be removed (a process that a step left may still write there) is left to the next run: nothing
+        that a step does to its files is a failure of the run."""
+        with suppress(OSError):
+            remove(str(self.root))
 
     # --- whose it is ---------------------------------------------------------------------------------------------
 
@@ -52,14 +57,14 @@ class Scratch:
         """A function that notes which step, and which attempt of it, begins here: for those who find the folder after
         a kill. It writes to memory that the file is mapped to: no system call a step, and the kernel keeps it."""
         try:
-            with open(self.root / _MARKER, "w+b", buffering=0) as file:
-                file.write(bytes(_MARKER_SIZE))  # it has its place on the disk now: writing cannot fail any more
-                memory = mmap.mmap(file.fileno(), _MARKER_SIZE)
+            with open(self.root / MARKER, "w+b", buffering=0) as file:
+                file.write(bytes(MARKER_SIZE))  # it has its place on the disk now: writing cannot fail any more
+                memory = mmap.mmap(file.fileno(), MARKER_SIZE)
         except OSError:  # a full disk: then there will be little to find
             return lambda step_id, attempt: None
 
         def mark(step_id: str, attempt: int) -> None:
-            data = f"{attempt} {step_id}\n".encode()[:_MARKER_SIZE]
+            data = f"{attempt} {step_id}\n".encode()[:MARKER_SIZE]
             memory[: len(data)] = data
 
         return mark
@@ -67,13 +72,9 @@ class Scratch:
     def marked(self) -> tuple[str, int] | None:
         """The step that last began here, and its attempt."""
         try:
-            line, newline, _ = (self.root / _MARKER).read_bytes().partition(b"\n")
+            return read_marker((self.root / MARKER).read_bytes())
         except FileNotFoundError:
             return None
-        attempt, _, step_id = line.partition(b" ")
-        if not newline or not attempt.isdigit():
-            return None
-        return step_id.decode(errors="replace"), int(attempt)
 
     # --- after a step --------------------------------------------------------------------------------------------
 
@@ -115,7 +116,7 @@ class Scratch:
         gathered = self._gather(redactor)
         kept = step_dir / "scratch"
         if kept.exists():
-            shutil.rmtree(kept, onerror=_make_writable_and_retry)  # that of an earlier attempt
+            remove(str(kept))  # that of an earlier attempt
         if gathered is not None:
             step_dir.mkdir(parents=True, exist_ok=True)
             move(gathered, kept)
@@ -128,13 +129,16 @@ class Scratch:
         gathered = self.root / _GATHERED
         for name in _KEPT:
             folder = self.root / name
-            if not _is_folder(str(folder)) or not os.listdir(folder):
+            if not is_real_folder(folder) or not os.listdir(folder):
                 continue
+            too_deep = drop_too_deep(folder)
             if redactor:
                 _remove_secrets(folder, b"", redactor)
                 if not os.listdir(folder):
                     continue
             gathered.mkdir(exist_ok=True)
+            if too_deep:
+                _tell_not_kept(gathered / _NOT_KEPT, name, too_deep, redactor)
             move(folder, gathered / name)
         return gathered if gathered.exists() else None
 
@@ -153,7 +157,7 @@ class Scratch:
     def empty(self, only: Sequence[str] | None = None) -> None:
         """Every folder, always: what a step wrote, and by which way, is not known here (it may have been a fork)."""
         for folder in self._all if only is None else only:
-            if not _is_folder(folder):
+            if not is_real_folder(folder):
                 # A step took it away, or put a link in its place: where that leads is not ours to empty.
                 if os.path.lexists(folder):
                     os.unlink(folder)
@@ -185,10 +189,7 @@ def remove_scratch_folders(parent: Path) -> None:
     except FileNotFoundError:
         return
     for name in names:
-        try:
-            Scratch(parent / name).remove()
-        except OSError:
-            continue  # a worker of the dead run is still ending and writes there; the next run gets it
+        Scratch(parent / name).remove()
 
 
 def step_folder(run_dir: Path, step_id: str) -> Path:
@@ -205,31 +206,22 @@ def move(source: Path, target: Path) -> None:
         shutil.move(source, target)
 
 
-def _is_folder(path: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except OSError:
-        return False
+def read_marker(data: bytes) -> tuple[str, int] | None:
+    """What `Scratch.marker` wrote."""
+    line, newline, _ = data.partition(b"\n")
+    attempt, _, step_id = line.partition(b" ")
+    if not newline or not attempt.isdigit():
+        return None
+    return step_id.decode(errors="replace"), int(attempt)
 
 
-def remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, onerror=_make_writable_and_retry)
-    else:
-        os.unlink(path)
-
-
-def _make_writable_and_retry(function: object, path: str, info: object) -> None:
-    """A step may leave read-only folders: make the parent and the thing itself writable, once."""
-    del info
-    os.chmod(os.path.dirname(path), 0o700)
-    if not os.path.islink(path):
-        os.chmod(path, 0o700)
-    if callable(function):
-        if function in (os.scandir, os.open, os.lstat):
-            shutil.rmtree(path)
-        else:
-            function(path)
+def _tell_not_kept(note: Path, folder: str, paths: Sequence[str], redactor: Redactor) -> None:
+    lines = [f"{folder}/{path}" for path in paths[:_TOLD]]
+    if len(paths) > _TOLD:
+        lines.append(f"and {len(paths) - _TOLD} more in {folder}/")
+    text = "".join(f"{line}: more than {DEEPEST} folders deep, or its path is too long\n" for line in lines)
+    with open(note, "ab") as file:
+        file.write(redactor.data(os.fsencode(text)))
 
 
 def _remove_secrets(folder: Path, relative: bytes, redactor: Redactor) -> None:

@@ -6,7 +6,6 @@ import os
 import select
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import threading
@@ -16,12 +15,12 @@ from pathlib import Path
 
 from whyrun.actions.child import whyrun_home
 from whyrun.artifacts.durable import write_all
-from whyrun.execution.backends import site
-from whyrun.execution.backends.copying import copy_content
-from whyrun.execution.backends.transport import Ended, Heard, PlaceLost, Source
+from whyrun.execution.backends import site, untrusted
+from whyrun.execution.backends.transport import LARGEST_READ, Ended, Heard, PlaceLost, Source
 from whyrun.execution.commands import StepNeeds
 from whyrun.execution.isolation import descendants, end_group, processes_with
-from whyrun.execution.scratch import Scratch, remove
+from whyrun.execution.scratch import Scratch
+from whyrun.execution.trees import remove
 from whyrun.execution.wire import encode
 
 _CHUNK = 1 << 16
@@ -87,7 +86,7 @@ class ProcessTransport:
         """Its end is heard at once, so there is nothing to ask."""
 
     def last_stderr(self) -> str:
-        return self.get("worker.stderr")[-_TAIL:].decode("utf-8", "replace").strip()
+        return untrusted.tail_below(self.root, "worker.stderr", _TAIL).decode("utf-8", "replace").strip()
 
     def close(self) -> None:
         process, self._process = self._process, None
@@ -121,82 +120,18 @@ class ProcessTransport:
                 target.unlink(missing_ok=True)
                 shutil.copyfile(source, target)
 
-    def get(self, path: str) -> bytes:
-        descriptor = self._open(path)
-        if descriptor is None:
-            return b""
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read()
+    def get(self, path: str, limit: int = LARGEST_READ) -> bytes:
+        return untrusted.read_below(self.root, path, limit)
 
     def fetch(self, path: str, target: Path) -> bool:
-        descriptor = self._open(path)
-        if descriptor is None:
-            return False
-        with os.fdopen(descriptor, "rb") as file, open(target, "wb") as copy:
-            copy_content(file.fileno(), copy.fileno())
-        return True
+        return untrusted.fetch_below(self.root, path, target)
 
     def fetch_tree(self, path: str, target: Path) -> bool:
-        folder = self._open(path, os.O_DIRECTORY)
-        if folder is None:
-            return False
-        try:
-            _copy_from(folder, target)
-        finally:
-            os.close(folder)
-        return True
+        return untrusted.fetch_tree_below(self.root, path, target)
 
     def remove(self, path: str) -> None:
         if os.path.lexists(self.root / path):
             remove(str(self.root / path))
-
-    def _open(self, path: str, flags: int = 0) -> int | None:
-        """Part by part, so that no link on the way leads out of the site; only regular files and folders."""
-        *folders, name = path.split("/")
-        folder = os.open(self.root, os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for part in folders:
-                inner = _open_at(folder, part, os.O_DIRECTORY)
-                if inner is None:
-                    return None
-                os.close(folder)
-                folder = inner
-            return _open_at(folder, name, flags)
-        finally:
-            os.close(folder)
-
-
-def _open_at(folder: int, name: str, flags: int) -> int | None:
-    try:
-        # Not blocking: a pipe in its place would be waited for.
-        found = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, dir_fd=folder)
-    except OSError:  # not there, or not what it should be: both mean that there is nothing to bring
-        return None
-    mode = os.fstat(found).st_mode
-    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-        return found
-    os.close(found)
-    return None
-
-
-def _copy_from(folder: int, target: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    for name in os.listdir(folder):
-        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-        if stat.S_ISLNK(mode):
-            os.symlink(os.readlink(name, dir_fd=folder), target / name)
-            continue
-        inner = _open_at(folder, name, 0)
-        if inner is None:
-            continue
-        if stat.S_ISDIR(os.fstat(inner).st_mode):
-            try:
-                _copy_from(inner, target / name)
-            finally:
-                os.close(inner)
-        else:
-            with os.fdopen(inner, "rb") as file, open(target / name, "wb") as copy:
-                copy_content(file.fileno(), copy.fileno())
 
 
 def worker_command(root: str, python: str = sys.executable) -> list[str]:

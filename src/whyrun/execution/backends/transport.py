@@ -11,6 +11,7 @@ from typing import Protocol
 from whyrun.execution.commands import StepNeeds
 
 LONGEST_LINE = 1 << 26  # bytes
+LARGEST_READ = 1 << 26  # bytes of a file that the host takes into its memory
 
 Source = bytes | Path  # what is put at a place: the bytes themselves, or a file or folder of the host
 
@@ -52,8 +53,8 @@ class Transport(Protocol):
 
     def put(self, files: Mapping[str, Source]) -> None: ...
 
-    def get(self, path: str) -> bytes:
-        """The content of a file; empty if there is none."""
+    def get(self, path: str, limit: int = LARGEST_READ) -> bytes:
+        """The content of a file; empty if there is none. `PlaceLost` if it has more bytes than that."""
 
     def fetch(self, path: str, target: Path) -> bool:
         """Bring a file; False if there is none. Links are not followed: what a step left is not to be trusted."""

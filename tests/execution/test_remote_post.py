@@ -1,0 +1,79 @@
+"""One worker at a site of its own: what comes too late, and what the way back may cost."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from worker_lab import Lab
+
+from whyrun.execution.backends.process import ProcessTransport
+from whyrun.execution.backends.remote import RemoteJob, RemotePost
+from whyrun.execution.commands import Message, StepBegan, StepFinished, StepReturns
+
+
+class Meddling(ProcessTransport):
+    """While the files of a step are brought back, somebody ends it."""
+
+    post: RemotePost
+
+    def fetch_tree(self, path: str, target: Path) -> bool:
+        self.post.signal("Job:S", signal.SIGKILL)
+        return super().fetch_tree(path, target)
+
+
+def test_a_signal_that_comes_after_a_step_has_ended_does_not_end_its_next_attempt(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.file(
+        "m.py",
+        "from pathlib import Path\n"
+        f"COUNT = Path({str(tmp_path / 'count')!r})\n"
+        "def f():\n    with open(COUNT, 'a') as file:\n        file.write('x')\n    return {'n': 1}\n",
+    )
+    transport = Meddling(tmp_path / "site", lab.project)
+    lab.session.tmp.mkdir(parents=True, exist_ok=True)
+    post = transport.post = RemotePost(lab.session, transport)
+    try:
+        for attempt in (1, 2):
+            said: list[Message] = []
+            post.perform(RemoteJob(lab.call("m:f", {"n": "integer"}, attempt=attempt)), said.append)
+            assert [type(message) for message in said] == [StepBegan, StepReturns, StepFinished]
+            began, _, end = said
+            assert isinstance(began, StepBegan)
+            assert isinstance(end, StepFinished)
+            assert (began.attempt, end.attempt, end.error_type) == (attempt, attempt, None)
+    finally:
+        post.close()
+        lab.backend.close()
+    assert (tmp_path / "count").read_text() == "xx"
+
+
+class Slow(ProcessTransport):
+    def fetch_tree(self, path: str, target: Path) -> bool:
+        time.sleep(3)
+        return super().fetch_tree(path, target)
+
+
+def test_the_way_back_is_no_time_of_the_step(tmp_path: Path) -> None:
+    from project_lab import Lab as Project
+    from whyrun.execution.backends.threaded import ThreadedBackend
+
+    project = Project(tmp_path).write(
+        {
+            "workflow.yaml": """
+                workflow: back
+                jobs:
+                  Quick:
+                    uses: python
+                    timeout: 2s
+                    with: {call: "work:quick"}
+                    outputs: {text: {type: string}}
+            """,
+            "work.py": "def quick():\n    return {'text': 'made'}\n",
+        }
+    )
+    backend = ThreadedBackend(
+        "slow", lambda session: RemotePost(session, Slow(session.tmp / "r-site", session.project))
+    )
+    assert project.succeed(backend=backend).executed == ["Job:Quick"]
