@@ -121,6 +121,8 @@ CODES: dict[str, Code] = {
     "RUN_UNKNOWN": _state("There is no such run."),
 }
 
+_LONGEST_LINE = 240  # characters of a line of the user's that are shown
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
@@ -152,14 +154,25 @@ class Diagnostic:
         lines = [f"{self.severity}[{self.code}]{place}: {self.message}"]
         if self.source_line is not None and self.line is not None:
             number = f"{self.line:>5}"
-            lines.append(f"{number} | {self.source_line}")
+            shown, at = self._shown_line(self.source_line)
+            lines.append(f"{number} | {shown}")
             if self.column is not None:
                 # Tabs stay tabs, so that the marker stands under its character in any terminal.
-                lead = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.column - 1])
-                lines.append(f"{' ' * len(number)} | {lead}{'^' * max(1, self.width)}")
+                lead = "".join("\t" if c == "\t" else " " for c in shown[:at])
+                lines.append(f"{' ' * len(number)} | {lead}{'^' * max(1, min(self.width, _LONGEST_LINE - at))}")
         if self.hint:
             lines.append(f"   hint: {self.hint}")
         return "\n".join(lines)
+
+    def _shown_line(self, line: str) -> tuple[str, int]:
+        """The line, and where in it the marker begins; of a very long one what stands around it."""
+        at = (self.column or 1) - 1
+        if len(line) <= _LONGEST_LINE:
+            return line, at
+        start = max(0, at - _LONGEST_LINE // 3)
+        piece = line[start : start + _LONGEST_LINE - 2]
+        before, after = "…" if start else "", "…" if start + len(piece) < len(line) else ""
+        return f"{before}{piece}{after}", at - start + len(before)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -207,7 +220,8 @@ def error(code: str, message: str, *, hint: str | None = None, file: str | None 
 
 def did_you_mean(wrong: str, known: Sequence[str]) -> str | None:
     """A hint with the nearest known name; else the known names, if they are few."""
-    near = get_close_matches(wrong, known, n=1, cutoff=0.6)
+    near = [name for name in known if name.casefold() == wrong.casefold()]
+    near = near or get_close_matches(wrong, known, n=1, cutoff=0.6)
     if near:
         return f"did you mean `{near[0]}`?"
     if known and len(known) <= 12:

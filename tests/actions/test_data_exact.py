@@ -21,6 +21,7 @@ from whyrun.actions.builtin.data.join import Join
 from whyrun.actions.builtin.data.output import write, write_table
 from whyrun.actions.builtin.data.params import DataParams
 from whyrun.actions.builtin.data.problems import (
+    ColumnMissing,
     DataError,
     KeyNotExact,
     KeyTypesDiffer,
@@ -363,3 +364,60 @@ def test_one_column_of_text_is_no_table_to_be_counted(tmp_path: Path) -> None:
     assert [counted_shape(tmp_path / "a", suffix) for suffix in (".txt", ".csv", "")] == [
         None, {"rows": 0, "columns": 1}, None,
     ]  # fmt: skip
+
+
+# --- advice ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "advice"),
+    [
+        ("Größe,v\n1,2\n".encode("latin-1"), "utf-8", "is it `encoding: latin-1`?"),
+        (b"v,w\n" + b"x,1\n" * 5000 + "ö,1\n".encode("latin-1"), "utf-8", "is it `encoding: latin-1`?"),
+        ("v,w\n1,2\n".encode("utf-16"), "utf-8", "is it `encoding: utf-16`?"),
+        (b"v,w\n1,2\n", "utf-16", "is it `encoding: utf-8`?"),
+    ],
+)
+def test_another_encoding_is_advised(tmp_path: Path, content: bytes, encoding: Any, advice: str) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(UnreadableTable) as refused:
+        values(tmp_path / "a.csv", DataParams(encoding=encoding))
+    assert f"{advice} (`" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("header", "advice"),
+    [
+        ("firm;year", 'its only column is `firm;year`: is it `delimiter: ";"`?'),
+        ("firm\tyear", 'its only column is `firm\tyear`: is it `delimiter: "\\t"`?'),
+        ("firm,year", "did you mean `firm`?"),
+    ],
+)
+def test_a_column_that_is_there_in_another_way(tmp_path: Path, header: str, advice: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{header}\n")
+    with opened(PARAMS, tmp_path) as engine, pytest.raises(ColumnMissing) as refused:
+        open_table(engine, "it", tmp_path / "a.csv", PARAMS).column("FIRM", "keys")
+    assert str(refused.value) == f"`keys` names `FIRM`, and `it` has no such column; {advice}"
+
+
+@pytest.mark.parametrize(
+    ("tables", "told"),
+    [
+        ({"A": "@a", "a": "@b"}, "`tables` names `A` and `a`, which SQL does not tell apart; rename one"),
+        ({"__csv_1": "@a"}, "`tables` names `__csv_1`; names with two underscores in front are ours, choose another"),
+    ],
+)
+def test_names_of_tables_that_would_be_taken(project: Make, tables: dict[str, str], told: str) -> None:
+    files: dict[str, str | bytes] = {"a.csv": "v\n1\n", "b.csv": "v\n2\n"}
+    lab = lab_of(project, "data/sql", {"tables": tables, "query": "SELECT 1 AS one FROM a"}, files)
+    assert [problem.message for problem in lab.world().problems] == [told]
+
+
+def test_a_measure_that_is_called_as_a_group_is_refused(project: Make) -> None:
+    with_ = {
+        "primary_dataset": ["@a", "@b"], "operation": "summarise", "measures": {"Step": {"of": "v", "how": "sum"}},
+    }  # fmt: skip
+    files: dict[str, str | bytes] = {"a.csv": "v\n1\n", "b.csv": "v\n2\n"}
+    assert failure(project, "data/aggregate", with_, files) == (
+        "ColumnsClash: `measures` has `Step`, which is a column of the result already; choose another name"
+    )

@@ -205,7 +205,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path, name: str, data: bytes, pro
 def test_a_sheet_that_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "a.xlsx"
     path.write_bytes(xlsx_bytes())
-    with pytest.raises(UnreadableTable, match="it has no sheet `x`; its sheets: `Sheet`, `more`"):
+    with pytest.raises(UnreadableTable, match="it has no sheet `x`; known: `Sheet`, `more`"):
         column_names(path, DataParams(sheet="x"))
 
 

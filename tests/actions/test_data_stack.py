@@ -62,7 +62,7 @@ def test_other_types_are_never_cast(project: Make) -> None:
     files = {"a.csv": "id\n1\n", "b.csv": "id\n007\n", "c.csv": "id\n8\n"}
     assert failure(project, "data/append", ALL, files) == (
         "ColumnsDiffer: the column `id` is integer in `primary_dataset`, `secondary_dataset[1]`, text in "
-        "`secondary_dataset[0]`; nothing is cast silently: say what it is, as in `types: {id: text}`"
+        "`secondary_dataset[0]` (row 1 has `007`); nothing is cast silently: say what it is, as in `types: {id: text}`"
     )
     assert made(project, "data/append", {**ALL, "types": {"id": "text"}}, files) == [["id"], ["1"], ["007"], ["8"]]
 

@@ -31,6 +31,8 @@ PURE = (
     "evidence/parity_fields.py",
     "evidence/parity_result.py",
     "evidence/status.py",
+    "evidence/verify_lines.py",
+    "evidence/verify_report.py",
     "console/lines.py",
     "workflow/composition/model.py",
     "workflow/composition/shapes.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from cli_lab import dedent, whyrun
@@ -150,3 +151,24 @@ def test_a_run_with_its_reasons_and_files(tmp_path: Path) -> None:
         error[RUN_UNKNOWN]: there is no run `r0003` of `tale`
            hint: the latest is `r0002`
         """)
+
+
+def test_a_failed_attempt_shows_how_long_it_took_as_far_as_anybody_saw_its_end(tmp_path: Path) -> None:
+    flow = """
+        workflow: ends
+        jobs:
+          Die: {uses: shell, with: {run: "sleep 0.2; kill -KILL $PPID"}, outputs: {out: {type: text}}}
+        """
+    (tmp_path / "workflow.yaml").write_text(dedent(flow))
+    assert whyrun(tmp_path, "run").code == 1
+    (path,) = tmp_path.glob(".whyrun/ends/runs/r0001/events.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    (end,) = [event for event in map(json.loads, lines) if event["event"] == "step_failed"]
+    shown = whyrun(tmp_path, "show", "Job:Die", "--json").json["latest_attempt"]
+    assert (shown["error"], shown["duration"]) == ("WorkerDied: the worker was killed by SIGKILL", end["duration"])
+    assert shown["duration"] >= 0.2
+    # As a kill of the command itself would leave the log: nobody saw the end of the step.
+    path.write_bytes(b"".join(line for line in lines[: end["seq"] - 1] if b'"status_contract_violation"' not in line))
+    shown = whyrun(tmp_path, "show", "Job:Die", "--json").json["latest_attempt"]
+    assert (shown["status"], shown["duration"]) == ("INTERRUPTED", None)
+    assert "duration" not in whyrun(tmp_path, "show", "Job:Die").out

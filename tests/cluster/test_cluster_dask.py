@@ -299,19 +299,28 @@ def test_an_address_without_the_backend_is_refused(lab: Lab) -> None:
     assert [d.code for d in refused.value.diagnostics] == ["SANDBOX_UNAVAILABLE"]
 
 
-def test_a_scheduler_that_repeats_what_a_dead_worker_did_is_refused(
-    lab: Lab, tmp_path_factory: pytest.TempPathFactory
+def test_what_a_scheduler_gives_to_another_worker_is_not_executed_again_unasked(
+    lab: Lab, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     cluster = Cluster(tmp_path_factory.mktemp("repeating"), allowed_failures=3)
     try:
-        cluster.add_worker()
-        lab.write({"workflow.yaml": workflow(job("Where", "where", "{Place: {type: string}, Seen: {type: json}}"))})
-        ran = lab.run(backend=DaskBackend(cluster.address))
-        assert (ran.exit_code, ran.starts) == (1, [])
-        assert ran.status()["error"] == (
-            "PrepareFailed: the Dask scheduler repeats what a dead worker did, up to 3 times, and no log would know: "
-            "start it with DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=0"
+        worker = cluster.add_worker()
+        here = tmp_path / "here"
+        here.mkdir()
+        lab.write(
+            {"workflow.yaml": workflow(job("Long", "marked", "{Text: {type: string}}", with_={"here": str(here)}))}
         )
+        thread, found = in_thread(lab, cluster.address)
+        wait_until((here / "parent").exists)
+        (here / "pid").unlink()
+        cluster.add_worker()
+        os.killpg(worker.pid, signal.SIGKILL)
+        thread.join(60)
+        (ran,) = found
+        assert (ran.exit_code, ran.starts, ran.failed) == (
+            1, [("Job:Long", 1)], {"Job:Long": ("FAILED", "WorkerDied")},
+        )  # fmt: skip
+        assert not (here / "pid").exists()  # it would have written that
     finally:
         cluster.close()
 

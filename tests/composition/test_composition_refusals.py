@@ -43,6 +43,7 @@ OF_THE_PAGE = [
     "STEP_ID_UNSAFE",
     "MERGE_KEY_UNKNOWN",
     "JSON_SYNTAX",
+    "OUTPUT_UNUSABLE",
 ]
 
 
@@ -66,6 +67,28 @@ def test_every_code_of_plans_and_manifests_has_such_a_file() -> None:
     manifest = [code for code in CODES if code.startswith("MANIFEST_") and code != "MANIFEST_MISSING"]
     assert [code for code in (*OF_THE_PAGE, *manifest) if f"error[{code}]" not in told] == []
     assert all(CODES[code].exit is Exit.INVALID for code in OF_THE_PAGE)
+
+
+def test_plan_and_manifest_that_are_swapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(plans(tmp_path))
+    (told,) = World.open(MANIFEST, manifest="merge.json").problems
+    assert (told.code, told.message, told.hint) == (
+        "MANIFEST_MISSING",
+        "this is an inputs manifest, and `merge.json` is the plan: they are swapped",
+        "name the plan first: `merge.json --manifest inputs/manifest.json`",
+    )
+
+
+def test_a_line_that_is_very_long_is_shown_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(plans(tmp_path))
+    Path("long.json").write_text('{"plan_version": ' + "9" * 5000 + "}")
+    (told,) = [
+        problem for problem in World.open("long.json", manifest=MANIFEST).problems if problem.code == "JSON_SYNTAX"
+    ]
+    shown = told.render().split("\n")
+    assert max(map(len, shown)) <= 250
+    assert shown[1] == '    1 | {"plan_version": ' + "9" * 221 + "…"
+    assert shown[2] == " " * 5 + " | " + " " * 17 + "^" * 223
 
 
 def test_a_plan_without_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

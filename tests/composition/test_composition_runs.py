@@ -261,7 +261,7 @@ def test_a_manifest_may_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(project)
     flow = api.load("sequential.json", manifest="../data/manifest.json")
     assert flow.run().exit_code == 0
-    assert flow.world().inputs["Input:main"].path == str(data / "main.csv")
+    assert flow.world().inputs["Input:main"].path == "../data/main.csv"
     source = project / ".whyrun/sequential/runs/r0001/source"
     assert sorted(path.name for path in source.iterdir()) == ["..%2Fdata%2Fmanifest.json", "sequential.json"]
     assert len(flow.plan(at="r0001").planned) == 3
@@ -279,3 +279,26 @@ def test_independent_steps_start_in_the_order_of_the_plan(tmp_path: Path, monkey
     events = (project / ".whyrun/ordered/runs" / str(result.run) / "events.jsonl").read_text().splitlines()
     started = [event["step_id"] for event in map(json.loads, events) if event["event"] == "step_start"]
     assert started == ["Job:b-clean", "Job:a", "Job:b", "Job:all"]
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_data_outside_of_the_project_stand_in_evidence_by_a_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: bool
+) -> None:
+    project = plans(tmp_path)
+    away = tmp_path / "deeper" / "plans"
+    away.mkdir(parents=True)
+    for file in project.glob("*.py"):
+        (away / file.name).write_bytes(file.read_bytes())
+    (away / "merge.json").write_bytes((project / "merge.json").read_bytes())
+    here = away
+    if linked:
+        here = tmp_path / "link"
+        here.symlink_to(away)
+    monkeypatch.chdir(here)
+    assert api.run("merge.json", manifest=project / MANIFEST).exit_code == 0
+    folder = away / ".whyrun/merge/runs/r0001"
+    told = [folder / "manifest.yaml", folder / "composition_summary.json", *folder.glob("cfg/*.json")]
+    assert len(told) > 2
+    assert [file.name for file in told if str(tmp_path) in file.read_text()] == []
+    assert json.loads(told[1].read_text())["inputs_manifest"][0]["path"] == "../../project/inputs/main.csv"

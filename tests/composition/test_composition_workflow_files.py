@@ -106,14 +106,16 @@ def test_each_mode_fits(tmp_path: Path, mode: str, jobs: tuple[str, ...]) -> Non
         (
             "parallel_then_aggregate",
             (PARTS,),
-            (11, "`Job:Part[0]`, `Job:Part[1]` and `Job:Part[2]` end side by side, and `parallel_then_aggregate` ends in "
-             "one step that takes a product of each branch", "add a step that binds a product of each branch, as a list"),
+            (11, "`Job:Part[0]`, `Job:Part[1]` and `Job:Part[2]` end side by side, and `parallel_then_aggregate` ends "
+             "in one step that takes a product of each branch",
+             "add a step that binds a product of each branch, as a list"),
         ),
         (
             "parallel_then_aggregate",
             (CLEAN, MODEL),
             (12, "`Job:Model` does not take the products of two or more branches: there is only one branch before it",
-             "use `sequential`, which fits as it is; or let branches start from datasets, and have nothing else in common"),
+             "use `sequential`, which fits as it is; or let branches start from datasets, and have nothing else in "
+             "common"),
         ),
         (
             "conditional",

@@ -17,7 +17,7 @@ from whyrun.execution.backends import remote_setup
 from whyrun.execution.backends.e2b_calls import Reach
 from whyrun.execution.backends.e2b_files import Files, extract_untrusted
 from whyrun.execution.backends.remote_setup import unfulfilled
-from whyrun.execution.backends.transport import Source
+from whyrun.execution.backends.transport import PlaceLost, Source
 
 Member = tuple[str, bytes, str, bytes]  # name, type, link target, content
 
@@ -115,7 +115,7 @@ def test_a_place_with_an_old_python_says_so(tmp_path: Path) -> None:
 
 def test_many_files_of_many_sizes_and_names_arrive(server: Loopback, tmp_path: Path) -> None:
     sandbox = e2b.Sandbox.create(timeout=600)
-    files = Files(sandbox, Reach(sandbox), "below/here")
+    files = Files(sandbox, Reach(sandbox), "below/here", tmp_path)
     large = tmp_path / "large"
     large.write_bytes(os.urandom(5 << 20))
     folder = tmp_path / "folder"
@@ -149,3 +149,33 @@ def test_many_files_of_many_sizes_and_names_arrive(server: Loopback, tmp_path: P
     files.remove("many")
     files.remove("many")
     assert files.get("many/7") == b""
+
+
+def test_what_is_on_its_way_lies_with_the_scratch_files_of_the_host(server: Loopback, tmp_path: Path) -> None:
+    """It may hold secrets. Without that folder nothing is written down anywhere."""
+    sandbox = e2b.Sandbox.create(timeout=600)
+    files = Files(sandbox, Reach(sandbox), "below/there", tmp_path / "tmp")
+    files.put({"folder/file": b"content"})
+    with pytest.raises(FileNotFoundError, match=str(tmp_path / "tmp")):
+        files.fetch_tree("folder", tmp_path / "back")
+    (tmp_path / "tmp").mkdir()
+    assert files.fetch_tree("folder", tmp_path / "back")
+    assert (tmp_path / "back" / "file").read_bytes() == b"content"
+    assert os.listdir(tmp_path / "tmp") == []
+
+
+def test_no_more_is_read_than_the_host_can_hold(server: Loopback, tmp_path: Path) -> None:
+    sandbox = e2b.Sandbox.create(timeout=600)
+    files = Files(sandbox, Reach(sandbox), "below/words", tmp_path)
+    files.put({"said": b"0123456789"})
+    assert files.get("said", 10) == b"0123456789"
+    with pytest.raises(PlaceLost, match="the worker left too much in `said`: more than 9 bytes"):
+        files.get("said", 9)
+    assert (files.tail("said", 3), files.tail("nothing", 3)) == (b"789", b"")
+
+
+def test_folders_without_end_come_back_as_far_as_they_can_be_kept(tmp_path: Path) -> None:
+    members = [("/".join("a" * depth), tarfile.DIRTYPE, "", b"") for depth in (1, 60, 1100)]
+    extract_untrusted(packed(tmp_path / "deep", *members, ("b", tarfile.REGTYPE, "", b"b")), tmp_path / "back")
+    assert max(len(path.relative_to(tmp_path / "back").parts) for path in (tmp_path / "back").rglob("*")) == 60
+    assert (tmp_path / "back" / "b").read_bytes() == b"b"

@@ -787,7 +787,7 @@ def test_lesson_33_a_failed_run_says_all_that_is_known(project: Make) -> None:
     assert [(summary[key]) for key in ("run", "state", "composition_mode")] == ["r0001", "failed", "sequential"]
     assert summary["inputs_manifest"] == [
         {"dataset_key": "Main", "role": "primary_dataset", "filename": None, "rel_path": None, "path": "main.csv",
-         "fingerprint": f"sha256:{content}", "rows": 2, "columns": 1}
+         "fingerprint": f"sha256:{content}", "rows": 2, "columns": 1, "used": True}
     ]  # fmt: skip
     fit, report = summary["steps"]
     assert (fit["status"], fit["attempt"], fit["evidence"]) == ("completed", 1, "steps/Fit")

@@ -216,14 +216,17 @@ WAITING_CODE = """
 
     def wait(me, word, context):
         ctypes.CDLL(None).prctl(15, b"MARK%d" % me, 0, 0, 0)
+        asked = []
         if DEAF:
-            signal.signal(signal.SIGTERM, lambda *_: context.task("EXECUTES", f"{me} was asked"))
+            signal.signal(signal.SIGTERM, lambda *_: asked.append(f"{me} was asked"))
         print("some words", file=sys.stderr)
         open("partial", "w").write("partial")
         context.task("EXECUTES", f"{me} waits")
         deadline = time.monotonic() + 600
         while time.monotonic() < deadline:
             time.sleep(0.02)
+            while asked:
+                context.task("EXECUTES", asked.pop())
 """
 
 

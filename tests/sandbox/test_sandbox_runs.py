@@ -123,7 +123,7 @@ def test_a_step_sees_its_own_inputs_and_nothing_else(sandboxed: Make, open_folde
     assert seen == {
         "shadow": "No such file or directory",
         "canary": "No such file or directory",
-        "project": ["look.py", "workflow.yaml"],
+        "project": ["look.py"],
         "user": [1000, 1000],
         "network": "Connection refused",
         "mine": "mine\n",

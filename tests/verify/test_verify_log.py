@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
-from verify_lab import Tales, without_counts
+from verify_lab import Tales, about, whyrun, without_counts
 
 from whyrun.log.journal import FIRST_CHAIN
 
@@ -58,15 +58,11 @@ def test_a_removed_line_is_a_gap(tales: Tales) -> None:
     assert told(tales) == (
         "tales is damaged: 1 problem\n"
         "  .whyrun/tales/runs/r0003/events.jsonl:4: lines are lost, doubled or moved: this one has another `seq` than "
-        f"it should ({event['event']})\n".replace("()", "")
-        + "    expected  4\n    found     5\n"
+        f"it should ({about(event)})\n"
+        "    expected  4\n"
+        "    found     5\n"
         f"last chain: {tales.chain()}\n"
-    ).replace(f"({event['event']})", f"({about(event)})")
-
-
-def about(event: dict[str, object]) -> str:
-    subjects = (event.get(name) for name in ("artifact", "step_id", "id", "path"))
-    return " ".join([str(event["event"]), *(str(s) for s in subjects if isinstance(s, str))][:2])
+    )
 
 
 def test_swapped_lines_are_told_where_the_order_breaks(tales: Tales) -> None:
@@ -92,8 +88,8 @@ def test_a_line_appended_after_the_end(tales: Tales) -> None:
     event = json.loads(tales.lines("r0007")[-1])
     assert told(tales) == (
         "tales is damaged: 1 problem\n"
-        f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: the line stands after `run_complete`, where no run writes "
-        f"({about(event)})\n"
+        f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: the line stands after `run_complete`, where no run "
+        f"writes ({about(event)})\n"
         f"last chain: {event['chain']}\n"
     )
 
@@ -103,8 +99,8 @@ def test_half_a_line_appended_after_the_end(tales: Tales) -> None:
     tales.rewrite("r0007", lambda lines: [*lines, b'{"seq":'])
     assert told(tales) == (
         "tales is damaged: 1 problem\n"
-        f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: 7 bytes follow the last line, after `run_complete`, where "
-        "no kill leaves any\n"
+        f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: 7 bytes follow the last line, after `run_complete`, "
+        "where no kill leaves any\n"
         f"last chain: {tales.chain()}\n"
     )
 
@@ -122,7 +118,7 @@ def test_a_run_that_was_replaced_by_another_does_not_follow(tales: Tales, killed
     """Another first run of the same workflow, whole in itself."""
     first = link(tales.lines("r0001")[-1])
     shutil.rmtree(killed.root / ".whyrun")
-    assert_ran(killed)
+    assert whyrun(killed.root, "run", "--quiet", "--target", "Job:Facts").code == 0
     shutil.rmtree(tales.runs / "r0001")
     shutil.copytree(killed.runs / "r0001", tales.runs / "r0001", symlinks=True)
     other = link(tales.lines("r0001")[-1])
@@ -132,13 +128,6 @@ def test_a_run_that_was_replaced_by_another_does_not_follow(tales: Tales, killed
     assert [(p["run"], p["line"], p["what"], p["expected"], p["found"]) for p in of_the_log] == [
         ("r0002", 1, follow, other, first)
     ]
-
-
-def assert_ran(tales: Tales) -> None:
-    from verify_lab import whyrun
-
-    tales.word(1, "quick\n")
-    assert whyrun(tales.root, "run", "--quiet", "--target", "Job:Facts").code == 0
 
 
 def test_a_log_that_is_gone_or_empty(tales: Tales) -> None:

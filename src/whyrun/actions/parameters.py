@@ -8,6 +8,7 @@ class Params(Parameters):
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import lru_cache, partial
@@ -31,6 +32,8 @@ from whyrun.actions.places import REFERENCE
 from whyrun.actions.problem import Bound, Problem, missing_parameter, unknown_parameter
 from whyrun.actions.types import Connection, Secret
 from whyrun.workflow.model import FILE_TYPES
+
+_NAMED = re.compile(r"`(\w+)`")
 
 __all__ = [
     "Connection",
@@ -157,7 +160,10 @@ def _whole_block(params: type[Parameters], given: Mapping[str, Any]) -> list[Pro
     try:
         msgspec.convert(dict(given), params, dec_hook=_before_hook)
     except msgspec.ValidationError as problem:
-        return [Problem(None, reason_of(problem), "see `whyrun actions` for what it takes")]
+        reason = reason_of(problem)
+        named = _NAMED.match(reason)  # what it begins with is what it is about
+        about = named[1] if named is not None and named[1] in given else None
+        return [Problem(None, reason, "see `whyrun actions` for what it takes", about=about)]
     return []
 
 

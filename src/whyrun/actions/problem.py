@@ -48,11 +48,12 @@ class Problem:
     at_name: bool = False
     brief: tuple[str, str] | None = field(default=None, compare=False)
     inner: str = ""
+    about: str | None = None  # of one that is about the block as a whole: the key to show
 
     def place(self, decl: JobDecl) -> Place:
         """Where it stands in the file: as deep inside the entry as the file shows it."""
         if self.entry is None:
-            return decl.places.get("uses", decl.place)
+            return decl.places.get(f"with.{self.about}", decl.places.get("uses", decl.place))
         if self.entry.startswith("outputs.") and not self.inner:
             return decl.places.get(self.entry, decl.places.get("uses", decl.place))
         path = f"with.{self.entry}{self.inner}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from whyrun.errors import error
 
 _CHUNK = 1 << 20
 _TREE_TAG = "whyrun/tree/v1"
+_SHA256 = re.compile("[0-9a-f]{64}")
+DEEPEST = 256  # folders within folders of a folder that has a hash: who takes it out must be able to make them
 
 
 # --- values ------------------------------------------------------------------------------------------------------
@@ -140,11 +143,22 @@ def decode_tree(manifest: bytes) -> Tree:
     data = json.loads(manifest)
     if not isinstance(data, dict) or data.get("tree") != _TREE_TAG:
         raise ValueError("not the manifest of a folder")
-    files = tuple(TreeFile(*row) for row in data["files"])
-    for path in (*data["empty_dirs"], *(file.path for file in files)):
-        if path.startswith("/") or ".." in path.split("/"):
-            raise ValueError(f"the manifest of a folder names a path outside it: {path!r}")
-    return Tree(files, tuple(data["empty_dirs"]))
+    # It may come from where a step could write it: its hashes become paths of the store, and its paths are made.
+    try:
+        files = tuple(TreeFile(path, sha256, size, executable) for path, sha256, size, executable in data["files"])
+        empty_dirs = tuple(data["empty_dirs"])
+        for path in (*empty_dirs, *(file.path for file in files)):
+            parts = path.split("/")
+            if path.startswith("/") or ".." in parts:
+                raise ValueError(f"the manifest of a folder names a path outside it: {path!r}")
+            if len(parts) > DEEPEST:
+                raise ValueError(f"the manifest of a folder names a path of more than {DEEPEST} parts")
+        for file in files:
+            if not _SHA256.fullmatch(file.sha256):
+                raise ValueError(f"the manifest of a folder names what is no sha256: {file.sha256!r}")
+    except (TypeError, AttributeError, KeyError) as wrong:
+        raise ValueError(f"not the manifest of a folder: {wrong}") from None
+    return Tree(files, empty_dirs)
 
 
 def walk_tree(root: str | os.PathLike[str]) -> tuple[list[FoundFile], list[str]]:
@@ -155,6 +169,12 @@ def walk_tree(root: str | os.PathLike[str]) -> tuple[list[FoundFile], list[str]]
     empty: list[str] = []
 
     def visit(folder: str, relative: str, above: tuple[str, ...], linked: bool) -> None:
+        if len(above) > DEEPEST:
+            raise error(
+                "INPUT_TYPE",
+                f"`{top}` has more than {DEEPEST} folders within folders",
+                hint="nothing could take it out again everywhere; use fewer levels",
+            )
         with os.scandir(folder) as listing:
             entries = list(listing)
         if not entries and relative:

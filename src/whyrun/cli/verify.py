@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from whyrun.snapshot.world import World
 
 _WORDS = "[RUN] [FILE]"
+_HINT = (
+    "restore from a copy what is damaged. Without one: delete a blob with other bytes, and the next run makes its "
+    "artifact again; move a damaged run and all later ones away, and their jobs run again"
+)
 
 
 @click.command(short_help="Check that the log and the stored bytes are what they were.")
@@ -92,6 +96,7 @@ def _lines(found: Verification, show_all: bool) -> Iterator[str]:
         if show_all and found.count > len(found.problems):
             yield f"  … {found.count - len(found.problems)} more, which are not kept"
         yield f"checked: {_checked(found.checked)}"
+        yield f"hint: {_HINT}"
     if found.chain is not None:
         yield f"last chain: {found.chain}"
     yield from (f"note: {note}" for note in found.notes)
@@ -103,7 +108,8 @@ def _problem(problem: Problem) -> Iterator[str]:
         place += f":{problem.line}"
     told = " ".join(word for word in (problem.event, problem.subject) if word is not None)
     yield f"  {place}: {problem.what}" + (f" ({told})" if told else "")
-    for title, value in (("expected", problem.expected), ("found", problem.found)):
+    stored = None if problem.stored is None else _shown_path(problem.stored)
+    for title, value in (("expected", problem.expected), ("found", problem.found), ("blob", stored)):
         if value is not None:
             yield f"    {title:<8}  {value}"
 

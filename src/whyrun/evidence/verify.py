@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from whyrun import __version__
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
 from whyrun.evidence.run_directory import RunDirectory
@@ -22,7 +23,7 @@ from whyrun.evidence.verify_bytes import PLAN_FILE, BlobCheck, Mention, Recorded
 from whyrun.evidence.verify_lines import LineCheck, described
 from whyrun.evidence.verify_report import Checked, Findings, Problem, Verification
 from whyrun.log import events as ev
-from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, last_chain, read_blocks, read_events
+from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, last_chain, last_event, read_blocks, read_events
 from whyrun.log.lock import holder
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.runs import RunRef, WorkflowState, run_name
@@ -47,7 +48,7 @@ class _Verifier:
         self.findings = Findings()
         self.checked = Checked()
         self.blobs = BlobCheck(self.store, project, self.findings, self.checked)
-        self.plans: set[str] = set()  # runs that have recorded one
+        self.plans: dict[str, str] = {}  # runs that have recorded one → the version of whyrun that did
         self.damaged_from: int | None = None  # the first run whose log is not what it was
 
     def verify(self, replay: Replay, only: str | None, replayed: Collection[str]) -> Verification:
@@ -79,22 +80,25 @@ class _Verifier:
         lines = LineCheck(str(run.events_path), run.name, chain, before, self.findings.add)
         outcome = RunOutcome()
         recorded: dict[str, Recorded] = {}  # file of the run folder → the last that the log says of it
-        plan: ev.PlanComputed | None = None
+        plan: tuple[ev.PlanComputed, int] | None = None
+        repaired = False
         size = 0
         for block in _blocks(run):
             size += len(block)
-            events = lines.feed(block)
-            for event in events:
+            events, numbers = lines.feed(block)
+            for event, line in zip(events, numbers, strict=True):
                 # The two that are half of all events come first: a million pass here. They end no step.
                 if type(event) is ev.CfgMaterialized or type(event) is ev.ManifestMaterialized:
-                    recorded[event.path] = (event.sha256, event.seq)
+                    recorded[event.path] = (event.sha256, line)
                 elif type(event) is ev.ArtifactAvailable:
-                    self.blobs.artifact(event, run.name, lines.file)
+                    self.blobs.artifact(event, run.name, lines.file, line)
                 else:
                     outcome.add(event)
-                    self.blobs.event(event, run.name, lines.file)
+                    self.blobs.event(event, run.name, lines.file, line)
                     if type(event) is ev.PlanComputed:
-                        plan = event
+                        plan = (event, line)
+                    elif type(event) is ev.LogRepaired:
+                        repaired = True
             if events:
                 outcome.last_ts = events[-1].ts
         self.checked.events += lines.lines
@@ -106,15 +110,21 @@ class _Verifier:
             self.findings.add(Problem("run", run.name, lines.file, what))
             return None
         if plan is not None:
-            self.plans.add(run.name)
-        if run.name == self.running:
+            self.plans[run.name] = outcome.start.engine_version if outcome.start is not None else ""
+        if run.name == self.running or self._goes_on(run, outcome):
             self.findings.note(f"{run.name} is running{self._by()}: its events so far are checked, its files are not")
             return lines.chain
-        self._end(run, outcome, lines, size)
+        self._end(run, outcome, lines, size, repaired)
         self._folder(run, outcome, recorded, plan, lines.damaged)
         return lines.chain
 
-    def _end(self, run: RunRef, outcome: RunOutcome, lines: LineCheck, size: int) -> None:
+    def _goes_on(self, run: RunRef, outcome: RunOutcome) -> bool:
+        """Whether a log without an end has got one meanwhile, or is about to: it began after the lock was looked at."""
+        if outcome.end is not None or run is not self.runs[-1]:
+            return False
+        return running_run(self.state) == run.name or _has_ended(run)
+
+    def _end(self, run: RunRef, outcome: RunOutcome, lines: LineCheck, size: int, repaired: bool) -> None:
         """How the log ends. What a kill leaves is no damage."""
         torn = os.stat(run.events_path).st_size - size
         if outcome.end is None:
@@ -125,7 +135,7 @@ class _Verifier:
                 return
             half = f", and its log ends in half a line ({torn} bytes)" if torn else ""
             self.findings.note(f"{run.name} was interrupted{half}: what a kill leaves, and the next run repairs")
-        elif torn and _was_repaired(run):
+        elif torn and repaired:  # a kill of the repair, right before its last act
             self.findings.note(f"{torn} bytes that a kill left stand after the end of {run.name}; nobody reads them")
         elif torn:
             self._damaged(run)
@@ -137,15 +147,15 @@ class _Verifier:
         run: RunRef,
         outcome: RunOutcome,
         recorded: dict[str, Recorded],
-        plan: ev.PlanComputed | None,
+        plan: tuple[ev.PlanComputed, int] | None,
         damaged: bool,
     ) -> None:
         for path, said in recorded.items():
             check_file(run.path, path, said, run.name, self.findings, self.checked)
         if plan is not None:
-            found = check_plan(run.path, plan, run.name, self.findings, self.checked)
-            mention = Mention(run.name, str(run.events_path), plan.seq, *described(plan))
-            self.blobs.plan_lists(found, mention)
+            event, line = plan
+            mention = Mention(run.name, str(run.events_path), line, *described(event))
+            self.blobs.plan_lists(check_plan(run.path, event, mention, self.findings, self.checked), mention)
         told = {*recorded, EVENTS_FILE, *((PLAN_FILE,) if plan is not None else ())}
         mode = outcome.start.mode if outcome.start is not None else "adopt"
         missing = [name for name in RunDirectory(run.path).missing_files(mode) if name not in told]
@@ -163,7 +173,7 @@ class _Verifier:
         self.checked.files += 1
         try:
             found = msgspec.json.decode(place.read_bytes())
-        except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as wrong:
             self.findings.add(Problem("status", run.name, str(place), f"the file is no status: {wrong}"))
             return
         expected = status_of(outcome)
@@ -240,8 +250,10 @@ class _Verifier:
             replay(name)
         except WhyrunError as refused:
             first = refused.diagnostics[0]
+            then = self.plans[name]
+            versions = f" (recorded by whyrun {then}, computed by {__version__})" if then != __version__ else ""
             place = first.file if first.file is not None else str(self.state.runs_dir / name / EVENTS_FILE)
-            self.findings.add(Problem("plan", name, place, first.message, first.line, "plan_computed"))
+            self.findings.add(Problem("plan", name, place, first.message + versions, first.line, "plan_computed"))
             return
         self.checked.plans += 1
 
@@ -249,12 +261,15 @@ class _Verifier:
 def _blocks(run: RunRef) -> Iterator[bytes]:
     try:
         yield from read_blocks(run.events_path)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return  # told by who finds no line
 
 
-def _was_repaired(run: RunRef) -> bool:
-    return any(isinstance(event, ev.LogRepaired) for event in run.events())
+def _has_ended(run: RunRef) -> bool:
+    try:
+        return isinstance(last_event(run.events_path), ev.RunComplete)
+    except WhyrunError:
+        return False
 
 
 def _last_link(run: RunRef) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +38,8 @@ class Mention:
     event: str
     subject: str | None
 
-    def problem(self, kind: Kind, what: str, expected: str | None = None, found: str | None = None) -> Problem:
-        return Problem(kind, self.run, self.file, what, self.line, self.event, self.subject, expected, found)
+    def problem(self, kind: Kind, what: str, stored: str, expected: str, found: str | None = None) -> Problem:
+        return Problem(kind, self.run, self.file, what, self.line, self.event, self.subject, expected, found, stored)
 
 
 class BlobCheck:
@@ -52,22 +53,22 @@ class BlobCheck:
         self._seen: set[str] = set()
         self._gone: dict[str, tuple[Mention, str | None]] = {}  # artifacts: hash → its first mention, published path
 
-    def artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str) -> None:
+    def artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str, line: int) -> None:
         if event.sha256 not in self._seen:
-            self._artifact(event, run, file)
+            self._artifact(event, run, file, line)
 
-    def event(self, event: ev.AnyEvent, run: str, file: str) -> None:
+    def event(self, event: ev.AnyEvent, run: str, file: str, line: int) -> None:
         """What any event but `artifact_available` speaks of."""
         match event:
             case ev.ArtifactAdopted():
-                self.artifact(event, run, file)
-                self._lists(event, event.bindings, run, file)
+                self.artifact(event, run, file, line)
+                self._lists(event, event.bindings, run, file, line)
             case ev.StepStart() | ev.StepSkipped():
-                self._lists(event, event.bindings, run, file)
+                self._lists(event, event.bindings, run, file, line)
             case ev.PlanComputed():
-                self._needed(event, event.snapshot_sha256, "the snapshot that the plan was made from", run, file)
+                self._needed(event, event.snapshot_sha256, "the snapshot that the plan was made from", run, file, line)
             case ev.FileDisplaced():
-                self._needed(event, event.sha256, "a file that was saved before it was written over", run, file)
+                self._needed(event, event.sha256, "a file that was saved before it was written over", run, file, line)
             case _:
                 pass  # speaks of no stored bytes
 
@@ -91,22 +92,23 @@ class BlobCheck:
                     "takes them from there"
                 )
             else:
-                self._findings.add(mention.problem("artifact", "its bytes are not in the store", sha))
+                self._tell(mention, "artifact", "its bytes are not in the store", sha)
         if older:
             which = "1 older version is" if older == 1 else f"{older} older versions are"
             self._findings.note(f"{which} not in the store any more, and cannot be restored or reused")
 
-    def _artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str) -> None:
+    def _artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str, line: int) -> None:
         sha = event.sha256
-        self._seen.add(sha)
-        mention = Mention(run, file, event.seq, *described(event))
+        mention = Mention(run, file, line, *described(event))
         found = self._hash(sha)
+        if found is None and event.value is not msgspec.UNSET:
+            return  # the event itself holds it
+        self._seen.add(sha)
         if found is None:
-            if event.value is msgspec.UNSET:  # else the event itself holds it
-                published = event.path if event.section is None and event.type != "directory" else None
-                self._gone[sha] = (mention, published)
+            published = event.path if event.section is None and event.type != "directory" else None
+            self._gone[sha] = (mention, published)
         elif found != sha:
-            self._findings.add(mention.problem("artifact", "the store has other bytes", sha, found))
+            self._tell(mention, "artifact", "the store has other bytes", sha, found)
         elif event.type == "directory":
             self._tree(sha, mention)
 
@@ -121,53 +123,65 @@ class BlobCheck:
                 self._gone[one.sha256] = (mention, None)
             elif found != one.sha256:
                 what = f"the store has other bytes of `{one.path}` in it"
-                self._findings.add(mention.problem("artifact", what, one.sha256, found))
+                self._tell(mention, "artifact", what, one.sha256, found)
 
     def _read_tree(self, sha: str, mention: Mention) -> Tree | None:
         try:
             return decode_tree(Path(self._store.path(sha)).read_bytes())
         except ValueError as wrong:
-            self._findings.add(mention.problem("artifact", f"what is stored is not a folder: {wrong}", sha))
+            self._tell(mention, "artifact", f"what is stored is not a folder: {wrong}", sha)
             return None
 
-    def _lists(self, event: ev.AnyEvent, bindings: Any, run: str, file: str) -> None:
+    def _lists(self, event: ev.AnyEvent, bindings: Any, run: str, file: str, line: int) -> None:
         for members in bindings.values() if isinstance(bindings, dict) else ():
             if isinstance(members, dict) and isinstance(members.get("blob"), str):
-                self._needed(event, members["blob"], "a long list of bindings", run, file)
+                self._needed(event, members["blob"], "a long list of bindings", run, file, line)
 
-    def _needed(self, event: ev.AnyEvent, sha: str, what: str, run: str, file: str) -> None:
-        if sha not in self._seen:
-            self._look(sha, what, Mention(run, file, event.seq, *described(event)))
+    def _needed(self, event: ev.AnyEvent, sha: str, what: str, run: str, file: str, line: int) -> None:
+        if sha not in self._seen or sha in self._gone:
+            self._look(sha, what, Mention(run, file, line, *described(event)))
 
     def _look(self, sha: str, what: str, mention: Mention) -> None:
-        if sha in self._seen:
+        if sha in self._seen and self._gone.pop(sha, None) is None:  # an older version may be gone; this may not
             return
         self._seen.add(sha)
         found = self._hash(sha)
         if found is None:
-            self._findings.add(mention.problem("blob", f"{what} is not in the store", sha))
+            self._tell(mention, "blob", f"{what} is not in the store", sha)
         elif found != sha:
-            self._findings.add(mention.problem("blob", f"{what} has other bytes in the store", sha, found))
+            self._tell(mention, "blob", f"{what} has other bytes in the store", sha, found)
+
+    def _tell(self, mention: Mention, kind: Kind, what: str, sha: str, found: str | None = None) -> None:
+        self._findings.add(mention.problem(kind, what, self._store.path(sha), sha, found))
 
     def _hash(self, sha: str) -> str | None:
         """None: it is not there."""
-        path = self._store.path(sha)
-        try:
-            found = file_sha256(path)
-            self._checked.bytes += os.stat(path).st_size
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        self._checked.blobs += 1
+        found, size = _hash_and_size(self._store.path(sha))
+        if found is not None:
+            self._checked.blobs += 1
+            self._checked.bytes += size
         return found
+
+
+def _hash_and_size(path: str) -> tuple[str | None, int]:
+    """None: it is not there. What is there and cannot be read has a word on that instead of a hash."""
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            return "(it is no file)", 0  # a pipe would be waited for, for ever
+        return file_sha256(path), status.st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return None, 0
+    except OSError as refused:
+        return f"(it cannot be read: {refused.strerror})", 0
 
 
 def check_file(folder: Path, path: str, said: Recorded, run: str, findings: Findings, checked: Checked) -> None:
     """A file of a run folder, against the hash that the log has of it."""
     sha, line = said
     place = f"{folder}/{path}"
-    try:
-        found = file_sha256(place)
-    except (FileNotFoundError, NotADirectoryError):
+    found, _ = _hash_and_size(place)
+    if found is None:
         findings.add(Problem("file", run, place, "the file is not there", expected=sha))
         return
     checked.files += 1
@@ -176,19 +190,22 @@ def check_file(folder: Path, path: str, said: Recorded, run: str, findings: Find
         findings.add(Problem("file", run, place, what, expected=sha, found=found))
 
 
-def check_plan(folder: Path, event: ev.PlanComputed, run: str, findings: Findings, checked: Checked) -> Any:
+def check_plan(folder: Path, event: ev.PlanComputed, mention: Mention, findings: Findings, checked: Checked) -> Any:
     """`plan.json`, against its digest in the log. The plan, if it is that one."""
+    run = mention.run
     place = folder / PLAN_FILE
     try:
         data = place.read_bytes()
-    except FileNotFoundError:
-        findings.add(Problem("file", run, str(place), "the file is not there", expected=event.plan_sha256))
+    except OSError as refused:
+        gone = isinstance(refused, FileNotFoundError)
+        what = "the file is not there" if gone else f"the file cannot be read: {refused.strerror}"
+        findings.add(Problem("file", run, str(place), what, expected=event.plan_sha256))
         return None
     checked.files += 1
     expected, found = event.plan_sha256, _plan_digest(data, event.log_position)
     if found == expected:
         return json.loads(data)
-    what = f"the file is not the plan that line {event.seq} of the log says"
+    what = f"the file is not the plan that line {mention.line} of the log says"
     findings.add(Problem("file", run, str(place), what, expected=expected, found=found))
     return None
 
@@ -220,4 +237,4 @@ def _blobs_in(value: Any) -> Iterator[str]:
 
 
 def _has_bytes(path: Path, sha: str) -> bool:
-    return path.is_file() and file_sha256(path) == sha
+    return _hash_and_size(os.fspath(path))[0] == sha

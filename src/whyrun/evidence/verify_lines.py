@@ -8,7 +8,7 @@ and not again with every line after it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -40,15 +40,23 @@ class LineCheck:
         self._seq = 0
         self._add = add
 
-    def feed(self, block: bytes) -> list[AnyEvent]:
-        """The events of a block that can be read; nearly always all of them."""
+    def feed(self, block: bytes) -> tuple[list[AnyEvent], Sequence[int]]:
+        """The events of a block that can be read, nearly always all of them; and the numbers of their lines."""
         lines = block.split(b"\n")
         lines.pop()  # what follows the last newline
         if self.lines and not self.ended:
+            first = self.lines + 1
             events = self._sound(block, lines)
             if events is not None:
-                return events
-        return [event for line in lines if (event := self._line(line)) is not None]
+                return events, range(first, first + len(events))
+        read: list[AnyEvent] = []
+        numbers: list[int] = []
+        for line in lines:
+            event = self._line(line)
+            if event is not None:
+                read.append(event)
+                numbers.append(self.lines)
+        return read, numbers
 
     def _sound(self, block: bytes, lines: list[bytes]) -> list[AnyEvent] | None:
         """All events at once; None if there is anything to tell of them."""

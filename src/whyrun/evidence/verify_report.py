@@ -25,6 +25,7 @@ class Problem:
     subject: str | None = None  # the ID of an artifact or job
     expected: str | None = None
     found: str | None = None
+    stored: str | None = None  # the blob that has these bytes, or should have
 
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}

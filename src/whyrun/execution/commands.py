@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 
@@ -102,11 +102,15 @@ class Session:
     inputs: Path | None = None  # where the inputs of steps lie; None: in the project, at their own paths
 
 
+# Checked where a worker's message is read: the hash becomes a path in the host's store.
+Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+
 class OutputResult(msgspec.Struct, omit_defaults=True, frozen=True):
     """One declared output or leaf, complete and in the store."""
 
     key: str  # "Image", or "Story.Segments[0].HasTransition" for a leaf
-    sha256: str
+    sha256: Sha256
     size: int
     type: str
     value: Any = msgspec.UNSET  # leaves and value outputs

@@ -17,9 +17,11 @@ import msgspec
 from whyrun.artifacts.store import Store
 from whyrun.evidence.run_directory import RunDirectory, complete_run
 from whyrun.execution.backends.site import SCRATCH as SITE_SCRATCH
+from whyrun.execution.backends.untrusted import fetch_tree_below, head_below
 from whyrun.execution.isolation import descendants, environments
-from whyrun.execution.scratch import Scratch, drop_links, step_folder
+from whyrun.execution.scratch import MARKER, MARKER_SIZE, Scratch, drop_links, read_marker, step_folder
 from whyrun.execution.secrets import NOTHING_SECRET
+from whyrun.execution.trees import is_real_folder
 from whyrun.ids import file_name
 from whyrun.log import events as ev
 from whyrun.log.runs import RunRef
@@ -45,25 +47,42 @@ def _keep_leftovers(run: RunRef, scratch: Path) -> None:
         names = sorted(os.listdir(scratch))
     except FileNotFoundError:
         return
-    own = [scratch / name for name in names if name.startswith(f"{run.name}-")]
+    own = [path for name in names if name.startswith(f"{run.name}-") and is_real_folder(path := scratch / name)]
     if not own:
         return
     _end_workers([Scratch(folder) for folder in own])
-    sites = [path for folder in own for path in sorted(folder.glob(f"*/{SITE_SCRATCH}"))]
-    for path in sites:
-        drop_links(path)
-    found = [Scratch(folder) for folder in (*own, *sites)]
     interrupted = _interrupted_steps(run)
-    for folder in found:
-        marked = folder.marked()
-        # What no event speaks of is not evidence, and without the secrets of a step nobody can take them out.
-        if marked is None or interrupted.get(marked[0]) != marked[1] or _has_secrets(run, marked[0]):
-            continue
-        try:
-            folder.keep_all(step_folder(run.path, marked[0]), NOTHING_SECRET)
-        except OSError as problem:  # a step may have left what cannot be moved; that must not stop every later run
-            with open(RunDirectory(run.path).debug_log, "a", encoding="utf-8") as log:
-                log.write(f"{marked[0]}: what it left could not be kept: {problem.strerror}\n")
+    for folder in own:
+        for site in (None, *sorted(name for name in os.listdir(folder) if name.isdigit())):
+            marked = Scratch(folder).marked() if site is None else _marked_at(folder, site)
+            # What no event speaks of is not evidence, and without the secrets of a step nobody can take them out.
+            if marked is None or interrupted.get(marked[0]) != marked[1] or _has_secrets(run, marked[0]):
+                continue
+            try:
+                left = Scratch(folder if site is None else _brought(folder, site))
+                left.keep_all(step_folder(run.path, marked[0]), NOTHING_SECRET)
+            except OSError as problem:  # a step may have left what cannot be moved; that must not stop every later run
+                with open(RunDirectory(run.path).debug_log, "a", encoding="utf-8") as log:
+                    log.write(f"{marked[0]}: what it left could not be kept: {problem.strerror}\n")
+
+
+# A step that was confined could put a link in the place of anything below its site. We are not confined: nothing there
+# is opened but part by part, without following any, and nothing of it is moved. What we keep is a copy.
+
+
+def _marked_at(folder: Path, site: str) -> tuple[str, int] | None:
+    return read_marker(head_below(folder, f"{site}/{SITE_SCRATCH}/{MARKER}", MARKER_SIZE))
+
+
+def _brought(folder: Path, site: str) -> Path:
+    """A copy, whole or not there: it may be what a repair before this one made, and could not keep any more."""
+    copy, part = folder / f"brought-{site}", folder / "part"
+    if not copy.exists():
+        Scratch(part).remove()
+        fetch_tree_below(folder, f"{site}/{SITE_SCRATCH}", part)
+        drop_links(part)
+        os.rename(part, copy)
+    return copy
 
 
 def _end_workers(folders: list[Scratch]) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 DEEPEST = 64  # folders within folders that are kept
 LONGEST = 2048  # bytes of a path in what is kept: all who look at the evidence can name it
@@ -32,7 +33,7 @@ def remove(path: str) -> None:
     above, name = os.path.split(path)
     parent = os.open(above or ".", os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _remove_at(parent, name, is_real_folder(path))
+        _Removal(parent).remove(name, is_real_folder(path))
     finally:
         os.close(parent)
 
@@ -44,63 +45,55 @@ def drop_too_deep(folder: Path) -> list[str]:
     def visit(descriptor: int, relative: str, depth: int) -> None:
         for name, is_folder in _entries(descriptor):
             path = f"{relative}{name}"
-            if depth == DEEPEST and is_folder or len(os.fsencode(path)) > LONGEST:
-                _remove_at(descriptor, name, is_folder)
+            if (is_folder and depth == DEEPEST) or len(os.fsencode(path)) > LONGEST:
+                _Removal(descriptor).remove(name, is_folder)
                 dropped.append(path)
             elif is_folder:
-                _inside(descriptor, name, lambda inner, path=path: visit(inner, f"{path}/", depth + 1))  # type: ignore[misc]
+                with _opened(name, descriptor) as inner:
+                    visit(inner, f"{path}/", depth + 1)
 
-    _inside(None, str(folder), lambda top: visit(top, "", 1))
+    with _opened(str(folder)) as top:
+        visit(top, "", 1)
     return dropped
 
 
-def _remove_at(parent: int, name: str, is_folder: bool) -> None:
-    if not is_folder:
-        _with_rights(parent, lambda: os.unlink(name, dir_fd=parent))
-        return
-    spilled: list[str] = []  # what lay too deep, moved to the top to be removed from there
-    token, numbers = os.urandom(8).hex(), count()
+class _Removal:
+    """What lies too deep is moved up, beside what is being removed, and removed from there."""
 
-    def clear(top: int, folder: int, depth: int) -> None:
-        for inner_name, inner_is_folder in _entries(folder):
-            if not inner_is_folder:
-                _with_rights(folder, lambda name=inner_name: os.unlink(name, dir_fd=folder))  # type: ignore[misc]
-            elif depth < DEEPEST:
-                _inside(folder, inner_name, lambda inner: clear(top, inner, depth + 1))
-                _with_rights(folder, lambda name=inner_name: os.rmdir(name, dir_fd=folder))  # type: ignore[misc]
+    def __init__(self, parent: int) -> None:
+        self._parent = parent
+        self._token, self._numbers = os.urandom(8).hex(), count()
+        self._moved: list[str] = []
+
+    def remove(self, name: str, is_folder: bool) -> None:
+        if not is_folder:
+            _take_away(os.unlink, name, self._parent)
+            return
+        with _opened(name, self._parent) as top:
+            self._clear(top, top, 1)
+            while self._moved:
+                deeper = self._moved.pop()
+                with _opened(deeper, top) as inner:
+                    self._clear(inner, top, 1)
+                _take_away(os.rmdir, deeper, top)
+        _take_away(os.rmdir, name, self._parent)
+
+    def _clear(self, folder: int, top: int, depth: int) -> None:
+        for name, is_folder in _entries(folder):
+            if not is_folder:
+                _take_away(os.unlink, name, folder)
+                continue
+            with _opened(name, folder) as inner:
+                if depth < DEEPEST:
+                    self._clear(inner, top, depth + 1)
+                else:
+                    _make_ours(inner)  # else its new place could not be noted in it
+            if depth < DEEPEST:
+                _take_away(os.rmdir, name, folder)
             else:
-                spilled.append(f"{token}-{next(numbers)}")
-                _inside(folder, inner_name, _make_ours)  # else its new place could not be noted in it
                 _make_ours(folder)
-                os.rename(inner_name, spilled[-1], src_dir_fd=folder, dst_dir_fd=top)
-
-    def clear_all(top: int) -> None:
-        clear(top, top, 1)
-        while spilled:
-            deeper = spilled.pop()
-            _inside(top, deeper, lambda inner: clear(top, inner, 1))
-            os.rmdir(deeper, dir_fd=top)
-
-    _inside(parent, name, clear_all)
-    _with_rights(parent, lambda: os.rmdir(name, dir_fd=parent))
-
-
-def _entries(folder: int) -> list[tuple[str, bool]]:
-    """Names, and which of them are folders."""
-    with os.scandir(folder) as listing:
-        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in listing]
-
-
-def _inside(parent: int | None, name: str, do: Callable[[int], None]) -> None:
-    try:
-        folder = os.open(name, _FOLDER, dir_fd=parent)
-    except PermissionError:
-        make_readable(name, parent)
-        folder = os.open(name, _FOLDER, dir_fd=parent)
-    try:
-        do(folder)
-    finally:
-        os.close(folder)
+                self._moved.append(f"{self._token}-{next(self._numbers)}")
+                os.rename(name, self._moved[-1], src_dir_fd=folder, dst_dir_fd=top)
 
 
 def make_readable(name: str, parent: int | None) -> None:
@@ -112,16 +105,39 @@ def make_readable(name: str, parent: int | None) -> None:
         os.close(found)
 
 
-def _make_ours(folder: int) -> None:
-    if os.fstat(folder).st_mode & 0o700 != 0o700:
-        os.fchmod(folder, 0o700)
+def _entries(folder: int) -> list[tuple[str, bool]]:
+    """Names, and which of them are folders."""
+    with os.scandir(folder) as listing:
+        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in listing]
 
 
-def _with_rights(folder: int, do: Callable[[], None]) -> None:
+@contextmanager
+def _opened(name: str, parent: int | None = None) -> Iterator[int]:
+    try:
+        folder = os.open(name, _FOLDER, dir_fd=parent)
+    except PermissionError:
+        make_readable(name, parent)
+        folder = os.open(name, _FOLDER, dir_fd=parent)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+class _TakeAway(Protocol):
+    def __call__(self, path: str, /, *, dir_fd: int) -> None: ...
+
+
+def _take_away(how: _TakeAway, name: str, folder: int) -> None:
     """A step may leave folders that nobody may write to. What is gone meanwhile is gone."""
     with suppress(FileNotFoundError):
         try:
-            do()
+            how(name, dir_fd=folder)
         except PermissionError:
             _make_ours(folder)
-            do()
+            how(name, dir_fd=folder)
+
+
+def _make_ours(folder: int) -> None:
+    if os.fstat(folder).st_mode & 0o700 != 0o700:
+        os.fchmod(folder, 0o700)

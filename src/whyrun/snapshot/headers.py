@@ -64,6 +64,7 @@ def _texts(value: Any) -> list[str]:
 
 def _file_problems(decl: JobDecl, source: InputAt, path: Path, keys: Sequence[tuple[str, str]]) -> Iterator[Diagnostic]:
     from whyrun.actions.builtin.data.problems import DataError
+    from whyrun.actions.builtin.data.tables import other_delimiter
 
     whole = decl.places.get("with.keys", decl.place)
     reading = {name: decl.with_[name] for name in _READING if isinstance(decl.with_.get(name), str)}
@@ -81,7 +82,11 @@ def _file_problems(decl: JobDecl, source: InputAt, path: Path, keys: Sequence[tu
         return
     for key, place in keys:
         if key not in names and not (decl.uses != MERGING_ACTION and _may_have(names, key)):
-            hint = did_you_mean(key, names) or f"its columns: {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
+            hint = (
+                other_delimiter(names)
+                or did_you_mean(key, names)
+                or f"its columns: {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
+            )
             message = f"`{source.id}` has no column `{key}`"
             yield decl.places.get(place, whole).diagnostic("MERGE_KEY_UNKNOWN", message, hint)
 

@@ -51,7 +51,8 @@ class Fields:
     def string(self, node: Node, what: str, hint: str | None = None) -> str | None:
         """A string without expressions."""
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
-            self.wrong(node, f"{what} is {kind_of(node)}, not a string", hint or "put it in quotes")
+            due = "write one" if isinstance(node, Scalar) and node.value is None else "put it in quotes"
+            self.wrong(node, f"{what} is {kind_of(node)}, not a string", hint or due)
             return None
         if "${{" in node.value:
             at = node.value.index("${{")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import select
-import signal
 import socket
 import threading
 import time
@@ -70,7 +69,6 @@ class DaskBackend:
         self._looked = 0.0  # when it was last looked for steps that wait behind others
         self._stopping = False
         self._mean: float | None = None  # recent duration of a step
-        self._repeated: list[tuple[Sent, str]] = []  # steps that began once more, and where
         self._early: list[tuple[float, Sent, dict[str, Any]]] = []  # ends that came before all that was said
         self._lock = threading.RLock()
         self._gone: str | None = None  # why nothing more can be heard of the cluster
@@ -242,9 +240,6 @@ class DaskBackend:
         sent = self._sent.get(message.step_id)
         if sent is None:
             return
-        if isinstance(message, StepBegan) and sent.expected and worker not in (None, sent.worker):
-            self._repeated.append((sent, str(worker)))
-            return
         sent.worker = worker or sent.worker
         if isinstance(message, StepBegan):
             sent.began = time.monotonic()
@@ -266,9 +261,8 @@ class DaskBackend:
 
     def _collect(self) -> None:
         self._look_at_early()
-        self._end_repetitions()
         with self._lock:
-            done, self._done = [task for task in self._done if not task.given_up], []
+            done, self._done = self._done, []
         if not done or self._gone is not None:
             return
         whole = [task for task in done if task.future.status == "finished"]
@@ -286,26 +280,6 @@ class DaskBackend:
             else:
                 for sent in task.steps:
                     self._end(sent, found.get(sent.job.command.step_id))
-
-    def _end_repetitions(self) -> None:
-        """A worker that dies with results that nobody had fetched makes Dask compute them again elsewhere, and nothing
-        switches that off. It is ended as soon as it speaks: a second execution has to be an attempt of its own."""
-        with self._lock:
-            repeated, self._repeated = self._repeated, []
-        for sent, worker in repeated:
-            task, step = sent.task, sent.job.command.step_id
-            if task is None or task.given_up or self._sent.get(step) is not sent:
-                continue
-            task.given_up = True
-            self._tasks -= 1
-            try:
-                steps = [other.job.command.step_id for other in task.steps]
-                self._cluster.tell("withdraw", steps, workers=[worker])
-                self._cluster.tell("signal", step, signal.SIGKILL, workers=[worker])
-            except ClusterLost:  # who watches the scheduler will tell
-                pass
-            task.future.release()
-            self._task_lost(task, f"the Dask worker {sent.worker} died with the result of the step")
 
     def _look_at_early(self) -> None:
         early, self._early = self._early, []

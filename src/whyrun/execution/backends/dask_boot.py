@@ -14,7 +14,8 @@ import shutil
 import sys
 from typing import Any
 
-from distributed import WorkerPlugin
+from distributed import WorkerPlugin, get_worker
+from distributed.utils import sync
 from distributed.worker import Worker
 
 
@@ -52,10 +53,27 @@ class WhyrunSite(WorkerPlugin):
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def run_batch(key: str, payloads: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def run_batch(key: str, number: int, payloads: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Dask computes a task again whose worker died, or died with the result, and not every scheduler can be told not
+    to. So a task claims its number first: a second execution has to be an attempt that the host knows of."""
+    worker: Any = get_worker()
+    claim = claim_of(key, number)
+    if sync(worker.loop, worker.scheduler.event_is_set, name=claim):
+        raise RuntimeError("the Dask worker that had it died, and it is not executed again unasked")
+    sync(worker.loop, worker.scheduler.event_set, name=claim)
     site: Any = sys.modules["whyrun.execution.backends.dask_site"]
     results: dict[str, dict[str, Any]] = site.run_batch(key, payloads)
     return results
+
+
+def claim_of(key: str, number: int) -> str:
+    return f"whyrun-{key}-{number}"
+
+
+def forget_claims(dask_scheduler: Any, key: str, numbers: int) -> None:
+    """At the end of a run, on the scheduler."""
+    for number in range(1, numbers + 1):
+        dask_scheduler.extensions["events"].event_clear(name=claim_of(key, number))
 
 
 async def order(key: str, name: str, *words: Any) -> Any:
@@ -63,7 +81,3 @@ async def order(key: str, name: str, *words: Any) -> Any:
     event loop of the worker must not wait for a step."""
     site = sys.modules.get("whyrun.execution.backends.dask_site")
     return await asyncio.to_thread(site.order, key, name, *words) if site is not None else None
-
-
-def allowed_failures(dask_scheduler: Any) -> int:
-    return int(dask_scheduler.allowed_failures)

@@ -26,7 +26,7 @@ Client: TypeAlias = Any  # of `distributed`, whose types are half there; importe
 Future: TypeAlias = Any
 
 SLURM = "slurm"
-ALIVE = 1.0  # seconds between two looks at the scheduler
+ALIVE = 0.8  # seconds between two looks at the scheduler; with two answers that do not come, less than 5
 ANSWER = 2.0  # seconds for its answer
 BEAT = 5  # looks after which agents are told that the host lives
 GATHER = 300.0  # seconds for results to come: they may be large
@@ -36,7 +36,7 @@ TEND = 5  # such looks, or seconds, between two at SLURM, which does not like to
 END = 15.0  # seconds for a cluster of our own to end; a second attempt at the end of the process would wait longer
 
 CONFIG = {
-    "distributed.scheduler.allowed-failures": 0,  # else a step whose worker died is executed again, and nobody told
+    "distributed.scheduler.allowed-failures": 0,  # else a task whose worker died is sent to another, only to be refused
     "distributed.worker.daemon": False,  # workers start processes
     "distributed.comm.timeouts.connect": "5s",
     "distributed.comm.retry.count": 0,
@@ -61,6 +61,7 @@ class DaskCluster:
         self._cluster: Any = None
         self._folder = session.tmp / f"{session.run}-dask"  # of a cluster that is started here
         self._left = threading.Event()
+        self._numbered = 0  # tasks
 
     # --- coming ----------------------------------------------------------------------------------------------------
 
@@ -75,7 +76,7 @@ class DaskCluster:
 
     def enter(self, heard: Callable[[tuple[float, Any]], None], stopped: Callable[[], bool]) -> None:
         try:
-            self._refuse_repetitions()
+            self._load_boot()
             self.client.subscribe_topic(f"whyrun-{self.key}", heard)
             workers = self._workers(stopped)
             self._install()
@@ -85,20 +86,13 @@ class DaskCluster:
             raise _unready(problem) from problem
         self._count(workers)
 
-    def _refuse_repetitions(self) -> None:
-        """A scheduler that gives the tasks of a dead worker to others executes steps of which nobody is told."""
+    def _load_boot(self) -> None:
         import cloudpickle
 
         from whyrun.execution.backends import dask_boot
 
         cloudpickle.register_pickle_by_value(dask_boot)  # the cluster need not have Whyrun
         self._boot = dask_boot
-        allowed = self.client.run_on_scheduler(dask_boot.allowed_failures)
-        if allowed:
-            raise PrepareFailed(
-                f"the Dask scheduler repeats what a dead worker did, up to {allowed} times, and no log would know: "
-                "start it with DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=0"
-            )
 
     def _count(self, workers: Mapping[str, Any]) -> None:
         self.threads = sum(worker["nthreads"] for worker in workers.values())
@@ -163,10 +157,11 @@ class DaskCluster:
         return self._client
 
     def submit(self, number: int, payloads: list[dict[str, Any]], resources: Mapping[str, float]) -> Future:
+        self._numbered = max(self._numbered, number)
         try:
             return self.client.submit(
-                self._boot.run_batch, self.key, payloads, retries=0, pure=False, resources=dict(resources) or None,
-                key=f"whyrun-{self.key}-{number}",
+                self._boot.run_batch, self.key, number, payloads, retries=0, pure=False,
+                resources=dict(resources) or None, key=f"whyrun-{self.key}-{number}",
             )  # fmt: skip
         except Exception as problem:
             raise _lost(problem) from problem
@@ -188,7 +183,7 @@ class DaskCluster:
 
         def look() -> None:
             looks = unanswered = 0
-            while not self._left.wait(ALIVE):
+            while not self._left.wait(LOOK if unanswered else ALIVE):
                 looks += 1
                 lost = self._look(at_jobs=looks % TEND == 0)
                 unanswered = unanswered + 1 if lost else 0
@@ -235,6 +230,8 @@ class DaskCluster:
         problems: list[str] = []
         if client is not None:
             if reachable:
+                if self._numbered:
+                    _attempt(lambda: _forget(client, self._boot, self.key, self._numbered), problems)
                 _attempt(lambda: _unregister(client, f"whyrun-{self.key}"), problems)
             _attempt(lambda: client.close(timeout=ANSWER), problems)
         if self._slurm is not None:
@@ -246,6 +243,10 @@ class DaskCluster:
 
 
 LOOK = 0.1  # seconds between two looks for a worker
+
+
+def _forget(client: Any, boot: Any, key: str, numbers: int) -> None:
+    client.sync(client._run_on_scheduler, boot.forget_claims, key, numbers, callback_timeout=END)
 
 
 def _unregister(client: Any, name: str) -> None:

@@ -20,7 +20,6 @@ class Task:
     def __init__(self, future: Future, steps: list[Sent]) -> None:
         self.future = future
         self.steps = steps
-        self.given_up = False
         for sent in steps:
             sent.task = self
 

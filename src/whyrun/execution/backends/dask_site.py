@@ -21,7 +21,8 @@ from whyrun.artifacts.store import Store
 from whyrun.execution.backends.local import LocalBackend
 from whyrun.execution.backends.site import blobs, decode_cfg
 from whyrun.execution.commands import ExecStep, PrepareFailed, Session, StepFinished, StepLost
-from whyrun.execution.scratch import remove, step_folder
+from whyrun.execution.scratch import step_folder
+from whyrun.execution.trees import remove
 from whyrun.execution.wire import decode_command, encode
 
 TOPIC = "whyrun-{}"

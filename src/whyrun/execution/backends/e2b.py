@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from whyrun.errors import error
 from whyrun.execution.backends.remote import RemotePost
 from whyrun.execution.backends.threaded import ThreadedBackend
-from whyrun.execution.backends.transport import Heard, PlaceLost, Source
+from whyrun.execution.backends.transport import LARGEST_READ, Heard, PlaceLost, Source
 from whyrun.execution.bundle import Bundle, bundle_project
 from whyrun.execution.commands import Session, StepNeeds
 
@@ -42,15 +42,16 @@ class _Posts:
         with self._lock:
             if self._bundle is None:
                 self._bundle = session.bundle() if session.bundle is not None else bundle_project(session.project)
-        return RemotePost(session, E2BTransport(self._bundle, session.run))
+        return RemotePost(session, E2BTransport(self._bundle, session.run, session.tmp))
 
 
 class E2BTransport:
     reusable = True
 
-    def __init__(self, bundle: Bundle, run: str) -> None:
+    def __init__(self, bundle: Bundle, run: str, tmp: Path) -> None:
         self._bundle = bundle
         self._run = run
+        self._tmp = tmp
         self._place: Place | None = None
 
     # --- the worker --------------------------------------------------------------------------------------------------
@@ -58,7 +59,7 @@ class E2BTransport:
     def start(self, needs: StepNeeds, tell: Callable[[Heard], None]) -> None:
         from whyrun.execution.backends.e2b_place import Place  # the SDK takes a second to import
 
-        self._place = Place.make(self._bundle, self._run, tell)
+        self._place = Place.make(self._bundle, self._run, self._tmp, tell)
 
     def fits(self, needs: StepNeeds) -> bool:
         return self._place is not None and not self._place.stream.ended
@@ -76,7 +77,7 @@ class E2BTransport:
 
     def last_stderr(self) -> str:
         place = self._there()
-        said = place.files.get("worker.stderr") or place.stream.stderr().encode()
+        said = place.files.tail("worker.stderr", _TAIL) or place.stream.stderr().encode()
         return said[-_TAIL:].decode("utf-8", "replace").strip()
 
     def close(self) -> None:
@@ -94,8 +95,8 @@ class E2BTransport:
     def put(self, files: Mapping[str, Source]) -> None:
         self._there().files.put(files)
 
-    def get(self, path: str) -> bytes:
-        return self._there().files.get(path)
+    def get(self, path: str, limit: int = LARGEST_READ) -> bytes:
+        return self._there().files.get(path, limit)
 
     def fetch(self, path: str, target: Path) -> bool:
         return self._there().files.fetch(path, target)

@@ -17,7 +17,8 @@ import e2b
 from e2b.sandbox.filesystem.filesystem import WriteEntry
 
 from whyrun.execution.backends.e2b_calls import Reach
-from whyrun.execution.backends.transport import PlaceLost, Source
+from whyrun.execution.backends.transport import LARGEST_READ, PlaceLost, Source
+from whyrun.execution.backends.untrusted import comes_back, too_much
 
 if TYPE_CHECKING:
     from e2b import Sandbox
@@ -26,16 +27,20 @@ _TOGETHER = 4 << 20  # bytes; larger files go alone, as a stream
 _MANY = 500  # files in one request
 _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")  # names that survive as the file name of a form
 _PACKED = "packed"  # a folder below the root, for archives on their way
+_ON_ITS_WAY = "e2b-"
 _NO_LIMIT = 0.0
 
 
 class Files:
     """Below one folder of the sandbox. Following links there is harmless: all that they can lead to is the sandbox."""
 
-    def __init__(self, sandbox: Sandbox, reach: Reach, root: str) -> None:
+    def __init__(self, sandbox: Sandbox, reach: Reach, root: str, tmp: Path) -> None:
+        """`tmp`: of the host. What comes back may hold secrets until they are taken out of it: it lies where only the
+        host's own scratch files lie, and is removed with them."""
         self._sandbox = sandbox
         self._reach = reach
         self._root = root
+        self._tmp = tmp
         self._numbers = count(1)
 
     # --- there -------------------------------------------------------------------------------------------------------
@@ -78,7 +83,7 @@ class Files:
     def _put_folder(self, path: str, source: Path) -> None:
         """As an archive: empty folders and executable bits are part of what a folder is."""
         packed = f"{_PACKED}/{next(self._numbers)}.tar"
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=self._tmp, prefix=_ON_ITS_WAY) as folder:
             archive = Path(folder) / "archive"
             with tarfile.open(archive, "w", dereference=True) as tar:
                 tar.add(source, ".")
@@ -89,15 +94,34 @@ class Files:
 
     # --- and back ----------------------------------------------------------------------------------------------------
 
-    def get(self, path: str) -> bytes:
+    def get(self, path: str, limit: int = LARGEST_READ) -> bytes:
+        def receive() -> bytes:
+            data = bytearray()
+            with self._sandbox.files.read(self._at(path), format="stream", request_timeout=_NO_LIMIT) as pieces:
+                for piece in pieces:
+                    data += piece
+                    if len(data) > limit:
+                        break
+            return bytes(data)
+
         try:
-            return bytes(
-                self._reach.call(
-                    lambda: self._sandbox.files.read(self._at(path), format="bytes", request_timeout=_NO_LIMIT)
-                )
-            )
+            data = self._reach.call(receive)
         except e2b.NotFoundException:
             return b""
+        if len(data) > limit:
+            raise too_much(path, limit)
+        return data
+
+    def tail(self, path: str, size: int) -> bytes:
+        """The last bytes of a file; empty if there is none."""
+        packed = f"{_PACKED}/{next(self._numbers)}.tail"
+        there, end = shlex.quote(self._at(path)), shlex.quote(self._at(packed))
+        self.run(
+            f"mkdir -p {shlex.quote(self._at(_PACKED))} && if test -f {there}; then tail -c {size} {there} > {end}; fi"
+        )
+        data = self.get(packed)
+        self.remove(packed)
+        return data
 
     def fetch(self, path: str, target: Path) -> bool:
         def receive() -> None:
@@ -124,7 +148,7 @@ class Files:
             f"mkdir -p {shlex.quote(self._at(_PACKED))} && "
             f"tar -cf {there} --ignore-failed-read --warning=none -C {folder} . || [ $? = 1 ]"
         )
-        with tempfile.TemporaryDirectory() as temporary:
+        with tempfile.TemporaryDirectory(dir=self._tmp, prefix=_ON_ITS_WAY) as temporary:
             archive = Path(temporary) / "archive"
             if not self.fetch(packed, archive):
                 raise PlaceLost(f"`{path}` did not come back from the sandbox")
@@ -166,10 +190,14 @@ def extract_untrusted(archive: Path, target: Path) -> None:
             if name == ".":
                 continue
             parts = name.split("/")
+            if not comes_back(len(parts), len(os.fsencode(name))):
+                continue
             behind = any("/".join(parts[:length]) in links for length in range(1, len(parts)))
             if name.startswith(("/", "..")) or behind:
                 raise ValueError(f"`{member.name}` leads elsewhere")
         for name, member in sorted(members.items(), key=lambda item: (item[1].issym(), item[0])):
+            if not comes_back(name.count("/") + 1, len(os.fsencode(name))):
+                continue  # no folder of ours could hold it
             place = target / name
             if member.isdir():
                 place.mkdir(parents=True, exist_ok=True)

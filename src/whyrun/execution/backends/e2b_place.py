@@ -31,16 +31,17 @@ _SETTINGS = "PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_BRE
 
 
 class Place:
-    def __init__(self, sandbox: Sandbox, tell: Callable[[Heard], None]) -> None:
+    def __init__(self, sandbox: Sandbox, tmp: Path, tell: Callable[[Heard], None]) -> None:
         self._sandbox = sandbox
         self.reach = Reach(sandbox)
         self.stream = Stream(sandbox, self.reach, tell)
+        self._tmp = tmp
         self._folder = ""
         self._sites = 0
         self._closed = threading.Event()
 
     @classmethod
-    def make(cls, bundle: Bundle, run: str, tell: Callable[[Heard], None]) -> Place:
+    def make(cls, bundle: Bundle, run: str, tmp: Path, tell: Callable[[Heard], None]) -> Place:
         try:
             sandbox = Sandbox.create(
                 os.environ.get(TEMPLATE),
@@ -51,7 +52,7 @@ class Place:
             )
         except SDK_ERRORS as problem:
             raise PlaceLost(f"no sandbox could be made: {brief(problem)}") from problem
-        place = cls(sandbox, tell)
+        place = cls(sandbox, tmp, tell)
         threading.Thread(target=place._keep, daemon=True).start()
         try:
             place._set_up(bundle)
@@ -63,8 +64,8 @@ class Place:
 
     def _set_up(self, bundle: Bundle) -> None:
         # What the sandbox calls its folders, a template may decide.
-        self._folder = f"{Files(self._sandbox, self.reach, '').run('pwd').strip()}/whyrun"
-        here = Files(self._sandbox, self.reach, self._folder)
+        self._folder = f"{self._files('').run('pwd').strip()}/whyrun"
+        here = self._files(self._folder)
         here.put(
             {
                 "bundle.tar": bundle.data,
@@ -82,7 +83,10 @@ class Place:
 
     def _start_worker(self) -> None:
         self.stream.start(self._relay_command)
-        self.files = Files(self._sandbox, self.reach, self._site)
+        self.files = self._files(self._site)
+
+    def _files(self, root: str) -> Files:
+        return Files(self._sandbox, self.reach, root, self._tmp)
 
     def _relay_command(self) -> str:
         self._sites += 1

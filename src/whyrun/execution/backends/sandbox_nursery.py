@@ -95,7 +95,9 @@ def _keep(request: Request, nursery: int, descriptors: list[int]) -> NoReturn:
             signal.pidfd_send_signal(first_process, signal.SIGKILL)
         # With the first process the kernel ends all others in the sandbox, and lets it go last. bubblewrap itself does
         # not wait for that in every case.
-        select.select([first_process], [], [])
+        gone = select.poll()
+        gone.register(first_process, select.POLLIN)
+        gone.poll()
         sandbox.wait()
         os.write(told, encode(Over(os.waitstatus_to_exitcode(status))) + b"\n")
     except BaseException as problem:

@@ -65,14 +65,21 @@ class SandboxPlace:
         self._listener.start()
 
     def _listen(self, tell: Callable[[Heard], None]) -> None:
-        while chunk := os.read(self._stdout, _CHUNK):
-            tell(chunk)
-        status = self.process.wait(_PATIENCE)
-        if status is None:
-            self.process.signal(signal.SIGKILL)
+        """Until it is gone. Its end is told whatever happens: somebody waits for it."""
+        reason = ending(-signal.SIGKILL)
+        try:
+            while chunk := os.read(self._stdout, _CHUNK):
+                tell(chunk)
             status = self.process.wait(_PATIENCE)
-        self.over = True
-        tell(Ended(self._too_much or ending(-signal.SIGKILL if status is None else status)))
+            if status is None:
+                self.process.signal(signal.SIGKILL)
+                status = self.process.wait(_PATIENCE)
+            reason = ending(-signal.SIGKILL if status is None else status)
+        except (SandboxFailed, OSError) as failed:
+            reason = f"the sandbox was lost: {failed}"
+        finally:
+            self.over = True
+            tell(Ended(self._too_much or reason))
 
     def uses_too_much(self) -> None:
         limit = self.limits.memory

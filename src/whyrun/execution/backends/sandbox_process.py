@@ -129,9 +129,11 @@ class SandboxProcess:
 
     def _next(self, timeout: float | None) -> Said | None:
         deadline = None if timeout is None else time.monotonic() + timeout
+        poll = select.poll()  # `select` knows no descriptor above 1023
+        poll.register(self._told, select.POLLIN)
         while b"\n" not in self._rest:
-            rest = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not select.select([self._told], [], [], rest)[0]:
+            rest = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+            if not poll.poll(rest):
                 return None
             data = os.read(self._told, 1 << 16)
             if not data:

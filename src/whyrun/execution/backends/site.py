@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from whyrun.artifacts.hashing import file_sha256
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
 from whyrun.execution.backends.transport import Source, Transport
@@ -25,6 +26,8 @@ from whyrun.execution.wire import WorkerStart
 PROJECT, INPUTS, SOURCES = "in/project", "in/inputs", "in/sources"
 RUN, STORE, SCRATCH, COMMANDS, SAID = "out/run", "out/store", "out/scratch", "out/commands", "out/said.jsonl"
 FOLDERS = (INPUTS, SOURCES, RUN, STORE, SCRATCH, COMMANDS)  # beside that of the project, which comes its own way
+
+_LARGEST_MANIFEST = 1 << 28  # bytes of the manifest of a folder: it is read into memory
 
 decode_cfg = msgspec.json.Decoder(StepCfg).decode
 
@@ -99,8 +102,19 @@ def bring_outputs(transport: Transport, store: Store, cfg: StepCfg, outputs: Ite
             continue
         _bring_blob(transport, store, output.key, output.sha256)
         if output.type == "directory":
-            for file in store.read_tree(output.sha256).files:
-                _bring_blob(transport, store, output.key, file.sha256)
+            for sha256 in _files_of(store, output):
+                _bring_blob(transport, store, output.key, sha256)
+
+
+def _files_of(store: Store, output: OutputResult) -> list[str]:
+    """What the manifest of a folder names; where it is none, its worker has no right to be believed."""
+    if os.stat(store.path(output.sha256)).st_size > _LARGEST_MANIFEST:
+        raise StepError("OutputDamaged", f"the manifest of the output `{output.key}` has too many bytes")
+    try:
+        return [file.sha256 for file in store.read_tree(output.sha256).files]
+    except WhyrunError as damaged:
+        message = f"the output `{output.key}` did not come back whole: {damaged.diagnostics[0].message}"
+        raise StepError("OutputDamaged", message) from None
 
 
 def _bring_blob(transport: Transport, store: Store, key: str, sha256: str) -> None:
@@ -114,12 +128,13 @@ def _bring_blob(transport: Transport, store: Store, key: str, sha256: str) -> No
     try:
         if not transport.fetch(blob_path(STORE, sha256), temp):
             raise StepError("MissingOutput", f"the output `{key}` did not come back from where the step ran")
-        found, _ = store.put_file(temp, move=True)
+        found = file_sha256(temp)
+        if found != sha256:  # nothing that nobody asked for gets into the store
+            message = f"the output `{key}` came back with other bytes (sha256 {found}) than the worker speaks of "
+            raise StepError("OutputDamaged", f"{message}({sha256})")
+        store.put_file(temp, sha256, move=True)
     finally:
         temp.unlink(missing_ok=True)
-    if found != sha256:
-        message = f"the output `{key}` came back with other bytes (sha256 {found}) than the worker speaks of ({sha256})"
-        raise StepError("OutputDamaged", message)
 
 
 def bring_step_folder(transport: Transport, session: Session, step_id: str, tmp: Path) -> None:

@@ -19,6 +19,7 @@ _NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENODEV)
 
 # Beyond what is kept anyway (see `trees`): there it is told what was left out, so something of it has to come.
 _DEEPEST, _LONGEST = DEEPEST + 4, LONGEST + 320
+_CHUNK = 1 << 20
 
 
 def open_below(root: Path, path: str, flags: int = 0) -> int | None:
@@ -64,17 +65,33 @@ def read_below(root: Path, path: str, limit: int) -> bytes:
     if descriptor is None:
         return b""
     try:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            return b""
-        data = bytearray()
-        while len(data) <= limit:
-            piece = os.read(descriptor, min(1 << 20, limit + 1 - len(data)))
-            if not piece:
-                return bytes(data)
-            data += piece
+        found = os.fstat(descriptor)
+        data = b"" if found.st_size > limit else _read(descriptor, limit + 1)  # it may have grown meanwhile
     finally:
         os.close(descriptor)
-    raise too_much(path, limit)
+    if max(found.st_size, len(data)) > limit:
+        raise too_much(path, limit)
+    return data
+
+
+def head_below(root: Path, path: str, size: int) -> bytes:
+    """The first bytes of a file; empty if there is none."""
+    descriptor = open_below(root, path)
+    if descriptor is None:
+        return b""
+    try:
+        return _read(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    pieces = []
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        while size and (piece := os.read(descriptor, min(_CHUNK, size))):
+            pieces.append(piece)
+            size -= len(piece)
+    return b"".join(pieces)
 
 
 def too_much(path: str, limit: int) -> PlaceLost:

@@ -53,11 +53,20 @@ def read_plan(
     """
     root = read_json(plan.text, plan.shown, problems)
     of_manifest = None if manifest is None else read_json(manifest.text, manifest.shown, problems)
+    if manifest is not None and _has(root, "datasets") and _has(of_manifest, "steps") and root is not None:
+        message = f"this is an inputs manifest, and `{manifest.shown}` is the plan: they are swapped"
+        hint = f"name the plan first: `{manifest.shown} --manifest {plan.shown}`"
+        problems.add(root.place, "MANIFEST_MISSING", message, hint)
+        return None
     datasets = read_manifest(of_manifest, problems, locate)
     sources = {source.key: source.text for source in (plan, manifest) if source is not None}
     if root is None:
         return None
     return _PlanReader(problems).plan(root, plan, manifest, datasets, sources)
+
+
+def _has(node: Node | None, key: str) -> bool:
+    return isinstance(node, MapNode) and any(name.value == key for name, _ in node.entries)
 
 
 class _PlanReader(StepReader):

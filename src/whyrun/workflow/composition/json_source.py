@@ -21,6 +21,8 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DECODER = JSONDecoder()
 _LITERALS = {"true": True, "false": False, "null": None}
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
+_NO_NUMBERS = ("NaN", "nan", "Infinity", "inf")
+_FENCE = "```"
 
 
 def read_json(text: str, shown: str, problems: Problems) -> Node | None:
@@ -56,7 +58,9 @@ class _Reader:
         node = self._value(at, 0)
         end = self._skip(node.end)
         if end < len(self.text):
-            raise _Stop(end, "something follows the end of the document", "a file holds one JSON object: `{…}`")
+            fenced = self.text.startswith(_FENCE, end)
+            hint = "take out the Markdown fence" if fenced else "a file holds one JSON object: `{…}`"
+            raise _Stop(end, "something follows the end of the document", hint)
         return node
 
     def _skip(self, at: int) -> int:
@@ -159,7 +163,11 @@ class _Reader:
         word = _WORD.match(self.text, at)
         if word is not None:
             hint = f"write `{_PYTHON[word[0]]}`" if word[0] in _PYTHON else "put strings in double quotes"
+            if word[0] in _NO_NUMBERS:
+                hint = f"JSON has no `{word[0]}`: write a number, `null` or a string"
             return _Stop(at, message, hint, len(word[0]))
+        if self.text.startswith(_FENCE, at):
+            return _Stop(at, message, "take out the Markdown fence: the file holds the JSON alone", len(_FENCE))
         if self.text[at] == "'":
             return _Stop(at, message, "JSON has double quotes only")
         return _Stop(at, message, f"here stands `{self.text[at]}`; look at the line before, too")

@@ -85,8 +85,11 @@ def _locator(manifest: Path, project: Path) -> Callable[[str], str]:
         parts = PurePosixPath(rel_path).parts
         if len(parts) > 1 and parts[0] == os.path.basename(folder):
             parts = parts[1:]
-        full = os.path.join(folder, *parts)
-        inside = os.path.relpath(full, root)
-        return full if inside.split(os.sep)[0] == ".." else Path(inside).as_posix()
+        found = os.path.relpath(os.path.join(folder, *parts), root)
+        if found.split(os.sep)[0] == "..":
+            # Outside of the project, and still no path of this machine's: evidence has none. Links are followed first,
+            # since `..` of a folder that is one leads elsewhere.
+            found = os.path.relpath(os.path.join(os.path.realpath(folder), *parts), os.path.realpath(root))
+        return Path(found).as_posix()
 
     return locate

@@ -219,7 +219,12 @@ class PredicateReader(JsonFields):
         if isinstance(node, Scalar) and looks_like_ref(node.value):
             ref = parse_ref(node)
             if ref is None:
-                self.wrong(node, f"`{node.value}` is no reference", f"{REF_HINT}.<leaf>", "DATASET_REF_INVALID")
+                self.wrong(
+                    node,
+                    f"`{node.value}` is no reference",
+                    "write `prod:<step_id>:<product_id>.<leaf>`",
+                    "DATASET_REF_INVALID",
+                )
                 return None
             if op == "exists":
                 if ref.step is None:

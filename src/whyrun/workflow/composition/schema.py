@@ -27,6 +27,9 @@ _MODE_TEXT = (
 )
 
 
+_INSIDE = r"^(?!/|~|[A-Za-z]:)(?!(.*/)?\.\.(/|$))[^\\]+$"  # a path that stays in its folder
+
+
 def manifest_schema() -> Schema:
     """JSON Schema, draft 2020-12."""
     dataset = _object(
@@ -37,7 +40,7 @@ def manifest_schema() -> Schema:
             "filename": {"description": "What its owner calls it; for people only.", "type": "string"},
             "rel_path": {
                 "description": "Where it is, from the manifest's folder, which it cannot leave.",
-                **_pattern(r"^(?!/|~|[A-Za-z]:)(?!(.*/)?\.\.(/|$))[^\\]+$"),
+                **_pattern(_INSIDE),
             },
             "fingerprint": {
                 "description": "The hash of its content; a file with another one is refused.",
@@ -137,7 +140,7 @@ def _step(type_: str, description: str, params: Schema, *, produces: bool = Fals
             "type": {"description": "What kind of step it is.", "const": type_},
             "description": {"description": "What it is for.", "type": "string"},
             "depends_on": _steps("Steps that come before it: all whose products it uses, at least through others."),
-            "produces": {**files, **_list({"type": "string"})} if produces else {**files, "maxItems": 0},
+            "produces": {**files, **_list(_pattern(_INSIDE))} if produces else {**files, "maxItems": 0},
             "params": params,
         },
         ["step_id", "type", "params"],
@@ -202,7 +205,10 @@ def _product() -> Schema:
             "product_id": {"description": "Each once within the step.", **_pattern(f"^{_ID}$")},
             "kind": {"description": "What it is.", "enum": list(KINDS)},
             "role": {"description": "What it is for later.", "enum": list(ROLES)},
-            "path": {"description": "Where it is published, from the project folder.", "type": "string"},
+            "path": {
+                "description": "Where it is published, from the project folder, which it cannot leave.",
+                **_pattern(_INSIDE),
+            },
             "description": {"description": "What is in it.", "type": "string"},
         },
         ["product_id", "kind"],

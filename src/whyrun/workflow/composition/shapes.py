@@ -206,6 +206,23 @@ def _conditional(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]
                 message = f"`{step.id}` takes a product of `{source}`, which runs only on one branch of `{condition}`"
                 hint = f'join the branches with `{{"first": […]}}`, or list `{step.id}` in `{side}`'
             yield Misshape(step.place, message, hint)
+        yield from _half_joined(step, branches)
+
+
+def _half_joined(step: ShapeStep, branches: Mapping[str, Branch | None]) -> Iterator[Misshape]:
+    """A `first` whose candidates are all on one side of a condition, so that there is none when the other side ran."""
+    own = step.branch
+    sides: set[tuple[str, bool] | None] = set()
+    for candidate in step.joined:
+        theirs = branches.get(candidate, ())
+        if theirs is None or own is None:
+            return
+        sides.add(next((side for i, side in enumerate(theirs) if own[i : i + 1] != (side,)), None))
+    if len(sides) == 1 and None not in sides:
+        ((condition, answer),) = (side for side in sides if side is not None)
+        where, other = ("true_steps", "false_steps") if answer else ("false_steps", "true_steps")
+        message = f"`{step.id}` takes the first of products that all come from one branch of `{condition}`"
+        yield Misshape(step.place, message, f"add one of `{other}`, or list `{step.id}` in `{where}`")
 
 
 _CHECKS: Mapping[str, Callable[[Sequence[ShapeStep], Place], Iterator[Misshape]]] = {

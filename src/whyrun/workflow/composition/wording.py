@@ -36,6 +36,10 @@ _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         (r'`call: "module:function"` or `script: file\.py`', '`"call": "module:function"` or `"script": "file.py"`'),
         (r"say `append: true` for every output that shares the file, or give them", "give the products"),
         (r"; or let all of them share the file: `append: true`", ""),
+        (
+            r"bind a list, or `products: \{label: …\}`",
+            'bind a list: `"primary_dataset": ["prod:a:fit", "prod:b:fit"]`, with `labels` where step ids will not do',
+        ),
         (r"give each output a path of its own", "give each product a `path` of its own"),
     )
 )

@@ -6,6 +6,7 @@ there is one, each column gets the first kind that all its texts fit. So no type
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -25,8 +26,13 @@ def header(path: Path, delimiter: str, encoding: str) -> list[str]:
     try:
         with path.open(encoding=_PYTHON_ENCODING[encoding], newline="") as file:
             found = next(csv.reader(file, delimiter=delimiter, strict=True), None)
-    except (UnicodeDecodeError, csv.Error) as problem:
-        raise UnreadableTable(f"its header is not {encoding} text with `{delimiter!r}` in between: {problem}") from None
+    except UnicodeError as problem:
+        with path.open("rb") as raw:
+            wide = raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        other = "utf-16" if wide else "latin-1" if encoding == "utf-8" else "utf-8"
+        raise UnreadableTable(f"its header is not {encoding} text: {problem}; is it `encoding: {other}`?") from None
+    except csv.Error as problem:
+        raise UnreadableTable(f"its header cannot be split at `{delimiter}`: {problem}") from None
     if not found:
         raise UnreadableTable("it has no header line: the first line names the columns")
     return found

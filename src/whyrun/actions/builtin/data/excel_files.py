@@ -17,6 +17,7 @@ from whyrun.actions.builtin.data.engine import ROW, Engine
 from whyrun.actions.builtin.data.kinds import TYPE_OF
 from whyrun.actions.builtin.data.problems import UnreadableTable, listed
 from whyrun.actions.builtin.data.tables import Column, Source, check_names
+from whyrun.errors import did_you_mean
 
 _BATCH = 10_000  # rows
 _MIDNIGHT = datetime.time()
@@ -52,7 +53,8 @@ def opened_sheet(path: Path, sheet: str | None, *, formulas: bool = False) -> It
         try:
             with _whole():
                 if sheet is not None and sheet not in book.sheetnames:
-                    raise UnreadableTable(f"it has no sheet `{sheet}`; its sheets: {listed(book.sheetnames)}")
+                    hint = did_you_mean(sheet, book.sheetnames) or f"its sheets: {listed(book.sheetnames)}"
+                    raise UnreadableTable(f"it has no sheet `{sheet}`; {hint}")
                 page = book[sheet] if sheet is not None else book.worksheets[0]
                 page.reset_dimensions()  # what the file says of its size may be wrong, and then rows would be left out
             yield page

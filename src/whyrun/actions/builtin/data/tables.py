@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,7 @@ FORMATS = {
 }
 _TABS = (".tsv", ".tab")
 _EXAMPLES = 5
+_NO_UTF8 = re.compile("not utf-8 encoded|Invalid unicode", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,17 @@ class Table:
         for column in self.columns:
             if column.name == wanted:
                 return column
-        hint = did_you_mean(wanted, self.names) or f"its columns: {listed(self.names)}"
+        hint = other_delimiter(self.names) or did_you_mean(wanted, self.names) or f"its columns: {listed(self.names)}"
         raise ColumnMissing(f"`{what}` names `{wanted}`, and `{self.label}` has no such column; {hint}")
+
+
+def other_delimiter(names: Sequence[str]) -> str | None:
+    """Advice where the whole header is one column because it is split at another character."""
+    for character in ";\t|,":
+        if len(names) == 1 and character in names[0]:
+            shown = "\\t" if character == "\t" else character
+            return f'its only column is `{names[0][:80]}`: is it `delimiter: "{shown}"`?'
+    return None
 
 
 def format_of(path: Path) -> str:
@@ -151,7 +162,9 @@ def _source(engine: Engine, label: str, path: Path, params: DataParams) -> Sourc
     except (duckdb.OutOfMemoryException, duckdb.InterruptException):
         raise  # says nothing about the file
     except duckdb.Error as problem:
-        raise UnreadableTable(f"`{label}` cannot be read as {kind}: {reason(problem)} (`{path}`)") from None
+        text = reason(problem)
+        hint = "; is it `encoding: latin-1`?" if kind == "csv" and _NO_UTF8.search(text) else ""
+        raise UnreadableTable(f"`{label}` cannot be read as {kind}: {text}{hint} (`{path}`)") from None
     except UnreadableTable as problem:
         raise UnreadableTable(f"`{label}` cannot be read as {kind}: {problem} (`{path}`)") from None
 

@@ -1,0 +1,225 @@
+"""Damage of what the log has the hash of: blobs, files of run folders, the status; and what may be gone."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from verify_lab import Tales, about, sha256, without_counts
+
+
+def told(tales: Tales, *words: str) -> str:
+    answer = tales.verify(*words)
+    assert (answer.code, answer.err) == (3, "")
+    return without_counts(answer.out)
+
+
+def problems(tales: Tales, *lines: str) -> str:
+    count = sum(not line.startswith("    ") for line in lines)
+    head = f"tales is damaged: {count} problem{'s' if count != 1 else ''}"
+    return "\n".join([head, *lines, f"last chain: {tales.chain()}", ""])
+
+
+def place(tales: Tales, run: str, event: dict[str, object]) -> str:
+    return f"  .whyrun/tales/runs/{run}/events.jsonl:{event['seq']}"
+
+
+def bytes_lines(sha: str, found: str | None = None) -> list[str]:
+    lines = [f"    expected  {sha}", f"    found     {found}", f"    blob      .whyrun/store/{sha[:2]}/{sha[2:]}"]
+    return lines if found is not None else [lines[0], lines[2]]
+
+
+def test_an_artifact_with_other_bytes(tales: Tales) -> None:
+    event = tales.event("r0001", "artifact_available", "Artifact:Shout.Loud[7]")
+    found = tales.spoil(event["sha256"])
+    assert told(tales) == problems(
+        tales,
+        f"{place(tales, 'r0001', event)}: the store has other bytes (artifact_available Artifact:Shout.Loud[7])",
+        *bytes_lines(event["sha256"], found),
+    )
+
+
+def test_a_current_artifact_that_is_gone(tales: Tales) -> None:
+    event = tales.event("r0001", "artifact_available", "Artifact:Shout.Loud[7]")
+    tales.blob(event["sha256"]).unlink()
+    gone = (
+        f"{place(tales, 'r0001', event)}: its bytes are not in the store (artifact_available Artifact:Shout.Loud[7])",
+        *bytes_lines(event["sha256"]),
+    )
+    assert told(tales) == problems(tales, *gone)
+    assert tales.verify("r0004").code == 0  # another run has nothing to do with it
+
+
+def test_an_older_version_that_is_gone_is_no_damage(tales: Tales) -> None:
+    tales.blob(tales.event("r0001", "artifact_available", "Artifact:Shout.Loud[0]")["sha256"]).unlink()
+    answer = tales.verify()
+    assert answer.code == 0
+    note = "note: 1 older version is not in the store any more, and cannot be restored or reused"
+    assert answer.out.splitlines()[-1] == note
+    tales.blob(tales.event("r0001", "artifact_available", "Artifact:Join.All")["sha256"]).unlink()
+    note = "note: 2 older versions are not in the store any more, and cannot be restored or reused"
+    assert tales.verify().out.splitlines()[-1] == note
+
+
+def test_a_lost_artifact_whose_published_file_has_its_bytes(tales: Tales) -> None:
+    event = tales.event("r0007", "artifact_available", "Artifact:Join.All")
+    tales.blob(event["sha256"]).unlink()
+    answer = tales.verify()
+    assert (answer.code, answer.out.splitlines()[-1]) == (
+        0,
+        "note: Artifact:Join.All (r0007) is not in the store; `out/all.txt` has its bytes, and the next run takes them "
+        "from there",
+    )
+    (tales.root / "out/all.txt").write_text("edited\n")
+    assert told(tales) == problems(
+        tales,
+        f"{place(tales, 'r0007', event)}: its bytes are not in the store (artifact_available Artifact:Join.All)",
+        *bytes_lines(event["sha256"]),
+    )
+
+
+def test_a_published_file_is_the_users_to_change(tales: Tales) -> None:
+    (tales.root / "out/all.txt").write_text("edited\n")
+    (tales.root / "out/facts.json").unlink()
+    assert tales.verify().code == 0
+
+
+def test_files_of_a_folder(tales: Tales) -> None:
+    event = tales.event("r0001", "artifact_available", "Artifact:Pages.Book")
+    cover, page = sha256(b"cover\n"), sha256(b"word 2\n")
+    tales.blob(cover).unlink()
+    found = tales.spoil(page)
+    where = place(tales, "r0001", event)
+    assert told(tales) == problems(
+        tales,
+        f"{where}: the store has other bytes of `page.txt` in it (artifact_available Artifact:Pages.Book)",
+        *bytes_lines(page, found),
+        f"{where}: its bytes are not in the store (artifact_available Artifact:Pages.Book)",
+        *bytes_lines(cover),
+    )
+
+
+def test_a_section_is_an_artifact_as_any_other(tales: Tales) -> None:
+    event = tales.event("r0001", "artifact_available", "Artifact:Facts.About")
+    found = tales.spoil(event["sha256"])
+    assert told(tales) == problems(
+        tales,
+        f"{place(tales, 'r0001', event)}: the store has other bytes (artifact_available Artifact:Facts.About)",
+        *bytes_lines(event["sha256"], found),
+    )
+
+
+def test_a_displaced_file_and_a_long_list_and_a_snapshot_must_be_there(tales: Tales) -> None:
+    displaced = tales.event("r0003", "file_displaced")
+    started = tales.event("r0001", "step_start", "Job:Join")
+    computed = tales.event("r0001", "plan_computed")
+    list_ = started["bindings"]["parts"]["blob"]
+    assert displaced["sha256"] == sha256(b"written by the user\n")
+    for sha in (displaced["sha256"], list_, computed["snapshot_sha256"]):
+        tales.blob(sha).unlink()
+    assert told(tales) == problems(
+        tales,
+        f"{place(tales, 'r0001', computed)}: the snapshot that the plan was made from is not in the store "
+        "(plan_computed)",
+        *bytes_lines(computed["snapshot_sha256"]),
+        f"{place(tales, 'r0001', started)}: a long list of bindings is not in the store (step_start Job:Join)",
+        *bytes_lines(list_),
+        f"{place(tales, 'r0003', displaced)}: a file that was saved before it was written over is not in the store "
+        f"({about(displaced)})",
+        *bytes_lines(displaced["sha256"]),
+    )
+
+
+def test_a_blob_that_is_no_file(tales: Tales) -> None:
+    event = tales.event("r0001", "artifact_available", "Artifact:Shout.Loud[7]")
+    tales.blob(event["sha256"]).unlink()
+    os.mkfifo(tales.blob(event["sha256"]))
+    assert told(tales) == problems(
+        tales,
+        f"{place(tales, 'r0001', event)}: the store has other bytes (artifact_available Artifact:Shout.Loud[7])",
+        *bytes_lines(event["sha256"], "(it is no file)"),
+    )
+
+
+def test_cfg_and_manifest(tales: Tales) -> None:
+    cfg = next(e for e in tales.events("r0001", "cfg_materialized") if "Join" in e["path"])
+    manifest = tales.event("r0003", "manifest_materialized")
+    (tales.runs / "r0001" / cfg["path"]).unlink()
+    (tales.runs / "r0003/manifest.yaml").write_text("{}")
+    assert told(tales) == problems(
+        tales,
+        f"  .whyrun/tales/runs/r0001/{cfg['path']}: the file is not there",
+        f"    expected  {cfg['sha256']}",
+        f"  .whyrun/tales/runs/r0003/manifest.yaml: the file is not what line {manifest['seq']} of the log says",
+        f"    expected  {manifest['sha256']}",
+        f"    found     {sha256(b'{}')}",
+    )
+
+
+def changed(path: Path, name: str, value: object) -> None:
+    data = json.loads(path.read_bytes())
+    data[name] = value
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    path.write_text(text + "\n")
+
+
+def test_the_plan(tales: Tales) -> None:
+    computed = {run: tales.event(run, "plan_computed") for run in ("r0001", "r0002", "r0003", "r0007")}
+    changed(tales.runs / "r0001/plan.json", "layers", [])
+    changed(tales.runs / "r0002/plan.json", "log_position", {"run": "r0009", "seq": 1})
+    (tales.runs / "r0003/plan.json").unlink()
+    plan = tales.runs / "r0007/plan.json"
+    plan.write_bytes(plan.read_bytes() + b"\n")
+    line = "the file is not the plan that line {} of the log says"
+    assert told(tales) == problems(
+        tales,
+        f"  .whyrun/tales/runs/r0001/plan.json: {line.format(computed['r0001']['seq'])}",
+        f"    expected  {computed['r0001']['plan_sha256']}",
+        f"  .whyrun/tales/runs/r0002/plan.json: {line.format(computed['r0002']['seq'])}",
+        f"    expected  {computed['r0002']['plan_sha256']}",
+        "  .whyrun/tales/runs/r0003/plan.json: the file is not there",
+        f"    expected  {computed['r0003']['plan_sha256']}",
+        f"  .whyrun/tales/runs/r0007/plan.json: {line.format(computed['r0007']['seq'])}",
+        f"    expected  {computed['r0007']['plan_sha256']}",
+    )
+
+
+def test_the_status_is_what_the_events_come_to(tales: Tales) -> None:
+    changed(tales.runs / "r0002/status.json", "ok", True)
+    changed(tales.runs / "r0002/status.json", "steps_failed", 0)
+    (tales.runs / "r0003/status.json").write_text("{fine}")
+    assert told(tales) == problems(
+        tales,
+        "  .whyrun/tales/runs/r0002/status.json: `ok` is not what the events come to",
+        "    expected  false",
+        "    found     true",
+        "  .whyrun/tales/runs/r0002/status.json: `steps_failed` is not what the events come to",
+        "    expected  1",
+        "    found     0",
+        "  .whyrun/tales/runs/r0003/status.json: the file is no status: JSON is malformed: "
+        "object keys must be strings (byte 1)",
+    )
+
+
+def test_files_that_every_run_has(tales: Tales) -> None:
+    (tales.runs / "r0001/commands.jsonl").unlink()
+    (tales.runs / "r0001/status.json").rename(tales.runs / "r0001/status.bak")
+    answer = tales.verify()
+    note = "note: r0001 has no `status.json`: the next run completes its folder"
+    assert (answer.code, answer.out.splitlines()[-1]) == (0, note)
+    (tales.runs / "r0001/status.bak").rename(tales.runs / "r0001/status.json")
+    assert told(tales) == problems(tales, "  .whyrun/tales/runs/r0001/commands.jsonl: the file is not there")
+
+
+def test_a_store_that_is_gone_is_a_bounded_list_with_its_count(tales: Tales) -> None:
+    tales.store.rename(tales.root / "elsewhere")
+    answer = tales.verify()
+    assert answer.code == 3
+    lines = answer.out.splitlines()
+    count = int(lines[0].split()[-2])
+    assert lines[0] == f"tales is damaged: {count} problems"
+    assert f"  … {count - 50} more; --all shows them" in lines
+    everything = tales.verify("--all").out
+    assert everything.count("\n  .whyrun/") == count
+    assert len(tales.verify("--json").json["problems"]) == count
