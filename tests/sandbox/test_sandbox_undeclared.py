@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from project_lab import Lab
 
+from project_lab import Lab
 from whyrun.execution.backends.sandbox import sandbox_backend
 from whyrun.execution.backends.sandbox_check import why_unavailable
 from whyrun.log import events as ev

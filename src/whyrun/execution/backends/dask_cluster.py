@@ -185,7 +185,7 @@ class DaskCluster:
             looks = unanswered = 0
             while not self._left.wait(LOOK if unanswered else ALIVE):
                 looks += 1
-                lost = self._look(at_jobs=looks % TEND == 0)
+                lost = self._look(at_jobs=unanswered > 0 or looks % TEND == 0)
                 unanswered = unanswered + 1 if lost else 0
                 # One that is slow is not gone; but a connection that is closed stays so.
                 if lost and (unanswered > 1 or self._is_closed()):

@@ -121,6 +121,8 @@ def _bring_files(
     with tempfile.TemporaryDirectory(dir=session.tmp, prefix=f"{session.run}-back-") as folder:
         brought = Path(folder, "step")
         for name, content in result["files"].items():
+            if name.startswith("/") or any(part in ("", ".", "..") for part in name.split("/")):
+                raise ValueError(f"a file of the step came back as {name!r}, which names no place in its folder")
             target = brought / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(content, str):
