@@ -22,6 +22,8 @@ TYPE_OF = {
     "text": "VARCHAR",
 }
 FLOATING = ("DOUBLE", "FLOAT")
+NAN_TEXTS = "('nan', '-nan')"
+INFINITE_TEXTS = "('inf', '-inf')"
 _INTEGERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?")
 _DAY = r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
 # How a text may be written where the user asks for a kind. A time is no part of a date, unless it is midnight; an
@@ -76,8 +78,10 @@ def misfit(text: str, kind: str) -> str:
 
 def known(value: str, type_: str) -> str:
     """SQL of the value; NULL for NaN, which is how some programs write that there is none."""
-    # Not `nullif`: statistics of Parquet leave NaN out, and DuckDB concludes from them that there is none.
-    return f"CASE WHEN isnan({value}) THEN NULL ELSE {value} END" if type_ in FLOATING else value
+    if type_ not in FLOATING:
+        return value
+    # By its text: statistics of Parquet leave NaN out, and DuckDB concludes from them that `isnan` is never true.
+    return f"CASE WHEN CAST({value} AS VARCHAR) IN {NAN_TEXTS} THEN NULL ELSE {value} END"
 
 
 def from_text(text: str, kind: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from whyrun.actions.base import WorkerContext
 from whyrun.actions.builtin.data.engine import Engine, literal, name
-from whyrun.actions.builtin.data.kinds import FLOATING, known
+from whyrun.actions.builtin.data.kinds import FLOATING, INFINITE_TEXTS, NAN_TEXTS
 from whyrun.actions.builtin.data.problems import OutputUnusable, listed
 from whyrun.actions.builtin.data.tables import Column, Table
 
@@ -94,8 +94,11 @@ def _as_text(query: str, columns: Sequence[Column]) -> str:
     for column in columns:
         value = name(column.name)
         if column.name in floating:
-            refused = literal(f"{_INFINITE}`{column.name}`")
-            value = f"CASE WHEN isinf({value}) THEN error({refused}) ELSE {known(value, column.type)} END AS {value}"
+            refused, text = literal(f"{_INFINITE}`{column.name}`"), f"CAST({value} AS VARCHAR)"
+            value = (
+                f"CASE WHEN {text} IN {INFINITE_TEXTS} THEN error({refused}) "
+                f"WHEN {text} IN {NAN_TEXTS} THEN NULL ELSE {text} END AS {value}"
+            )
         selected.append(value)
     return f"SELECT {', '.join(selected)} FROM ({query})"
 
