@@ -307,7 +307,10 @@ def test_where_slurm_takes_no_other_job_the_step_is_lost_and_not_waited_for(
         slurm.command("scontrol", "update", "partitionname=short", "state=up")
     assert status == 1, told
     failed = [e for e in lab.events("r0001") if isinstance(e, ev.StepFailed)]
-    assert [(e.error_type, e.will_retry) for e in failed] == [("WorkerDied", True), ("WorkerDied", False)]
+    # `scancel` tells the Dask worker and the step to end, both at once: either may be what the host hears of first.
+    assert [e.will_retry for e in failed] == [True, False]
+    assert failed[0].error_type in ("WorkerDied", "StepCancelled")
+    assert failed[1].error_type == "WorkerDied"
     assert failed[1].error == (
         "the SLURM jobs of its workers have ended, and SLURM takes no other: "
         "sbatch: error: Batch job submission failed: Required partition not available (inactive or drain)"
