@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-BACKENDS = ("local", "sandbox", "e2b", "dask")
+from whyrun.execution.backends import NAMES
 
 
 def place_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -16,6 +16,6 @@ def place_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--dask-address", metavar="URL", help="With `--backend dask`: a scheduler that runs already, or `slurm`."
     )
     backend = click.option(
-        "--backend", type=click.Choice(BACKENDS), default="local", help="Where steps execute.", show_default=True
+        "--backend", type=click.Choice(NAMES), default="local", help="Where steps execute.", show_default=True
     )
     return backend(address(function))

@@ -86,13 +86,6 @@ class RunDirectory:
     def append_metrics(self, metrics: Iterable[Metric]) -> None:
         _append(self.metrics, metrics)
 
-    def write_source(self, sources: Mapping[str, str | bytes]) -> None:
-        """`source/`: the files as given. Use `source_files` where the run is yet to be created."""
-        for relative, data in source_files(sources).items():
-            target = self.path / relative
-            target.parent.mkdir(parents=True, exist_ok=True)
-            atomic_write(target, data)
-
     # --- at the end ----------------------------------------------------------------------------------------------
 
     def finish(self, store: Store, seen: SeenEvents | None = None) -> dict[str, Any]:

@@ -360,15 +360,6 @@ class Graph:
                         stack.append(base + row)
         return seen
 
-    @cached_property
-    def needed_by(self) -> list[list[int]]:
-        """By table: the tables whose `needs` name it."""
-        found: list[list[int]] = [[] for _ in self.tables]
-        for table in self.tables:
-            for number in table.needs:
-                found[number].append(table.number)
-        return found
-
 
 def tables_read(column: Column) -> set[int]:
     if isinstance(column, AlignedArtifact):

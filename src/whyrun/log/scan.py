@@ -195,15 +195,6 @@ def scan(path: Path) -> Iterator[list[LeanEvent]]:
             yield events
 
 
-def read_line(path: Path, number: int) -> bytes:
-    """Line `number` (from 1) of a log. `seq` is the number of the line, so this finds an event by its seq."""
-    with path.open("rb") as file:
-        for at, line in enumerate(file, 1):
-            if at == number:
-                return line
-    raise error("LOG_DAMAGED", f"the log has no line {number}", file=str(path))
-
-
 def line_marks(path: Path) -> array[int]:
     """How many lines end before each `MARK`th byte: with these a line is found without reading all before it."""
     marks = array("Q", [0])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from whyrun.errors import did_you_mean, error
+from whyrun.execution.backends import NAMES
 from whyrun.execution.checks import RunOptions
 from whyrun.execution.commands import NO_NEEDS, Backend, ExecStep, Message, Session, StepNeeds
 from whyrun.graph.graph import Graph
 
-NAMES = ("local", "sandbox", "e2b", "dask")
 CONFINED = ("sandbox", "e2b")  # places where a step cannot reach the host in any case
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -163,17 +163,3 @@ def merge_step_folder(brought: Path, step_dir: Path) -> None:
         if target.is_dir():
             shutil.rmtree(target)
         move(entry, target)
-
-
-def copy_tree(source: Path, target: Path, copy: Callable[[str, str], object] = shutil.copyfile) -> None:
-    """Regular files, folders, and links as links. Nothing is followed and nothing special is copied."""
-    target.mkdir(parents=True, exist_ok=True)
-    with os.scandir(source) as entries:
-        for entry in entries:
-            path = target / entry.name
-            if entry.is_symlink():
-                os.symlink(os.readlink(entry.path), path)
-            elif entry.is_dir():
-                copy_tree(Path(entry.path), path, copy)
-            elif entry.is_file():
-                copy(entry.path, os.fspath(path))
