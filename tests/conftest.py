@@ -8,13 +8,28 @@ def test_something(project):
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from project_lab import Files, Lab
 from scenarios.harness import Scenario
+
+# Property tests try the same cases every time, so that what is green here is green for whoever lands it. New cases are
+# looked for with WHYRUN_SOAK=1 (`make soak`).
+settings.register_profile(
+    "same",
+    deadline=None,
+    database=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+settings.register_profile("soak", parent=settings.get_profile("same"), derandomize=False)
+settings.load_profile("soak" if os.environ.get("WHYRUN_SOAK") else "same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -91,7 +91,7 @@ def test_one_dataset_or_wrong_labels_are_refused(project: Make) -> None:
 CELL = st.none() | st.integers(-5, 5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.permutations(["a", "b", "ü"]), st.lists(st.tuples(CELL, CELL, CELL), max_size=4)),
                 min_size=2, max_size=4))  # fmt: skip
 def test_stacked_rows_are_those_of_a_plain_computation(

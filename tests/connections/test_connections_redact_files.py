@@ -23,7 +23,7 @@ PARTS = st.lists(st.sampled_from([*SECRETS.values(), "hunter", "2!", "correct-",
 
 
 @given(PARTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_pieces_give_what_the_whole_gives(parts: list[str]) -> None:
     data = "".join(parts).encode()
     redactor = Redactor(SECRETS)
@@ -35,7 +35,7 @@ def test_pieces_give_what_the_whole_gives(parts: list[str]) -> None:
 
 
 @given(PARTS, st.integers(0, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_end_of_a_file_is_never_the_end_of_a_secret(parts: list[str], limit: int) -> None:
     data = "".join(parts).encode()
     redactor = Redactor(SECRETS)

@@ -113,7 +113,7 @@ def test_what_was_heard_is_not_kept_there() -> None:
     st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=40), max_size=40),
     st.integers(0, 2**32),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_wire_that_fails_at_will_loses_and_repeats_nothing(words: list[str], seed: int) -> None:
     chance = random.Random(seed)
     line = Line()

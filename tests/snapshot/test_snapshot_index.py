@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from project_lab import PATIENCE, Lab
@@ -112,7 +112,6 @@ def columns(graph: Graph, steps: Mapping[str, StepRecord]) -> list[object]:
     ]
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_an_index_says_what_was_put_into_it(graph: Graph, data: st.DataObject) -> None:
     kinds = data.draw(logs(list(graph.node_of)))

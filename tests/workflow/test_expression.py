@@ -319,7 +319,7 @@ _TOKENS = st.sampled_from(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.lists(_TOKENS, max_size=12).map(" ".join))
 def test_any_expression_is_refused_or_has_a_value_or_an_error(text: str) -> None:
     problems = Problems()

@@ -218,9 +218,7 @@ class Backend(Protocol):
         """Make the place ready, where anything is to be done for that; the only other call that may block. Gives up
         when `stopped`. Raises `PrepareFailed`."""
 
-    def submit(
-        self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS
-    ) -> None:
+    def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
         """Take a command. It may wait in the backend's queue; `StepBegan` says when the worker begins it."""
 
     def room(self) -> int:

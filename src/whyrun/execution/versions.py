@@ -21,9 +21,7 @@ from whyrun.execution.secrets import Redactor
 
 
 class Versions:
-    def __init__(
-        self, before: Store, now: Store, scratch: Scratch, action: LoadedAction, redactor: Redactor
-    ) -> None:
+    def __init__(self, before: Store, now: Store, scratch: Scratch, action: LoadedAction, redactor: Redactor) -> None:
         self._before, self._now = before, now
         self._scratch, self._action, self._redactor = scratch, action, redactor
 

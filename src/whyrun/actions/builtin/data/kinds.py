@@ -80,8 +80,7 @@ def known(value: str, type_: str) -> str:
     """SQL of the value; NULL for NaN, which is how some programs write that there is none."""
     if type_ not in FLOATING:
         return value
-    # By its text: statistics of Parquet leave NaN out, and DuckDB concludes from them that `isnan` is never true.
-    return f"CASE WHEN CAST({value} AS VARCHAR) IN {NAN_TEXTS} THEN NULL ELSE {value} END"
+    return f"CASE WHEN isnan({value}) THEN NULL ELSE {value} END"
 
 
 def from_text(text: str, kind: str) -> str:
