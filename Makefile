@@ -11,7 +11,7 @@ SLOW := $(wildcard tests/crash tests/property)
 CHECKED := src tests examples docs $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-causal example-panel example-etl test test-fast test-slow lint bench docs clean tools test-tools example-etl-tools
+.PHONY: help demo example-causal example-panel example-etl test test-fast test-slow lint soak bench docs clean tools test-tools example-etl-tools
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -41,6 +41,9 @@ lint: $(VENV)/.dev ## ruff, mypy (strict) and the import layers
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+soak: $(VENV)/.dev ## the oracle at length: new random stories for MINUTES=30 on every core
+	$(BIN)/python tests/property/soak.py --minutes $(or $(MINUTES),30)
 
 bench: $(VENV)/.dev ## speed, beside ninja, snakemake and doit; see bench/README.md
 	$(BIN)/python bench/run.py

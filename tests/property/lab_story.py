@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab_backend import Faults
+from lab_counts import Counts
 from lab_generate import Dice, chance, mutate, new_faults, new_flow, new_options
 from lab_world import Lab
 
@@ -27,11 +28,11 @@ def new_lab(dice: Dice, project: Path) -> Lab:
     raise Unusable
 
 
-def tell(dice: Dice, project: Path, record: list[str], *, local: bool = False, steps: int = 8) -> None:
+def tell(dice: Dice, project: Path, record: list[str], *, local: bool = False, steps: int = 8) -> Counts:
     try:
         lab = new_lab(dice, project)
     except Unusable:
-        return
+        return Counts()
     record.append((project / "lab.yaml").read_text(encoding="utf-8"))
     for _ in range(dice.number(1, steps)):
         for _ in range(dice.number(0, 3)):
@@ -44,6 +45,7 @@ def tell(dice: Dice, project: Path, record: list[str], *, local: bool = False, s
             converge(lab, record, local=local)
     record.append((project / "lab.yaml").read_text(encoding="utf-8"))
     converge(lab, record, local=local)
+    return lab.counts
 
 
 def converge(lab: Lab, record: list[str], *, local: bool) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lab_backend import Crash, Faults, LabBackend
+from lab_counts import Counts
 from lab_flow import MODULI, Flow, artifacts_of, flow_yaml, module_source, published_path
 from lab_judge import Disk, Judge, Verdict, raw_events
 from lab_oracle import run_everything
@@ -31,6 +32,7 @@ class Lab:
         self.project = project
         self.flow = flow
         self.style = 0
+        self.counts = Counts()
         self.flows: dict[str, Flow] = {}  # run → the workflow that it ran
         self._judged: tuple[Any, Judge] | None = None
         self.write()
@@ -90,6 +92,8 @@ class Lab:
         verdicts = judge.judge_all(forced)
         planned = judge.planned(verdicts, options.up, options.targets)
         self.compare(plan, judge, verdicts, planned)
+        self.counts.plans += 1
+        self.counts.verdicts += len(verdicts)
         return plan
 
     def compare(self, plan: Plan, judge: Judge, verdicts: dict[str, Verdict], planned: set[str]) -> None:
@@ -229,6 +233,7 @@ class Lab:
         """What was executed could not have been taken from an earlier run."""
         forced = {job.id for job in plan.planned if any(r.code == "FORCED" for r in job.reasons)}
         after = Judge(self.flow, [*self.runs[: self.runs.index(run) + 1]], self.flows, judge.actions, self.project)
+        self.counts.count_run(run.name, plan, judge, after.tries, lost)
         for one in after.tries:
             if one.run != run.name or one.kind != "executed" or one.number != 1 or one.step in forced:
                 continue
@@ -260,6 +265,7 @@ class Lab:
 
     def check_truth(self) -> None:
         """After a run in which nothing went wrong by chance: everything is as if it had all been run from nothing."""
+        self.counts.truths += 1
         plan = self.plan()
         states = {job.id: job.state for job in plan.jobs}
         judge = self.judge()
