@@ -11,7 +11,7 @@ SLOW := $(wildcard tests/crash tests/property)
 CHECKED := src tests examples docs $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-causal example-panel example-etl test test-fast test-slow lint soak bench docs clean tools test-tools example-etl-tools
+.PHONY: help demo example-causal example-panel example-etl test test-fast test-slow lint soak mutation bench docs clean tools test-tools example-etl-tools
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -45,6 +45,9 @@ lint: $(VENV)/.dev ## ruff, mypy (strict) and the import layers
 soak: $(VENV)/.dev ## the oracle at length: new random stories for MINUTES=30 on every core
 	$(BIN)/python tests/property/soak.py --minutes $(or $(MINUTES),30)
 
+mutation: $(VENV)/.dev ## does a test fail when planning, log or snapshot is changed a little? AREA=planning for one of them
+	$(BIN)/python tests/mutation/run.py $(AREA)
+
 bench: $(VENV)/.dev ## speed, beside ninja, snakemake and doit; see bench/README.md
 	$(BIN)/python bench/run.py
 
@@ -55,7 +58,7 @@ docs: $(VENV)/.dev | test-tools ## write anew what is generated in docs/: help, 
 	UPDATE_DOCS=1 $(BIN)/pytest -q -n auto tests/docs
 
 clean: ## remove what make and the tests made; .venv stays
-	rm -rf .demo .bench .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	rm -rf .demo .bench .mutation .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment ------------------------------------------------------------------------------------------------

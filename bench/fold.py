@@ -67,7 +67,7 @@ def fold(folder: Path) -> int:
     from whyrun.snapshot.records import Records
 
     records = Records()
-    run = RunRef(folder.name, folder, int(folder.name[1:]))
+    run = RunRef(folder.name, str(folder), int(folder.name[1:]))
     _, events = fold_run(records, run)
     return events
 

@@ -22,6 +22,12 @@ class Cost:
     peak_mb: float
 
 
+def measured_environment() -> dict[str, str]:
+    """Installed programs have their bytecode on disk and buffer what they print; some shells switch either off."""
+    switched = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+    return {name: value for name, value in os.environ.items() if name not in switched}
+
+
 class Failed(RuntimeError):
     """A measured command did not do what it should, so its time means nothing."""
 
@@ -36,14 +42,11 @@ def timed(
 ) -> Cost | None:
     """Run a command, its output into a file; None if it took longer than `limit` seconds (it is then ended)."""
     words = [str(word) for word in command]
-    # Installed programs have their bytecode on disk and buffer what they print; some shells switch either off.
-    switched = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
-    env = {name: value for name, value in os.environ.items() if name not in switched}
     with output.open("wb") as sink:
         began = time.perf_counter()
         process = subprocess.Popen(
-            words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, env=env,
-            start_new_session=True,
+            words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT,
+            env=measured_environment(),            start_new_session=True,
         )  # fmt: skip
         status, usage, seconds = _wait(process.pid, began, limit)
     process.returncode = os.waitstatus_to_exitcode(status) if status is not None else -1

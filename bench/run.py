@@ -14,95 +14,33 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import beside
 import fold
 import logging_cost
 import peers
+import scale
+import table
 import trivial
 import workload
-from measure import Cost, Failed, Series, alternate, timed
+from lab import HERE, Bench, expect, say, show
+from measure import Cost, Series, alternate, timed
 
-HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent / ".bench"
-
-
-@dataclass
-class Bench:
-    """One bench run: where its folders are, and what it found."""
-
-    folder: Path
-    n: int
-    small_n: int
-    repeats: int
-    jobs: int
-    events: int
-    patience: float  # seconds for one command of a slow peer at N; beyond, it is left out
-    tools: peers.Peers
-    results: list[dict[str, Any]] = field(default_factory=list)
-
-    # -- commands --
-
-    def drive(self, *words: str | Path) -> list[str | Path]:
-        return [sys.executable, HERE / "drive.py", *words]
-
-    def log(self, name: str) -> Path:
-        folder = self.folder / "logs"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"{name}.log"
-
-    # -- states, made once a bench run --
-
-    def state(self, tool: str, n: int) -> Path:
-        """A folder in which `tool` has really done all of the workload."""
-        folder = self.folder / f"{tool}-{n}"
-        ready = folder.with_suffix(".ready")
-        if ready.exists():
-            return folder
-        make: dict[str, Callable[[Path, int], None]] = {
-            "whyrun": workload.whyrun_project,
-            "ninja": workload.ninja_project,
-            "snakemake": workload.snakemake_project,
-            "doit": workload.doit_project,
-        }
-        build: dict[str, list[str | Path]] = {
-            "whyrun": self.drive("run", folder, "--jobs", "2"),
-            "ninja": [self.tools.ninja, "--quiet", "-j2"],
-            "doit": [self.tools.doit, "run"],
-        }
-        make[tool](folder, n // workload.DEPTH)
-        if tool in build:
-            cost = timed(build[tool], folder, output=self.log(f"make-{tool}-{n}"), limit=3600.0)
-            assert cost is not None, "an hour is enough"
-            say(f"  state: {tool} ran {n} steps in {cost.seconds:.1f} s, {cost.seconds / n * 1000:.2f} ms a step")
-            self.results.append({"benchmark": "state", "tool": tool, "n": n, **_cost(cost)})
-        ready.touch()
-        return folder
-
-    def add(self, benchmark: str, n: int, series: Series | Cost, name: str = "", **more: Any) -> None:
-        measured = series.to_json() if isinstance(series, Series) else {"name": name, **_cost(series)}
-        self.results.append({"benchmark": benchmark, "n": n, **measured, **more})
-
-    def judge(self, benchmark: str, what: str, value: float, limit: float, unit: str = "×") -> None:
-        met = value <= limit
-        self.results.append(
-            {"benchmark": benchmark, "judged": what, "value": round(value, 3), "limit": limit, "unit": unit, "met": met}
-        )
-        say(f"  {'ok  ' if met else 'OVER'} {what}: {value:.2f}{unit} (limit {limit:g}{unit})")
 
 
 # --- planning ----------------------------------------------------------------------------------------------------
 
 
 def plan_noop(bench: Bench) -> None:
-    """Nothing to do at N: whyrun beside ninja; the slow peers at a smaller N in turns, and once at N."""
+    """Nothing to do at N: whyrun beside ninja. The other tools: see `beside`."""
     found = _noop(bench, bench.n)
     for series in found.values():
-        _show(series)
+        show(series)
         bench.add("plan_noop", bench.n, series)
-    bench.judge("plan_noop", "whyrun plan / ninja -n (best)", found["whyrun plan"].best / found["ninja -n"].best, 3.0)
+    bench.judge("plan_noop", "whyrun plan / ninja -n (best)", found["whyrun plan"].best / found["ninja -n"].best, 1.5)
     bench.judge("plan_noop", "peak memory of whyrun plan", found["whyrun plan"].peak_mb, 500.0, " MB")
     _first_plan(bench)
 
@@ -117,7 +55,7 @@ def _noop(bench: Bench, n: int) -> dict[str, Series]:
     folders = {"whyrun plan": bench.folder, "ninja -n": theirs, "ninja": theirs}
     found = alternate(commands, folders, bench.repeats, bench.log("x").parent)
     for name in ("ninja -n", "ninja"):
-        _expect(bench.log(name.replace(" ", "-")), "no work to do")
+        expect(bench.log(name.replace(" ", "-")), "no work to do")
     return found
 
 
@@ -136,36 +74,6 @@ def _first_plan(bench: Bench) -> None:
     bench.add("plan_noop", bench.n, cost, "whyrun plan, no index, no stat-cache")
 
 
-def slow_peers(bench: Bench) -> None:
-    """snakemake and doit: in turns with whyrun at the smaller N, and once at N if it ends in time."""
-    n = bench.small_n
-    ours, snake, doit = bench.state("whyrun", n), bench.state("snakemake", n), bench.state("doit", n)
-    commands: dict[str, Sequence[str | Path]] = {
-        "whyrun plan": bench.drive("plan", ours),
-        "snakemake -n": _snakemake(bench),
-        "doit run": [bench.tools.doit, "run"],
-    }
-    folders = {"whyrun plan": ours, "snakemake -n": snake, "doit run": doit}
-    found = alternate(commands, folders, 2, bench.log("x").parent)
-    for series in found.values():
-        _show(series, n)
-        bench.add("slow_peers", n, series)
-    for name, command in (("snakemake", commands["snakemake -n"]), ("doit", commands["doit run"])):
-        if n >= bench.n:
-            break
-        folder = bench.state(name, bench.n)
-        cost = timed(command, folder, output=bench.log(f"{name}-{bench.n}"), limit=bench.patience)
-        if cost is None:
-            say(f"  {name} at N={bench.n}: more than {bench.patience:.0f} s, ended")
-            continue
-        say(f"  {name + f' at N={bench.n}, once':<40} {cost.seconds:8.3f} s  {cost.peak_mb:7.1f} MB")
-        bench.add("slow_peers", bench.n, cost, f"{name}, once")
-
-
-def _snakemake(bench: Bench) -> list[str | Path]:
-    return [bench.tools.snakemake, "-n", "--quiet"]
-
-
 def plan_one_changed(bench: Bench) -> None:
     """One source edited: ten jobs to run, every reason told. Both tools say why."""
     ours, theirs = bench.state("whyrun", bench.n), bench.state("ninja", bench.n)
@@ -179,10 +87,10 @@ def plan_one_changed(bench: Bench) -> None:
     }
     folders = {"whyrun explain": bench.folder, "ninja -n -d explain": theirs}
     found = alternate(commands, folders, bench.repeats, bench.log("x").parent)
-    _expect(bench.log("whyrun-explain"), "INPUT_CHANGED")
-    _expect(bench.log("ninja--n--d-explain"), "explain")
+    expect(bench.log("whyrun-explain"), "INPUT_CHANGED")
+    expect(bench.log("ninja--n--d-explain"), "explain")
     for series in found.values():
-        _show(series)
+        show(series)
         bench.add("plan_one_changed", bench.n, series)
     ratio = found["whyrun explain"].best / found["ninja -n -d explain"].best
     bench.judge("plan_one_changed", "whyrun explain / ninja -n -d explain (best)", ratio, 4.0)
@@ -202,7 +110,7 @@ def growth(bench: Bench) -> None:
     found = alternate(commands, dict.fromkeys(commands, bench.folder), bench.repeats, bench.log("x").parent)
     less, more = found.values()
     for series in found.values():
-        _show(series)
+        show(series)
         bench.add("growth", bench.n, series)
     bench.judge("growth", f"time at N={bench.n} / N={bench.n // 10} (best)", more.best / less.best, 11.0)
 
@@ -218,7 +126,7 @@ def cold_help(bench: Bench) -> None:
         bench.log("x").parent,
     )
     for series in found.values():
-        _show(series)
+        show(series)
         bench.add("cold_help", 1, series)
     bench.judge("cold_help", "whyrun --help (median)", found["whyrun --help"].median, 0.2, " s")
 
@@ -241,7 +149,7 @@ def run_trivial(bench: Bench) -> None:
         costs["ProcessPoolExecutor"].append(bare)
     found = {name: Series(name, tuple(many)) for name, many in costs.items()}
     for series in found.values():
-        _show(series, bench.jobs, f"{series.best / bench.jobs * 1000:.3f} ms a job")
+        show(series, bench.jobs, f"{series.best / bench.jobs * 1000:.3f} ms a job")
         bench.add("run_trivial", bench.jobs, series, ms_a_job=round(series.best / bench.jobs * 1000, 4))
     ratio = found["whyrun run"].best / found["ProcessPoolExecutor"].best
     bench.judge("run_trivial", "whyrun run / ProcessPoolExecutor, whole processes (best)", ratio, 5.0)
@@ -265,7 +173,7 @@ def logging(bench: Bench) -> None:
                     assert (folder / "told.log").read_text().count("] EXECUTES ") >= logging_cost.TASKS
         found = {name: Series(f"{kind}: {name}", tuple(many)) for name, many in costs.items()}
         for series in found.values():
-            _show(series, logging_cost.TASKS)
+            show(series, logging_cost.TASKS)
             bench.add("logging", logging_cost.TASKS, series)
         ratio = found["all lines, to a file"].best / found["nothing told"].best
         bench.judge("logging", f"2,000 short tasks as {kind}, told / not told (best)", ratio, 1.05)
@@ -291,7 +199,7 @@ def fold_events(bench: Bench) -> None:
                 costs[name].append(Cost(inside, cost.cpu_seconds, cost.peak_mb))
     found = {name: Series(name, tuple(many)) for name, many in costs.items()}
     for series in found.values():
-        _show(series, bench.events, f"{bench.events / series.best / 1e6:.2f} M events/s")
+        show(series, bench.events, f"{bench.events / series.best / 1e6:.2f} M events/s")
         bench.add("fold", bench.events, series)
     for name in ("msgspec decode_lines", "msgspec, our lean records"):
         bench.judge("fold", f"fold_run / {name} (best)", found["whyrun fold"].best / found[name].best, 3.0)
@@ -305,32 +213,14 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "run_trivial": run_trivial,
     "logging": logging,
     "fold": fold_events,
-    "slow_peers": slow_peers,
+    "run_many": scale.run_many,
+    "many_runs": scale.many_runs,
+    "beside": beside.beside,
 }
+ON_DEMAND: dict[str, Callable[[Bench], None]] = {"plan_noop_million": scale.plan_noop_million}
 
 
 # --- telling -----------------------------------------------------------------------------------------------------
-
-
-def say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
-def _show(series: Series, n: int | None = None, more: str = "") -> None:
-    name = series.name if n is None else f"{series.name} (N={n})"
-    times = f"best {series.best:8.3f} s  median {series.median:8.3f} s  cpu {series.cpu:7.3f} s"
-    say(f"  {name:<40} {times}  {series.peak_mb:7.1f} MB  {more}")
-
-
-def _cost(cost: Cost) -> dict[str, float]:
-    return {"best_s": round(cost.seconds, 4), "peak_mb": round(cost.peak_mb, 1)}
-
-
-def _expect(log: Path, text: str) -> None:
-    """A measurement of something else than was meant is worse than none."""
-    if text not in log.read_text(errors="replace"):
-        raise Failed(f"{log}: `{text}` was expected in:\n{log.read_text(errors='replace')[-1000:]}")
 
 
 def machine() -> dict[str, Any]:
@@ -348,32 +238,36 @@ def machine() -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; default: all")
+    known = {**BENCHMARKS, **ON_DEMAND}
+    default = f"default: all but {', '.join(ON_DEMAND)}"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; {default}")
     parser.add_argument("--n", type=int, default=100_000, help="steps of the planning workload")
-    parser.add_argument("--small-n", type=int, default=10_000, help="steps for snakemake and doit")
     parser.add_argument("--jobs", type=int, default=10_000, help="trivial jobs")
+    parser.add_argument("--many-jobs", type=int, default=100_000, help="trivial jobs of `run_many`")
     parser.add_argument("--events", type=int, default=1_000_000, help="events to fold")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--patience", type=float, default=180.0, help="seconds for a slow peer at N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument("--reuse-state", action="store_true", help="take the folders of the last bench run")
     arguments = parser.parse_args()
     for name in arguments.names:
-        if name not in BENCHMARKS:
-            parser.error(f"there is no benchmark `{name}`; there are {', '.join(BENCHMARKS)}")
+        if name not in known:
+            parser.error(f"there is no benchmark `{name}`; there are {', '.join(known)}")
     ROOT.mkdir(exist_ok=True)
     folder = _folder(arguments.reuse_state)
     bench = Bench(
-        folder, arguments.n, min(arguments.small_n, arguments.n), arguments.repeats, arguments.jobs, arguments.events,
-        arguments.patience, peers.install(ROOT),
+        folder, arguments.n, arguments.repeats, arguments.jobs, arguments.many_jobs, arguments.events,
+        peers.install(ROOT),
     )  # fmt: skip
     about = {**machine(), **bench.tools.versions()}
     say(" ".join(f"{key}={value}" for key, value in about.items()))
+    began = time.perf_counter()
     for name in arguments.names or BENCHMARKS:
         say(name)
-        BENCHMARKS[name](bench)
+        known[name](bench)
+    figures = {"machine": about, "results": bench.results}
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps({"machine": about, "results": bench.results}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
+    say(f"\nFor bench/README.md ({(time.perf_counter() - began) / 60:.1f} minutes):\n\n{table.tables(figures)}")
     over = [result["judged"] for result in bench.results if result.get("met") is False]
     say(f"{len(over)} over the limit: {'; '.join(over)}" if over else "all within their limits")
     return 1 if over else 0

@@ -85,6 +85,38 @@ def copy_files(folder: Path, chains: int) -> None:
             (folder / f"out/s{stage}-{i}.txt").write_text(f"source {i}\n")
 
 
+def make_rules(folder: Path, chains: int) -> None:
+    """A Makefile over the files that ninja made: make has no state but their times."""
+    lines = [f"all: {' '.join(f'out/s{DEPTH - 1}-{i}.txt' for i in range(chains))}"]
+    for i in range(chains):
+        before = f"src/{i:06d}.txt"
+        for stage in range(DEPTH):
+            lines.append(f"out/s{stage}-{i}.txt: {before}\n\tcp $< $@")
+            before = f"out/s{stage}-{i}.txt"
+    (folder / "Makefile").write_text("\n".join(lines) + "\n")
+
+
+def dvc_project(folder: Path, chains: int) -> None:
+    """The files are copied, and `dvc commit` takes them as they are: running would take a second a stage."""
+    lines = ["stages:"]
+    for stage in range(DEPTH):
+        source = "src/${item}.txt" if stage == 0 else f"out/s{stage - 1}-${{item}}.txt"
+        target = f"out/s{stage}-${{item}}.txt"
+        lines += [
+            f"  S{stage}:",
+            f"    foreach: [{', '.join(str(i) for i in range(chains))}]",
+            "    do:",
+            f"      cmd: cp {source} {target}",
+            f'      deps: ["{source}"]',
+            f'      outs: [{{"{target}": {{cache: false}}}}]',
+        ]
+    (folder / "src").mkdir(parents=True)
+    for i in range(chains):
+        (folder / f"src/{i}.txt").write_text(f"source {i}\n")
+    copy_files(folder, chains)
+    (folder / "dvc.yaml").write_text("\n".join(lines) + "\n")
+
+
 def doit_project(folder: Path, chains: int) -> None:
     make_sources(folder, chains)
     (folder / "out").mkdir()

@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from whyrun.cli.main import COMMANDS, cli
+from whyrun.cli.runs import RunsCommand
 from whyrun.errors import CODES, Exit
 from whyrun.evidence.parity_fields import DECLARED
 
@@ -46,10 +47,17 @@ def help_pages() -> str:
         parent = click.Context(cli, info_name="whyrun", terminal_width=100, **cli.context_settings)
         command = cli.get_command(parent, name)
         assert command is not None
-        text = command.get_help(click.Context(command, info_name=name, parent=parent))
-        mark = "<!-- checked: tests/docs/test_docs_generated.py -->"
-        parts.append(f"## whyrun {name}\n\n{summary}\n\n{mark}\n```\n{text}\n```\n")
+        parts.append(help_page(name, summary, command, parent))
+        for word in command.list_commands() if isinstance(command, RunsCommand) else ():
+            below = command.get_command(word)
+            parts.append(help_page(f"{name} {word}", f"{below.short_help}", below, parent))
     return "\n" + "\n".join(parts) + "\n"
+
+
+def help_page(name: str, summary: str, command: click.Command, parent: click.Context) -> str:
+    text = command.get_help(click.Context(command, info_name=name, parent=parent))
+    mark = "<!-- checked: tests/docs/test_docs_generated.py -->"
+    return f"## whyrun {name}\n\n{summary}\n\n{mark}\n```\n{text}\n```\n"
 
 
 def parity_events() -> str:

@@ -11,7 +11,7 @@ result = flow.run()             # result.exit_code, result.counts, result.run
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 Inputs = Mapping[str, Any] | str | os.PathLike[str] | None
 Ids = str | Sequence[str]
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +287,15 @@ def _several(texts: Ids) -> tuple[str, ...]:
     return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
-def planned(world: World, options: PlanOptions, *, assume: Sequence[str] = (), at: str | None = None) -> Planned:
-    """The plan for now, for assumed inputs, or of an earlier run."""
+def planned(
+    world: World,
+    options: PlanOptions,
+    *,
+    assume: Sequence[str] = (),
+    at: str | None = None,
+    tell: Tell | None = None,
+) -> Planned:
+    """The plan for now, for assumed inputs, or of an earlier run. `tell` hears what a person should know of it."""
     if at is not None:
         if assume or options != PlanOptions():
             raise error(
@@ -299,7 +307,26 @@ def planned(world: World, options: PlanOptions, *, assume: Sequence[str] = (), a
     if assume:
         return assumed_plan(world, options, assume)
     snapshot = world.snapshot()
-    return Planned(compute_execution_plan(snapshot, options), snapshot)
+    return Planned(plan_now(world, snapshot, options, tell), snapshot)
+
+
+def plan_now(world: World, snapshot: PlanningSnapshot, options: PlanOptions, tell: Tell | None = None) -> Plan:
+    """The plan; where the project shares a store, with what others have of its results."""
+    if world.shared_store is None:
+        return compute_execution_plan(snapshot, options)
+    from whyrun.execution.sharing import Sharing
+
+    sharing = Sharing(world.shared_store, world.project, world.store, tell or _warn)
+    try:
+        return sharing.plan(snapshot, options)
+    finally:
+        sharing.close()
+
+
+def _warn(text: str) -> None:
+    import warnings
+
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def assumed_plan(world: World, options: PlanOptions, assume: Sequence[str]) -> Planned:
@@ -342,11 +369,21 @@ def plan_of_run(world: World, name: str) -> Planned:
             file=str(run.events_path),
             hint="the run was killed before its plan was recorded" if start else "restore the file from a copy",
         )
-    snapshot = replay_snapshot(world.store.read(computed.snapshot_sha256), world.history(through=run.number - 1))
+    log = world.history(through=run.number - 1)
+    snapshot = replay_snapshot(world.store.read(computed.snapshot_sha256), log)
     given = start.options
     options = PlanOptions(given.get("up"), tuple(given.get("targets", ())), tuple(given.get("force", ())))
     plan = compute_execution_plan(snapshot, options)
     if plan.digest != f"sha256:{computed.plan_sha256}":
+        pruned = [stone.run for stone in log.tombstones]
+        if pruned:
+            some = pruned[0] if len(pruned) == 1 else f"{pruned[0]}…{pruned[-1]}"
+            raise error(
+                "RUN_PRUNED",
+                f"the plan of {name} cannot be computed again: runs that it was made from were pruned ({some})",
+                file=str(run.events_path),
+                hint=f"`{run.path / 'plan.json'}` has it as it was recorded, with its reasons",
+            )
         raise error(
             "LOG_DAMAGED",
             f"the plan of {name} is not reproduced: recorded is sha256:{computed.plan_sha256}, computed {plan.digest}",

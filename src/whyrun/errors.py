@@ -112,15 +112,20 @@ CODES: dict[str, Code] = {
     "MANIFEST_FINGERPRINT_INVALID": _invalid("A fingerprint in the inputs manifest is not written as one."),
     "MANIFEST_FINGERPRINT_MISMATCH": _invalid("A file is not the one that the inputs manifest was written for."),
     # state
-    "LOCKED": _state("Another run of this workflow is going on."),
+    "LOCKED": _state("Another run of this workflow is going on; or one of any, and the store is to be cleared."),
     "LOG_DAMAGED": _state("A line of the event log is broken; nothing is guessed."),
     "LOG_INCOMPLETE": _state("The event log lacks a record that planning needs."),
     "PLAN_STALE": _state("The saved plan is not what would be planned now."),
     "STORE_DAMAGED": _state("Stored bytes do not have the content that the log says."),
+    "DISK_FAILED": _state(
+        "The machine let nothing be written or read: the disk is full, broken or read-only; no right."
+    ),
     "SECTION_FILE_INVALID": _state("A file that sections share cannot take one: it is no JSON object, or locked."),
     "RUN_UNKNOWN": _state("There is no such run."),
+    "RUN_PRUNED": _state("The run was pruned, or what is asked for needs the log of one that was."),
 }
 
+_LONGEST_TEXT = 4000  # characters of a message or hint
 _LONGEST_LINE = 240  # characters of a line of the user's that are shown
 
 
@@ -151,7 +156,7 @@ class Diagnostic:
                 if self.column is not None:
                     place += f":{self.column}"
             place = f" {place}"
-        lines = [f"{self.severity}[{self.code}]{place}: {self.message}"]
+        lines = [f"{self.severity}[{self.code}]{place}: {_bearable(self.message)}"]
         if self.source_line is not None and self.line is not None:
             number = f"{self.line:>5}"
             shown, at = self._shown_line(self.source_line)
@@ -161,7 +166,7 @@ class Diagnostic:
                 lead = "".join("\t" if c == "\t" else " " for c in shown[:at])
                 lines.append(f"{' ' * len(number)} | {lead}{'^' * max(1, min(self.width, _LONGEST_LINE - at))}")
         if self.hint:
-            lines.append(f"   hint: {self.hint}")
+            lines.append(f"   hint: {_bearable(self.hint)}")
         return "\n".join(lines)
 
     def _shown_line(self, line: str) -> tuple[str, int]:
@@ -178,12 +183,17 @@ class Diagnostic:
         return {
             "code": self.code,
             "severity": self.severity,
-            "message": self.message,
+            "message": _bearable(self.message),
             "file": self.file,
             "line": self.line,
             "column": self.column,
-            "hint": self.hint,
+            "hint": None if self.hint is None else _bearable(self.hint),
         }
+
+
+def _bearable(text: str) -> str:
+    """What is quoted may be as long as a file; of a message nobody reads more than a page."""
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}… ({len(text)} characters)"
 
 
 class WhyrunError(Exception):
@@ -218,8 +228,13 @@ def error(code: str, message: str, *, hint: str | None = None, file: str | None 
     return branch([diagnostic])
 
 
+_LONGEST_NAME = 300  # characters of what may be a misspelt name
+
+
 def did_you_mean(wrong: str, known: Sequence[str]) -> str | None:
     """A hint with the nearest known name; else the known names, if they are few."""
+    if len(wrong) > _LONGEST_NAME:
+        return None
     near = [name for name in known if name.casefold() == wrong.casefold()]
     near = near or get_close_matches(wrong, known, n=1, cutoff=0.6)
     if near:

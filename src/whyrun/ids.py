@@ -28,6 +28,8 @@ _INTEGER = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan|infinity)", re.IGNORECASE)
 _STAR = re.compile(r"(?<![^./\[])\*(?![^./\[\]])")  # a whole name or index, not a star inside a quoted one
 _FILE_NAME_LIMIT = 200
+_SHOWN = 300  # characters of an ID in a message
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_.~\-\[\]/]*")
 _WHOLE_OUTPUT = re.compile(
     r"Artifact:(?:[A-Za-z_][A-Za-z0-9_-]*/)*[A-Za-z_][A-Za-z0-9_-]*\.([A-Za-z_][A-Za-z0-9_-]*)"
     r"(?:\[(?:\"(?:[^\"\\]|\\.)*\"|[^\[\]\"]+)\])*"
@@ -84,7 +86,8 @@ def parse_id(text: str) -> CanonicalId:
     """The structured ID, or `NAME_INVALID`: short names, wrong case and second spellings are refused."""
     parsed = _parse(text)
     if str(parsed) != text:
-        raise error("NAME_INVALID", f"`{text}` is not canonical", hint=f"the one spelling is `{parsed}`")
+        hint = f"the one spelling is `{_short(str(parsed))}`"
+        raise error("NAME_INVALID", f"`{_short(text)}` is not canonical", hint=hint)
     return parsed
 
 
@@ -92,7 +95,7 @@ def parse_id_of(kind: Kind, text: str) -> CanonicalId:
     """`parse_id`, and the kind must fit."""
     parsed = parse_id(text)
     if parsed.kind != kind:
-        raise error("NAME_INVALID", f"`{text}` is no {kind} ID", hint=f"write `{kind}:…`")
+        raise error("NAME_INVALID", f"`{_short(text)}` is no {kind} ID", hint=f"write `{kind}:…`")
     return parsed
 
 
@@ -111,7 +114,10 @@ def output_of(artifact: str) -> str | None:
 @lru_cache(maxsize=4096)  # asked several times while a step runs
 def file_name(path: str) -> str:
     """An ID's path (`ThenImage[0]`) as one file name: percent-encoded, shortened with a hash above 200 bytes."""
-    name = quote(path, safe="")
+    if _PLAIN_PATH.fullmatch(path) is not None:  # most are, and `quote` is slow
+        name = path.replace("[", "%5B").replace("]", "%5D").replace("/", "%2F")
+    else:
+        name = quote(path, safe="")
     if name in (".", ".."):
         name = name.replace(".", "%2E")
     if len(name) > _FILE_NAME_LIMIT:
@@ -151,10 +157,24 @@ class IdPattern:
         return text == self.text if self._regex is None else self._regex.fullmatch(text) is not None
 
 
+def _is_text(value: str) -> bool:
+    """Whether it can be written down: Python's strings can hold what no file can."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _short(text: str) -> str:
+    """As it stands in a message."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
 def _bad(text: str, why: str, hint: str | None = None) -> WhyrunError:
     return error(
         "NAME_INVALID",
-        f"`{text}` is no canonical ID: {why}",
+        f"`{_short(text)}` is no canonical ID: {why}",
         hint=hint or "IDs look like `Job:ThenImage[0]`, `Artifact:ThenImage.Image[0]` or `Input:ThenImages[0]`",
     )
 
@@ -169,7 +189,8 @@ def _parse(text: str) -> CanonicalId:
     while True:
         match = _NAME.match(rest, position)
         if match is None:
-            raise _bad(text, f"a name is due at `{rest[position:]}`" if position < len(rest) else "it ends early")
+            due = f"a name is due at `{_short(rest[position:])}`"
+            raise _bad(text, due if position < len(rest) else "it ends early")
         position = match.end()
         if rest.startswith("/", position):
             if segments:
@@ -185,7 +206,7 @@ def _parse(text: str) -> CanonicalId:
         if position == len(rest):
             return CanonicalId(kind, tuple(imports), tuple(segments))  # type: ignore[arg-type]  # checked above
         if rest[position] != ".":
-            raise _bad(text, f"`{rest[position:]}` is not expected")
+            raise _bad(text, f"`{_short(rest[position:])}` is not expected")
         position += 1
 
 
@@ -197,6 +218,8 @@ def _parse_index(text: str, rest: str, position: int) -> tuple[Index, int]:
             raise _bad(text, "a quoted index is not a JSON string") from None
         if not rest.startswith("]", end):
             raise _bad(text, "`]` is due after a quoted index")
+        if not _is_text(value):
+            raise _bad(text, "a quoted index has half of a surrogate pair, which is no character")
         return value, end + 1
     match = _BARE.match(rest, position)
     if match is None or not rest.startswith("]", match.end()):

@@ -22,6 +22,7 @@ PURE = (
     "snapshot/joined.py",
     "snapshot/suspects.py",
     "artifacts/hash_column.py",
+    "artifacts/shared_result.py",
     "execution/scheduler.py",
     "log/event_ids.py",
     "log/events.py",
@@ -49,7 +50,14 @@ OURS = {
     "whyrun.workflow.inputs", "whyrun.workflow.model", "whyrun.workflow.values",
 }  # fmt: skip
 ONLY = {
-    "whyrun.artifacts.hashing": {"bytes_sha256", "canonical_json", "digest", "value_sha256"},
+    "whyrun.artifacts.hashing": {
+        "bytes_sha256",
+        "canonical_json",
+        "canonical_list",
+        "canonical_object",
+        "digest",
+        "value_sha256",
+    },
     "whyrun.log": {"events", "outcomes", "scan"},
     "pathlib": {"PurePosixPath"},
     "zlib": {"crc32"},

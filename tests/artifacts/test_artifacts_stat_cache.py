@@ -8,11 +8,13 @@ import time
 
 import pytest
 
-from whyrun.artifacts.durable import atomic_write, checked, fsync_dir, sync_filesystem, with_checksum
+from whyrun import disk
+from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import bytes_sha256, tree_manifest
 from whyrun.artifacts.publish import publish
 from whyrun.artifacts.stat_cache import StatCache
 from whyrun.artifacts.store import Store
+from whyrun.disk import Area
 from whyrun.errors import InvalidError
 
 SECOND = 1_000_000_000
@@ -206,8 +208,8 @@ def test_a_published_file_that_vanished_is_forgotten(tmp_path, published):
 @pytest.mark.parametrize("sync", [False, True])
 def test_atomic_writes_replace_and_leave_nothing_beside(tmp_path, sync):
     path = tmp_path / "file"
-    atomic_write(path, b"one", sync)
-    atomic_write(path, b"two", sync)
+    atomic_write(path, b"one", Area.INDEX, sync)
+    atomic_write(path, b"two", Area.INDEX, sync)
     assert path.read_bytes() == b"two"
     assert os.listdir(tmp_path) == ["file"]
 
@@ -215,17 +217,15 @@ def test_atomic_writes_replace_and_leave_nothing_beside(tmp_path, sync):
 def test_a_failed_write_leaves_the_old_file(tmp_path):
     (tmp_path / "dir" / "x").mkdir(parents=True)
     with pytest.raises(OSError, match="directory"):
-        atomic_write(tmp_path / "dir", b"one")
+        atomic_write(tmp_path / "dir", b"one", Area.INDEX)
     assert os.listdir(tmp_path) == ["dir"]
 
 
-def test_syncing_a_path_and_a_descriptor(tmp_path):
-    sync_filesystem(tmp_path)
-    fsync_dir(tmp_path)
-    with open(tmp_path / "f", "wb") as file:
-        sync_filesystem(file.fileno())
+def test_syncing_a_file_system_and_a_folder(tmp_path):
+    disk.sync_filesystem(Area.STORE, tmp_path)
+    disk.sync_folder(Area.STORE, tmp_path)
     with pytest.raises(OSError, match="Bad file descriptor"):
-        sync_filesystem(10**6)
+        disk.syncfs(10**6)
 
 
 # --- many files of one folder ------------------------------------------------------------------------------------

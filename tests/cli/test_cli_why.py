@@ -292,4 +292,11 @@ def test_a_wide_fan_in_is_told_by_three_of_a_kind(tmp_path: Path) -> None:
     assert (len(found["jobs"]), found["jobs"][3]["alike"], len(found["roots"]), found["more"]) == (4, 27, 30, 0)
     every = whyrun(tmp_path, "why", "Job:Part[*]").out.splitlines()
     assert sum(line.startswith("Job:Part[") for line in every) == 20
-    assert every[-1] == "… 10 more match `Job:Part[*]`"
+    assert every[-1] == "… 10 more match `Job:Part[*]` (`--offset 20` goes on)"
+    page = whyrun(tmp_path, "why", "Job:Part[*]", "--limit", "2", "--offset", "28")
+    told = [line for line in page.out.splitlines() if line.startswith(("Job:", "…"))]
+    assert told == ["Job:Part[28] is up to date, after r0001", "Job:Part[29] is up to date, after r0001"]
+    beyond = whyrun(tmp_path, "why", "Job:Part[*]", "--offset", "30")
+    assert beyond.out.splitlines() == ["no match of `Job:Part[*]` from 31 on: there are 30"]
+    found = whyrun(tmp_path, "why", "Job:Part[*]", "--limit", "1", "--offset", "27", "--json").json
+    assert ([answer["id"] for answer in found["answers"]], found["more"]) == (["Job:Part[27]"], 2)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 PATIENCE = 60.0  # seconds after which a test gives up on what must come
@@ -26,12 +30,22 @@ class Cluster:
         wait_until(lambda: self._known.exists() and self._known.read_text().endswith("}"))  # not half written
         self.address: str = json.loads(self._known.read_text())["address"]
 
-    def add_worker(self, *words: str) -> subprocess.Popen[bytes]:
+    def add_worker(self, *words: str, nanny: bool = False, scheduler: str | None = None) -> subprocess.Popen[bytes]:
         number = len(self._processes)
         local = self.folder / f"local-{number}"
         return self._start(
-            f"worker-{number}", "worker", "--scheduler-file", str(self._known), "--nworkers", "1", "--nthreads", "1",
-            "--no-nanny", "--no-dashboard", "--local-directory", str(local), *words,
+            f"worker-{number}", "worker", scheduler or self.address, "--nworkers", "1", "--nthreads", "1",
+            "--nanny" if nanny else "--no-nanny", "--no-dashboard", "--local-directory", str(local), *words,
+        )  # fmt: skip
+
+    def add_worker_behind(self, network: Network) -> subprocess.Popen[bytes]:
+        """All that it and the scheduler say to each other goes through the network."""
+        port = network.free_port()
+        contact = network.way_to(port)
+        return self.add_worker(
+            "--listen-address", f"tcp://127.0.0.1:{port}",
+            "--contact-address", f"tcp://127.0.0.1:{contact}",
+            scheduler=f"tcp://127.0.0.1:{network.way_to(int(self.address.rpartition(':')[2]))}",
         )  # fmt: skip
 
     def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
@@ -58,6 +72,67 @@ class Cluster:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+class Network:
+    """Forwards connections until it is cut. Then nothing arrives, and nothing is closed or refused either."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self._open.set()
+        self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+
+    def free_port(self) -> int:
+        with socket.create_server(("127.0.0.1", 0)) as one:
+            return int(one.getsockname()[1])
+
+    def way_to(self, port: int) -> int:
+        """The port that leads there."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self._sockets.append(listener)
+        self._in_thread(self._accept, listener, port)
+        return int(listener.getsockname()[1])
+
+    def cut(self) -> None:
+        self._open.clear()
+
+    def mend(self) -> None:
+        self._open.set()
+
+    def close(self) -> None:
+        """After those who talk through it."""
+        self.mend()
+        for one in self._sockets:
+            with suppress(OSError):  # it is not connected any more
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for one in self._sockets:
+            one.close()
+
+    def _in_thread(self, function: Callable[..., None], *words: object) -> None:
+        self._threads.append(threading.Thread(target=function, args=words, daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self, listener: socket.socket, port: int) -> None:
+        with suppress(OSError):  # it was closed
+            while True:
+                one, _ = listener.accept()
+                self._sockets.append(one)
+                self._open.wait()
+                other = socket.create_connection(("127.0.0.1", port))
+                self._sockets.append(other)
+                self._in_thread(self._forward, one, other)
+                self._in_thread(self._forward, other, one)
+
+    def _forward(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):  # the other direction has ended first
+            while data := source.recv(1 << 16):
+                self._open.wait()
+                target.sendall(data)
+            self._open.wait()
+            target.shutdown(socket.SHUT_WR)
 
 
 def wait_until(seen: object) -> None:

@@ -388,3 +388,28 @@ def test_all_that_is_open_at_a_worker_that_dies_is_an_attempt_and_nothing_is_exe
     assert {n: (times, attempts[n]) for n, times in executions.items() if times > attempts[n]} == {}
     assert ran.exit_code == 1
     assert ran.failed["Job:Short[60]"] == ("FAILED", "WorkerDied")
+
+
+def test_a_task_that_somebody_cancels_is_a_lost_attempt_and_the_cluster_is_not_lost(
+    lab: Lab, cluster: Cluster, tmp_path: Path
+) -> None:
+    """So it is also where data that a task needs is gone with the worker that had it."""
+    from distributed import Client, Future
+
+    text = workflow(job("Long", "marked", "{Text: {type: string}}", with_={"here": str(tmp_path)}, retries=1))
+    lab.write({"workflow.yaml": text})
+    thread, found = in_thread(lab, cluster.address)
+    wait_until((tmp_path / "parent").exists)
+    first = int((tmp_path / "pid").read_text())
+    (tmp_path / "parent").unlink()
+    with Client(cluster.address, set_as_default=False) as somebody:
+        ((key,),) = somebody.processing().values()
+        somebody.cancel([Future(key, somebody)], force=True)
+    wait_until((tmp_path / "parent").exists)
+    wait_until(lambda: not alive(first))
+    (tmp_path / "go").touch()
+    thread.join(60)
+    (ran,) = found
+    assert (ran.exit_code, ran.starts, ran.executed) == (0, [("Job:Long", 1), ("Job:Long", 2)], ["Job:Long"])
+    (violation,) = ran.of(ev.StatusContractViolation)
+    assert violation.reason.startswith("Dask has dropped the task: ")

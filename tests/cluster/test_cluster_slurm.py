@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -87,15 +88,27 @@ class Command:
         self, lab: Lab, slurm: Slurm, *words: str, job: Mapping[str, str] = SMALL, wait: str = "1h", **more: str
     ) -> None:
         settings = {f"DASK_JOBQUEUE__SLURM__{name}": value for name, value in job.items()}
-        self.process = subprocess.Popen(
-            [Path(sys.executable).with_name("whyrun"), "run", "--backend", "dask", "--dask-address", "slurm", *words],
-            cwd=lab.root,
-            env={**slurm.environment, "WHYRUN_SLURM_WAIT": wait, "DASK_CONFIG": str(lab.root), **settings, **more},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        self._said = lab.root.parent / f"said-{time.monotonic_ns()}"
+        with open(self._said, "wb") as said:
+            self.process = subprocess.Popen(
+                [
+                    Path(sys.executable).with_name("whyrun"),
+                    "run",
+                    "--backend",
+                    "dask",
+                    "--dask-address",
+                    "slurm",
+                    *words,
+                ],
+                cwd=lab.root,
+                env={**slurm.environment, "WHYRUN_SLURM_WAIT": wait, "DASK_CONFIG": str(lab.root), **settings, **more},
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def said(self) -> str:
+        return self._said.read_text(errors="replace")
 
     def wait_until(self, seen: Callable[[], bool]) -> None:
         """Of a run that goes on meanwhile."""
@@ -111,8 +124,7 @@ class Command:
         os.killpg(self.process.pid, signal.SIGINT)
 
     def end(self) -> tuple[int, str]:
-        told, _ = self.process.communicate(timeout=120)
-        return self.process.returncode, told
+        return self.process.wait(120), self.said()
 
 
 def job(name: str, call: str, outputs: str, **more: Any) -> str:
@@ -236,9 +248,12 @@ def test_ctrl_c_while_the_queue_is_full_cancels_the_job_that_waits(
     lab.write({"workflow.yaml": long_job(tmp_path / "here")})
     command = Command(lab, slurm, "--jobs", "1")
     command.wait_until(lambda: len(slurm.jobs()) == 2)
+    (number,) = set(slurm.jobs()) - {wall}
+    told = rf"note: waiting for a worker, at most 3600 s; the SLURM jobs of its workers: {number} PENDING \(\w+\)\n"
+    command.wait_until(lambda: re.search(told, command.said()) is not None)  # or he would think that nothing happens
     command.interrupt()
-    status, told = command.end()
-    assert status == 130, told
+    status, said = command.end()
+    assert status == 130, said
     wait_until(lambda: set(slurm.jobs()) == {wall})
 
 

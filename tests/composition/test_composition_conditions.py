@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from whyrun import api
-from whyrun.artifacts.hashing import value_sha256
+from whyrun.artifacts.hashing import canonical_json, value_sha256
 from whyrun.cli.main import main
 
 STEPS = """\
@@ -241,3 +241,55 @@ jobs:
     assert list(api.validate("w.yaml")) == []
     assert api.run("w.yaml").exit_code == 0
     assert (tmp_path / "out/m.csv").read_text() == "a,x,y\n1,2,3\n"
+
+
+def test_the_first_of_a_branch_and_a_dataset_is_there_whatever_runs(tmp_path: Path) -> None:
+    after = action("after", "o", "copy", ("wide",), bound={"first": ["prod:wide:o", "input:main"]})
+    wide, narrow = (action(step, "o", "copy") for step in ("wide", "narrow"))
+    planned(tmp_path, condition("choose", more("columns", 5), ["wide"], ["narrow"]), wide, narrow, after)
+    assert api.run("plan.json", manifest="m.json").exit_code == 0
+    bound = {step["step_id"]: [made["id"] for made in step["bindings"]] for step in summary(tmp_path)["steps"]}
+    assert bound["Job:after"] == ["Input:main"]
+
+
+def test_a_condition_without_a_value_is_told_once_and_recorded_for_each_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = ["small", "tiny"]
+    nested(tmp_path, 0, steps, {"op": "lt", "left": "prod:diagnose:report.v", "right": 1}, value="abc")
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "plan.json", "--manifest", "m.json"])
+    assert ended.value.code == 1
+    words = "condition `outer`: `prod:diagnose:report.v` is a string, and `lt` compares numbers"
+    told = capsys.readouterr().err
+    first, *others = (line.split(" FAILED ", 1)[1] for line in told.splitlines() if "] FAILED " in line)
+    step = first.split()[0]
+    assert first.endswith(words)
+    (again,) = (line for line in told.splitlines() if line.startswith(f"  {step} "))
+    assert again.startswith(f"  {step} and 3 more  ExpressionError: the condition cannot be computed: ")
+    assert told.count(words) == 2  # when it happens, and in the summary
+    assert sorted(line.split()[0] for line in (first, *others)) == [
+        "Job:narrow", "Job:small", "Job:tiny", "Job:wide",
+    ]  # fmt: skip
+    assert {line.partition(" → ")[2] for line in others} == {f"its condition has no value, as that of {step}"}
+    errors = [made["error"] for made in summary(tmp_path)["steps"] if "error" in made]
+    assert len(errors) == 4
+    assert all(error.endswith(words) for error in errors)
+
+
+def test_a_killed_run_of_a_version_that_recorded_less_is_completed(tmp_path: Path) -> None:
+    """Its manifest does not say what the conditions read, so nothing is said of their results."""
+    nested(tmp_path, 100, ["small"])
+    assert api.run("plan.json", manifest="m.json").exit_code == 0
+    run = tmp_path / ".whyrun/plan/runs/r0001"
+    manifest = json.loads((run / "manifest.yaml").read_bytes())
+    for asked in manifest["composition"]["conditions"]:
+        del asked["asks"]
+    (run / "manifest.yaml").write_bytes(canonical_json(manifest))
+    (run / "composition_summary.json").unlink()
+    lines = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "events.jsonl").write_bytes(b"".join(lines[:-1]))  # killed before its last word
+    assert api.run("plan.json", manifest="m.json").exit_code == 0
+    why = "not evaluated: the Whyrun that started this run did not record what its conditions read"
+    outer = "not evaluated: `outer`, in whose branch it is, has no result"
+    assert decisions(tmp_path) == {"outer": (None, [], [], [], why), "inner": (None, [], [], [], outer)}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from crash_lab import TOPICS, Lab, Reference
+from fault_lab import Courses, Nursery
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +35,16 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Where commands are forked from."""
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
+
+
+@pytest.fixture(scope="session")
+def courses(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Courses:
+    return Courses(tmp_path_factory.mktemp("courses"), nursery)

@@ -262,6 +262,34 @@ def test_a_loss_is_noticed_and_the_evidence_is_complete(server: Loopback, projec
     assert lab.plan().headlines() == {"Job:wait": "RETRY_PREVIOUS_FAILURE", "Job:last": "MISSING_OUTPUT"}
 
 
+def test_a_worker_that_can_still_be_heard_but_not_be_told_anything_is_lost(server: Loopback, project: Project) -> None:
+    files = {
+        "waiting.py": """
+            import os, time
+            def wait(o, context):
+                open("waiting", "w").close()
+                while not os.path.exists("go-on"):
+                    time.sleep(0.01)
+                context.remember("request", "q-1")  # and waits until it is told that this is in the log
+            """,
+    }
+    lab = project(WAITING, files)
+
+    def act() -> None:
+        sandbox = running_in(server, "waiting")
+        sandbox.faults.drop_requests["SendInput"] = 1 << 30
+        next(iter(until(lambda: list(sandbox.home.rglob("waiting")), "its folder"))).with_name("go-on").touch()
+
+    with meanwhile(server, act):
+        ran = lab.run(backend=e2b_backend(), jobs=1)
+    assert (ran.exit_code, ran.executed) == (1, ["Job:first"])
+    (violation,) = ran.of(ev.StatusContractViolation)
+    assert (violation.step_id, violation.reason[:26]) == ("Job:wait", "the sandbox takes no input")
+    assert [(e.key, e.value) for e in ran.of(ev.RequestRecorded)] == [("request", "q-1")]
+    assert ran.folder is not None
+    assert (ran.folder / "steps/wait/scratch/work/waiting").exists()
+
+
 def test_a_network_that_is_lost_while_the_place_is_made_ready_ends_the_run(server: Loopback, project: Project) -> None:
     lab = project(WAITING, WAITING_FILES)
     server.faults.request_delay = 0.2

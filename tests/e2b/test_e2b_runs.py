@@ -351,6 +351,7 @@ def test_code_that_contains_a_secret_is_not_sent(server: Loopback, project: Proj
     assert (diagnostic.code, diagnostic.file) == ("SECRET_IN_BUNDLE", "using.py")
     assert secret not in str(refused.value)
     assert server.requests == []
+    assert lab.runs() == []  # nothing is recorded of what did not begin
     lab.write({"using.py": "def use(word): return {'size': len(word)}\n"})
     lab.succeed(backend=e2b_backend())
     assert lab.content("Artifact:use.size") == len(secret)

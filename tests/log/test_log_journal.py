@@ -211,6 +211,7 @@ def test_a_broken_line_before_the_end_is_log_damaged_with_file_and_line(written,
     lines = path.read_bytes().split(b"\n")
     change(lines)
     path.write_bytes(b"\n".join(lines))
+    (path.parent / "status.json").write_text("{}")  # it has come to its end: zeros are damage, too
     found, message = damage(path)
     assert found == line
     assert says in message

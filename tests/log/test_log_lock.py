@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from whyrun.errors import StateError
-from whyrun.log.lock import Holder, RunLock, holder, is_held
+from whyrun.log.lock import Holder, RunLock, Synced, holder, is_held
 
 HOLD = """
 import os, subprocess, sys
@@ -63,9 +63,10 @@ def test_the_lock_file_says_who_holds_it(tmp_path, clock):
             "host": told["host"],
             "started": "2026-06-23T12:03:23.123456Z",
             "run": "r0003",
+            "synced": {"run": "r0003", "seq": 1},
         }
         assert is_held(path)
-        assert holder(path) == Holder(os.getpid(), told["host"], told["started"], "r0003")
+        assert holder(path) == Holder(os.getpid(), told["host"], told["started"], "r0003", Synced("r0003", 1))
     assert not lock.held
     assert not is_held(path)
     assert holder(path) is None

@@ -99,6 +99,21 @@ def kill_dask_worker(scene: Scene) -> None:
     os.killpg(scene.dask_worker.pid, signal.SIGKILL)
 
 
+def kill_own_dask_worker(scene: Scene) -> None:
+    """One that the run has started: its folder lies with the host."""
+    os.kill(parents(scene.worker)[0], signal.SIGKILL)
+
+
+def stop_own_dask_worker(scene: Scene) -> None:
+    os.kill(parents(scene.worker)[0], signal.SIGSTOP)
+
+
+def stop_dask_worker(scene: Scene) -> None:
+    """It hangs: its connections stay, and it says nothing."""
+    assert scene.dask_worker is not None
+    os.killpg(scene.dask_worker.pid, signal.SIGSTOP)
+
+
 def kill_scheduler(scene: Scene) -> None:
     assert scene.cluster is not None
     os.killpg(scene.cluster.scheduler.pid, signal.SIGKILL)
@@ -128,7 +143,10 @@ LOSSES: dict[str, Loss] = {
     "e2b: network cut": Loss("e2b", cut_network, "the sandbox cannot be reached"),
     "e2b: server gone": Loss("e2b", end_server, "the sandbox cannot be reached"),
     "dask: worker killed": Loss("dask", kill_worker, "the worker was killed by SIGKILL", True),
+    "dask: own Dask worker killed": Loss("dask", kill_own_dask_worker, "the Dask worker tcp://", True),
+    "dask: own Dask worker hangs": Loss("dask", stop_own_dask_worker, "the Dask worker tcp://", True),
     "dask: Dask worker killed": Loss("dask", kill_dask_worker, "the Dask worker tcp://", own_cluster=True),
+    "dask: Dask worker hangs": Loss("dask", stop_dask_worker, "the Dask worker tcp://", own_cluster=True),
     "dask: scheduler killed": Loss("dask", kill_scheduler, "the Dask scheduler is gone", own_cluster=True),
     "dask: network cut": Loss("dask", stop_scheduler, "the Dask scheduler is gone", own_cluster=True),
 }
@@ -171,7 +189,7 @@ def test_lesson_27_what_is_gone_is_noticed_at_once(kind: str, tmp_path: Path) ->
             lost = time.time()
         ended = running.ended()
         whole = time.time() - lost
-        if loss.lose not in (cut_network, end_server, stop_scheduler):  # there nobody could be told
+        if loss.lose not in (cut_network, end_server, stop_scheduler, stop_dask_worker):  # there nobody could be told
             wait_until(lambda: named(mark) == [])
     assert ended.code == 1, ended.said
     (failed,) = ended.of(ev.StepFailed)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from project_lab import Lab
-from whyrun.planning.dirty import Reuse
 from whyrun.planning.explain import (
     about,
     estimate_seconds,
@@ -32,6 +31,7 @@ from whyrun.planning.reasons import (
     UpstreamDirty,
     UpstreamFailed,
 )
+from whyrun.planning.reuse import Reuse
 
 THEN_AND_NOW = """\
 workflow: then-and-now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import stat
@@ -570,7 +571,12 @@ def tear_log(dice: Dice, lab: Lab, flow: Flow) -> Any:
     os.chmod(file, stat.S_IWUSR | stat.S_IRUSR)
     file.write_bytes(data[:end])
     (lab.runs[-1] / "status.json").unlink(missing_ok=True)
-    return lab.runs[-1].name, end
+    # A kill is no power cut: what is there was synced, as the lock says. Else a repair would take blobs that other
+    # changes have lost for what never reached the disk, and events of them for as good as none.
+    run = lab.runs[-1].name
+    said = {"pid": 1, "host": "", "started": "", "run": run, "synced": {"run": run, "seq": data[:end].count(b"\n")}}
+    (lab.project / ".whyrun" / "lab" / "lock").write_text(json.dumps(said))
+    return run, end
 
 
 MUTATIONS = [

@@ -51,6 +51,13 @@ def climbing_tree(target):
     manifest = {"tree": "whyrun/tree/v1", "files": [["a", "aa" + target, 1, False]], "empty_dirs": []}
     forge([{"key": "F", "sha256": put(json.dumps(manifest).encode()), "size": 1, "type": "directory"}])
 
+def claim(sha256):
+    forge([{"key": "F", "sha256": sha256, "size": 1, "type": "file"}])
+
+def claiming_tree(sha256):
+    manifest = {"tree": "whyrun/tree/v1", "files": [["a", sha256, 1, False]], "empty_dirs": []}
+    forge([{"key": "F", "sha256": put(json.dumps(manifest).encode()), "size": 1, "type": "directory"}])
+
 def endless_words():
     os.truncate("/whyrun/out/said.jsonl", 1 << 40)
     os.kill(os.getpid(), 9)
@@ -80,12 +87,20 @@ def lead_out(target, word):
     os.symlink(target, "/whyrun/out/scratch")
     os.execvp("sleep", ["sleep", word])
 
+def pretend(target, word):
+    with open("/whyrun/out/scratch/step", "w") as marker:
+        marker.write("1 Job:Calm" + chr(10))
+    open("mine.txt", "w").close()
+    os.execvp("sleep", ["sleep", word])
+
 def behave(target, word, context):
     context.output("F").write_text("as it should be")
 '''
 
 
-def project_of(sandboxed: Make, call: str, kind: str = "file", **parameters: object) -> SandboxProject:
+def project_of(
+    sandboxed: Make, call: str, kind: str = "file", after: str = "[]", **parameters: object
+) -> SandboxProject:
     """One hostile step, and one that minds its own business."""
     given = "".join(f", {name}: {json.dumps(value)}" for name, value in parameters.items())
     workflow = f"""
@@ -95,6 +110,7 @@ def project_of(sandboxed: Make, call: str, kind: str = "file", **parameters: obj
             uses: python
             with: {{call: "hostile:{call}"{given}}}
             outputs: {{F: {{type: {kind}}}}}
+            needs: {after}
           Calm:
             uses: shell
             with: {{run: 'echo calm > "$out_text"'}}
@@ -166,6 +182,15 @@ def test_a_folder_whose_manifest_leads_out_does_not_come_back(sandboxed: Make, s
     )
 
 
+@pytest.mark.parametrize(("call", "kind"), [("claim", "file"), ("claiming_tree", "directory")])
+def test_a_hash_is_not_enough_to_get_what_another_step_made(sandboxed: Make, call: str, kind: str) -> None:
+    made_by_calm = bytes_sha256(b"calm\n")
+    project = project_of(sandboxed, call, kind, after="[Calm]", sha256=made_by_calm)
+    message = "the output `F` did not come back from where the step ran"
+    assert fail(project) == ("FAILED", "MissingOutput", message)
+    assert made_by_calm in stored(project)
+
+
 def test_a_link_in_place_of_the_scratch_folder_does_not_lead_the_repair_out(sandboxed: Make) -> None:
     word = f"95{os.getpid()}"
     project = project_of(sandboxed, "lead_out", target="PLACE", word=word)
@@ -178,12 +203,7 @@ def test_a_link_in_place_of_the_scratch_folder_does_not_lead_the_repair_out(sand
     workflow = project.folder / "workflow.yaml"
     workflow.write_text(workflow.read_text().replace("PLACE", str(victim)))
     before = sorted(str(path) for path in victim.rglob("*"))
-    host = project.start("run", "--backend", "sandbox")
-    until(lambda: len(running(word)) == 1)
-    (whyrun,) = (pid for pid in running(str(Path(sys.executable).parent / "whyrun")) if is_python(pid, project.folder))
-    os.kill(whyrun, signal.SIGKILL)
-    host.communicate()
-    until(lambda: not running(word))
+    kill_host(project, word)
     killed = project.last_run
     workflow.write_text(workflow.read_text().replace("hostile:lead_out", "hostile:behave"))
     code, said = project.command("run")
@@ -192,6 +212,29 @@ def test_a_link_in_place_of_the_scratch_folder_does_not_lead_the_repair_out(sand
     assert sorted(str(path) for path in victim.rglob("*")) == before
     assert not (killed / "steps" / "Hostile").exists()
     assert project.left_over() == []
+
+
+def test_whose_a_sandbox_was_is_not_for_the_step_in_it_to_say(sandboxed: Make) -> None:
+    word = f"96{os.getpid()}"
+    project = project_of(sandboxed, "pretend", target="", word=word)
+    kill_host(project, word)
+    killed = project.last_run
+    workflow = project.folder / "workflow.yaml"
+    workflow.write_text(workflow.read_text().replace("hostile:pretend", "hostile:behave"))
+    code, said = project.command("run")
+    assert code == 0, said
+    assert (killed / "steps" / "Hostile" / "scratch" / "work" / "mine.txt").exists()
+    assert not (killed / "steps" / "Calm" / "scratch").exists()
+
+
+def kill_host(project: SandboxProject, word: str) -> None:
+    """While the step sleeps, for the seconds by which it is found."""
+    host = project.start("run", "--backend", "sandbox")
+    until(lambda: len(running(word)) == 1)
+    (whyrun,) = (pid for pid in running(str(Path(sys.executable).parent / "whyrun")) if is_python(pid, project.folder))
+    os.kill(whyrun, signal.SIGKILL)
+    host.communicate()
+    until(lambda: not running(word))
 
 
 def is_python(pid: int, folder: Path) -> bool:

@@ -22,6 +22,7 @@ from whyrun.actions.problem import Problem
 from whyrun.actions.questions import Answer, Block, Question, as_json
 from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import canonical_json, digest
+from whyrun.disk import Area
 
 if TYPE_CHECKING:
     from whyrun.actions.asked_process import AskedProcess
@@ -103,7 +104,7 @@ class Asker:
             return
         entries = list({**(self._known or {}), **self._fresh}.items())[-KEPT:]
         try:
-            atomic_write(self._cache, with_checksum(msgspec.msgpack.encode((_FORMAT, dict(entries)))))
+            atomic_write(self._cache, with_checksum(msgspec.msgpack.encode((_FORMAT, dict(entries)))), Area.INDEX)
         except OSError:
             return  # no right to write, a read-only or a full disk
         self._known, self._fresh = dict(entries), {}

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from whyrun.errors import error
 _CHUNK = 1 << 20
 _TREE_TAG = "whyrun/tree/v1"
 _SHA256 = re.compile("[0-9a-f]{64}")
+_LONGEST_NAME = 255  # bytes, as file systems have it
 DEEPEST = 256  # folders within folders of a folder that has a hash: who takes it out must be able to make them
 
 
@@ -29,21 +30,36 @@ def canonical_json(value: Any) -> bytes:
     are not strings, anything that JSON does not have. (msgspec is faster, but writes NaN as null and turns number
     keys into strings.)
     """
+    if type(value) is int:
+        return b"%d" % value
     _check_keys(value)
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode()
+    return _encode(value).encode()
+
+
+def canonical_list(members: Iterable[bytes]) -> bytes:
+    """The canonical JSON of a list, from that of its members: one too long to be had as objects."""
+    return b"[%b]" % b",".join(members)
+
+
+def canonical_object(members: Mapping[str, bytes]) -> bytes:
+    return b"{%b}" % b",".join(b"%b:%b" % (canonical_json(name), members[name]) for name in sorted(members))
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 def _check_keys(value: Any) -> None:
+    # By exact types first: most members are plain, and this is gone through for every job of a plan.
     if isinstance(value, dict):
         for key, member in value.items():
             if not isinstance(key, str):
                 raise TypeError(f"a key of canonical JSON is a string, not {key!r}")
-            if isinstance(member, (dict, list, tuple)):
+            if type(member) not in _PLAIN:
                 _check_keys(member)
     elif isinstance(value, (list, tuple)):
         for member in value:
-            if isinstance(member, (dict, list, tuple)):
+            if type(member) not in _PLAIN:
                 _check_keys(member)
 
 
@@ -140,7 +156,10 @@ def encode_tree(files: Iterable[TreeFile], empty_dirs: Iterable[str]) -> bytes:
 
 def decode_tree(manifest: bytes) -> Tree:
     """The manifest of a folder, read back. Raises ValueError for bytes that are none."""
-    data = json.loads(manifest)
+    try:
+        data = json.loads(manifest)
+    except RecursionError:
+        raise ValueError("the manifest of a folder nests too deep") from None
     if not isinstance(data, dict) or data.get("tree") != _TREE_TAG:
         raise ValueError("not the manifest of a folder")
     # It may come from where a step could write it: its hashes become paths of the store, and its paths are made.
@@ -148,17 +167,39 @@ def decode_tree(manifest: bytes) -> Tree:
         files = tuple(TreeFile(path, sha256, size, executable) for path, sha256, size, executable in data["files"])
         empty_dirs = tuple(data["empty_dirs"])
         for path in (*empty_dirs, *(file.path for file in files)):
-            parts = path.split("/")
-            if path.startswith("/") or ".." in parts:
-                raise ValueError(f"the manifest of a folder names a path outside it: {path!r}")
-            if len(parts) > DEEPEST:
-                raise ValueError(f"the manifest of a folder names a path of more than {DEEPEST} parts")
+            _check_listed_path(path)
         for file in files:
             if not _SHA256.fullmatch(file.sha256):
-                raise ValueError(f"the manifest of a folder names what is no sha256: {file.sha256!r}")
+                raise ValueError(f"the manifest of a folder names what is no sha256: {file.sha256!r:.80}")
+            if type(file.size) is not int or file.size < 0 or type(file.executable) is not bool:
+                raise ValueError(f"the manifest of a folder says of {file.path!r:.80} what is no size or mode")
+        _check_no_name_is_two_things(files, empty_dirs)
     except (TypeError, AttributeError, KeyError) as wrong:
         raise ValueError(f"not the manifest of a folder: {wrong}") from None
     return Tree(files, empty_dirs)
+
+
+def _check_listed_path(path: str) -> None:
+    """It is joined to the folder that is made from the manifest: it must stay in it, and be a path there."""
+    parts = path.split("/")
+    if path.startswith("/") or ".." in parts:
+        raise ValueError(f"the manifest of a folder names a path outside it: {path!r:.80}")
+    if len(parts) > DEEPEST:
+        raise ValueError(f"the manifest of a folder names a path of more than {DEEPEST} parts")
+    if "" in parts or "." in parts or "\0" in path:
+        raise ValueError(f"the manifest of a folder names what is no path: {path!r:.80}")
+    if any(len(part.encode()) > _LONGEST_NAME for part in parts):  # not UTF-8: a ValueError, too
+        raise ValueError(f"the manifest of a folder names a path with too long a name: {path!r:.80}")
+
+
+def _check_no_name_is_two_things(files: Iterable[TreeFile], empty_dirs: Iterable[str]) -> None:
+    folders = {parent for file in files for parent in iter_parents(file.path)}
+    folders.update(parent for folder in empty_dirs for parent in iter_parents(folder))
+    taken: set[str] = set()
+    for path in (*empty_dirs, *(file.path for file in files)):
+        if path in taken or path in folders:
+            raise ValueError(f"the manifest of a folder names {path!r:.80} twice")
+        taken.add(path)
 
 
 def walk_tree(root: str | os.PathLike[str]) -> tuple[list[FoundFile], list[str]]:

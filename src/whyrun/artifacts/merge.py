@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from whyrun.artifacts.durable import fsync_dir, temp_name, write_all
-from whyrun.artifacts.publish import Displaced, check_path, discard, look, make_parents, same
+from whyrun import disk
+from whyrun.artifacts.durable import temp_name
+from whyrun.artifacts.publish import Displaced, OnDisplaced, check_path, discard, look, make_parents, same
 from whyrun.artifacts.sections import Member, NotSections, read_members, section_member, section_sha256, written_members
 from whyrun.artifacts.store import Store
+from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 from whyrun.ids import site_of
 
@@ -52,15 +54,21 @@ class SectionMerger:
         self.store, self.project = store, project
         self._left: dict[str, _Left] = {}
 
-    def merge(self, path: str, sections: Mapping[str, str], is_ours: IsOurs) -> Merged:
+    def merge(
+        self,
+        path: str,
+        sections: Mapping[str, str],
+        is_ours: IsOurs,
+        on_displaced: OnDisplaced = lambda displaced: None,
+    ) -> Merged:
         """Put these sections (key → hash) into the file, with one rewrite. What stood there under their keys and is
-        not ours goes into the store first; all else stays as it is written."""
+        not ours goes into the store first, and `on_displaced` is told; all else stays as it is written."""
         check_path(path)
         members, failed = self._from_store(sections)
-        displaced = make_parents(self.store, self.project, path)
+        displaced = make_parents(self.store, self.project, path, on_displaced)
         if members:
             with _locked(os.path.dirname(f"{self.project}/{path}"), f"{self.store.root}/tmp", path):
-                displaced += self._merge(path, sections, members, is_ours)
+                displaced += self._merge(path, sections, members, is_ours, on_displaced)
         return Merged(displaced, failed)
 
     def _from_store(self, sections: Mapping[str, str]) -> tuple[dict[str, Member], dict[str, WhyrunError]]:
@@ -74,7 +82,12 @@ class SectionMerger:
         return found, failed
 
     def _merge(
-        self, path: str, sections: Mapping[str, str], members: Mapping[str, Member], is_ours: IsOurs
+        self,
+        path: str,
+        sections: Mapping[str, str],
+        members: Mapping[str, Member],
+        is_ours: IsOurs,
+        on_displaced: OnDisplaced,
     ) -> tuple[Displaced, ...]:
         target = f"{self.project}/{path}"
         displaced: dict[Displaced, None] = {}
@@ -91,7 +104,9 @@ class SectionMerger:
                     continue  # the same content, in the user's own spelling
                 if there is not None and found is not None and not is_ours(key, found):
                     saved = self.store.put_bytes(f"{there.text}\n".encode(errors="surrogatepass"))
-                    displaced[Displaced(site_of(path, key), saved)] = None
+                    if (one := Displaced(site_of(path, key), saved)) not in displaced:
+                        displaced[one] = None
+                        on_displaced(one)
                 content[key] = member
                 changed = True
             if not changed or self._replace(path, target, before, content):
@@ -139,39 +154,39 @@ class SectionMerger:
         if after is not None and (after.st_ino, after.st_mtime_ns) == (made.st_ino, made.st_mtime_ns):
             self._left[path] = _Left(after, content)
         # A shared file holds what is nobody's, too, and that stands in no store: it must survive a power cut.
-        fsync_dir(os.path.dirname(target))
+        disk.sync_folder(Area.SECTION, os.path.dirname(target))
         return True
 
 
 def _put(temp: str, target: str, data: bytes, before: os.stat_result | None, mode: int | None) -> os.stat_result | None:
     """Write a file that nobody knows yet and give it its name; how it was until then. None: the target is not what it
     was `before`, and nothing was done. (In the store's folder a kill leaves no litter for users.)"""
-    descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = disk.open(Area.SECTION, temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         try:
             if mode is not None:
                 os.fchmod(descriptor, mode)
-            write_all(descriptor, data)
+            disk.write(Area.SECTION, descriptor, data)
             # A time of our own, finer than the kernel's tick, so that any later write shows (see `_Left`).
             now = time.time_ns()
             os.utime(descriptor, ns=(now, now))
-            os.fsync(descriptor)
+            disk.sync(Area.SECTION, descriptor)
             made = os.fstat(descriptor)
         finally:
             os.close(descriptor)
         if not same(before, look(target)):
             return None
-        os.rename(temp, target)
+        disk.rename(Area.SECTION, temp, target)
         return made
     finally:
-        discard(temp)
+        discard(Area.SECTION, temp)
 
 
 @contextmanager
 def _locked(folder: str, instead: str, path: str) -> Iterator[None]:
     """Hold the lock on a folder; `instead`: one of our own, where its file system has no locks on folders."""
     for place in (folder, instead):
-        os.makedirs(place, exist_ok=True)
+        disk.make_folders(Area.SECTION, place)
         descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _acquire(descriptor, path):

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from whyrun import disk
 from whyrun.artifacts.durable import temp_name
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, iter_parents, tree_manifest
 from whyrun.artifacts.stat_cache import WrittenFile
 from whyrun.artifacts.store import Store
+from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 
 _TRIES = 5
@@ -29,6 +30,9 @@ class Displaced:
 
     path: str  # relative to the project
     sha256: str
+
+
+OnDisplaced = Callable[[Displaced], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,15 @@ def publish(
     sha: str,
     is_ours: Callable[[str], bool],
     type: str = "file",
+    on_displaced: OnDisplaced = lambda displaced: None,
 ) -> PublishResult:
-    """Put the content `sha` at `path` in the project. `is_ours(hash)`: does the log hold this hash for this path?"""
+    """Put the content `sha` at `path` in the project. `is_ours(hash)`: does the log hold this hash for this path?
+
+    `on_displaced` is told what is about to be written over and is not ours: the only copy of it is then in the store.
+    """
     check_path(path)
     root = os.fspath(project)
-    displaced = make_parents(store, root, path)
+    displaced = make_parents(store, root, path, on_displaced)
     target = f"{root}/{path}"
     beside = False
     for _ in range(_TRIES):
@@ -64,7 +72,9 @@ def publish(
                 return PublishResult(False, displaced)
             if found is None or not is_ours(found):
                 saved = Displaced(path, _save(store, target, before))
-                displaced += () if saved in displaced else (saved,)
+                if saved not in displaced:
+                    displaced += (saved,)
+                    on_displaced(saved)
         new, seen = _prepare(store, sha, type, target if beside else None)
         try:
             # Whoever wrote to it since we looked has made it theirs: look again.
@@ -73,10 +83,10 @@ def publish(
                 return PublishResult(True, displaced, seen)
         except OSError as failed:
             if failed.errno != errno.EXDEV or beside:
-                discard(new)
+                discard(Area.PUBLISH, new)
                 raise
             beside = True  # the store is on another file system
-        discard(new)
+        discard(Area.PUBLISH, new)
     raise error(
         "STORE_DAMAGED",
         f"`{path}` keeps changing while it is being published",
@@ -94,7 +104,7 @@ def _outside(path: str, why: str = "is not a path inside the project folder") ->
     return error("PATH_OUTSIDE", f"`{path}` {why}", hint="outputs are published below the project folder only")
 
 
-def make_parents(store: Store, root: str, path: str) -> tuple[Displaced, ...]:
+def make_parents(store: Store, root: str, path: str, on_displaced: OnDisplaced) -> tuple[Displaced, ...]:
     """The folders above the path, as folders inside the project."""
     displaced: tuple[Displaced, ...] = ()
     for parent in iter_parents(path):
@@ -107,11 +117,13 @@ def make_parents(store: Store, root: str, path: str) -> tuple[Displaced, ...]:
             if not os.path.isdir(real):
                 raise _outside(path, f"would be written through the link `{parent}`, which leads to no folder")
         elif status is not None and not stat.S_ISDIR(status.st_mode):
-            displaced += (Displaced(parent, _save(store, place, status)),)
-            os.unlink(place)
-            os.mkdir(place)
+            saved = Displaced(parent, _save(store, place, status))
+            displaced += (saved,)
+            on_displaced(saved)
+            disk.unlink(Area.PUBLISH, place)
+            disk.mkdir(Area.PUBLISH, place)
         elif status is None:
-            os.makedirs(place, exist_ok=True)
+            disk.make_folders(Area.PUBLISH, place)
     return displaced
 
 
@@ -163,7 +175,7 @@ def _prepare(store: Store, sha: str, type: str, beside: str | None) -> tuple[str
     try:
         store.export(sha, temp, type)
     except BaseException:
-        discard(temp)
+        discard(Area.PUBLISH, temp)
         raise
     if type == "directory":
         return temp, None
@@ -177,24 +189,24 @@ def _prepare(store: Store, sha: str, type: str, beside: str | None) -> tuple[str
 
 def _replace(new: str, target: str, before: os.stat_result | None, type: str) -> None:
     if before is None or not (stat.S_ISDIR(before.st_mode) or type == "directory"):
-        os.rename(new, target)
+        disk.rename(Area.PUBLISH, new, target)
         return
     # Folders cannot be replaced in one step; what stood there is ours or saved, so a kill in between loses nothing.
     aside = f"{new}-old"
-    os.rename(target, aside)
+    disk.rename(Area.PUBLISH, target, aside)
     try:
-        os.rename(new, target)
+        disk.rename(Area.PUBLISH, new, target)
     except OSError:
-        os.rename(aside, target)
+        disk.rename(Area.PUBLISH, aside, target)
         raise
-    discard(aside)
+    discard(Area.PUBLISH, aside)
 
 
-def discard(path: str) -> None:
+def discard(area: Area, path: str) -> None:
     try:
         if stat.S_ISDIR(os.lstat(path).st_mode):
-            shutil.rmtree(path)
+            disk.remove(area, path)
         else:
-            os.unlink(path)
+            disk.unlink(area, path)
     except FileNotFoundError:
         pass  # renamed to its place

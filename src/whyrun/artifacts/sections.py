@@ -16,10 +16,12 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from whyrun import disk
 from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.artifacts.stat_cache import StatCache
 from whyrun.artifacts.store import Store
+from whyrun.disk import Area
 from whyrun.errors import WhyrunError
 from whyrun.ids import split_site
 
@@ -237,8 +239,9 @@ class SharedFiles:
     def save(self) -> None:
         """Keep what was found, of the files that were looked at. May fail with OSError, which costs time only."""
         if self._fresh and self._index is not None:
-            os.makedirs(os.path.dirname(self._index), exist_ok=True)
-            atomic_write(self._index, with_checksum(msgspec.msgpack.encode(_Index(_VERSION, self._used))))
+            disk.make_folders(Area.INDEX, os.path.dirname(self._index))
+            data = with_checksum(msgspec.msgpack.encode(_Index(_VERSION, self._used)))
+            atomic_write(self._index, data, Area.INDEX)
             self._fresh = False
 
     def _take_apart(self, path: str) -> tuple[str, dict[str, str] | None]:

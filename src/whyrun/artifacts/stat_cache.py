@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
 import msgspec
 
+from whyrun import disk
 from whyrun.artifacts.durable import atomic_write
+from whyrun.artifacts.file_clock import FileClock
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
 from whyrun.artifacts.second_look import SecondLook
+from whyrun.artifacts.settled import is_settled
 from whyrun.artifacts.stat_rows import CHUNK, Entry, StatRows, in_bytes, signature_of
+from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 
-_TICK = 20_000_000  # kernel timestamps lag by one jiffy: 1 to 10 ms
-_COARSE_TICK = 2_000_000_000  # file systems that keep whole seconds (FAT: two)
 _SECOND = 1_000_000_000
 _TRIES = 5
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC  # to name files from it, not to read it
@@ -63,11 +64,13 @@ class StatCache:
         self._now = now
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], now: Callable[[], int] = time.time_ns) -> StatCache:
+    def load(cls, path: str | os.PathLike[str], now: Callable[[], int] | None = None) -> StatCache:
         """The cache at this path. Missing, of another version or not readable as one: an empty one, silently.
 
-        Nothing depends on it but speed, so a damaged one is no error; it is replaced at the next `save`.
+        Nothing depends on it but speed, so a damaged one is no error; it is replaced at the next `save`. `now`: the
+        clock that files get their times from; by default that of the file system of `path`.
         """
+        now = now or FileClock(os.path.dirname(path))
         try:
             with open(path, "rb") as file:
                 return cls(path, StatRows.load(file.read()), now)
@@ -122,6 +125,14 @@ class StatCache:
         self._expected = end
         self._asked_rows[first:end] = b"\1" * len(paths)
         return found
+
+    def entry_of(self, path: str) -> Entry | None:
+        """What is known of a file, without a look at it: it has this hash if it still has this signature."""
+        entry = self._fresh.get(path)
+        if entry is not None:
+            return entry
+        row = self._rows.row_of.get(self._rows.name_of(path))
+        return None if row is None else (self._rows.signature(row), self._rows.sha256(row))
 
     @property
     def knows_folders(self) -> bool:
@@ -178,8 +189,8 @@ class StatCache:
             gone |= {row for row in self._not_asked() if not os.path.lexists(self._rows.path_of(self._rows.names[row]))}
             rows = self._rows.changed(self._fresh, gone)
         self._misplaced = 0
-        os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
-        atomic_write(self._path, rows.dump())
+        disk.make_folders(Area.STAT_CACHE, os.path.dirname(self._path) or ".")
+        atomic_write(self._path, rows.dump(), Area.STAT_CACHE)
         self._rows, self._asked_rows, self._next = rows, bytearray(len(rows)), (0, 0)
         self._fresh, self._gone = {}, set()
         return True
@@ -308,9 +319,7 @@ def _inside(root: str, path: str) -> str:
 
 
 def _is_old(status: os.stat_result, now: int) -> bool:
-    mtime, ctime = status.st_mtime_ns, status.st_ctime_ns
-    coarse = mtime % _SECOND == 0 or ctime % _SECOND == 0
-    return max(mtime, ctime) + (_COARSE_TICK if coarse else _TICK) < now
+    return is_settled(status.st_mtime_ns, status.st_ctime_ns, now)
 
 
 def _unreadable(path: str, failed: OSError) -> WhyrunError:

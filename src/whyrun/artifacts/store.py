@@ -8,14 +8,14 @@ that no edit of theirs reaches a blob.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import stat
 from contextlib import suppress
 from pathlib import Path
 
-from whyrun.artifacts.durable import temp_name, write_all
+from whyrun import disk
+from whyrun.artifacts.durable import temp_name
 from whyrun.artifacts.hashing import (
     Tree,
     TreeFile,
@@ -26,9 +26,9 @@ from whyrun.artifacts.hashing import (
     file_sha256,
     walk_tree,
 )
+from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 
-_FICLONE = 0x40049409  # ioctl: share the extents of another file, copied on write
 _NO_CLONE = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.EBADF}
 _CHUNK = 1 << 20
 
@@ -104,7 +104,7 @@ class Store:
             temp, descriptor = self._new_temp()
             try:
                 try:
-                    write_all(descriptor, data)
+                    disk.write(Area.STORE, descriptor, data)
                 finally:
                     os.close(descriptor)
                 self._keep(temp, sha)
@@ -183,14 +183,14 @@ class Store:
 
     def _export_tree(self, sha: str, dest: str) -> None:
         tree = self.read_tree(sha)
-        os.mkdir(dest)
+        disk.mkdir(Area.STORE, dest)
         for folder in tree.empty_dirs:
-            os.makedirs(os.path.join(dest, folder))
+            disk.make_folders(Area.STORE, os.path.join(dest, folder))
         made = {""}
         for file in tree.files:
             parent = os.path.dirname(file.path)
             if parent not in made:
-                os.makedirs(os.path.join(dest, parent), exist_ok=True)
+                disk.make_folders(Area.STORE, os.path.join(dest, parent))
                 made.add(parent)
             self._export_file(file.sha256, os.path.join(dest, file.path), 0o777 if file.executable else 0o666)
 
@@ -201,7 +201,7 @@ class Store:
             raise self._damaged(sha, "is not there") from None
         try:
             # The mode is subject to the user's umask, as for any file that they would make themselves.
-            target = os.open(dest, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+            target = disk.open(Area.STORE, dest, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
             try:
                 found = self._copy_descriptor(source, target)
             finally:
@@ -217,13 +217,11 @@ class Store:
     def temp_path(self) -> str:
         """A fresh path under `store/tmp/`, for what is to be renamed into place."""
         if not os.path.isdir(self._tmp):
-            os.makedirs(self._tmp, exist_ok=True)
+            disk.make_folders(Area.STORE, self._tmp)
         return f"{self._tmp}{temp_name()}"
 
     def remove_leftovers(self, older_than: float) -> int:
         """Remove what killed processes left under `store/tmp/` before this time (seconds since the epoch)."""
-        import shutil
-
         removed = 0
         try:
             with os.scandir(self._tmp) as entries:
@@ -232,20 +230,20 @@ class Store:
             return 0
         for path in old:
             if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path)
+                disk.remove(Area.STORE, path)
             else:
                 _remove(path)
             removed += 1
         return removed
 
     def _new_temp(self) -> tuple[str, int]:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         temp = f"{self._tmp}{temp_name()}"
         try:
-            return temp, os.open(temp, flags, 0o444)
+            return temp, disk.open(Area.STORE, temp, flags, 0o444)
         except FileNotFoundError:
-            os.makedirs(self._tmp, exist_ok=True)
-            return temp, os.open(temp, flags, 0o444)
+            disk.make_folders(Area.STORE, self._tmp)
+            return temp, disk.open(Area.STORE, temp, flags, 0o444)
 
     def _is_sound(self, sha: str) -> bool:
         """Whether the blob is there and has been checked; a blob with wrong bytes is as good as none."""
@@ -262,10 +260,10 @@ class Store:
     def _keep(self, temp: str, sha: str) -> None:
         target = self.path(sha)
         try:
-            os.rename(temp, target)
+            disk.rename(Area.STORE, temp, target)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            os.rename(temp, target)
+            disk.make_folders(Area.STORE, os.path.dirname(target))
+            disk.rename(Area.STORE, temp, target)
         self._sound.add(sha)
 
     def _move_in(self, path: str, sha: str | None) -> tuple[str, int]:
@@ -273,12 +271,12 @@ class Store:
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             # A link, or a file with a second name: moving it would leave a way to write into the blob.
             stored = self.put_file(path, sha)
-            os.unlink(path)
+            disk.unlink(Area.STORE, path)
             return stored
         if sha is None:
             sha = file_sha256(path)
         if self._is_sound(sha):
-            os.unlink(path)
+            disk.unlink(Area.STORE, path)
             return sha, status.st_size
         os.chmod(path, 0o444)
         try:
@@ -287,7 +285,7 @@ class Store:
             if failed.errno != errno.EXDEV:
                 raise
             stored = self.put_file(path, sha)
-            os.unlink(path)
+            disk.unlink(Area.STORE, path)
             return stored
         return sha, status.st_size
 
@@ -302,7 +300,7 @@ class Store:
         """Copy all, and the hash of what was written."""
         if self._can_clone:
             try:
-                fcntl.ioctl(target, _FICLONE, source)
+                disk.clone(Area.STORE, target, source)
                 return descriptor_sha256(target)
             except OSError as refused:
                 if refused.errno not in _NO_CLONE:
@@ -312,7 +310,7 @@ class Store:
         hasher = hashlib.sha256()
         while chunk := os.read(source, _CHUNK):
             hasher.update(chunk)
-            write_all(target, chunk)
+            disk.write(Area.STORE, target, chunk)
         return hasher.hexdigest()
 
     def _damaged(self, sha: str, what: str) -> WhyrunError:
@@ -326,4 +324,4 @@ class Store:
 
 def _remove(path: str) -> None:
     with suppress(FileNotFoundError):  # renamed to its place already
-        os.unlink(path)
+        disk.unlink(Area.STORE, path)

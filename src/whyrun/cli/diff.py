@@ -53,18 +53,22 @@ def _side(world: World, name: str) -> RunSide:
     from whyrun.log import events as ev
 
     run = world.state.run(name)
-    records = world.history(through=run.number).records
+    log = world.history(through=run.number)
+    records, last_pruned = log.records, log.last_pruned
     first = next(iter(run.events()), None)
     if isinstance(first, ev.RunStart) and first.mode != "run":
-        return RunSide(name, None, {}, records)
+        return RunSide(name, None, {}, records, last_pruned=last_pruned)
     planned = plan_of_run(world, name)
     # Known while planning, or found during the run.
     inactive = {job.id for job in planned.plan.jobs if job.state == "inactive"}
     inactive |= {e.step_id for e in run.events() if isinstance(e, ev.StepSkipped) and e.why != "reused"}
-    return RunSide(name, planned.plan, planned.snapshot.actions, records, frozenset(inactive))
+    return RunSide(name, planned.plan, planned.snapshot.actions, records, frozenset(inactive), last_pruned)
 
 
 def _lines(found: RunDiff, show_all: bool) -> Iterator[str]:
+    if found.not_known:
+        some = ", ".join(found.not_known[:3]) + (", …" if len(found.not_known) > 3 else "")
+        yield f"not compared: artifacts of {some} (runs that may have made them were pruned)"
     if found.same:
         yield f"{found.old} and {found.new}: no differences"
         return

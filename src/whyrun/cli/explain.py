@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from whyrun.cli.main import plan_options, print_json, world_options
-from whyrun.cli.plan import answer, question_options, show
+from whyrun.cli.plan import Wanted, answer, question_options, show
 
 if TYPE_CHECKING:
     from whyrun.planning.plan import PlanOptions
@@ -24,7 +24,7 @@ def command(
     options: PlanOptions,
     at: str | None,
     assume: tuple[str, ...],
-    show_all: bool,
+    wanted: Wanted,
     as_json: bool,
 ) -> None:
     """Show what would run, and every reason why. Nothing is executed.
@@ -36,14 +36,16 @@ def command(
       whyrun explain --set Topic=theatre
       whyrun explain --force 'Job:ThenImage[*]' --json
       whyrun explain --assume 'Input:ThenImages[2]=photos/other.png'
+      whyrun explain --job 'Job:ThenImage[*]' --reason INPUT_CHANGED --limit 20 --offset 40
     """
     from whyrun.planning.explain import explain_json, render_explain
 
     found = answer(world, options, at, assume)
     if as_json:
-        body = explain_json(found.plan)
+        body = explain_json(found.plan, wanted.listing(found))
         if found.assumptions:
             body["assuming"] = [str(assumption) for assumption in found.assumptions]
         print_json(body)
     else:
-        show(found, render_explain(found.plan, estimate=None if at else found.estimate(), show_all=show_all))
+        estimate = None if at else found.estimate()
+        show(found, render_explain(found.plan, estimate=estimate, listing=wanted.listing(found)))

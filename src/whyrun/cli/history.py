@@ -32,9 +32,14 @@ def command(world: World, id_: str, show_all: bool, as_json: bool) -> None:
       whyrun history 'Artifact:Clip.Frame[*]'
     """
     entries = find_history(world, id_)
+    pruned = [stone.run for stone in world.state.tombstones()]
     if as_json:
-        print_json({"id": id_, "entries": [entry.to_json() for entry in entries]})
+        found = {"id": id_, "entries": [entry.to_json() for entry in entries]}
+        print_json({**found, "pruned": pruned} if pruned else found)
         return
+    if pruned:
+        some = f"{pruned[0]} was" if len(pruned) == 1 else f"{len(pruned)} runs from {pruned[0]} to {pruned[-1]} were"
+        click.echo(f"note: {some} pruned: what was done there is not listed", err=True)
     if not entries:
         click.echo(f"{id_} has no history yet")
         return

@@ -47,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "adopt": ("adopt", "Put your own version of an artifact in place."),
     "restore": ("restore", "Put an earlier version of an artifact in place."),
     "log": ("log", "Read the log back: events of a run, filtered."),
+    "gc": ("gc", "Remove from the store what no kept run needs; shows it first."),
 }
 
 
@@ -139,9 +140,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             sys.exit(int(Exit.INVALID))
         if problem.errno not in _CIRCUMSTANCES:
             fail_loudly()
-        where = f" `{problem.filename}`" if problem.filename else ""
-        click.echo(f"error:{where} {problem.strerror}", err=True)
-        click.echo("   hint: the machine does not allow it; what was recorded before is safe", err=True)
+        where = f"`{problem.filename}`: " if problem.filename else ""
+        hint = "the machine does not allow it; what was recorded before is safe"
+        refused = error("DISK_FAILED", f"{where}{problem.strerror}", hint=hint)
+        report(refused)
+        if "--json" in (sys.argv[1:] if argv is None else argv):
+            print_json(refusal(refused))
         sys.exit(int(Exit.STATE))
     except Exception:
         fail_loudly()

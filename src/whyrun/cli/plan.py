@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
@@ -13,6 +14,7 @@ from whyrun.cli.main import note_running, plan_options, words_of, world_options
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
+    from whyrun.planning.listing import Listing
     from whyrun.planning.plan import PlanOptions
     from whyrun.snapshot.world import World
 
@@ -20,7 +22,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def question_options(function: Function) -> Function:
-    """--at and --assume, for `plan` and `explain` alike."""
+    """--at, --assume and what of the answer is shown, for `plan` and `explain` alike."""
     decorated: Any = function
     for option in reversed(
         [
@@ -29,16 +31,83 @@ def question_options(function: Function) -> Function:
                 "--assume", multiple=True, metavar="Input:X=changed|VALUE", help="As if an input were so. Repeatable."
             ),
             click.option("--all", "show_all", is_flag=True, help="List every job, however many."),
+            click.option("--summary", is_flag=True, help="Count jobs by name and reasons; so are more than 1000."),
+            click.option("--job", "jobs", multiple=True, metavar="ID", help="Only these, `*` for any. Repeatable."),
+            click.option(
+                "--reason", "reasons", multiple=True, metavar="CODE", callback=_codes,
+                help="Only jobs with this reason, such as INPUT_CHANGED. Repeatable.",
+            ),
+            click.option(
+                "--status", "statuses", multiple=True, type=click.Choice(["planned", "reused", "deferred", "inactive"]),
+                help="Only jobs in this state. Repeatable.",
+            ),
+            click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List N jobs."),
+            click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="After the first N."),
         ]
-    ):
+    ):  # fmt: skip
         decorated = option(decorated)
-    result: Function = decorated
-    return result
+
+    @wraps(decorated)
+    def asked(
+        *args: Any,
+        show_all: bool,
+        summary: bool,
+        jobs: tuple[str, ...],
+        reasons: tuple[str, ...],
+        statuses: tuple[str, ...],
+        limit: int | None,
+        offset: int,
+        **rest: Any,
+    ) -> Any:
+        wanted = Wanted(show_all, summary, jobs, reasons, statuses, limit, offset)
+        return function(*args, wanted=wanted, **rest)
+
+    asked.__click_params__ = decorated.__click_params__  # type: ignore[attr-defined]
+    result: Any = asked
+    return cast(Function, result)
+
+
+def _codes(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    from whyrun.planning.reasons import CODES
+
+    del context, parameter
+    for code in given:
+        if code.upper() not in CODES:
+            raise click.BadParameter(f"`{code}` is no reason; the reasons are {', '.join(CODES)}")
+    return tuple(code.upper() for code in given)
+
+
+class Wanted(NamedTuple):
+    """Which jobs of a plan somebody wants to see."""
+
+    show_all: bool
+    summary: bool
+    jobs: tuple[str, ...]
+    reasons: tuple[str, ...]
+    statuses: tuple[str, ...]
+    limit: int | None
+    offset: int
+
+    @property
+    def is_part(self) -> bool:
+        return bool(self.jobs or self.reasons or self.statuses or self.limit or self.offset or self.summary)
+
+    def listing(self, found: Planned) -> Listing:
+        from whyrun.planning.listing import Listing
+        from whyrun.planning.plan import match_nodes
+
+        graph = found.snapshot.dependency_graph
+        nodes = frozenset(node for text in self.jobs for node in match_nodes(graph, text)) if self.jobs else None
+        return Listing(
+            self.reasons, nodes, self.statuses, self.limit, self.offset, self.show_all and not self.summary,
+            self.summary,
+        )  # fmt: skip
 
 
 def answer(world: World, options: PlanOptions, at: str | None, assume: tuple[str, ...]) -> Planned:
     """The plan that the options ask for."""
     from whyrun.api import planned
+    from whyrun.cli.talk import tell_note
     from whyrun.errors import error
 
     if at is not None and (world.sets or world.inputs_file is not None):
@@ -50,7 +119,7 @@ def answer(world: World, options: PlanOptions, at: str | None, assume: tuple[str
     if at is None:
         with world.cache.with_second_look():  # files are looked at while the workflow is read
             note_running(world)
-            found = planned(world, options, assume=assume)
+            found = planned(world, options, assume=assume, tell=tell_note)
     else:
         found = planned(world, options, assume=assume, at=at)
     for assumption in found.assumptions:
@@ -94,7 +163,7 @@ def command(
     options: PlanOptions,
     at: str | None,
     assume: tuple[str, ...],
-    show_all: bool,
+    wanted: Wanted,
     as_json: bool,
     save: str | None,
 ) -> None:
@@ -107,6 +176,7 @@ def command(
       whyrun plan --target Job:Montage --save montage.json
       whyrun plan --at r0002
       whyrun plan --assume 'Input:ThenImages[2]=changed'
+      whyrun plan --reason INPUT_CHANGED --limit 50
     """
     from whyrun.console.render import render_plan
     from whyrun.errors import error
@@ -117,6 +187,12 @@ def command(
             "a plan of the past or of an assumption cannot be run, so it is not saved",
             hint="leave `--save` away, or redirect the output of `--json`",
         )
+    if as_json and wanted.is_part:
+        raise error(
+            "USAGE",
+            "a plan is written whole, so that its digest fits",
+            hint="`whyrun explain --json` takes `--job`, `--reason`, `--status`, `--limit` and `--offset`",
+        )
     found = answer(world, options, at, assume)
     if save is not None:
         save_plan(save, found, world)
@@ -124,17 +200,19 @@ def command(
         sys.stdout.buffer.write(found.plan.to_bytes())
         sys.stdout.buffer.flush()
     else:
-        show(found, render_plan(found.plan, estimate=None if at else found.estimate(), show_all=show_all))
+        estimate = None if at else found.estimate()
+        show(found, render_plan(found.plan, estimate=estimate, listing=wanted.listing(found)))
 
 
 def save_plan(path: str, found: Planned, world: World) -> None:
     import shlex
 
     from whyrun.artifacts.durable import atomic_write
+    from whyrun.disk import Area
     from whyrun.errors import error
 
     try:
-        atomic_write(path, found.plan.to_bytes())
+        atomic_write(path, found.plan.to_bytes(), Area.SAVED)
     except OSError as problem:
         raise error("FILE_MISSING", f"`{path}` cannot be written: {problem.strerror}", hint="check the path") from None
     click.echo(f"saved; run exactly this with `whyrun run --plan {shlex.quote(path)}{words_of(world)}`", err=True)

@@ -120,7 +120,8 @@ def would_run(
     as_json: bool,
 ) -> None:
     """What a run would do, from the same plan. Nothing is locked, executed or recorded."""
-    from whyrun.api import Planned
+    from whyrun.api import Planned, plan_now
+    from whyrun.cli.talk import tell_note
     from whyrun.console.foretold import dry_run_lines, untouched_lines
     from whyrun.console.lines import LogLevel, TaskStatus
     from whyrun.console.render import expectation
@@ -130,11 +131,10 @@ def would_run(
     from whyrun.execution.session import check_expected
     from whyrun.log.journal import utc_now
     from whyrun.planning.explain import expected_durations, headline
-    from whyrun.planning.plan import compute_execution_plan
 
     note_running(world)
     snapshot = world.snapshot()
-    plan = compute_execution_plan(snapshot, options)
+    plan = plan_now(world, snapshot, options, tell_note)
     check_expected(plan, saved)
     check_limits(world, run_options.limits or {})
     check_resources(snapshot, [job.node for job in plan.planned], resource_limits(world, run_options))

@@ -1,8 +1,9 @@
-"""`whyrun runs [FILE]`: the runs of a workflow."""
+"""`whyrun runs [FILE]`: the runs of a workflow. `whyrun runs prune` is in a module of its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,17 +11,42 @@ from whyrun.cli.main import print_json, world_options
 from whyrun.cli.text import columns, duration_text, local_time, page, print_lines
 
 if TYPE_CHECKING:
+    from whyrun.evidence.run_list import RunSummary
+    from whyrun.log.tombstones import Tombstone
     from whyrun.snapshot.world import World
 
 _COUNTS = ("planned", "completed", "identical", "different", "reused", "skipped", "failed", "blocked", "interrupted")
+PRUNE = "prune"
 
 
-@click.command(short_help="List the runs of a workflow.")
+class RunsCommand(click.Command):
+    """Lists, unless its first word is `prune`: then it is that command. A file of that name is `./prune`."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args[:1] != [PRUNE]:
+            return super().make_context(info_name, args, parent, **extra)
+        return self.get_command(PRUNE).make_context(f"{info_name} {PRUNE}", args[1:], parent, **extra)
+
+    def list_commands(self) -> list[str]:
+        return [PRUNE]
+
+    def get_command(self, name: str) -> click.Command:
+        from whyrun.cli.prune import command
+
+        assert name == PRUNE
+        return command
+
+
+@click.command(cls=RunsCommand, short_help="List the runs of a workflow.")
 @click.option("--all", "show_all", is_flag=True, help="List every run, not only the latest.")
 @click.option("--json", "as_json", is_flag=True, help="Print the runs as JSON.")
 @world_options
 def command(world: World, show_all: bool, as_json: bool) -> None:
     """List the runs of a workflow, the latest first.
+
+    `whyrun runs prune` removes old ones: see `whyrun runs prune --help`.
 
     \b
     Example:
@@ -29,20 +55,41 @@ def command(world: World, show_all: bool, as_json: bool) -> None:
     """
     from whyrun.evidence.run_list import list_runs
 
-    runs = list_runs(world.state)
+    runs, pruned = list_runs(world.state), world.state.tombstones()
     if as_json:
-        print_json({"workflow": world.workflow.name, "runs": [run.to_json() for run in runs]})
+        found: dict[str, Any] = {"workflow": world.workflow.name, "runs": [run.to_json() for run in runs]}
+        print_json({**found, "pruned": [_left_of(stone) for stone in pruned]} if pruned else found)
         return
-    if not runs:
+    if not runs and not pruned:
         click.echo(f"{world.workflow.name} has not run yet")
         return
-    shown, rest = page(runs[::-1], show_all)
-    rows = [("run", "state", "mode", "started", "took", "steps")]
-    for run in shown:
-        counts = [f"{getattr(run, name)} {name}" for name in _COUNTS if getattr(run, name)]
-        rows.append(
-            (run.run, run.told_state, run.mode, local_time(run.started), duration_text(run.duration), ", ".join(counts))
-        )
-    print_lines(columns(rows, indent=0))
+    shown, rest = page(list(_rows(runs, pruned))[::-1], show_all)
+    print_lines(columns([("run", "state", "mode", "started", "took", "steps"), *shown], indent=0))
     if rest is not None:
         click.echo(rest)
+
+
+def _rows(runs: Sequence[RunSummary], pruned: Sequence[Tombstone]) -> Iterator[tuple[str, ...]]:
+    """The oldest first. Of pruned runs in a row the first and the last are named."""
+    left = list(pruned)
+    for run in runs:
+        number = int(run.run[1:])
+        together = [stone for stone in left if stone.number < number]
+        left = left[len(together) :]
+        yield from _pruned_row(together)
+        counts = [f"{getattr(run, name)} {name}" for name in _COUNTS if getattr(run, name)]
+        yield run.run, run.told_state, run.mode, local_time(run.started), duration_text(run.duration), ", ".join(counts)
+    yield from _pruned_row(left)
+
+
+def _pruned_row(stones: Sequence[Tombstone]) -> Iterator[tuple[str, ...]]:
+    if not stones:
+        return
+    first, last = stones[0], stones[-1]
+    names = first.run if len(stones) == 1 else f"{first.run}–{last.run}"
+    yield names, "pruned", first.mode if len(stones) == 1 else "", local_time(first.started)
+
+
+def _left_of(stone: Tombstone) -> dict[str, Any]:
+    names = ("run", "mode", "state", "started", "ended", "events", "chain", "pruned")
+    return {name: getattr(stone, name) for name in names}

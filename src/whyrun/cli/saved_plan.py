@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from whyrun.planning.plan import PlanOptions
     from whyrun.snapshot.world import World
+
+LARGEST_PLAN = 1 << 30  # bytes: ten times what a million jobs take
 
 
 def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptions, dict[str, Any]]:
@@ -22,15 +26,13 @@ def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptio
             hint="leave `--up`, `--target` and `--force` away, or leave `--plan` away",
         )
     try:
+        if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for, for ever
+            raise OSError(errno.EINVAL, "it is not a regular file")
         with open(path, "rb") as file:
-            data = json.loads(file.read())
+            data = decode_plan(file.read(LARGEST_PLAN + 1), path)
     except OSError as problem:
         hint = "save one with `whyrun plan --save FILE`"
         raise error("FILE_MISSING", f"the plan `{path}` cannot be read: {problem.strerror}", hint=hint) from None
-    except ValueError:
-        data = None
-    if not _is_plan(data):
-        raise error("USAGE", f"`{path}` is no saved plan", hint="save one with `whyrun plan --save FILE`")
     if data["workflow"] != world.workflow.name:
         raise error(
             "USAGE",
@@ -39,6 +41,22 @@ def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptio
         )
     given = data["options"]
     return PlanOptions(given["up"], tuple(given["targets"]), tuple(given["force"])), data
+
+
+def decode_plan(content: bytes, path: str) -> dict[str, Any]:
+    """A saved plan, or USAGE for anything else."""
+    from whyrun.errors import error
+
+    if len(content) > LARGEST_PLAN:
+        raise error("USAGE", f"`{path}` is larger than any plan", hint="save one with `whyrun plan --save FILE`")
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError):  # no JSON, no text, or nested as no plan is
+        data = None
+    if not _is_plan(data):
+        raise error("USAGE", f"`{path}` is no saved plan", hint="save one with `whyrun plan --save FILE`")
+    assert isinstance(data, dict)
+    return data
 
 
 def _is_plan(data: Any) -> bool:

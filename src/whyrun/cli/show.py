@@ -255,7 +255,8 @@ def run_facts(world: World, name: str) -> Facts:
         facts["outcome"] = summary.told_state
     if start is not None:
         facts |= {"options": start.options, "backend": start.backend, "host": start.host}
-    facts["inputs"] = [one.to_json() for one in inputs_in_force(world.state.runs(), name)]
+    runs, pruned = world.state.runs_and_tombstones()
+    facts["inputs"] = [one.to_json() for one in inputs_in_force(runs, name, pruned)]
     facts["reasons"] = _headline_counts(run.path / "plan.json")
     files = sorted(entry for entry in run.path.iterdir())
     facts["files"] = {f.name + ("/" if f.is_dir() else ""): None if f.is_dir() else f.stat().st_size for f in files}

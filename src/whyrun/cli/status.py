@@ -83,7 +83,8 @@ def look(world: World, patterns: tuple[str, ...]) -> State:
         for pattern in patterns:
             match_nodes(graph, pattern)  # one that names nothing is an error
         artifacts = [a for a in artifacts if any(p.matches(a.id) or p.matches(a.job) for p in wanted)]
-    stale = stale_files(graph, plan, world.state.runs(), world.observer().published)
+    runs, pruned = world.state.runs_and_tombstones()
+    stale = stale_files(graph, plan, runs, world.observer().published, pruned)
     return State(snapshot, plan, _job_counts(plan, len(running)), unfinished, artifacts, stale)
 
 

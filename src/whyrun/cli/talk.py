@@ -55,6 +55,11 @@ def talk_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return told
 
 
+def tell_note(text: str) -> None:
+    """What a person should know beside the answer."""
+    click.echo(f"note: {text}", err=True)
+
+
 @contextmanager
 def telling_what_is_refused(world: World, talk: Talk) -> Iterator[None]:
     """Where jobs and actions do not fit, say so as lines too, before the error itself with its places and hints."""

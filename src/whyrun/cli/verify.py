@@ -81,7 +81,7 @@ def _chosen(words: tuple[str, ...], replay: str | None) -> str | None:
 def _lines(found: Verification, show_all: bool) -> Iterator[str]:
     from whyrun.console.lines import count
 
-    if not found.checked.runs and found.sound:
+    if not (found.checked.runs or found.checked.pruned) and found.sound:
         yield f"{found.workflow} has not run yet"
         return
     if found.sound:
@@ -123,7 +123,8 @@ def _shown_path(path: str) -> str:
 def _checked(checked: Checked) -> str:
     from whyrun.console.lines import count
 
-    parts = [count(checked.runs, "run"), count(checked.events, "event"), count(checked.files, "file")]
+    pruned = f" and {checked.pruned} pruned" if checked.pruned else ""
+    parts = [count(checked.runs, "run") + pruned, count(checked.events, "event"), count(checked.files, "file")]
     parts.append(f"{count(checked.blobs, 'blob')} ({bytes_text(checked.bytes)})")
     if checked.plans:
         parts.append(f"{count(checked.plans, 'plan')} computed again")

@@ -40,43 +40,50 @@ _PAST = {
 @click.command(short_help="Say why something is, was, or is not in the plan.")
 @click.argument("id_", metavar="ID")
 @click.option("--at", metavar="RUN", help="In the plan of that run, computed again from the log.")
+@click.option("--limit", type=click.IntRange(min=1), default=MATCHES, metavar="N", help="Answer N matches.")
+@click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="After the first N.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @world_options
-def command(world: World, id_: str, at: str | None, as_json: bool) -> None:
+def command(world: World, id_: str, at: str | None, limit: int, offset: int, as_json: bool) -> None:
     """Say why a job is, was, or is not in the plan: reason by reason, back to the root cause.
 
     An artifact's answer is that of its job. For an input: which jobs read it, and which would run if it changed. With
-    `*` for a name or index, every match is answered.
+    `*` for a name or index, every match is answered, 20 at a time.
 
     \b
     Example:
       whyrun why Job:Montage
       whyrun why 'Artifact:Clip.Frame[1]' --at r0002
-      whyrun why 'Job:Clip[*]'
+      whyrun why 'Job:Clip[*]' --limit 50 --offset 100
       whyrun why Input:Topic
     """
     from whyrun.api import planned
     from whyrun.cli.subjects import find_subjects
+    from whyrun.cli.talk import tell_note
     from whyrun.planning.known import KnownState
     from whyrun.planning.plan import PlanOptions
 
     if at is None:
         note_running(world)
-    found = planned(world, PlanOptions(), at=at)
+    found = planned(world, PlanOptions(), at=at, tell=tell_note)
     subjects = find_subjects(found.snapshot.dependency_graph, id_)
     known = KnownState(found.snapshot, found.plan)
     head: dict[str, Any] = {"id": id_, "at": at, "log_position": found.snapshot.log_position}
-    answers = [_answer(world, found, known, subject, at) for subject in subjects[:MATCHES]]
-    left_out = len(subjects) - len(answers)
+    is_pattern = subjects[0].id != id_
+    chosen = subjects[offset : offset + limit] if is_pattern else subjects
+    answers = [_answer(world, found, known, subject, at) for subject in chosen]
+    left_out = max(0, len(subjects) - offset - len(answers)) if is_pattern else 0
     if not as_json:
+        if not chosen:
+            print_lines([f"no match of `{id_}` from {offset + 1} on: there are {len(subjects)}"])
         for i, (_, lines) in enumerate(answers):
             print_lines(lines if i == 0 else ["", *lines])
         if left_out:
-            print_lines(["", f"… {left_out} more match `{id_}`"])
-    elif subjects[0].id == id_:
+            print_lines(["", f"… {left_out} more match `{id_}` (`--offset {offset + len(answers)}` goes on)"])
+    elif not is_pattern:
         print_json({**head, **answers[0][0]})
     else:
-        written = [{"id": subject.id, **body} for subject, (body, _) in zip(subjects, answers, strict=False)]
+        written = [{"id": subject.id, **body} for subject, (body, _) in zip(chosen, answers, strict=True)]
         print_json({**head, "answers": written, "more": left_out})
 
 

@@ -19,7 +19,7 @@ from whyrun.errors import Diagnostic
 from whyrun.workflow.fields import NAME, Fields
 from whyrun.workflow.model import Place
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, kind_of
-from whyrun.workflow.source import read_yaml
+from whyrun.workflow.source import read_source, read_yaml
 
 FILE_NAME = "connections.yaml"
 DEFAULT = "default"  # the one key of an alias that is no field
@@ -79,7 +79,7 @@ def load_connections(project: Path) -> Connections:
     """The connections of a project; none where it has no such file."""
     path = project / FILE_NAME
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = read_source(path)
     except FileNotFoundError:
         return Connections(exists=False)
     except UnicodeDecodeError:

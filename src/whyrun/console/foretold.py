@@ -30,8 +30,7 @@ def dry_run_lines(
             yield foretold.would_execute(job, durations.get(job.id))
         elif job.state == "planned":
             assert job.reuse is not None
-            source = "" if job.reuse.step == job.id else f" ({job.reuse.step})"
-            yield foretold.would_skip(job, f"reused from {job.reuse.run}{source}")
+            yield foretold.would_skip(job, f"reused from {job.reuse.told(job.id)}")
         elif job.state == "inactive":
             yield foretold.would_skip(job, _inactive(job))
 

@@ -145,3 +145,13 @@ def listed(names: Sequence[str], most: int = 3, total: int | None = None) -> str
 
 def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+_NO_VALUE = "the condition cannot be computed: "  # how the failure of a step begins whose condition has none
+_ASKED_BY = "`: condition `"  # of a dataset plan; what stands before it is the step's own expression
+
+
+def why_no_value(failure: str) -> str | None:
+    """Of a step that failed since its condition has no value, why that is: the same for all that hang on it."""
+    _, found, why = failure.partition(_NO_VALUE)
+    return why.rpartition(_ASKED_BY)[2] if found else None

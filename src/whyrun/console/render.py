@@ -5,22 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from whyrun.console.lines import BAD, seconds, size
+from whyrun.console.lines import BAD, seconds, size, why_no_value
 from whyrun.log.events import NOT_PUBLISHED
-from whyrun.planning.explain import (
-    SHOWN,
-    about,
-    headline,
-    job_lines,
-    logged_duration,
-    plan_blocks,
-    printable,
-    shown_of,
-)
+from whyrun.planning.explain import about, headline, job_lines, logged_duration, printable
+from whyrun.planning.listing import SHOWN, Listed, Listing, closing_line, listed, summary_lines
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import CODES, More
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -78,19 +70,25 @@ class Paint:
 # --- plans -------------------------------------------------------------------------------------------------------
 
 
-def render_plan(plan: Plan, *, estimate: float | None = None, show_all: bool = False) -> str:
+def render_plan(
+    plan: Plan, *, estimate: float | None = None, show_all: bool = False, listing: Listing | None = None
+) -> str:
     """The short form: each job under its layer with its first reason. `explain` has them all."""
-    text = [headline(plan, estimate)]
-    blocks = plan_blocks(plan)
-    shown = {title: jobs[: shown_of(title, show_all)] for title, jobs in blocks}
-    width = max((len(job.id) for jobs in shown.values() for job in jobs), default=0)
-    for title, jobs in blocks:
-        text.append(title)
-        for job in shown[title]:
-            text.append(f"  {job.id:<{width}}   {_short(job)}".rstrip())
-        if len(jobs) > len(shown[title]):
-            text.append(f"  … and {len(jobs) - len(shown[title])} more (`--all` lists them)")
-    return "\n".join(text)
+    listing = listing or Listing(show_all=show_all)
+    found = listed(plan, listing)
+    text = [headline(plan, estimate), *(summary_lines(found) if found.summary else _short_lines(found))]
+    closing = closing_line(plan, listing, found)
+    return "\n".join(text if closing is None else [*text, closing])
+
+
+def _short_lines(found: Listed) -> Iterator[str]:
+    width = max((len(job.id) for block in found.blocks for job in block.jobs), default=0)
+    for block in found.blocks:
+        yield block.title
+        for job in block.jobs:
+            yield f"  {job.id:<{width}}   {_short(job)}".rstrip()
+        if block.total > len(block.jobs):
+            yield f"  … and {block.total - len(block.jobs)} more (`--all` lists them)"
 
 
 def _short(job: PlannedJob) -> str:
@@ -152,10 +150,12 @@ def saved_seconds(plan: Plan, snapshot: PlanningSnapshot, reused: Sequence[str] 
 
 
 def _each_once(failures: Sequence[Failure]) -> list[tuple[Failure, int]]:
-    """Each with how many more there are like it: one shared file that takes no section fails a step for each."""
+    """Each with how many more there are like it: one shared file that takes no section fails a step for each, and so
+    does one condition that has no value."""
     found: dict[tuple[str, str], list[Failure]] = {}
     for failure in failures:
-        same = failure.error if failure.error_type == NOT_PUBLISHED else failure.step_id
+        same = failure.error if failure.error_type == NOT_PUBLISHED else why_no_value(failure.error)
+        same = failure.step_id if same is None else same
         found.setdefault((failure.error_type, same), []).append(failure)
     return [(alike[0], len(alike) - 1) for alike in found.values()]
 

@@ -17,6 +17,7 @@ from whyrun.workflow.functions import ExpressionError
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NOT_KNOWN = "not evaluated: what it reads is not known"
+_NOT_RECORDED = "not evaluated: the Whyrun that started this run did not record what its conditions read"
 _FAILED = "the condition cannot be computed: "  # how the failure of a step begins whose condition has no value
 
 
@@ -63,7 +64,7 @@ class _Conditions:
 
     def _branching(self, condition: Mapping[str, Any]) -> dict[str, Any]:
         result, why = self._result(condition["step_id"])
-        inputs = {id_: self.values[id_] for id_ in read_ids(condition["asks"]) if id_ in self.values}
+        inputs = {id_: self.values[id_] for id_ in read_ids(condition.get("asks", {})) if id_ in self.values}
         branches = (condition["true_steps"], condition["false_steps"])
         taken, left = ([], []) if result is None else branches if result else branches[::-1]
         return self._decision(condition["step_id"], condition["predicate"], inputs, result, taken, left, why)
@@ -83,7 +84,9 @@ class _Conditions:
                 return None, f"not evaluated: `{outer}`, in whose branch it is, has no result"
             if held is not when:
                 return None, f"not evaluated: it is in the branch of `{outer}` that was left"
-        asks = self.conditions[id_]["asks"]
+        asks = self.conditions[id_].get("asks")
+        if asks is None:
+            return None, _NOT_RECORDED
         there = {read: self.values[read] is not None for read in read_ids(asks) if read in self.values}
         try:
             return answer(asks, self.values, there), ""

@@ -10,6 +10,7 @@ import msgspec
 from whyrun.ids import output_of
 from whyrun.log import events as ev
 from whyrun.log.outcomes import RunOutcome
+from whyrun.planning.reuse import SHARED
 
 
 class Composed:
@@ -40,7 +41,7 @@ class Composed:
                 self.artifacts.pop(event.step_id, None)
             case ev.StepSkipped() if event.why == "reused":
                 self.bindings[event.step_id] = event.bindings or {}
-                self.reused[event.step_id] = event.from_run or "", event.from_step or event.step_id
+                self.reused[event.step_id] = event.from_run or SHARED, event.from_step or event.step_id
             case ev.StepSkipped() if event.why == "source_inactive":
                 self.absent[event.step_id] = event.reason
             case ev.ArtifactAvailable() if output_of(event.artifact) is not None:

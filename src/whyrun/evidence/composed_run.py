@@ -10,9 +10,11 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from whyrun import disk
 from whyrun.artifacts.durable import atomic_write
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.store import Store
+from whyrun.disk import Area
 from whyrun.errors import StateError
 from whyrun.evidence.composition import SUMMARY_FILE, Beside, Shape, composition_summary, given_sources
 from whyrun.ids import file_name
@@ -33,7 +35,7 @@ def complete_composition(folder: Path, store: Store) -> None:
     around = _Around(folder, store)
     _link_inputs(folder, section, events, around)
     summary = composition_summary(folder.name, section, events, around.previous(), around)
-    atomic_write(folder / SUMMARY_FILE, canonical_json(summary) + b"\n")
+    atomic_write(folder / SUMMARY_FILE, canonical_json(summary) + b"\n", Area.RUN)
 
 
 class _Around(Beside):
@@ -74,8 +76,7 @@ class _Around(Beside):
         try:
             return read_summary(folder)
         except SummaryDamaged as problem:
-            with (self.folder / "debug.log").open("a", encoding="utf-8") as log:
-                log.write(f"composition: {problem}; nothing is taken from it\n")
+            disk.append_line(Area.RUN, self.folder / "debug.log", f"composition: {problem}; nothing is taken from it")
             return None
 
 
@@ -88,7 +89,7 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     try:
         msgspec.json.decode(text, type=_Summary)
         found: dict[str, Any] = json.loads(text)
-    except (msgspec.MsgspecError, ValueError) as problem:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
         raise SummaryDamaged(f"`{folder.name}/{SUMMARY_FILE}` is damaged: {problem}") from None
     return found
 
@@ -159,7 +160,7 @@ def _link_inputs(folder: Path, section: Mapping[str, Any], events: Iterable[ev.E
             blob = Path(around.store.path(source["sha256"]))
             if not blob.exists():
                 continue  # a folder, or bytes that are lost: the summary has the hash
-            place.mkdir(parents=True, exist_ok=True)
+            disk.make_folders(Area.RUN, place)
             link = place / f"{file_name(slot)}{source['as'][1:]}"
             if not link.is_symlink():
-                link.symlink_to(os.path.relpath(blob, place))
+                disk.link(Area.RUN, os.path.relpath(blob, place), link)

@@ -10,8 +10,9 @@ from msgspec import UNSET
 
 from whyrun.graph.graph import Graph
 from whyrun.ids import site_of
-from whyrun.log.runs import RunRef
+from whyrun.log.runs import RunRef, log_without_start
 from whyrun.log.scan import ArtifactAdopted, ArtifactAvailable, scan
+from whyrun.log.tombstones import Tombstone
 from whyrun.planning.plan import Plan
 from whyrun.snapshot.records import Output, Records, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -134,7 +135,11 @@ def leftover_places(records: Records, graph: Graph, stands: Callable[[str], bool
 
 
 def stale_files(
-    graph: Graph, plan: Plan, runs: list[RunRef], sha256_of: Callable[[str], str | None]
+    graph: Graph,
+    plan: Plan,
+    runs: list[RunRef],
+    sha256_of: Callable[[str], str | None],
+    pruned: Iterable[Tombstone] = (),
 ) -> list[StaleFile]:
     """Files and sections of inactive or removed jobs (or outputs, or paths) that still stand.
 
@@ -148,15 +153,17 @@ def stale_files(
             for p, path in enumerate(output.paths or ()):
                 (unwanted if table.base + p in inactive else wanted).add(path)
     published: dict[str, tuple[str, str, set[str]]] = {}
+    for stone in pruned:
+        for one in stone.published:
+            if one.site not in wanted:
+                published[one.site] = (one.artifact, stone.run, {one.sha256})
     for run in runs:
-        for events in scan(run.events_path):
-            for event in events:
-                if isinstance(event, ArtifactAvailable | ArtifactAdopted) and event.path is not None:
-                    site = site_of(event.path, event.section)
-                    if site in wanted:
-                        continue
-                    hashes = published[site][2] if site in published else set()
-                    published[site] = (event.artifact, run.name, hashes | {event.sha256})
+        for event in _published(run):
+            site = site_of(event.path or "", event.section)
+            if site in wanted:
+                continue
+            hashes = published[site][2] if site in published else set()
+            published[site] = (event.artifact, run.name, hashes | {event.sha256})
     found = []
     for path in sorted(published):
         artifact, last_run, hashes = published[path]
@@ -166,3 +173,14 @@ def stale_files(
                 StaleFile(path, artifact, last_run, "inactive" if path in unwanted else "removed", sha not in hashes)
             )
     return found
+
+
+def _published(run: RunRef) -> Iterator[ArtifactAvailable | ArtifactAdopted]:
+    try:
+        for events in scan(run.events_path):
+            for event in events:
+                if isinstance(event, ArtifactAvailable | ArtifactAdopted) and event.path is not None:
+                    yield event
+    except FileNotFoundError:
+        if run.tombstone() is None:  # else it was pruned since the runs were listed
+            raise log_without_start(run) from None

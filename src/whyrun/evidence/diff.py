@@ -24,6 +24,12 @@ class RunSide:
     actions: Mapping[str, ActionFacts]
     records: Records
     inactive: frozenset[str] = frozenset()  # jobs that were inactive in it
+    last_pruned: int = 0  # the latest run before it that was pruned
+
+    def knows(self, job: str) -> bool:
+        """Whether the log still has the last word on a job as of this run: a pruned run may have had it."""
+        record = self.records.steps.get(job)
+        return not self.last_pruned or (record is not None and record.latest.run > self.last_pruned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,9 @@ class RunDiff:
     reasons: tuple[Difference, ...]  # the headline, of jobs with reasons in both
     jobs: tuple[Difference, ...]  # state: planned reused deferred inactive; None is clean, or not there
     artifacts: tuple[Difference, ...]  # hash, and the value where it is small; or that it is inactive
+    not_known: tuple[
+        str, ...
+    ] = ()  # jobs whose artifacts are not compared, since runs that may have made them are gone
 
     @property
     def same(self) -> bool:
@@ -57,7 +66,7 @@ class RunDiff:
         found: dict[str, Any] = {"old": self.old, "new": self.new, "same": self.same}
         for name in ("inputs", "actions", "reasons", "jobs", "artifacts"):
             found[name] = [difference.to_json() for difference in getattr(self, name)]
-        return found
+        return {**found, "not_known": list(self.not_known)} if self.not_known else found
 
 
 def diff_runs(old: RunSide, new: RunSide) -> RunDiff:
@@ -72,7 +81,15 @@ def diff_runs(old: RunSide, new: RunSide) -> RunDiff:
         _differences({id_: old_heads[id_] for id_ in both}, {id_: new_heads[id_] for id_ in both}),
         _differences(_states(old.plan), _states(new.plan)),
         tuple(d for d in _differences(_artifacts(old, new), _artifacts(new, old)) if not _is_nothing(d)),
+        _not_known(old, new),
     )
+
+
+def _not_known(*sides: RunSide) -> tuple[str, ...]:
+    if not any(side.last_pruned for side in sides):
+        return ()
+    jobs = {job for side in sides for job in side.records.steps}
+    return tuple(sorted(job for job in jobs if not all(side.knows(job) for side in sides)))
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Difference, ...]:
@@ -105,9 +122,11 @@ def _artifacts(side: RunSide, other: RunSide) -> dict[str, dict[str, Any]]:
     inactive, whatever an earlier run made of them; which they would be is known from the other side too."""
     found: dict[str, dict[str, Any]] = {}
     for job, output in _outputs(other):
-        if job in side.inactive:
+        if job in side.inactive and side.knows(job):
             found[output.id] = INACTIVE
     for job, output in _outputs(side):
+        if not (side.knows(job) and other.knows(job)):
+            continue
         small = {} if output.value is UNSET else {"value": output.value}
         found[output.id] = INACTIVE if job in side.inactive else {"sha256": output.sha256, **small}
     return found

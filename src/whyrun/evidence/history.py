@@ -8,10 +8,11 @@ from typing import Any
 
 from msgspec import UNSET
 
-from whyrun.errors import error
+from whyrun.errors import StateError, error
 from whyrun.ids import output_of
 from whyrun.log import events as ev
 from whyrun.log.runs import RunRef, log_without_start
+from whyrun.planning.reuse import SHARED
 
 
 @dataclass(slots=True)
@@ -68,7 +69,11 @@ class HistoryEntry:
 def job_history(runs: list[RunRef], wanted: Callable[[str], bool], running: str | None) -> Iterator[HistoryEntry]:
     """The entries of the jobs that `wanted` names, oldest first. `running`: the run that is going on now."""
     for run in runs:
-        yield from _RunReader(run, wanted, running == run.name).entries()
+        try:
+            yield from _RunReader(run, wanted, running == run.name).entries()
+        except StateError as refused:
+            if refused.diagnostics[0].code != "RUN_PRUNED":
+                raise  # else it was pruned since the runs were listed
 
 
 def artifact_versions(entries: Iterator[HistoryEntry], wanted: Callable[[str], bool]) -> Iterator[HistoryEntry]:
@@ -149,7 +154,8 @@ class _RunReader:
                 entry.error = f"{event.error_type}: {event.error}"
                 entry.outputs.clear()  # a failed attempt makes nothing available
             case ev.StepSkipped() if event.why == "reused":
-                entry = self.entry(event, "REUSED", fingerprint=event.fingerprint, reused_from=event.from_run)
+                source = event.from_run if event.shared is None else SHARED
+                entry = self.entry(event, "REUSED", fingerprint=event.fingerprint, reused_from=source)
                 self.open[event.step_id] = entry
                 found.append(entry)
             case ev.StepSkipped():

@@ -55,7 +55,11 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
     ev.StepComplete: Declared(("step_id",), ("driver", "output_dir", "status")),
     # Of the traceback the type and message: frames hold paths and lines of the place. See `compared_value`.
     ev.StepFailed: Declared(("step_id",), ("driver", "error_type", "error", "traceback", "status", "will_retry")),
-    ev.StepSkipped: Declared(("step_id",), ("why", "fingerprint", "bindings", "from_run", "from_step", "reason")),
+    ev.StepSkipped: Declared(
+        ("step_id",),
+        ("why", "fingerprint", "bindings", "from_run", "from_step", "reason"),
+        {"shared": "it names a person and a run on another machine"},
+    ),
     ev.StepBlocked: Declared(("step_id",), ("because",)),
     ev.ConditionEvaluated: Declared(("step_id",), ("expression", "inputs", "result")),
     ev.Task: Declared(("step_id",), ("status", "message", "details")),

@@ -17,6 +17,7 @@ from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError, error
 from whyrun.evidence.run_directory import Metric, RunDirectory
 from whyrun.log import events as ev
+from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import EVENTS_FILE, check_chain, read_events
 from whyrun.log.runs import RunRef, log_without_start
 
@@ -76,7 +77,7 @@ def run_at(word: str) -> RunRef:
     if not (folder / EVENTS_FILE).is_file():
         hint = "the folder of a run is `.whyrun/<workflow>/runs/r0001`"
         raise error("FILE_MISSING", f"`{word}` is no run folder: it has no `{EVENTS_FILE}`", hint=hint)
-    return RunRef(os.path.basename(os.path.abspath(folder)), folder, 0)
+    return RunRef(os.path.basename(os.path.abspath(folder)), os.fspath(folder), 0)
 
 
 def read_evidence(name: str, run: RunRef) -> RunEvidence:
@@ -151,7 +152,7 @@ def _metrics(folder: Path) -> tuple[Metric, ...]:
     for number, line in enumerate(lines, 1):
         try:
             found.append(_metric.decode(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
+        except UNREADABLE as wrong:
             raise _damaged(path, f"this line is no metric: {wrong}", number) from None
     return tuple(found)
 
@@ -162,7 +163,7 @@ def _status(folder: Path) -> Mapping[str, Any] | None:
         return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
+    except UNREADABLE as wrong:
         raise _damaged(path, f"it is no status: {wrong}") from None
 
 

@@ -14,9 +14,11 @@ from typing import Any
 
 import msgspec
 
-from whyrun.artifacts.durable import atomic_write, temp_name, write_all
+from whyrun import disk
+from whyrun.artifacts.durable import atomic_write, temp_name
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.store import Store
+from whyrun.disk import Area
 from whyrun.errors import WhyrunError
 from whyrun.evidence.composed_run import complete_composition
 from whyrun.evidence.status import status_of
@@ -65,12 +67,21 @@ class RunDirectory:
     def write_cfg(self, step_path: str, data: bytes) -> str:
         """Write what a step is started with (`step_path`: its ID without the kind); the path within the run folder."""
         if not self._cfg_made:
-            self.cfg.mkdir(exist_ok=True)
+            disk.make_folders(Area.CFG, self.cfg)
             self._cfg_made = True
         relative = f"cfg/{file_name(step_path)}.json"
-        descriptor = os.open(f"{self.path}/{relative}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        path = f"{self.path}/{relative}"
         try:
-            write_all(descriptor, data)
+            descriptor = disk.open(Area.CFG, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        except FileExistsError:
+            # Of an earlier attempt. The log has its hash: the same bytes are not written over, or a power cut could
+            # take what was there for certain.
+            with open(path, "rb") as file:
+                if file.read() == data:
+                    return relative
+            descriptor = disk.open(Area.CFG, path, os.O_WRONLY | os.O_TRUNC)
+        try:
+            disk.write(Area.CFG, descriptor, data)
         finally:
             os.close(descriptor)
         return relative
@@ -101,7 +112,8 @@ class RunDirectory:
         self._link_artifacts(store, seen.artifacts())
         complete_composition(self.path, store)
         status = status_of(seen.outcome)
-        atomic_write(self.status, canonical_json(status) + b"\n")
+        disk.sync_filesystem(Area.RUN, self.path)
+        atomic_write(self.status, canonical_json(status) + b"\n", Area.STATUS, sync=True)
         return status
 
     def missing_files(self, mode: str = "run") -> list[str]:
@@ -113,15 +125,15 @@ class RunDirectory:
 
     def _ensure_files(self, outcome: RunOutcome) -> None:
         for entry in self.path.glob(".tmp-*"):
-            entry.unlink()  # a completion was killed between writing a file and giving it its name
+            disk.unlink(Area.RUN, entry)  # a completion was killed between writing a file and giving it its name
         for name in _MAY_BE_EMPTY:
-            os.close(os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
-        self.source.mkdir(exist_ok=True)
+            os.close(disk.open(Area.RUN, self.path / name, os.O_WRONLY | os.O_CREAT))
+        disk.make_folders(Area.RUN, self.source)
         # `create_run` was given these. Where they are gone all the same, the files say so; nothing is made up.
         if not self.manifest.exists():
-            atomic_write(self.manifest, canonical_json({"lost": "this run has no manifest"}) + b"\n")
+            atomic_write(self.manifest, canonical_json({"lost": "this run has no manifest"}) + b"\n", Area.RUN)
         if outcome.start is not None and outcome.start.mode == "run" and not self.plan.exists():
-            atomic_write(self.plan, canonical_json({"lost": "this run has no stored plan"}) + b"\n")
+            atomic_write(self.plan, canonical_json({"lost": "this run has no stored plan"}) + b"\n", Area.RUN)
 
     def _link_artifacts(self, store: Store, artifacts: Iterable[_Artifact]) -> None:
         """`artifacts/<step>/<output>`: relative links into the store; a folder is a folder of links.
@@ -133,21 +145,22 @@ class RunDirectory:
             by_step.setdefault(artifact.step_path, []).append(artifact)
         steps = list(by_step.values())
         if len(steps) < FEW:
-            self._link_steps(store, steps)
+            self.link_steps(store, steps)
             return
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(2) as pool:
-            for half in [pool.submit(self._link_steps, store, steps[start::2]) for start in range(2)]:
+            for half in [pool.submit(self.link_steps, store, steps[start::2]) for start in range(2)]:
                 half.result()
 
-    def _link_steps(self, store: Store, steps: Iterable[list[_Artifact]]) -> None:
+    def link_steps(self, store: Store, steps: EndedSteps) -> None:
+        """Also while a run goes on: so a long one has little left to do at its end, and need not remember it all."""
         up = os.path.relpath(os.path.abspath(store.root), os.path.abspath(self.artifacts / "step"))
         made: set[str] = set()
         for artifact in (artifact for step in steps for artifact in step):
             folder = f"{self.artifacts}/{file_name(artifact.step_path)}"
             if folder not in made:
-                os.makedirs(folder, exist_ok=True)
+                disk.make_folders(Area.ARTIFACT_LINK, folder)
                 made.add(folder)
             place = f"{folder}/{file_name(artifact.name)}"
             if artifact.type == "directory":
@@ -163,10 +176,10 @@ class RunDirectory:
             _link(_blob(up, sha256), place)
             return
         for folder in ("", *tree.empty_dirs):
-            os.makedirs(os.path.join(place, folder), exist_ok=True)
+            disk.make_folders(Area.ARTIFACT_LINK, os.path.join(place, folder))
         for file in tree.files:
             target = f"{place}/{file.path}"
-            os.makedirs(os.path.dirname(target), exist_ok=True)
+            disk.make_folders(Area.ARTIFACT_LINK, os.path.dirname(target))
             _link("../" * (file.path.count("/") + 1) + _blob(up, file.sha256), target)
 
 
@@ -177,18 +190,25 @@ class _Artifact(msgspec.Struct, frozen=True):
     type: str
 
 
+EndedSteps = list[list[_Artifact]]  # the artifacts of steps that succeeded
+_OF_ARTIFACTS = (ev.ArtifactAvailable, ev.ArtifactAdopted)
+
+
 class SeenEvents:
     """What the evidence at the end needs of a run's events, folded one by one."""
 
     def __init__(self) -> None:
         self.outcome = RunOutcome()
         self._by_step: dict[str, dict[str, _Artifact]] = {}
+        self._ended: list[str] = []  # steps that succeeded
 
     def add(self, event: ev.Event) -> None:
         self.outcome.add(event)
         if isinstance(event, ev.StepStart):
             self._by_step.pop(event.step_id, None)  # a new attempt starts afresh
-        elif isinstance(event, ev.ArtifactAvailable | ev.ArtifactAdopted):
+        elif isinstance(event, ev.StepComplete):
+            self._ended.append(event.step_id)
+        elif isinstance(event, _OF_ARTIFACTS):
             output = output_of(event.artifact)
             if output is not None:  # a leaf is a value within the file of its output
                 # What was not published (a comparison) has a suffix all the same; a section has a mark instead of one.
@@ -197,8 +217,18 @@ class SeenEvents:
                 artifact = _Artifact(event.step_id.removeprefix("Job:"), name, event.sha256, event.type)
                 self._by_step.setdefault(event.step_id, {})[name] = artifact
 
+    @property
+    def ended(self) -> int:
+        """How many steps are complete and were not taken yet."""
+        return len(self._ended)
+
+    def take_ended(self) -> EndedSteps:
+        """By step: those of steps that are complete. They are forgotten here."""
+        ended, self._ended = self._ended, []
+        return [list(self._by_step.pop(step, {}).values()) for step in ended]
+
     def artifacts(self) -> Iterator[_Artifact]:
-        """Those of steps that succeeded: what a failed attempt left is not an output."""
+        """Those of steps that succeeded and were not taken yet: what a failed attempt left is not an output."""
         for step, artifacts in self._by_step.items():
             if self.outcome.steps.get(step) in ("completed", "skipped"):
                 yield from artifacts.values()
@@ -230,13 +260,13 @@ def _append(path: Path, records: Iterable[Any]) -> None:
     lines = [r if isinstance(r, bytes) else msgspec.json.encode(r) for r in records]
     if not lines:
         return
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    descriptor = disk.open(Area.RUN, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         before = os.fstat(descriptor).st_size
         try:
-            write_all(descriptor, b"\n".join(lines) + b"\n")
+            disk.write(Area.RUN, descriptor, b"\n".join(lines) + b"\n")
         except OSError:
-            os.ftruncate(descriptor, before)  # a full disk may take half of a line
+            disk.cut(Area.RUN, descriptor, before)  # a full disk may take half of a line
             raise
     finally:
         os.close(descriptor)
@@ -249,10 +279,10 @@ def _blob(up: str, sha256: str) -> str:
 def _link(target: str, place: str) -> None:
     """A link that may be there already, from a completion that was killed."""
     try:
-        os.symlink(target, place)
+        disk.link(Area.ARTIFACT_LINK, target, place)
     except FileExistsError:
         if os.path.islink(place) and os.readlink(place) == target:
             return
         temp = f"{os.path.dirname(place)}/.{temp_name()}"
-        os.symlink(target, temp)
-        os.replace(temp, place)
+        disk.link(Area.ARTIFACT_LINK, target, temp)
+        disk.rename(Area.ARTIFACT_LINK, temp, place)

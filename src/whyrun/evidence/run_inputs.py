@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import UNSET
 
 from whyrun.log import events as ev
-from whyrun.log.runs import RunRef
+from whyrun.log.runs import RunRef, log_without_start
+from whyrun.log.tombstones import Tombstone
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +30,23 @@ class InputInForce:
         return found if self.value is UNSET else {**found, "value": self.value}
 
 
-def inputs_in_force(runs: Iterable[RunRef], name: str) -> list[InputInForce]:
+def inputs_in_force(runs: Iterable[RunRef], name: str, pruned: Iterable[Tombstone] = ()) -> list[InputInForce]:
     """By ID. Runs record what has changed since the run before; those that only compare record no inputs."""
     found: dict[str, InputInForce] = {}
-    for run in runs:
-        for event in run.events():
-            if isinstance(event, ev.InputRecorded):
-                found[event.id] = InputInForce(event.id, run.name, event.sha256, event.size, event.value)
-            elif not isinstance(event, ev.RunStart):
-                break  # inputs come first
+    there: list[RunRef | Tombstone] = [*runs, *pruned]
+    for run in sorted(there, key=lambda one: one.number):
+        if isinstance(run, Tombstone):
+            for one in run.inputs:
+                found[one.id] = InputInForce(one.id, run.run, one.sha256, one.size, one.value)
+            continue
+        try:
+            for event in run.events():
+                if isinstance(event, ev.InputRecorded):
+                    found[event.id] = InputInForce(event.id, run.name, event.sha256, event.size, event.value)
+                elif not isinstance(event, ev.RunStart):
+                    break  # inputs come first
+        except FileNotFoundError:
+            raise log_without_start(run) from None
         if run.name == name:
             break
     return [found[id_] for id_ in sorted(found) if found[id_].sha256]  # without a hash: it was gone by then

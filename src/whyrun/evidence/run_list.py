@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from whyrun.errors import StateError
 from whyrun.evidence.status import error_of
 from whyrun.log import events as ev
 from whyrun.log.lock import Holder, holder_and_state
@@ -68,7 +69,14 @@ class Unfinished:
 
 def list_runs(state: WorkflowState) -> list[RunSummary]:
     running = running_run(state)
-    return [summarize_run(run, running == run.name) for run in state.runs()]
+    found = []
+    for run in state.runs():
+        try:
+            found.append(summarize_run(run, running == run.name))
+        except StateError as refused:
+            if refused.diagnostics[0].code != "RUN_PRUNED":
+                raise  # else it is none of the runs that are kept any more
+    return found
 
 
 def running_run(state: WorkflowState) -> str | None:

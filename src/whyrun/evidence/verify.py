@@ -23,10 +23,12 @@ from whyrun.evidence.verify_bytes import PLAN_FILE, BlobCheck, Mention, Recorded
 from whyrun.evidence.verify_lines import LineCheck, described
 from whyrun.evidence.verify_report import Checked, Findings, Problem, Verification
 from whyrun.log import events as ev
+from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, last_chain, last_event, read_blocks, read_events
 from whyrun.log.lock import holder
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.runs import RunRef, WorkflowState, run_name
+from whyrun.log.tombstones import Tombstone
 from whyrun.snapshot.history import fold_runs
 
 Replay = Callable[[str], None]  # computes the plan of a run again; raises where it does not come out as recorded
@@ -36,37 +38,52 @@ def verify(
     state: WorkflowState, project: Path, replay: Replay, only: str | None = None, replayed: Collection[str] = ()
 ) -> Verification:
     """Check all runs, or `only` one and that its neighbours fit; compute the plans of the runs `replayed` again."""
-    return _Verifier(state, project).verify(replay, only, replayed)
+    verifier = _Verifier(state, project)
+    found = verifier.verify(replay, only, replayed)
+    if not found.sound and state.tombstones() != verifier.stones:
+        # Runs were pruned while they were being read: then it is looked at once more, without them.
+        kept = {run.name for run in state.runs()}
+        return _Verifier(state, project).verify(replay, only, [name for name in replayed if name in kept])
+    return found
 
 
 class _Verifier:
     def __init__(self, state: WorkflowState, project: Path) -> None:
         self.state = state
         self.running = running_run(state)  # asked first: a run that ends meanwhile is only looked at less closely
-        self.runs = state.runs()
+        self.runs, self.stones = state.runs_and_tombstones()
         self.store = Store(state.store)
         self.findings = Findings()
         self.checked = Checked()
         self.blobs = BlobCheck(self.store, project, self.findings, self.checked)
         self.plans: dict[str, str] = {}  # runs that have recorded one → the version of whyrun that did
         self.damaged_from: int | None = None  # the first run whose log is not what it was
+        self.not_replayed: list[str] = []  # runs whose plans were made from the log of a run that was pruned
 
     def verify(self, replay: Replay, only: str | None, replayed: Collection[str]) -> Verification:
         chain: str | None = FIRST_CHAIN
         before, expected = "an empty log", 1
         chosen = self.state.run(only) if only is not None else None
-        for run in self.runs:
-            if chosen is not None and run.number != chosen.number:
-                chain, before, expected = self._neighbour(run, chosen, chain, before), run.name, run.number + 1
-                continue
+        there: list[RunRef | Tombstone] = [*self.runs, *self.stones]
+        for run in sorted(there, key=lambda one: one.number):
             if run.number != expected and chosen is None:
                 self._lost(expected, run.number - 1)
                 chain = None  # what it continues is not there
-            chain = self._run(run, chain, before)
+            if isinstance(run, Tombstone):
+                chain, before, expected = self._tombstone(run, chosen, chain, before), run.run, run.number + 1
+                continue
+            if chosen is not None and run.number != chosen.number:
+                chain = self._neighbour(run, chosen, chain, before)
+            else:
+                chain = self._run(run, chain, before)
             before, expected = run.name, run.number + 1
         self.blobs.finish(self._current)
         for name in replayed:
             self._replay(name, replay)
+        if self.not_replayed:
+            some = ", ".join(self.not_replayed[:3]) + (", …" if len(self.not_replayed) > 3 else "")
+            plans = f"the plan of {some} is" if len(self.not_replayed) == 1 else f"the plans of {some} are"
+            self.findings.note(f"{plans} not computed again: made from the log of runs that were pruned")
         found = self.findings
         return Verification(
             self.state.workflow, chain, self.checked, tuple(found.problems), found.count, tuple(found.notes)
@@ -173,7 +190,7 @@ class _Verifier:
         self.checked.files += 1
         try:
             found = msgspec.json.decode(place.read_bytes())
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as wrong:
+        except (OSError, *UNREADABLE) as wrong:
             self.findings.add(Problem("status", run.name, str(place), f"the file is no status: {wrong}"))
             return
         expected = status_of(outcome)
@@ -191,6 +208,19 @@ class _Verifier:
                 )
 
     # --- between runs --------------------------------------------------------------------------------------------
+
+    def _tombstone(self, stone: Tombstone, chosen: RunRef | None, chain: str | None, before: str) -> str:
+        """What is left of a pruned run: the chain goes through it. The last link of its own."""
+        file, line = str(self.state.tombstones_path), self.stones.index(stone) + 1
+        if (chosen is None or stone.number == chosen.number + 1) and chain not in (None, stone.previous_chain):
+            what = f"the pruned run does not follow {before} (`previous_chain`): that was removed, replaced or changed"
+            self.findings.add(Problem("log", stone.run, file, what, line, expected=chain, found=stone.previous_chain))
+            self._damaged_at(stone.number)
+        if chosen is None:
+            self.checked.pruned += 1
+            for saved in stone.displaced:
+                self.blobs.saved(saved.sha256, Mention(stone.run, file, line, "file_displaced", saved.path))
+        return stone.chain
 
     def _neighbour(self, run: RunRef, chosen: RunRef, chain: str | None, before: str) -> str | None:
         """Runs that were not asked for are looked at only where they meet the one that was."""
@@ -212,12 +242,14 @@ class _Verifier:
             name = run_name(number)
             what = "the run is not there: its folder was removed"
             self.findings.add(Problem("run", name, str(self.state.runs_dir / name), what))
-        if self.damaged_from is None or first < self.damaged_from:
-            self.damaged_from = first
+        self._damaged_at(first)
 
     def _damaged(self, run: RunRef) -> None:
-        if self.damaged_from is None or run.number < self.damaged_from:
-            self.damaged_from = run.number
+        self._damaged_at(run.number)
+
+    def _damaged_at(self, number: int) -> None:
+        if self.damaged_from is None or number < self.damaged_from:
+            self.damaged_from = number
 
     def _by(self) -> str:
         by = holder(self.state.lock_path)
@@ -250,6 +282,9 @@ class _Verifier:
             replay(name)
         except WhyrunError as refused:
             first = refused.diagnostics[0]
+            if first.code == "RUN_PRUNED":
+                self.not_replayed.append(name)
+                return
             then = self.plans[name]
             versions = f" (recorded by whyrun {then}, computed by {__version__})" if then != __version__ else ""
             place = first.file if first.file is not None else str(self.state.runs_dir / name / EVENTS_FILE)

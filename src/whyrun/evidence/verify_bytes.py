@@ -77,6 +77,10 @@ class BlobCheck:
         for blob in _blobs_in(plan):
             self._look(blob, "a long list of the plan", mention)
 
+    def saved(self, sha: str, mention: Mention) -> None:
+        """A file that a pruned run had saved: only its tombstone speaks of it."""
+        self._look(sha, "a file that was saved before it was written over", mention)
+
     def finish(self, current: Callable[[], Container[str] | None]) -> None:
         """Tell of artifacts that are gone. `current()`: the hashes of latest versions, None if nobody can say."""
         if not self._gone:

@@ -14,7 +14,7 @@ from hashlib import sha256
 import msgspec
 
 from whyrun.evidence.verify_report import Problem
-from whyrun.log.events import AnyEvent, RunComplete, RunStart
+from whyrun.log.events import UNREADABLE, AnyEvent, RunComplete, RunStart
 
 _KEY = b',"chain":"'
 _TAIL = len(_KEY) + 64 + len(b'"}')  # the end of every line
@@ -62,7 +62,7 @@ class LineCheck:
         """All events at once; None if there is anything to tell of them."""
         try:
             events = _decoder.decode_lines(block)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             return None
         first = self._seq + 1
         if [event.seq for event in events] != list(range(first, first + len(lines))):
@@ -86,7 +86,7 @@ class LineCheck:
         self.lines += 1
         try:
             event = _decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
+        except UNREADABLE as wrong:
             self._tell(f"the line is broken: {wrong}" if line else "the line is empty")
             self._seq += 1
             self.chain = _written(line)

@@ -58,6 +58,11 @@ class Checked:
     bytes: int = 0
     files: int = 0  # of run folders, their bytes read
     plans: int = 0  # computed again
+    pruned: int = 0  # runs of which a tombstone is left
+
+    def to_json(self) -> dict[str, int]:
+        found = asdict(self)
+        return found if self.pruned else {name: number for name, number in found.items() if name != "pruned"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ class Verification:
             "ok": self.sound,
             "workflow": self.workflow,
             "chain": self.chain,
-            "checked": asdict(self.checked),
+            "checked": self.checked.to_json(),
             "problem_count": self.count,
             "problems": [problem.to_json() for problem in self.problems],
             "notes": list(self.notes),

@@ -104,7 +104,9 @@ def restore_version(world: World, artifact: str, run: str, reporter: Reporter, c
     number = world.state.run(run).number
 
     def take(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
-        record = world.history(through=number).records.steps.get(target.step)
+        log = world.history(through=number)
+        log.check_known(target.step)
+        record = log.records.steps.get(target.step)
         outputs = record.latest.outputs if record is not None and record.latest.ok else ()
         found = next((output for output in outputs if output.id == artifact), None)
         if found is None:
@@ -138,7 +140,7 @@ def _adopt(
 ) -> Adoption:
     at = locate(world.graph, artifact)
     world.actions  # noqa: B018  # everything that is invalid is found before the lock is taken
-    with RunLock(world.state.lock_path, clock) as lock:
+    with RunLock.of(world.state, clock) as lock:
         state, store = world.state, world.store
         report = repair(state, lock, clock, lambda run: complete_killed_run(run, store, state.scratch))
         if report is not None:
@@ -198,8 +200,8 @@ class _Recording:
     def run(self) -> Adoption:
         started = time.monotonic()
         graph, store = self.snapshot.dependency_graph, self.world.store
-        shown = {self.target.node: self.target.found.shown}
-        manifest_data = canonical_json(manifest(graph, shown, self.snapshot.actions))
+        shown = [(self.target.node, self.target.found.shown)]
+        manifest_data = manifest(graph, shown, self.snapshot.actions)
         run, journal = create_run(
             self.world.state,
             ev.RunStart(
@@ -216,7 +218,7 @@ class _Recording:
             self.clock,
             {"manifest.yaml": manifest_data, **source_files(dict(graph.workflow.sources))},
         )
-        self.lock.announce(run.name)
+        self.lock.announce(run.name, journal)
         directory = RunDirectory(run.path)
         recorder = Recorder(journal, directory, store, self.reporter, self.clock)
         try:

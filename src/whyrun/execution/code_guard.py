@@ -17,15 +17,22 @@ class CodeGuard:
         """`files`: job name → the files of its action. `is_current(job)`: is their content what was planned with?"""
         self._files = {job: [f"{project}/{path}" for path in paths] for job, paths in files.items()}
         self._seen = {job: self._look(job) for job in self._files}
+        self._looked: set[str] = set()
         self._changed = {job for job in self._files if self._files[job] and not is_current(job)}
 
+    def look_again(self) -> None:
+        """To be called when steps have ended: one look at a file is enough for all of them."""
+        self._looked.clear()
+
     def changed(self, job: str) -> bool:
-        """Was the code of this job's action touched since the plan?
+        """Was the code of this job's action touched since the plan, up to a look after `look_again`?
 
         An edit that was taken back counts: a worker may have imported it in between, and keeps what it imported.
         """
-        if job not in self._changed and self._look(job) != self._seen[job]:
-            self._changed.add(job)
+        if job not in self._looked:
+            self._looked.add(job)
+            if job not in self._changed and self._look(job) != self._seen[job]:
+                self._changed.add(job)
         return job in self._changed
 
     def _look(self, job: str) -> Signature:

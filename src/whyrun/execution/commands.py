@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import msgspec
 
 from whyrun.artifacts.compare.result import Comparison
+from whyrun.artifacts.stat_rows import Signature
 
 if TYPE_CHECKING:
     from whyrun.execution.bundle import Bundle
@@ -100,6 +101,8 @@ class Session:
     prepare: str | None = None  # the command of `whyrun.toml` that makes a place ready
     bundle: Callable[[], Bundle] | None = None  # what a place needs that shares no folder with us; made when asked for
     inputs: Path | None = None  # where the inputs of steps lie; None: in the project, at their own paths
+    note: Callable[[str], None] | None = None  # tells the user something, from any thread
+    known_files: Callable[[ExecStep], dict[str, Signature]] | None = None  # for workers on the host's own files
 
 
 # Checked where a worker's message is read: the hash becomes a path in the host's store.

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from whyrun.artifacts.hashing import canonical_json
 from whyrun.console.lines import TaskStatus, seconds
 from whyrun.execution.backends.choose import place_for
 from whyrun.execution.checks import RunOptions, check_limits, check_resources
@@ -18,7 +17,7 @@ from whyrun.execution.commands import Backend
 from whyrun.execution.comparable import Subject
 from whyrun.execution.compare_foretold import Foretold, subjects_of
 from whyrun.execution.compare_runner import CompareRunner
-from whyrun.execution.conduct import Conducted, Surroundings, Undertaking, conduct
+from whyrun.execution.conduct import MANIFEST, Conducted, Surroundings, Undertaking, conduct
 from whyrun.execution.counts import CompareCounts
 from whyrun.execution.interrupts import Interrupts
 from whyrun.execution.on_finish import OnFinish
@@ -134,7 +133,7 @@ def compare_workflow(
         match_nodes(world.graph, text)
     with (
         OnFinish(world.config.on_finish, world.project, reporter) as on_finish,
-        RunLock(world.state.lock_path, clock) as lock,
+        RunLock.of(world.state, clock) as lock,
     ):
         repaired(world, lock, reporter, clock)
         snapshot = world.snapshot()
@@ -151,8 +150,7 @@ def compare_workflow(
             undertaking = Undertaking(
                 mode="compare",
                 options={**compare.to_json(), "fail_fast": options.fail_fast},
-                manifest=_manifest(snapshot, subjects),
-                files={},
+                papers=lambda: {MANIFEST: _manifest(snapshot, subjects)},
                 total=len(subjects),
                 begin=lambda recorder: None,
                 runner=lambda recorder, publisher: CompareRunner(
@@ -179,8 +177,8 @@ def compare_workflow(
 
 
 def _manifest(snapshot: PlanningSnapshot, subjects: Sequence[Subject]) -> bytes:
-    bindings = {subject.node: subject.found.shown for subject in subjects if subject.executes}
-    return canonical_json(manifest(snapshot.dependency_graph, bindings, snapshot.actions))
+    bindings = ((subject.node, subject.found.shown) for subject in subjects if subject.executes)
+    return manifest(snapshot.dependency_graph, bindings, snapshot.actions)
 
 
 def _as_plan(snapshot: PlanningSnapshot, subjects: Sequence[Subject]) -> Plan:

@@ -25,7 +25,10 @@ def subjects_of(
     """With the records that they are compared with: of now, or as they were after an earlier run."""
     log = world.history() if against is None else world.history(through=world.state.run(against).number)
     records = snapshot.records if against is None else log.records
-    return records, find_subjects(snapshot, records, log, ids)
+    subjects = find_subjects(snapshot, records, log, ids)
+    for subject in subjects:
+        log.check_known(snapshot.dependency_graph.job_id(subject.node))
+    return records, subjects
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from whyrun.execution.commands import EarlierVersion, RequestRemembered, StepFin
 from whyrun.execution.comparable import Subject
 from whyrun.execution.counts import CompareCounts
 from whyrun.execution.endings import Active, Endings
+from whyrun.execution.handing import Recalled
 from whyrun.execution.runner import Runner
 from whyrun.graph.graph import ArtifactAt, JobTable
 from whyrun.log import events as ev
@@ -92,12 +93,9 @@ class CompareRunner(Runner):
             self.recorder.store.put_bytes(canonical_json(output.value))
         return self.earlier.is_there(output.sha256, output.type, output.path, output.size)
 
-    def recalled(self, node: int, step: str, fingerprint: str) -> dict[str, Any]:
+    def recalled(self, node: int, step: str, fingerprint: str) -> Recalled:
         del node, step, fingerprint
-        return {}  # a comparison asks anew: an answer that was remembered would be compared with itself
-
-    def recalled_elsewhere(self, node: int, step: str, fingerprint: str) -> dict[str, Any]:
-        return self.recalled(node, step, fingerprint)
+        return Recalled()  # a comparison asks anew: an answer that was remembered would be compared with itself
 
     def remember(self, active: Active, message: RequestRemembered) -> None:
         """Acknowledged and not kept: what a comparison asked for is nobody's to pick up again."""
@@ -119,7 +117,7 @@ class CompareEndings(Endings):
         self.lines.skips(table, position, f"not comparable: {why}")
 
     def succeeded(self, active: Active, message: StepFinished) -> None:
-        table, position = self.graph.table_at(active.node)
+        table, position = active.table, active.position
         earlier = self.runner.to_compare[active.node]
         against = self.runner.subjects[active.node].against
         adopted = against.adopted if against is not None else {}

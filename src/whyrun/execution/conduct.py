@@ -18,12 +18,13 @@ from whyrun.errors import WhyrunError
 from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.execution.commands import Backend, PrepareFailed, Session
 from whyrun.execution.interrupts import Interrupts
+from whyrun.execution.known_files import known_files
 from whyrun.execution.on_finish import OnFinish
 from whyrun.execution.publisher import Publisher
 from whyrun.execution.recorder import Recorder, Reporter
 from whyrun.execution.run_secrets import NO_SECRETS, RunSecrets
 from whyrun.execution.runner import Runner
-from whyrun.execution.travels import bundle_of
+from whyrun.execution.travels import bundle_for
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock
 from whyrun.log.lock import RunLock
@@ -34,6 +35,7 @@ from whyrun.planning.explain import printable
 from whyrun.snapshot.world import World
 
 RunState = Literal["succeeded", "failed", "interrupted"]
+MANIFEST = "manifest.yaml"
 EXIT_CODES: dict[RunState, int] = {"succeeded": 0, "failed": 1, "interrupted": 130}
 
 
@@ -43,8 +45,7 @@ class Undertaking:
 
     mode: Literal["run", "compare"]
     options: Mapping[str, Any]
-    manifest: bytes
-    files: Mapping[str, bytes]  # of the run folder, beside the manifest and the sources
+    papers: Callable[[], dict[str, bytes]]  # `manifest.yaml` and what else is written beside the sources; made once
     total: int  # steps
     begin: Callable[[Recorder], None]  # the events that come before those of steps
     runner: Callable[[Recorder, Publisher], Runner]
@@ -82,6 +83,11 @@ def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
     world, backend = around.world, around.backend
     store, state, workflow = world.store, world.state, world.graph.workflow
     os.makedirs(store.root, exist_ok=True)  # a first comparison has stored nothing yet
+    bundle = bundle_for(backend.name, world, undertaking.secrets)
+    papers = undertaking.papers()
+    of_manifest = ev.ManifestMaterialized(
+        path=MANIFEST, size=len(papers[MANIFEST]), sha256=bytes_sha256(papers[MANIFEST])
+    )
     run, journal = create_run(
         state,
         ev.RunStart(
@@ -96,19 +102,16 @@ def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
             previous_chain="",
         ),
         around.clock,
-        {"manifest.yaml": undertaking.manifest, **undertaking.files, **source_files(dict(workflow.sources))},
+        {**papers, **source_files(dict(workflow.sources))},
     )
-    around.lock.announce(run.name)
+    del papers  # of a large plan they are large, and written now
+    around.lock.announce(run.name, journal)
     directory = RunDirectory(run.path)
     recorder = Recorder(journal, directory, store, around.reporter, around.clock)
     publisher = Publisher(store, str(world.project), world.cache, recorder, state)
     try:
         undertaking.begin(recorder)
-        recorder.event(
-            ev.ManifestMaterialized(
-                path="manifest.yaml", size=len(undertaking.manifest), sha256=bytes_sha256(undertaking.manifest)
-            )
-        )
+        recorder.event(of_manifest)
         recorder.sync()
         around.reporter.started(run.name, undertaking.total)
         runner = undertaking.runner(recorder, publisher)
@@ -121,7 +124,9 @@ def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
                 state.scratch,
                 around.workers or os.cpu_count() or 1,
                 world.config.prepare,
-                bundle=partial(bundle_of, world, undertaking.secrets),
+                bundle=None if bundle is None else lambda: bundle,
+                note=around.reporter.note,
+                known_files=partial(known_files, world.cache, world.project),
             )
         )
         try:

@@ -177,7 +177,7 @@ class StepContext:
         if self._redactor.json(value) != value:
             raise ValueError(f"the value remembered as {key!r} contains a secret")
         acknowledged = self._acknowledgements.expect(self._step_id, key)
-        sent = self._send(lambda n: RequestRemembered(self._step_id, timestamp(), key, value, n))
+        sent = self._send(lambda n: RequestRemembered(self._step_id, timestamp(), key, value, n), awaited=True)
         if not sent or not acknowledged.get():
             raise RuntimeError("the step has ended: nothing more can be remembered")
         self._recalled[key] = value
@@ -205,11 +205,11 @@ class StepContext:
         check_name(what, text)
         return text
 
-    def _send(self, make: Callable[[int], Message]) -> bool:
+    def _send(self, make: Callable[[int], Message], awaited: bool = False) -> bool:
         # A cancellation in the middle of a write would leave half a line.
         was_armed = self._cancellation.disarm()
         try:
-            return self._outbox.send(self, make)
+            return self._outbox.send(self, make, awaited)
         finally:
             if was_armed:
                 self._cancellation.arm()

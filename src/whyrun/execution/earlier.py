@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from msgspec import UNSET
 
+from whyrun.artifacts.shared_result import SharedResult
 from whyrun.execution.publisher import Publisher, published_path
 from whyrun.graph.graph import ArtifactAt, JobTable
 from whyrun.ids import SECTION_MARK
 from whyrun.planning.consume import Consumption
-from whyrun.planning.dirty import Reuse, is_undone, reusable, successes_by_fingerprint
 from whyrun.planning.plan import Plan
+from whyrun.planning.reuse import Reuse, is_undone, reusable, successes_by_fingerprint
 from whyrun.snapshot.records import Attempt
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
@@ -38,6 +39,8 @@ class EarlierResults:
     def find(self, node: int, table: JobTable, position: int, fingerprint: str) -> Reuse | None:
         """An earlier result to take; its bytes are looked for now, and fetched back from published files."""
         record, others = self.snapshot.record(node), self._others_of(table)
+        if record is None and not others and not self.snapshot.shared:
+            return None  # nobody has made anything that could be taken
         if is_undone(self.snapshot, table, record, fingerprint):
             return None
         own = record.by_fingerprint(fingerprint) if record is not None else None
@@ -47,7 +50,16 @@ class EarlierResults:
             for output in attempt.outputs if attempt is not None and attempt.has_result else ():
                 if output.value is UNSET and not self.is_there(output.sha256, output.type, output.path, output.size):
                     lost.add(output.bytes_key)
-        return reusable(table, position, record, fingerprint, others, lost)
+        return reusable(table, position, record, fingerprint, others, lost, self._shared(fingerprint))
+
+    def _shared(self, fingerprint: str) -> Mapping[str, SharedResult]:
+        """What others have of it; its bytes were fetched before it was said to be there."""
+        result = self.snapshot.shared.get(fingerprint)
+        if result is None:
+            return {}
+        kept = [output for output in result.outputs if output.value is UNSET]
+        there = all(self.is_there(output.sha256, output.type, None, output.stored) for output in kept)
+        return {fingerprint: result} if there else {}
 
     def _others_of(self, table: JobTable) -> Mapping[str, tuple[str, Attempt]]:
         if not self.snapshot.actions[table.name].deterministic:

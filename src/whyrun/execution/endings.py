@@ -6,7 +6,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.console.lines import listed
@@ -22,7 +22,7 @@ from whyrun.graph.graph import Graph, JobTable
 from whyrun.ids import file_name
 from whyrun.log import events as ev
 from whyrun.planning.consume import Consumption, Seen
-from whyrun.planning.dirty import Reuse
+from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 Failure = Literal["FAILED", "TIMED_OUT", "INTERRUPTED"]
@@ -32,7 +32,10 @@ Failure = Literal["FAILED", "TIMED_OUT", "INTERRUPTED"]
 class Active:
     """A step that was handed to the backend."""
 
+    step: str
     node: int
+    table: JobTable
+    position: int
     attempt: int
     fingerprint: str
     bindings: dict[str, Any]
@@ -105,8 +108,9 @@ class Endings:
                 why="reused",
                 fingerprint=fingerprint,
                 bindings=self.bindings(table, position, found),
-                from_run=reuse.run,
-                from_step=reuse.step,
+                from_run=reuse.run if reuse.shared is None else None,
+                from_step=reuse.step if reuse.shared is None else None,
+                shared=None if reuse.shared is None else to_builtins(reuse.shared.origin),
             )
         )
         made: dict[str, Seen] = {}
@@ -143,8 +147,7 @@ class Endings:
                 self.record_failure(step, table.decl.uses, failure, will_retry=False)
                 self.tell_failure(table, position, failure)
                 return None
-        source = "" if reuse.step == step else f" ({reuse.step})"
-        self.lines.skips(table, position, f"reused from {reuse.run}{source}")
+        self.lines.skips(table, position, f"reused from {reuse.told(step)}")
         return made
 
     def bindings(self, table: JobTable, position: int, found: Consumption) -> dict[str, Any]:
@@ -167,7 +170,7 @@ class Endings:
 
     def outputs(self, active: Active, message: StepFinished) -> dict[str, Seen]:
         """`artifact_available` of every output; they are published, and the step is complete, after that."""
-        table, position = self.graph.table_at(active.node)
+        table, position = active.table, active.position
         numbers = {spec.key_at(position): a for a, spec in enumerate(table.artifacts)}
         made: dict[str, Seen] = {}
         for output in sorted(message.outputs, key=lambda o: numbers[o.key]):
@@ -198,7 +201,7 @@ class Endings:
         Then the result is not lost: its outputs are recorded and stored. The fold knows it by `NOT_PUBLISHED`, and the
         next run takes them, so nothing is executed again.
         """
-        table, position = self.graph.table_at(active.node)
+        table, position = active.table, active.position
         if any(output.paths is not None for output in table.outputs):
             numbers = {spec.key_at(position): a for a, spec in enumerate(table.artifacts)}
             for output in message.outputs:
@@ -217,12 +220,12 @@ class Endings:
         return published_path(table, artifact, position)
 
     def succeeded(self, active: Active, message: StepFinished) -> None:
-        table, position = self.graph.table_at(active.node)
+        table, position = active.table, active.position
         self.complete(active, message, "EXECUTES")
         self.lines.executes(table, position, active.consumed, message.outputs, message.duration)
 
     def complete(self, active: Active, message: StepFinished, status: ev.Success) -> None:
-        table, position = self.graph.table_at(active.node)
+        table, position = active.table, active.position
         self.recorder.event(
             ev.StepComplete(
                 step_id=message.step_id,
@@ -234,7 +237,7 @@ class Endings:
         )
 
     def failed(self, active: Active, problem: Problem, will_retry: bool) -> None:
-        table, position = self.graph.table_at(active.node)
+        table, position = active.table, active.position
         step = table.job_id(position)
         self.record_failure(step, active.action, problem, will_retry)
         self.tell_failure(table, position, problem, active.attempt if will_retry else None)
@@ -276,7 +279,7 @@ class Endings:
 
     def killed(self, active: Active, duration: float, text: str) -> Problem:
         """The problem of a step that was told to end."""
-        table, position = self.graph.table_at(active.node)
+        table, position = active.table, active.position
         if active.killed_for == "TIMED_OUT":
             limit = f"{active.timeout or 0.0:g}s"
             scratch = self.recorder.directory.step_dir(table.path(position)) / "scratch"

@@ -5,19 +5,23 @@ from __future__ import annotations
 import array
 import os
 import queue
+import select
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from whyrun.artifacts.stat_rows import Signature
 from whyrun.execution.commands import Command
 from whyrun.execution.isolation import descendants, end_group
 from whyrun.execution.outbox import Acknowledgements
 from whyrun.execution.wire import (
+    TICKET,
     Acknowledged,
     Assignment,
-    decode_assignment,
+    decode_assignments,
     decode_command,
     decode_control,
     decode_secrets,
@@ -33,6 +37,7 @@ _BESIDE = socket.CMSG_SPACE(_DESCRIPTOR)
 class Given:
     command: Command
     secrets: dict[str, str] = field(default_factory=dict)
+    known: dict[str, Signature] = field(default_factory=dict)  # see `known_files`
 
 
 class CommandSource(Protocol):
@@ -41,33 +46,58 @@ class CommandSource(Protocol):
 
 
 class Datagrams:
-    def __init__(self, descriptor: int, control: int, acknowledgements: Acknowledgements) -> None:
+    """Commands come several at once, but whoever takes a ticket, this worker or its host, has that one command. So the
+    host can take back what has not begun, to the last one."""
+
+    def __init__(self, descriptor: int, tickets: int, control: int, acknowledgements: Acknowledgements) -> None:
         self._socket = socket.socket(fileno=descriptor)
+        self._tickets = tickets
+        self._ready = select.poll()
+        self._ready.register(tickets, select.POLLIN)
         self._buffer = bytearray(_DATAGRAM)
         self._view = memoryview(self._buffer)
+        self._received: deque[tuple[Assignment, int | None]] = deque()
         threading.Thread(target=_listen, args=(control, acknowledgements.put), daemon=True).start()
 
     def take(self, before_waiting: Callable[[], None]) -> Given | None:
-        flags = socket.MSG_CMSG_CLOEXEC
-        try:
-            size, beside, *_ = self._socket.recvmsg_into([self._buffer], _BESIDE, socket.MSG_DONTWAIT | flags)
-        except BlockingIOError:
-            before_waiting()
-            size, beside, *_ = self._socket.recvmsg_into([self._buffer], _BESIDE, flags)
-        if not size:
-            return None
-        assignment = decode_assignment(self._view[:size])
-        command = assignment.command if assignment.file is None else _read_command(assignment.file)
-        assert command is not None
-        return Given(command, _secrets(assignment, beside) if assignment.secrets or beside else {})
+        number = self._ticket(before_waiting)
+        while number is not None:
+            if not self._received:
+                self._receive()
+            assignment, beside = self._received.popleft()
+            if assignment.number == number:
+                command = assignment.command if assignment.file is None else _read_command(assignment.file)
+                assert command is not None
+                return Given(command, _secrets(assignment, beside), assignment.known)
+            if beside is not None:  # the host has taken this one back
+                os.close(beside)
+        return None
+
+    def _ticket(self, before_waiting: Callable[[], None]) -> int | None:
+        """The number of a command that is ours now; None when there are no more."""
+        while True:
+            try:
+                data = os.read(self._tickets, TICKET.size)
+            except BlockingIOError:
+                before_waiting()
+                self._ready.poll()
+            else:
+                return TICKET.unpack(data)[0] if data else None
+
+    def _receive(self) -> None:
+        size, beside, *_ = self._socket.recvmsg_into([self._buffer], _BESIDE, socket.MSG_CMSG_CLOEXEC)
+        descriptor = None
+        if beside:
+            ((_, _, data),) = beside
+            (descriptor,) = array.array("i", data[:_DESCRIPTOR])
+        self._received.extend((each, descriptor) for each in decode_assignments(self._view[:size]))
 
 
-def _secrets(assignment: Assignment, beside: list[tuple[int, int, bytes]]) -> dict[str, str]:
-    if not assignment.secrets_beside:
-        return secret_texts(assignment.secrets)
-    ((_, _, data),) = beside
-    (descriptor,) = array.array("i", data[:_DESCRIPTOR])
-    with os.fdopen(descriptor, "rb") as file:
+def _secrets(assignment: Assignment, beside: int | None) -> dict[str, str]:
+    """`beside`: anonymous memory that came with the command, where its secrets are too long for a datagram."""
+    if beside is None:
+        return secret_texts(assignment.secrets) if assignment.secrets else {}
+    with os.fdopen(beside, "rb") as file:
         file.seek(0)
         return secret_texts(decode_secrets(file.read()))
 

@@ -19,7 +19,6 @@ class HeldSteps:
     def __init__(self, graph: Graph, publisher: Publisher) -> None:
         self._publisher = publisher
         self._sharing = [any(output.append for output in table.outputs) for table in graph.tables]
-        self._graph = graph
         self._held: list[Finished] = []
 
     def __bool__(self) -> bool:
@@ -37,4 +36,4 @@ class HeldSteps:
         return [one for one in finished if not self._shares(one)]
 
     def _shares(self, finished: Finished) -> bool:
-        return self._sharing[self._graph.table_at(finished[0].node)[0].number]
+        return self._sharing[finished[0].table.number]

@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 # The C function: the one of `signal` builds an enum member each time, 64 times a step.
 _getsignal: Callable[[int], Any] = import_module("_signal").getsignal
+_sigmask: Callable[[int, Iterable[int]], set[int]] = import_module("_signal").pthread_sigmask
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -65,7 +66,7 @@ class Baseline:
         self._path = list(sys.path)
         self._handlers = [(int(number), _getsignal(number)) for number in _HANDLED]
         self._signals = _watch_signals()
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        self._mask = _sigmask(signal.SIG_BLOCK, ())
         self._umask = os.umask(0o022)
         os.umask(self._umask)
         self._recursion = sys.getrecursionlimit()
@@ -91,8 +92,8 @@ class Baseline:
                 if _getsignal(number) is not handler and handler is not None:
                     signal.signal(number, handler)
             self._signals.touched = False
-        if signal.pthread_sigmask(signal.SIG_BLOCK, ()) != self._mask:
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        if _sigmask(signal.SIG_BLOCK, ()) != self._mask:
+            _sigmask(signal.SIG_SETMASK, self._mask)
         tempfile.tempdir = None
         random.seed(int.from_bytes(os.urandom(8), "big"))  # a third of the cost of `seed()`, and as fresh
         numpy_random: Any = sys.modules.get("numpy.random")
@@ -140,18 +141,25 @@ class Resources(NamedTuple):
         }
 
 
-def forget_peak() -> None:
-    """Let the highest memory of this process be counted from here: a worker runs many steps."""
-    try:
-        descriptor = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
-    except OSError:  # a kernel without it: then the peak is that of the worker so far
-        return
-    try:
-        os.write(descriptor, b"5")
-    except OSError:  # or one that has it and does not know this use of it
-        pass
-    finally:
-        os.close(descriptor)
+class PeakMemory:
+    """The highest memory of this process, counted from where `forget` was called last: a worker runs many steps."""
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._descriptor: int | None = None
+
+    def forget(self) -> None:
+        if self._process != os.getpid():  # the file is that of the process which opened it, whoever inherits it
+            self._process = os.getpid()
+            try:
+                self._descriptor = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
+            except OSError:  # a kernel without it: then the peak is that of the worker so far
+                self._descriptor = None
+        if self._descriptor is not None:
+            try:
+                os.write(self._descriptor, b"5")
+            except OSError:  # one that does not know this use of it; or a step closed it
+                self._descriptor = None
 
 
 # --- processes ---------------------------------------------------------------------------------------------------

@@ -17,15 +17,18 @@ import msgspec
 from whyrun.artifacts.store import Store
 from whyrun.evidence.run_directory import RunDirectory, complete_run
 from whyrun.execution.backends.site import SCRATCH as SITE_SCRATCH
+from whyrun.execution.backends.site import WHOSE
 from whyrun.execution.backends.untrusted import fetch_tree_below, head_below
 from whyrun.execution.isolation import descendants, environments
-from whyrun.execution.scratch import MARKER, MARKER_SIZE, Scratch, drop_links, read_marker, step_folder
+from whyrun.execution.scratch import MARKER_SIZE, Scratch, drop_links, read_marker, step_folder
 from whyrun.execution.secrets import NOTHING_SECRET
 from whyrun.execution.trees import is_real_folder
 from whyrun.ids import file_name
 from whyrun.log import events as ev
+from whyrun.log.events import UNREADABLE
 from whyrun.log.runs import RunRef
 
+DASK_SITES = "sites"  # of a Dask cluster that a run has started: in its folder
 _PATIENCE = 5.0  # seconds for processes that were killed to be gone
 _PAUSE = 0.005
 
@@ -50,7 +53,10 @@ def _keep_leftovers(run: RunRef, scratch: Path) -> None:
     own = [path for name in names if name.startswith(f"{run.name}-") and is_real_folder(path := scratch / name)]
     if not own:
         return
-    _end_workers([Scratch(folder) for folder in own])
+    for folder in own:  # of a Dask cluster that the run had started here: its workers have their own beneath
+        for beneath in sorted(folder.glob(f"{DASK_SITES}/whyrun-*/tmp")):
+            _keep_leftovers(run, beneath)
+    end_workers([Scratch(folder) for folder in own])
     interrupted = _interrupted_steps(run)
     for folder in own:
         for site in (None, *sorted(name for name in os.listdir(folder) if name.isdigit())):
@@ -71,7 +77,8 @@ def _keep_leftovers(run: RunRef, scratch: Path) -> None:
 
 
 def _marked_at(folder: Path, site: str) -> tuple[str, int] | None:
-    return read_marker(head_below(folder, f"{site}/{SITE_SCRATCH}/{MARKER}", MARKER_SIZE))
+    """As the host noted it: what the worker there noted, its step could have changed."""
+    return read_marker(head_below(folder, f"{site}/{WHOSE}", MARKER_SIZE))
 
 
 def _brought(folder: Path, site: str) -> Path:
@@ -85,7 +92,7 @@ def _brought(folder: Path, site: str) -> Path:
     return copy
 
 
-def _end_workers(folders: list[Scratch]) -> None:
+def end_workers(folders: list[Scratch]) -> None:
     """Workers end by themselves when their host is gone. Nothing is moved while one still writes."""
     homes = {b"HOME=" + os.fsencode(os.path.realpath(folder.home)) for folder in folders}
     deadline = time.monotonic() + _PATIENCE
@@ -124,5 +131,5 @@ def _has_secrets(run: RunRef, step: str) -> bool:
     path = RunDirectory(run.path).cfg / f"{file_name(step.partition(':')[2])}.json"
     try:
         return bool(msgspec.json.decode(path.read_bytes(), type=_Secrets).secrets)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNREADABLE):
         return True

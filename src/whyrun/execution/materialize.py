@@ -19,6 +19,7 @@ import msgspec
 
 from whyrun.actions.base import TextFile
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
+from whyrun.artifacts.settled import is_settled
 from whyrun.artifacts.store import Store
 from whyrun.execution.cfg import InputSpec, StepCfg
 from whyrun.execution.commands import ExecStep, InputSource
@@ -26,7 +27,6 @@ from whyrun.execution.failure import StepError
 from whyrun.execution.scratch import Scratch
 from whyrun.workflow.model import FILE_TYPES
 
-_TICK = 20_000_000  # ns; a file written this short ago may change again without a new time stamp
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 Signature = tuple[Any, ...]
@@ -54,6 +54,7 @@ class InputGuard:
         self._project = project
         self._away = away
         self._known: dict[str, _Seen] = {}  # by path; lives as long as the worker, so a shared input is hashed once
+        self._told: Mapping[str, tuple[int, ...]] = {}
         self._watched: list[tuple[str, str, str, Signature, bool]] = []
         self._blobs: list[tuple[str, str, Signature]] = []
         self._sound: dict[str, Signature] = {}  # blobs whose content was seen to be right
@@ -62,6 +63,11 @@ class InputGuard:
         self._watched.clear()
         self._blobs.clear()
 
+    def told(self, signatures: Mapping[str, tuple[int, ...]]) -> None:
+        """For the next step, by path: what a file looked like when the host, on this very machine, found in it the
+        content that the step is to read. One that still looks so is not read again."""
+        self._told = signatures
+
     def project_file(self, spec: InputSpec) -> Path:
         assert spec.path is not None
         path = self._at(spec.path)
@@ -69,6 +75,9 @@ class InputGuard:
             signature, settled = _look(path)
         except OSError as problem:
             raise StepError("MissingBinding", f"`{spec.id}`: `{spec.path}` {_why(problem)}") from None
+        told = self._told.get(spec.path)
+        if told is not None and settled and told == _as_told(signature):
+            self._known[str(path)] = _Seen(signature, spec.sha256)
         if self._content(str(path), signature, settled) != spec.sha256:
             raise self._changed(spec.id, spec.path)
         self._watched.append((spec.id, spec.path, spec.sha256, signature, settled))
@@ -127,12 +136,17 @@ def _look(path: Path) -> tuple[Signature, bool]:
         for parent, folders, files in os.walk(path):
             rows += [(f"{parent}/{name}", *_facts(os.stat(f"{parent}/{name}"))) for name in (*folders, *files)]
         rows.sort()
-    newest = max(max(row[-2], row[-1]) for row in rows)
-    return tuple(rows), newest + _TICK < now
+    return tuple(rows), all(is_settled(row[-2], row[-1], now) for row in rows)
 
 
 def _facts(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return found.st_mode, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _as_told(signature: Signature) -> tuple[int, ...]:
+    """The same as the stat-cache writes it, of what is one file."""
+    _, _, device, inode, size, mtime, ctime = signature[0]
+    return ctime, mtime, size, inode, device
 
 
 def _blob_signature(path: str) -> Signature:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -25,7 +26,9 @@ class Outbox:
         """`said` is a file that keeps what was said of the present step, for a host that a connection has cut off."""
         self._descriptor = descriptor
         self._said = os.open(said, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644) if said else None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler of the step may speak in the middle of a message
+        self._speaking = False
+        self._later: deque[Callable[[int], Message]] = deque()  # what such a handler said
         self._speaks: object = None  # whoever may send now: the context of the step that runs, nobody between steps
         self.numbered = 0
         self._process = os.getpid()
@@ -42,23 +45,41 @@ class Outbox:
         """From here on only this one is heard. Threads that earlier steps left running have lost their word."""
         with self._lock:
             self._speaks = context
+            self._later.clear()
 
-    def send(self, context: object, make: Callable[[int], Message]) -> bool:
-        """False: this context's step has ended, and nothing was said."""
+    def send(self, context: object, make: Callable[[int], Message], awaited: bool = False) -> bool:
+        """False: this context's step has ended, and nothing was said. `awaited`: the step will wait for an answer."""
         with self._lock:
             if context is not self._speaks:
                 return False
-            if os.getpid() != self._process:
-                self._write(encode(make(UNNUMBERED)) + b"\n")
+            if self._speaking:  # we are in a signal handler, and below us this thread is in here as well
+                if awaited:
+                    raise RuntimeError("a signal handler cannot wait here: it came in the middle of another message")
+                self._later.append(make)
                 return True
-            line = encode(make(self.numbered + 1)) + b"\n"
-            self.numbered += 1
-            self._write(line)
+            self._later.append(make)
+            while self._later:  # looked at once more when nobody speaks: a handler may have come just before
+                self._speaking = True
+                try:
+                    while self._later:
+                        self._say(self._later.popleft())
+                finally:
+                    self._speaking = False
             return True
+
+    def _say(self, make: Callable[[int], Message]) -> None:
+        if os.getpid() != self._process:
+            self._write(encode(make(UNNUMBERED)) + b"\n")
+            return
+        line = encode(make(self.numbered + 1)) + b"\n"
+        self.numbered += 1
+        self._write(line)
 
     def after_fork(self) -> None:
         """In a fresh process: a thread that does not exist here may have held the lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._speaking = False
+        self._later.clear()
         self._process = os.getpid()
 
     def write(self, line: bytes) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from whyrun.artifacts.compare.result import CompareSettings
+from whyrun.artifacts.hashing import canonical_json, canonical_list, canonical_object
 from whyrun.connections.marks import MARK
 from whyrun.execution.cfg import InputSpec, OutputSpec, StepCfg
 from whyrun.execution.commands import NO_NEEDS, InputSource, StepNeeds
@@ -52,6 +53,20 @@ def step_cfg(
                     with_ |= {f"{slot.name}_{name}": member for name, member in value.items()}
                     continue
         put(env if slot.area == "env" else with_, slot.path, value)
+    return StepCfg(
+        step_id=table.job_id(position),
+        action=action.name,
+        action_sha256=action.sha256,
+        with_=with_,
+        inputs=inputs,
+        outputs=_output_specs(table, position),
+        env=env,
+        secrets=list(named),
+        timeout=decl.timeout,
+    )
+
+
+def _output_specs(table: JobTable, position: int) -> dict[str, OutputSpec]:
     outputs: dict[str, OutputSpec] = {}
     for output in table.outputs:
         leaves = {
@@ -59,20 +74,10 @@ def step_cfg(
             for spec in table.artifacts
             if spec.is_leaf and spec.output == output.name
         }
-        settings = decl.outputs[output.name].compare
+        settings = table.decl.outputs[output.name].compare
         compare = None if settings is None else CompareSettings(settings.keys, settings.tolerance)
         outputs[output.name] = OutputSpec(output.type, output.suffix, leaves, output.append, compare)
-    return StepCfg(
-        step_id=table.job_id(position),
-        action=action.name,
-        action_sha256=action.sha256,
-        with_=with_,
-        inputs=inputs,
-        outputs=outputs,
-        env=env,
-        secrets=list(named),
-        timeout=decl.timeout,
-    )
+    return outputs
 
 
 def _input_spec(graph: Graph, entry: Entry) -> InputSpec:
@@ -148,22 +153,29 @@ def action_entry(table: JobTable, position: int, action: ActionFacts) -> dict[st
     return entry
 
 
-def manifest(graph: Graph, jobs: Mapping[int, Mapping[str, Any]], actions: Mapping[str, ActionFacts]) -> dict[str, Any]:
-    """`manifest.yaml`: what was to be executed. For people; never read by the planner."""
-    entries = []
-    for node, bindings in jobs.items():
+def manifest(
+    graph: Graph,
+    jobs: Iterable[tuple[int, Mapping[str, Any]]],
+    actions: Mapping[str, ActionFacts],
+    composition: Mapping[str, Any] | None = None,
+) -> bytes:
+    """`manifest.yaml`: what was to be executed, by node with its bindings. For people; never read by the planner."""
+    entries: list[bytes] = []
+    for node, bindings in jobs:
         table, position = graph.table_at(node)
         action = actions[table.name]
-        entries.append(
-            {
-                "id": table.job_id(position),
-                "action": action.name,
-                "action_sha256": action.sha256,
-                "bindings": dict(bindings),
-                "outputs": [table.artifact_id(a, position) for a in range(len(table.artifacts))],
-            }
-        )
-    return {"workflow": graph.workflow.name, "jobs": entries}
+        entry = {
+            "id": table.job_id(position),
+            "action": action.name,
+            "action_sha256": action.sha256,
+            "bindings": dict(bindings),
+            "outputs": [table.artifact_id(a, position) for a in range(len(table.artifacts))],
+        }
+        entries.append(canonical_json(entry))
+    parts = {"workflow": canonical_json(graph.workflow.name), "jobs": canonical_list(entries)}
+    if composition is not None:
+        parts["composition"] = canonical_json(composition)
+    return canonical_object(parts)
 
 
 def step_needs(decl: JobDecl) -> StepNeeds:

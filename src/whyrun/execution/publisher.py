@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from whyrun.artifacts.merge import SectionMerger
 from whyrun.artifacts.publish import Displaced, publish
@@ -41,8 +41,8 @@ class Publisher:
         """Put an artifact at its place. What stands there and is not ours goes into the store first; those places."""
         if SECTION_MARK in site:
             return self._publish_section(site, sha256)
-        result = publish(self.store, self.project, site, sha256, lambda found: self.is_ours(site, found), type_)
-        self._tell(result.displaced)
+        ours = lambda found: self.is_ours(site, found)  # noqa: E731
+        result = publish(self.store, self.project, site, sha256, ours, type_, self._displaces)
         self._ours.add(site, sha256)
         if result.file is not None:
             self.cache.note(f"{self.project}/{site}", result.file)
@@ -82,28 +82,30 @@ class Publisher:
     def _merge(self, path: str, sections: dict[str, str]) -> tuple[Displaced, ...]:
         started = time.monotonic()
         try:
-            result = self._merger.merge(path, sections, lambda key, found: self.is_ours(site_of(path, key), found))
+            ours = lambda key, found: self.is_ours(site_of(path, key), found)  # noqa: E731
+            result = self._merger.merge(path, sections, ours, self._displaces)
         except (WhyrunError, OSError) as problem:
             self._merged.update({site_of(path, key): (sha, problem) for key, sha in sections.items()})
             return ()
         finally:
             ended = time.monotonic()
             self.next_merge = max(self.next_merge, ended + min(LONGEST_PAUSE, MERGE_PAUSE * (ended - started)))
-        self._tell(result.displaced)
         for key, sha in sections.items():
             site = site_of(path, key)
             self._merged[site] = (sha, result.failed.get(key))
             self._ours.add(site, sha)
         return result.displaced
 
-    def _tell(self, displaced: Iterable[Displaced]) -> None:
-        for one in displaced:
-            path, section = split_site(one.path)
-            self.recorder.event(ev.FileDisplaced(path=path, sha256=one.sha256, section=section))
-            self.recorder.reporter.note(
-                f"`{one.path}` was not as this workflow left it; what stood there is kept: "
-                f"{os.path.relpath(self.store.path(one.sha256), self.project)}"
-            )
+    def _displaces(self, one: Displaced) -> None:
+        """Before it is written over: the blob is the user's only copy then, and the event all that leads to it. Both
+        outlast a kill and a power cut."""
+        path, section = split_site(one.path)
+        self.recorder.event(ev.FileDisplaced(path=path, sha256=one.sha256, section=section))
+        self.recorder.sync()
+        self.recorder.reporter.note(
+            f"`{one.path}` was not as this workflow left it; what stood there is kept: "
+            f"{os.path.relpath(self.store.path(one.sha256), self.project)}"
+        )
 
 
 def published_path(table: JobTable, artifact: int, position: int) -> str | None:
@@ -141,7 +143,10 @@ class _Ours:
 def published_hashes(state: WorkflowState) -> dict[str, set[str]]:
     """Published place → every content that the log holds for it, over all runs."""
     found: dict[str, set[str]] = {}
-    for run in state.runs():
+    runs, pruned = state.runs_and_tombstones()
+    for one in (one for stone in pruned for one in stone.published):
+        found.setdefault(one.site, set()).add(one.sha256)
+    for run in runs:
         for event in run.events():
             if isinstance(event, ev.ArtifactAvailable | ev.ArtifactAdopted) and event.path is not None:
                 found.setdefault(site_of(event.path, event.section), set()).add(event.sha256)

@@ -6,6 +6,7 @@ sync. Many events share one sync; a power cut loses at most the unsynced tail, a
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,14 +15,18 @@ from typing import Any, Protocol
 
 import msgspec
 
-from whyrun.artifacts.durable import sync_filesystem
+from whyrun import disk
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import LogLevel, TaskLine, TaskStatus
-from whyrun.evidence.run_directory import Metric, RunDirectory, SeenEvents
+from whyrun.disk import Area
+from whyrun.errors import WhyrunError
+from whyrun.evidence.run_directory import EndedSteps, Metric, RunDirectory, SeenEvents
+from whyrun.evidence.text_log import TextLog
 from whyrun.log.events import Event
 from whyrun.log.journal import Journal, read_events
 
 SYNC_INTERVAL = 0.25  # seconds
+MANY_ENDED = 256  # steps whose artifacts are linked at once while a run goes on
 UNITS = {
     "step_duration_ms": "ms",
     "cpu_seconds": "s",
@@ -56,14 +61,51 @@ class _Sync(threading.Thread):
     def __init__(self, store: Store, journal: Journal, lines: list[TaskLine]) -> None:
         super().__init__(name="whyrun-sync", daemon=True)
         self.store, self.journal, self.lines = store, journal, lines
+        self.seq = journal.seq  # what comes later may be synced with bytes that are not
         self.problem: OSError | None = None
 
     def run(self) -> None:
         try:
-            sync_filesystem(self.store.root)
+            disk.sync_filesystem(Area.STORE, self.store.root)
             self.journal.sync_written()
         except OSError as problem:
             self.problem = problem  # raised by whoever waits for the sync
+
+
+class _Links(threading.Thread):
+    """Makes links while the run goes on: it is all waiting for the file system, and nobody waits for a link."""
+
+    def __init__(self, directory: RunDirectory, store: Store) -> None:
+        super().__init__(name="whyrun-links", daemon=True)
+        self.directory, self.store = directory, store
+        self._steps: queue.SimpleQueue[EndedSteps | None] = queue.SimpleQueue()
+        self._problem: OSError | WhyrunError | None = None
+
+    def run(self) -> None:
+        while (steps := self._steps.get()) is not None:
+            try:
+                if self._problem is None:
+                    self.directory.link_steps(self.store, steps)
+            except (OSError, WhyrunError) as problem:
+                self._problem = problem  # raised by whoever gives more, or waits for the end
+
+    def link(self, steps: EndedSteps) -> None:
+        if self.ident is None:
+            self.start()
+        self._raise_problem()
+        self._steps.put(steps)
+
+    def finish(self) -> None:
+        """All that were given are made when this returns."""
+        if self.is_alive():
+            self._steps.put(None)
+            self.join()
+        self._raise_problem()
+
+    def _raise_problem(self) -> None:
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
 
 
 class Recorder:
@@ -86,8 +128,9 @@ class Recorder:
         self.seen = SeenEvents()
         for event in read_events(directory.events):  # `run_start`, with which the run was made
             self.seen.add(event)
-        self._log = directory.log.open("a", encoding="utf-8")
-        self._debug = directory.debug_log.open("a", encoding="utf-8")
+        self._links = _Links(directory, store)
+        self._log = TextLog(directory.log)
+        self._debug = TextLog(directory.debug_log)
 
     def event(self, event: Event, ts: str | None = None) -> None:
         event.ts = self.journal.append(event, ts)
@@ -129,6 +172,11 @@ class Recorder:
             self._untold.extend(self._lines)
             self._lines = []
 
+    def link_ended(self) -> None:
+        """The artifacts of steps that are complete, into the run folder, once they are many; `finish` does the rest."""
+        if self.seen.ended >= MANY_ENDED:
+            self._links.link(self.seen.take_ended())
+
     def _flush_logs(self) -> None:
         """Whoever is told where a traceback stands finds it there, however long the run goes on; and after a kill."""
         self._log.flush()
@@ -164,8 +212,9 @@ class Recorder:
         self.flush()
         self._flush_logs()
         if self._unsynced:
-            sync_filesystem(self.store.root)  # the bytes that the events speak of
+            disk.sync_filesystem(Area.STORE, self.store.root)  # the bytes that the events speak of
             self.journal.sync()
+            self.journal.is_synced(self.journal.seq)
             self._unsynced = False
         self._last_sync = time.monotonic()
         untold, self._untold = self._untold, []
@@ -177,6 +226,7 @@ class Recorder:
         ended.join()
         if ended.problem is not None:
             raise ended.problem
+        self.journal.is_synced(ended.seq)
         self._tell(ended.lines)
 
     def _tell(self, lines: list[TaskLine]) -> None:
@@ -185,6 +235,7 @@ class Recorder:
 
     def close(self) -> None:
         self.sync()
+        self._links.finish()
         self._log.close()
         self._debug.close()
         self.journal.close()

@@ -7,21 +7,17 @@ active, what does it consume, can an earlier result be taken) are made by the sa
 from __future__ import annotations
 
 import heapq
-import os
-import signal
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import UNSET
-from msgspec.json import Encoder
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.execution.code_guard import CodeGuard
 from whyrun.execution.commands import (
     Backend,
     EarlierVersion,
-    ExecStep,
     Message,
     MetricReported,
     RequestRemembered,
@@ -34,25 +30,27 @@ from whyrun.execution.commands import (
 from whyrun.execution.counts import RunCounts
 from whyrun.execution.earlier import EarlierResults
 from whyrun.execution.endings import Active, Endings, Problem
+from whyrun.execution.handing import Handing, Recalled, Requests
 from whyrun.execution.held import HeldSteps
-from whyrun.execution.prepare import input_sources, step_cfg, step_needs
 from whyrun.execution.publisher import Publisher
 from whyrun.execution.recorder import Recorder
 from whyrun.execution.run_secrets import RunSecrets
+from whyrun.execution.run_sharing import RunSharing
 from whyrun.execution.scheduler import Scheduler
+from whyrun.execution.stopping import Stopping
 from whyrun.execution.usage import Usage
 from whyrun.graph.graph import ArtifactAt, JobTable
 from whyrun.log import events as ev
 from whyrun.planning.consume import Consumer, Consumption, Look, Pending, Seen
-from whyrun.planning.dirty import Judge, Reuse
+from whyrun.planning.dirty import Judge
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import Forced
+from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.records import run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 
 Ended = Literal["completed", "reused", "inactive", "failed", "blocked"]
-_encode_cfg = Encoder(order="sorted").encode  # canonical, and ten times as quick as `canonical_json`
 TURN = 0.1  # seconds that a turn of the loop waits for messages at most
 
 
@@ -72,14 +70,16 @@ class Runner:
         secrets: RunSecrets,
         fail_fast: bool,
         grace: float,
+        sharing: RunSharing | None = None,
     ) -> None:
         self.snapshot, self.backend, self.recorder = snapshot, backend, recorder
         self.graph = snapshot.dependency_graph
-        self.code = code
-        self.secrets, self.fail_fast, self.grace = secrets, fail_fast, grace
+        self.code, self.sharing = code, sharing
+        self.fail_fast = fail_fast
         self.endings = Endings(snapshot, recorder, publisher, backend.name)
         self.earlier = EarlierResults(snapshot, publisher)
         self.earlier.announce_sections(plan)
+        self.handing = Handing(snapshot, backend, recorder, self.earlier, secrets, self.from_run)
         self.held = HeldSteps(self.graph, publisher)
         self.scheduler = Scheduler(self.graph, plan, limits, gated=self.gated)
         self.consumer = Consumer(self.graph, self.look, lambda at: self.graph.node(at) in self.ended)
@@ -88,19 +88,17 @@ class Runner:
         self.inactive = {job.node for job in plan.jobs if job.state == "inactive"}
         self.forced = {job.node for job in plan.planned if any(isinstance(r, Forced) for r in job.reasons)}
         self.ended: dict[int, Ended] = {}
-        self.made: dict[int, dict[str, Seen]] = {}
+        self.made: dict[int, dict[str, Seen]] = {}  # what steps still to come may read
         self.failed_of: dict[int, set[int]] = {}  # table that is needed → its steps that failed
         self.attempts: dict[int, int] = {}
         self.active: dict[str, Active] = {}
         self.delayed: list[tuple[float, int]] = []  # retries that wait for their backoff
         self.to_retry: dict[int, str] = {}  # node → the status of its latest failure that was to be retried
-        self.remembered: dict[tuple[str, str], dict[str, Any]] = {}
+        self.requests = Requests(snapshot, self.forced)
         self.counts = RunCounts()
         self.to_compare: Mapping[int, dict[str, EarlierVersion]] = {}  # node → output → the version to compare with
         self.usage = Usage()
-        self.interrupts = 0
-        self.stopping: float | None = None  # monotonic time of the order to stop
-        self._killed_all = False
+        self.stopping = Stopping(backend, self.active, grace)
 
     # -- what is known --
 
@@ -144,15 +142,19 @@ class Runner:
 
     def turn(self) -> bool:
         """One round; False when nothing is left to do."""
-        if self.stopping is None:
+        if not self.stopping.ordered:
             self.start_ready()
-        self.enforce_deadlines()
-        if not self.active and not self.held and (self.stopping is not None or not self.delayed):
+        if self.interrupts and not self.stopping.ordered:
+            self.stop()
+        self.stopping.enforce_deadlines()
+        waits = self.delayed or (self.sharing is not None and self.sharing.waits)
+        if not self.active and not self.held and (self.stopping.ordered or not waits):
             self.recorder.sync()
             return False
         self.recorder.flush()
         self.handle(self.backend.messages(self.patience()))
         self.recorder.flush()
+        self.recorder.link_ended()
         self.recorder.sync_if_due()
         self.recorder.reporter.progress(len(self.ended), [s for s, a in self.active.items() if a.began is not None])
         return True
@@ -168,8 +170,10 @@ class Runner:
         now = time.monotonic()
         while self.delayed and self.delayed[0][0] <= now:
             self.scheduler.again(heapq.heappop(self.delayed)[1])
+        for answered in self.sharing.answered() if self.sharing is not None else ():
+            self.scheduler.again(answered)
         room = self.backend.room()
-        while room > 0 and self.stopping is None:
+        while room > 0 and not self.stopping.ordered:
             node = self.scheduler.take()
             if node is None:
                 return
@@ -186,7 +190,8 @@ class Runner:
         if early and not found.inactive:
             return False  # an undecided `first`: its next gate brings it back
         job = self.jobs[node]
-        if job.conditional and found.decision is not None and node not in self.attempts:
+        seen = node in self.attempts or (self.sharing is not None and self.sharing.has_asked(node))
+        if job.conditional and found.decision is not None and not seen:
             self.endings.condition(table, job.id, found)
         if found.inactive:
             self.endings.inactive(table, position, found)
@@ -208,6 +213,8 @@ class Runner:
             if reuse is not None:
                 self.take_earlier(node, table, position, found, fingerprint, reuse)
                 return False
+            if self.sharing is not None and self.sharing.asks(node, table, fingerprint):
+                return False  # the answer brings it back
         self.submit(node, table, position, found, fingerprint)
         return True
 
@@ -229,7 +236,7 @@ class Runner:
         slot, problem = next(iter(found.problems.items()))
         bindings = self.endings.bindings(table, position, found)
         fingerprint = bytes_sha256(canonical_json(["unresolved", bindings, found.problems]))
-        active = Active(node, 1, fingerprint, bindings, table.decl.uses, None)
+        active = Active(table.job_id(position), node, table, position, 1, fingerprint, bindings, table.decl.uses, None)
         self.endings.began(active, table.job_id(position))
         name = "the condition" if slot == "if" else f"`{slot.removeprefix('.')}`"
         message = f"{name} cannot be computed: {problem}"
@@ -242,90 +249,60 @@ class Runner:
         if made is None:
             self.counts.failed += 1
             self.end(node, "failed")
-            if self.fail_fast and self.stopping is None:
+            if self.fail_fast and not self.stopping.ordered:
                 self.stop()
             return
-        self.made[node] = made
+        if self.scheduler.is_awaited(node):
+            self.made[node] = made
         self.counts.reused += 1
         self.end(node, "reused")
 
     def submit(self, node: int, table: JobTable, position: int, found: Consumption, fingerprint: str) -> None:
-        step = table.job_id(position)
-        action = self.snapshot.actions[table.name]
+        step = self.jobs[node].id  # one object for all who remember it: there may be many steps
         attempt = self.attempts[node] = self.attempts.get(node, 0) + 1
-        self.earlier.put_back(found)
-        cfg = step_cfg(self.graph, table, position, found, action, self.secrets)
-        data = _encode_cfg(cfg)
-        path = self.recorder.directory.write_cfg(table.path(position), data)
-        sha256 = bytes_sha256(data)
-        if attempt == 1:
-            self.recorder.event(ev.CfgMaterialized(path=path, size=len(data), sha256=sha256))
-        command = ExecStep(
-            step_id=step,
-            driver=action.name,
-            cfg_path=path,
-            cfg_sha256=sha256,
-            attempt=attempt,
-            inputs=input_sources(self.graph, table, found, self.from_run),
-            recalled=self.recalled(node, step, fingerprint),
-            recalled_elsewhere=self.recalled_elsewhere(node, step, fingerprint),
-            compare=self.to_compare.get(node, {}),
+        recalled, compare = self.recalled(node, step, fingerprint), self.to_compare.get(node, {})
+        self.active[step] = self.handing.hand(
+            step, table, position, found, fingerprint, attempt, self.endings, recalled, compare
         )
-        self.recorder.command(command)
-        bindings = self.endings.bindings(table, position, found)
-        self.active[step] = Active(node, attempt, fingerprint, bindings, action.name, table.decl.timeout, found)
         self.scheduler.occupy(node)
-        secrets = self.secrets.of_step(cfg.secrets)
-        self.backend.submit(command, secrets, step_needs(table.decl))
 
-    def recalled(self, node: int, step: str, fingerprint: str) -> dict[str, Any]:
-        """What earlier attempts with this fingerprint remembered; a forced step asks anew, but its retries do not."""
-        found: dict[str, Any] = {}
-        record = self.snapshot.record(node)
-        if record is not None and record.requests and node not in self.forced:
-            found.update(record.requests.get(fingerprint, {}))
-        found.update(self.remembered.get((step, fingerprint), {}))
-        return found
-
-    def recalled_elsewhere(self, node: int, step: str, fingerprint: str) -> dict[str, Any]:
-        """What attempts with other parameters remembered, for steps that ask for it (`any_parameters`)."""
-        record = self.snapshot.record(node)
-        if record is None or not record.remembered_by or node in self.forced:
-            return {}
-        newer = self.remembered.get((step, fingerprint), {})
-        return {key: value for key, value in record.remembered_elsewhere(fingerprint).items() if key not in newer}
+    def recalled(self, node: int, step: str, fingerprint: str) -> Recalled:
+        return self.requests.recalled(node, step, fingerprint)
 
     # -- what comes back --
 
     def handle(self, messages: Sequence[Message]) -> None:
         finished: list[tuple[Active, StepFinished]] = []
+        self.code.look_again()
         for message in messages:
             active = self.active.get(message.step_id)
             if active is None:
                 self.recorder.debug(f"a message for a step that is not running: {message!r:.200}")
                 continue
             self.handle_one(active, message, finished)
-        finished = self.held.released(finished, at_once=not self.active or self.stopping is not None)
+        finished = self.held.released(finished, at_once=not self.active or self.stopping.ordered)
         if not finished:
             return
         self.recorder.flush()  # `artifact_available` is written before anything is published
         for active, message in finished:
             problem = self.endings.completed(active, message)
             if problem is not None:
-                del self.made[active.node]
+                self.made.pop(active.node, None)
                 self.failure(active, problem, final=True)  # executing it again would not help, and may cost
             else:
                 self.counts.completed += 1
                 self.end(active.node, "completed")
+                if self.sharing is not None:
+                    self.sharing.give(active, message)
 
     def handle_one(self, active: Active, message: Message, finished: list[tuple[Active, StepFinished]]) -> None:
-        step = message.step_id
+        step = active.step
         match message:
             case StepBegan():
                 active.began = time.monotonic()
                 self.endings.began(active, step, message.ts)
-                if self.stopping is not None:  # nobody knew that it ran when the others were told to end
-                    self.backend.signal(step, signal.SIGKILL if self._killed_all else signal.SIGTERM)
+                if self.stopping.ordered:
+                    self.stopping.order_late(step)
             case TaskReported():
                 details = UNSET if message.details is None else message.details
                 task = ev.Task(step_id=step, status=message.status, message=message.message, details=details)
@@ -347,11 +324,13 @@ class Runner:
                     # Whatever it answers to the signal, what happened is the order to end it. A step that stops early
                     # and calls its half a result (`context.cancelled`) must not be taken at its word.
                     self.failure(active, self.endings.killed(active, message.duration, message.traceback))
-                elif message.error_type is None and self.code.changed(self.graph.table_at(active.node)[0].name):
+                elif message.error_type is None and self.code.changed(active.table.name):
                     what = f"the code of `{active.action}` was edited since the plan was made"
                     self.failure(active, Problem("FAILED", "InputChangedDuringRun", what, "", message.duration))
                 elif message.error_type is None:
-                    self.made[active.node] = self.endings.outputs(active, message)
+                    made = self.endings.outputs(active, message)
+                    if self.scheduler.is_awaited(active.node):
+                        self.made[active.node] = made
                     finished.append((active, message))
                 else:
                     self.failure(
@@ -376,7 +355,7 @@ class Runner:
             ts=message.ts,
         )
         self.recorder.sync()  # before the step goes on to wait for what it paid for
-        self.remembered.setdefault((message.step_id, active.fingerprint), {})[message.key] = message.value
+        self.requests.remember(message.step_id, active.fingerprint, message.key, message.value)
         self.backend.acknowledge(message.step_id, message.key)
 
     def leave(self, active: Active, step: str) -> None:
@@ -387,8 +366,8 @@ class Runner:
             self.endings.began(active, step)
 
     def failure(self, active: Active, problem: Problem, *, final: bool = False) -> None:
-        retries = self.graph.table_at(active.node)[0].decl.retries
-        final = final or problem.status == "INTERRUPTED" or self.stopping is not None
+        retries = active.table.decl.retries
+        final = final or problem.status == "INTERRUPTED" or self.stopping.ordered
         again = not final and active.attempt <= retries.max
         self.endings.failed(active, problem, again)
         if again:
@@ -398,7 +377,7 @@ class Runner:
             return
         self.count_failure(problem.status)
         self.end(active.node, "failed")
-        if self.fail_fast and self.stopping is None and problem.status != "INTERRUPTED":
+        if self.fail_fast and not self.stopping.ordered and problem.status != "INTERRUPTED":
             self.stop()
 
     def count_failure(self, status: str) -> None:
@@ -411,39 +390,18 @@ class Runner:
 
     # -- stopping --
 
-    def enforce_deadlines(self) -> None:
-        if self.interrupts and self.stopping is None:
-            self.stop()
-        now = time.monotonic()
-        over = self.stopping is not None and (self.interrupts > 1 or now > self.stopping + self.grace)
-        if over and not self._killed_all:
-            self._killed_all = True
-            for step in list(self.active):
-                self.backend.signal(step, signal.SIGKILL)
-        for step, active in self.active.items():
-            late = active.timeout is not None and active.began is not None and now > active.began + active.timeout
-            if late and active.killed_for is None:
-                active.killed_for = "TIMED_OUT"
-                self.backend.signal(step, signal.SIGKILL)
-
     def stop(self) -> None:
         """Start nothing more; ask what runs to end."""
-        self.stopping = time.monotonic()
         self.delayed.clear()
         for command in self.backend.withdraw():
             active = self.active.pop(command.step_id, None)
             if active is not None:
                 self.scheduler.release(active.node)
-        for step, active in self.active.items():
-            active.killed_for = active.killed_for or "INTERRUPTED"
-            self.backend.signal(step, signal.SIGTERM)
+        self.stopping.order()
+
+    @property
+    def interrupts(self) -> int:
+        return self.stopping.interrupts
 
     def interrupt(self) -> None:
-        """From a signal handler: once for a graceful end, twice for one at once."""
-        self.interrupts += 1
-        descriptor = self.backend.wakeup_fd()
-        if descriptor is not None:
-            try:
-                os.write(descriptor, b"\0")
-            except BlockingIOError:
-                pass  # full of wake-ups already: it will wake
+        self.stopping.interrupt()

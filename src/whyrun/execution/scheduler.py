@@ -43,9 +43,10 @@ class Scheduler:
         self._nodes: dict[int, _Gate] = {}
         # By what a step asks for: steps that ask for the same fit together or not at all, so a thousand that wait for a
         # resource are not looked through for each one that starts.
+        self._wants = [tuple(table.decl.resources.items()) for table in graph.tables]
         self._ready: dict[Wants, list[tuple[int, int]]] = {}
         self._queued: set[int] = set()
-        self._over: set[int] = set()  # started or ended: gates that open later do not bring them back
+        self._over = bytearray(graph.size)  # by node: started or ended, so gates that open later do not bring it back
         for node in self.layer:
             if gated:
                 self._wait(node)
@@ -112,10 +113,10 @@ class Scheduler:
     def _push(self, node: int) -> None:
         if node not in self._queued:
             self._queued.add(node)
-            heapq.heappush(self._ready.setdefault(self._wants(node), []), (self._order[node], node))
+            heapq.heappush(self._ready.setdefault(self._wants_of(node), []), (self._order[node], node))
 
-    def _wants(self, node: int) -> Wants:
-        return tuple(self.graph.table_at(node)[0].decl.resources.items())
+    def _wants_of(self, node: int) -> Wants:
+        return self._wants[self.graph.table_at(node)[0].number]
 
     # -- running --
 
@@ -139,13 +140,17 @@ class Scheduler:
 
     def occupy(self, node: int) -> None:
         """It was started: its resources are in use until it ends."""
-        self._over.add(node)
-        for name, amount in self.graph.table_at(node)[0].decl.resources.items():
+        self._over[node] = True
+        for name, amount in self._wants_of(node):
             self.used[name] = self.used.get(name, 0.0) + amount
 
     def release(self, node: int) -> None:
-        for name, amount in self.graph.table_at(node)[0].decl.resources.items():
+        for name, amount in self._wants_of(node):
             self.used[name] = self.used.get(name, 0.0) - amount
+
+    def is_awaited(self, node: int) -> bool:
+        """Does any step of the plan wait for this one?"""
+        return node in self._gates_of
 
     def again(self, node: int) -> None:
         """Look at it once more: a retry."""
@@ -153,14 +158,14 @@ class Scheduler:
 
     def ended(self, node: int) -> None:
         """A step has ended, in whatever way: open its gates."""
-        self._over.add(node)
+        self._over[node] = True
         for gate in self._gates_of.get(node, ()):
             gate.unended -= 1
             if gate.unended:
                 continue
             for waiting in gate.waiting:
                 self.remaining[waiting] -= 1
-                if waiting not in self._over and (self.remaining[waiting] == 0 or waiting in self.eager):
+                if not self._over[waiting] and (self.remaining[waiting] == 0 or waiting in self.eager):
                     self._push(waiting)
 
 

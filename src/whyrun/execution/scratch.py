@@ -14,6 +14,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from whyrun import disk
+from whyrun.disk import Area
+from whyrun.execution.backends.copying import append, file_parts
+from whyrun.execution.folder_watch import FolderWatch
 from whyrun.execution.secrets import Redactor
 from whyrun.execution.trees import DEEPEST, drop_too_deep, is_real_folder, remove
 from whyrun.ids import file_name
@@ -39,11 +43,16 @@ class Scratch:
         self.stdout = root / "stdout"
         self.stderr = root / "stderr"
         self._all = [str(folder) for folder in (self.work, self.out, self.tmp, self.home, self.inputs)]
-        self.handed = (str(self.out), str(self.inputs))  # what a later step would take for its own
+        self._handed = (str(self.out), str(self.inputs))  # what a later step would take for its own
+        self._watch: FolderWatch | None = None
 
     def make(self) -> None:
         for name in (*_KEPT, "inputs"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
+
+    def watch(self) -> None:
+        """From here on the kernel is asked which folders there is something to take out of."""
+        self._watch = FolderWatch(self._all)
 
     def remove(self) -> None:
         """What cannot be removed (a process that a step left may still write there) is left to the next run: nothing
@@ -64,7 +73,7 @@ class Scratch:
             return lambda step_id, attempt: None
 
         def mark(step_id: str, attempt: int) -> None:
-            data = f"{attempt} {step_id}\n".encode()[:MARKER_SIZE]
+            data = written_marker(step_id, attempt)
             memory[: len(data)] = data
 
         return mark
@@ -81,7 +90,7 @@ class Scratch:
     def keep_log(self, name: str, step_dir: Path, redactor: Redactor) -> None:
         """Move `stdout` or `stderr` to the evidence; a later attempt is appended. The caller knows it is not empty."""
         source, target = self.root / name, step_dir / f"{name}.log"
-        step_dir.mkdir(parents=True, exist_ok=True)
+        disk.make_folders(Area.STEP, step_dir)
         if not redactor and not target.exists():
             move(source, target)
             return
@@ -89,12 +98,9 @@ class Scratch:
         with open(joined, "wb") as log:
             if target.exists():
                 with open(target, "rb") as before:
-                    shutil.copyfileobj(before, log)
+                    append(before, log)
             with open(source, "rb") as more:
-                if redactor:
-                    redactor.copy(more, log)
-                else:
-                    shutil.copyfileobj(more, log)
+                append(more, log, redactor.copy if redactor else shutil.copyfileobj)
         source.unlink()  # from here on `joined` has it all: see `keep_all`
         move(joined, target)
 
@@ -106,7 +112,7 @@ class Scratch:
             written = self.root / name
             if not written.exists():
                 continue
-            step_dir.mkdir(parents=True, exist_ok=True)
+            disk.make_folders(Area.STEP, step_dir)
             if redactor and redactor.found_in(data := written.read_bytes()):
                 written.write_bytes(redactor.data(data))
             move(written, step_dir / name)
@@ -118,7 +124,7 @@ class Scratch:
         if kept.exists():
             remove(str(kept))  # that of an earlier attempt
         if gathered is not None:
-            step_dir.mkdir(parents=True, exist_ok=True)
+            disk.make_folders(Area.STEP, step_dir)
             move(gathered, kept)
         for name in _KEPT:
             if not os.path.lexists(self.root / name):
@@ -154,14 +160,29 @@ class Scratch:
         if self._gather(redactor) is not None:  # else what stands in the evidence may be this step's already
             self.keep_partial(step_dir, redactor)
 
-    def empty(self, only: Sequence[str] | None = None) -> None:
-        """Every folder, always: what a step wrote, and by which way, is not known here (it may have been a fork)."""
-        for folder in self._all if only is None else only:
+    def empty(self) -> None:
+        """Every folder that may hold something: what a step wrote, and by which way, is not known here (it may have
+        been a fork)."""
+        self._empty(self._all if self._watch is None else self._watch.touched())
+
+    def empty_handed(self) -> None:
+        """Before a step: what a thread that an earlier one left running put there after its end."""
+        watched = self._watch is not None and self._watch.works
+        if watched:
+            self.empty()
+        else:
+            self._empty(self._handed)
+
+    def _empty(self, folders: Sequence[str]) -> None:
+        for folder in folders:
             if not is_real_folder(folder):
                 # A step took it away, or put a link in its place: where that leads is not ours to empty.
                 if os.path.lexists(folder):
                     os.unlink(folder)
                 os.makedirs(folder)
+        if self._watch is not None and len(folders) == len(self._all):
+            self._watch.renew()  # one of them may be another folder than before
+        for folder in folders:
             for name in os.listdir(folder):
                 remove(f"{folder}/{name}")
 
@@ -199,11 +220,15 @@ def step_folder(run_dir: Path, step_id: str) -> Path:
 
 def move(source: Path, target: Path) -> None:
     try:
-        os.rename(source, target)
+        disk.rename(Area.STEP, source, target)
     except OSError as problem:
         if problem.errno != errno.EXDEV:
             raise
         shutil.move(source, target)
+
+
+def written_marker(step_id: str, attempt: int) -> bytes:
+    return f"{attempt} {step_id}\n".encode()[:MARKER_SIZE]
 
 
 def read_marker(data: bytes) -> tuple[str, int] | None:
@@ -240,4 +265,4 @@ def _remove_secrets(folder: Path, relative: bytes, redactor: Redactor) -> None:
 
 def _has_secret(path: str, redactor: Redactor) -> bool:
     with open(path, "rb") as file:
-        return redactor.found_in_file(file)
+        return any(redactor.found_in_file(part) for part in file_parts(file))

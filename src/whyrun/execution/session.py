@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.console.files import input_size
 from whyrun.console.lines import TaskStatus, count, seconds
@@ -26,7 +26,7 @@ from whyrun.execution.checks import (
 from whyrun.execution.code_guard import CodeGuard
 from whyrun.execution.commands import Backend
 from whyrun.execution.composed import composition_section, keep_datasets
-from whyrun.execution.conduct import Surroundings, Undertaking, conduct
+from whyrun.execution.conduct import MANIFEST, Surroundings, Undertaking, conduct
 from whyrun.execution.counts import RunCounts
 from whyrun.execution.interrupts import Interrupts
 from whyrun.execution.leftovers import complete_killed_run
@@ -41,6 +41,7 @@ from whyrun.graph.graph import InputAt
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
+from whyrun.log.pruned_folders import remove_pruned_folders
 from whyrun.log.repair import RepairReport, repair
 from whyrun.log.runs import WorkflowState
 from whyrun.planning.consume import is_small
@@ -48,6 +49,9 @@ from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.replay import snapshot_blob
 from whyrun.snapshot.snapshot import PlanningSnapshot, changed_inputs, leaf_inputs
 from whyrun.snapshot.world import World
+
+if TYPE_CHECKING:
+    from whyrun.execution.sharing import Sharing
 
 Clock = Callable[[], datetime]
 STORE_LEFTOVERS = 86400.0  # seconds: a half-written blob that nobody has touched for so long has no writer any more
@@ -121,11 +125,13 @@ def run_workflow(
     check_limits(world, options.limits or {})
     with (
         OnFinish(world.config.on_finish, world.project, reporter) as on_finish,
-        RunLock(world.state.lock_path, clock) as lock,
+        _shared_store(world, reporter) as sharing,
+        RunLock.of(world.state, clock) as lock,
     ):
         report = repaired(world, lock, reporter, clock)
         snapshot = world.snapshot()
-        plan = compute_execution_plan(snapshot, plan_options)
+        compute = compute_execution_plan if sharing is None else sharing.plan_to_run
+        plan = compute(snapshot, plan_options)
         check_expected(plan, saved_plan)
         if on_plan is not None:
             on_plan(plan, snapshot)
@@ -138,9 +144,24 @@ def run_workflow(
         with Interrupts() as interrupts:
             place = backend or place_for(options, world.graph, [job.node for job in plan.planned])
             around = Surroundings(world, reporter, clock, lock, place, interrupts, options.jobs, on_finish)
-            done = conduct(_undertaking(world, snapshot, plan, options, limits, secrets, place), around)
+            done = conduct(_undertaking(world, snapshot, plan, options, limits, secrets, place, sharing), around)
         runner = done.runner
         return RunResult(done.run, plan, done.state, done.exit_code, runner.counts, done.duration, report, runner.usage)
+
+
+@contextmanager
+def _shared_store(world: World, reporter: Reporter) -> Iterator[Sharing | None]:
+    """Closed after the lock: whoever waits for that need not wait for what is given to others."""
+    if world.shared_store is None:
+        yield None
+        return
+    from whyrun.execution.sharing import Sharing
+
+    sharing = Sharing(world.shared_store, world.project, world.store, reporter.note)
+    try:
+        yield sharing
+    finally:
+        sharing.close()
 
 
 def repaired(world: World, lock: RunLock, reporter: Reporter, clock: Clock) -> RepairReport | None:
@@ -152,6 +173,9 @@ def repaired(world: World, lock: RunLock, reporter: Reporter, clock: Clock) -> R
             f"{report.run} ended without a word; its log was repaired "
             f"({count(len(report.interrupted), 'open step')} counted as interrupted)"
         )
+    removed = remove_pruned_folders(world.state)
+    if removed:
+        reporter.note(f"{count(removed, 'folder')} of pruned runs removed, which a killed prune had left")
     _remove_leftovers(world.state, store, clock)
     return report
 
@@ -187,26 +211,19 @@ def _undertaking(
     limits: Mapping[str, float],
     secrets: RunSecrets,
     backend: Backend,
+    sharing: Sharing | None,
 ) -> Undertaking:
     store = world.store
     for data in plan.blobs.values():
         store.put_bytes(data)
     blob = store.put_bytes(snapshot_blob(snapshot))
-    graph = snapshot.dependency_graph
     section = composition_section(snapshot, plan)
     if section is not None:
         keep_datasets(snapshot, store, str(world.project))
-    bindings = {job["id"]: job.get("bindings", {}) for job in plan.to_json()["jobs"] if job["state"] == "planned"}
     return Undertaking(
         mode="run",
         options={**plan.options.to_json(), "fail_fast": options.fail_fast},
-        manifest=canonical_json(
-            {
-                **({"composition": section} if section is not None else {}),
-                **manifest(graph, {job.node: bindings[job.id] for job in plan.planned}, snapshot.actions),
-            }
-        ),
-        files={"plan.json": plan.to_bytes()},
+        papers=lambda: _papers(snapshot, plan, section),
         total=len(plan.planned),
         begin=lambda recorder: _record_beginning(recorder, snapshot, plan, world.project, blob),
         runner=lambda recorder, publisher: Runner(
@@ -220,9 +237,18 @@ def _undertaking(
             secrets=secrets,
             fail_fast=options.fail_fast,
             grace=options.grace,
+            sharing=None if sharing is None else sharing.of_run(snapshot, recorder.directory.path.name),
         ),
         secrets=secrets,
     )
+
+
+def _papers(snapshot: PlanningSnapshot, plan: Plan, composition: Mapping[str, Any] | None) -> dict[str, bytes]:
+    jobs = ((job.node, bindings) for job, bindings in plan.written_bindings())
+    graph, actions = snapshot.dependency_graph, snapshot.actions
+    papers = {MANIFEST: manifest(graph, jobs, actions, composition), "plan.json": plan.to_bytes()}
+    plan.forget_written()
+    return papers
 
 
 def code_guard(world: World, snapshot: PlanningSnapshot) -> CodeGuard:

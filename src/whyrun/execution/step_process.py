@@ -17,6 +17,7 @@ from whyrun.actions.builtin.shell import as_text
 from whyrun.actions.load import LoadedAction, load_action
 from whyrun.artifacts.compare.result import Comparison
 from whyrun.artifacts.durable import write_all
+from whyrun.artifacts.stat_rows import Signature
 from whyrun.artifacts.store import Store
 from whyrun.execution.cfg import StepCfg
 from whyrun.execution.collect import collect_outputs
@@ -25,11 +26,11 @@ from whyrun.execution.context import Cancellation, StepContext, StepLogger
 from whyrun.execution.failure import Failure, StepError, failure_of
 from whyrun.execution.isolation import (
     Baseline,
+    PeakMemory,
     Resources,
     become_worker,
     descendants,
     end_descendants,
-    forget_peak,
     has_children,
 )
 from whyrun.execution.materialize import InputGuard, Materializer, check_bindings, put_in_place
@@ -41,6 +42,7 @@ from whyrun.execution.streams import Streams
 from whyrun.execution.wire import WorkerStart, encode, timestamp
 
 _decode_cfg = msgspec.json.Decoder(StepCfg).decode
+_SMALL = 1 << 16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +92,19 @@ class StepRunner:
             (f"{start.inputs.rstrip('/')}/", ""),
         ]
         self._baseline = Baseline(str(self._scratch.work))
+        self._peak = PeakMemory()
         self._mark = self._scratch.marker()
+        self._scratch.watch()
 
-    def execute(self, command: ExecStep, secrets: dict[str, str]) -> StepFinished:
+    def execute(self, command: ExecStep, secrets: dict[str, str], known: dict[str, Signature]) -> StepFinished:
         began = time.perf_counter()
+        self._guard.told(known)
         self._mark(command.step_id, command.attempt)
         redactor = Redactor(secrets) if secrets else NOTHING_SECRET
         action, fresh = "", False
         try:
             # Emptied after every step; here again, since a thread that one left running may have written in between.
-            self._scratch.empty(self._scratch.handed)
+            self._scratch.empty_handed()
             os.chdir(self._scratch.work)
             self._acknowledgements.begin()
             check_secrets(secrets)
@@ -141,8 +146,7 @@ class StepRunner:
     def _read_cfg(self, command: ExecStep) -> StepCfg:
         path = f"{self._run_dir}/{command.cfg_path}"
         try:
-            with open(path, "rb", buffering=0) as file:
-                data = file.read()
+            data = _read_whole(path)
         except OSError as problem:
             raise StepError("CfgMismatch", f"`{command.cfg_path}` cannot be read: {problem.strerror}") from None
         if hashlib.sha256(data).hexdigest() != command.cfg_sha256:
@@ -156,7 +160,7 @@ class StepRunner:
     def _perform(
         self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor, fresh: bool = False
     ) -> _Done:
-        forget_peak()
+        self._peak.forget()
         before = Resources.now()
         outputs: list[OutputResult] = []
         comparisons: dict[str, Comparison] = {}
@@ -313,6 +317,18 @@ class StepRunner:
             if path != "/":
                 error, trace = error.replace(path, shown), trace.replace(path, shown)
         return Failure(redactor.text(failure.error_type), redactor.text(error), redactor.text(trace)).shortened()
+
+
+def _read_whole(path: str) -> bytes:
+    """A small file, in as few system calls as there are."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.read(descriptor, _SMALL)
+        while len(data) >= _SMALL and (more := os.read(descriptor, _SMALL)):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
 
 
 def _die_like(status: int) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -37,9 +36,12 @@ class Streams:
             setattr(sys, f"__{name}__", self._python[position])
 
     def flush(self) -> None:
-        for stream in (sys.stdout, sys.stderr, *self._python):
-            with suppress(ValueError, AttributeError, OSError):  # closed or replaced by the step: it holds nothing
+        own = sys.stdout is self._python[0] and sys.stderr is self._python[1]
+        for stream in self._python if own else (sys.stdout, sys.stderr, *self._python):
+            try:
                 stream.flush()
+            except (ValueError, AttributeError, OSError):
+                pass  # closed or replaced by the step: it holds nothing
         flush_c_streams()
 
     def written(self) -> bool:

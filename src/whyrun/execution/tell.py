@@ -10,7 +10,18 @@ from typing import Any
 from whyrun.artifacts.store import Store
 from whyrun.console.files import input_size, inputs_text, outputs_text
 from whyrun.console.foretold import task_name
-from whyrun.console.lines import BAD, STATUSES, LogLevel, TaskStatus, listed, runtime_text, seconds, size, task_text
+from whyrun.console.lines import (
+    BAD,
+    STATUSES,
+    LogLevel,
+    TaskStatus,
+    listed,
+    runtime_text,
+    seconds,
+    size,
+    task_text,
+    why_no_value,
+)
 from whyrun.execution.commands import OutputResult, TaskReported
 from whyrun.execution.recorder import Recorder
 from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable, Source
@@ -21,6 +32,7 @@ from whyrun.planning.explain import printable
 class Lines:
     def __init__(self, graph: Graph, recorder: Recorder, store: Store, project: str) -> None:
         self.graph, self.recorder, self.store, self.project = graph, recorder, store, Path(project)
+        self._without_value: dict[str, str] = {}  # why a condition has none → the step for which it was told
 
     def executes(
         self,
@@ -57,6 +69,7 @@ class Lines:
     ) -> None:
         """`status` is the event's; an interrupted step is `FAILED … interrupted`. `retry_after`: the attempt."""
         shown = TaskStatus.TIMED_OUT if status == "TIMED_OUT" else TaskStatus.FAILED
+        what = self._once(task_name(table, position), what)
         tries = table.decl.retries.max + 1
         retry = f" (attempt {retry_after} of {tries}, will retry)" if retry_after is not None else ""
         text = task_text(
@@ -67,6 +80,14 @@ class Lines:
         # Of a step that was told to end, the place where it stood is of no use.
         below = traceback if status == "FAILED" else ""
         self.recorder.status(table.decl.uses, shown, text, traceback=below)
+
+    def _once(self, step: str, what: str) -> str:
+        """A condition stands on every step of its branches; why it has no value is told for the first of them."""
+        why = why_no_value(what)
+        if why is None:
+            return what
+        first = self._without_value.setdefault(why, step)
+        return what if first == step else f"its condition has no value, as that of {first}"
 
     def task(self, action: str, message: TaskReported) -> None:
         """A unit of work that the action reports while it runs, at its own granularity."""

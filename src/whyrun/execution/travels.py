@@ -14,8 +14,14 @@ from whyrun.snapshot.world import World
 if TYPE_CHECKING:
     from whyrun.execution.bundle import Bundle
 
+ELSEWHERE = ("e2b", "dask")  # backends that share no folder with the host
 
-def bundle_of(world: World, secrets: RunSecrets) -> Bundle:
+
+def bundle_for(backend: str, world: World, secrets: RunSecrets) -> Bundle | None:
+    """What the backend needs of the project; None where it works in the project itself. To be called before anything is
+    recorded: that something cannot be sent is told then."""
+    if backend not in ELSEWHERE:
+        return None
     from whyrun.execution.bundle import bundle_project  # only where a run goes elsewhere
 
     return bundle_project(

@@ -1,23 +1,27 @@
 """What travels between a backend and its worker process, beyond the messages of `commands`.
 
-Three channels. *Commands*: on this machine one datagram each, so that host and worker can both take from the same queue
-and each command goes to exactly one of them (`withdraw` is exact); elsewhere files, which lines of the control channel
-name. *Control*: lines that reach a step while it runs; its end means that the host is gone. *Messages*: lines of JSON
-from the worker, one write a step; elsewhere also kept in a file, from which the host fills the gaps that a connection
-leaves.
+Three channels. *Commands*: on this machine datagrams of several, and for each command a ticket with its number in a
+pipe from which host and worker can both take, so that each command goes to exactly one of them (`withdraw` is exact);
+elsewhere files, which lines of the control channel name. *Control*: lines that reach a step while it runs; its end
+means that the host is gone. *Messages*: lines of JSON from the worker, one write a step; elsewhere also kept in a file,
+from which the host fills the gaps that a connection leaves.
 """
 
 from __future__ import annotations
 
+import struct
+import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
+from whyrun.artifacts.stat_rows import Signature
 from whyrun.execution.commands import Command, Session, Word
 
-INLINE_LIMIT = 60_000  # bytes; a longer command (a wide fan-in) lies in a file, and the datagram names it
+INLINE_LIMIT = 60_000  # bytes of a datagram; a longer command (a wide fan-in) lies in a file, and the datagram names it
+TICKET = struct.Struct("=Q")  # the number of a command
 
 
 class WorkerStart(msgspec.Struct, frozen=True):
@@ -32,11 +36,14 @@ class WorkerStart(msgspec.Struct, frozen=True):
     control_fd: int = 0
     messages_fd: int = 1
     commands_fd: int | None = None
+    tickets_fd: int | None = None
     commands: str | None = None  # a folder: commands are files in it, and lines of `control` name them
     said: str | None = None  # a file that keeps what the worker said of its step
 
     @classmethod
-    def of(cls, session: Session, scratch: Path, commands_fd: int, control_fd: int, messages_fd: int) -> WorkerStart:
+    def of(
+        cls, session: Session, scratch: Path, commands_fd: int, tickets_fd: int, control_fd: int, messages_fd: int
+    ) -> WorkerStart:
         project, store = str(session.project), str(session.store)
         return cls(
             run_dir=str(session.run_dir),
@@ -46,6 +53,7 @@ class WorkerStart(msgspec.Struct, frozen=True):
             store=store,
             scratch=str(scratch),
             commands_fd=commands_fd,
+            tickets_fd=tickets_fd,
             control_fd=control_fd,
             messages_fd=messages_fd,
         )
@@ -63,6 +71,7 @@ class Assignment(msgspec.Struct, omit_defaults=True, frozen=True):
     file: str | None = None
     secrets: dict[str, bytes] = {}
     secrets_beside: bool = False
+    known: dict[str, Signature] = {}  # input files that the host has hashed: see `known_files`
 
 
 class Acknowledged(msgspec.Struct, tag_field="line", tag="acknowledged", frozen=True):
@@ -84,7 +93,7 @@ Secrets = dict[str, bytes]
 
 encode = msgspec.json.Encoder().encode
 decode_secrets = msgspec.json.Decoder(Secrets).decode
-decode_assignment = msgspec.json.Decoder(Assignment).decode
+decode_assignments = msgspec.json.Decoder(list[Assignment]).decode
 decode_command: Callable[[bytes], Command] = msgspec.json.Decoder(Command).decode
 decode_acknowledged = msgspec.json.Decoder(Acknowledged).decode
 decode_control: Callable[[bytes], ControlLine] = msgspec.json.Decoder(ControlLine).decode
@@ -103,4 +112,11 @@ def secret_texts(secrets: Secrets) -> dict[str, str]:
 
 def timestamp() -> str:
     """Now, as events write it: UTC, ISO, microseconds."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return f"{_second(seconds)}.{nanoseconds // 1000:06d}Z"
+
+
+@lru_cache(maxsize=2)
+def _second(seconds: int) -> str:
+    """The part of a time that many words share."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -49,8 +49,10 @@ def main(facts: str) -> None:
         source = CommandFiles(start.commands, control, acknowledgements)
     else:
         assert start.commands_fd is not None
-        os.set_inheritable(start.commands_fd, False)
-        source = Datagrams(start.commands_fd, control, acknowledgements)
+        assert start.tickets_fd is not None
+        for descriptor in (start.commands_fd, start.tickets_fd):
+            os.set_inheritable(descriptor, False)
+        source = Datagrams(start.commands_fd, start.tickets_fd, control, acknowledgements)
     outbox = Outbox(messages, start.said)
     runner = StepRunner(start, outbox, cancellation, acknowledgements, streams)
     _work(source, outbox, cancellation, runner)
@@ -82,7 +84,7 @@ def _work(source: CommandSource, outbox: Outbox, cancellation: Cancellation, run
             case ExecStep() as command:
                 cancellation.begin()  # before the host hears of it: a signal that follows at once must not be missed
                 outbox.began(command, last_word)
-                last_word = _encoded(runner.execute(command, given.secrets))
+                last_word = _encoded(runner.execute(command, given.secrets, given.known))
             case Prepare(command=command_line):
                 outbox.write(encode(runner.prepare(command_line)) + b"\n")
             case Ping():

@@ -8,7 +8,7 @@ from whyrun.errors import Diagnostic
 from whyrun.graph.graph import ArtifactAt, FirstOf, Graph, InputAt, JobTable, sources_of
 from whyrun.ids import parse_id
 from whyrun.workflow.composition.model import AUXILIARY, MERGING_ACTIONS, Composition
-from whyrun.workflow.composition.shapes import ShapeStep, shape_problems
+from whyrun.workflow.composition.shapes import Join, ShapeStep, shape_problems
 from whyrun.workflow.model import Workflow
 
 Composed = Mapping[str, Composition]  # by the prefix of the import; "" for the file itself
@@ -45,25 +45,27 @@ def _steps(graph: Graph, table: JobTable, composed: Composed) -> Iterator[ShapeS
     for position in range(len(table)):
         datasets: set[str] = set()
         sources: set[str] = set()
-        joined: set[str] = set()
+        alone: set[str] = set()
+        joins: list[Join] = []
         for slot in table.slots:
             if not slot.binding or slot.path[0] == AUXILIARY:
                 continue
             term = slot.column.at(position)
-            for source in sources_of(term):
-                if isinstance(source, ArtifactAt):
-                    id_ = graph.job_id(graph.node(source))
-                    sources.add(id_)
-                    if isinstance(term, FirstOf):
-                        joined.add(id_)
-                elif _is_dataset(source, composed):
-                    datasets.add(source.id)
+            found = list(sources_of(term))
+            made_by = {graph.job_id(graph.node(source)) for source in found if isinstance(source, ArtifactAt)}
+            sources |= made_by
+            datasets |= {source.id for source in found if isinstance(source, InputAt) and _is_dataset(source, composed)}
+            if isinstance(term, FirstOf) and made_by:
+                joins.append(Join(frozenset(made_by), certain=any(isinstance(source, InputAt) for source in found)))
+            else:
+                alone |= made_by
         yield ShapeStep(
             table.job_id(position),
             table.decl.place,
             frozenset(datasets),
             frozenset(sources),
-            frozenset(joined),
+            frozenset(alone),
+            tuple(joins),
             waits=frozenset(needed).union(map(graph.job_id, graph.upstream(table.base + position))),
             merges=table.decl.uses in MERGING_ACTIONS,
             conditional=table.condition is not None,

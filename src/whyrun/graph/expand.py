@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
+from math import prod
 
 from whyrun.errors import Diagnostic, InvalidError
 from whyrun.graph.fill import fill
@@ -13,7 +14,7 @@ from whyrun.graph.graph import (
     JobTable,
 )
 from whyrun.graph.layers import check_cycles
-from whyrun.graph.loops import loop_values, rows_of
+from whyrun.graph.loops import MAX_INSTANCES, loop_values, rows_of
 from whyrun.graph.resolve import Scope
 from whyrun.graph.settle import check_paths, settle_first
 from whyrun.ids import Index, format_indices
@@ -85,6 +86,10 @@ def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> Non
             scope.rows[decl.loops] = made  # shared, so that aligned jobs are recognised by identity
     last = tables[next(reversed(tables))] if tables else None
     base = last.base + len(last) if last is not None else 0
+    if base + len(made[0]) > MAX_INSTANCES:
+        message = f"with job `{decl.name}` the workflow has more than {MAX_INSTANCES} job instances"
+        scope.diagnostics.append(decl.place.diagnostic("WRONG_TYPE", message, "make its loops shorter"))
+        made = ((), ())
     table = JobTable(len(tables), scope.prefix + decl.name, decl, made[0], made[1], base)
     specs: list[ArtifactSpec] = []
     for output in decl.outputs.values():
@@ -112,6 +117,13 @@ def _leaf_specs(
     used = [s.loop for _, selectors in leaf.path for s in selectors if isinstance(s, Loop)]
     foreign = [loop for loop in dict.fromkeys(used) if loop not in decl.loops]
     own = [loop for loop in dict.fromkeys(used) if loop in decl.loops]
+    number_of_leaves = prod(len(scope.loops[loop]) for loop in foreign) * (len(table.rows) if own else 1)
+    if number_of_leaves > MAX_INSTANCES:
+        message = (
+            f"a leaf of output `{output.name}` stands for {number_of_leaves} artifacts; the limit is {MAX_INSTANCES}"
+        )
+        scope.diagnostics.append(decl.place.diagnostic("WRONG_TYPE", message, "make its loops shorter"))
+        return
     for values in product(*(scope.loops[loop] for loop in foreign)):
         fixed = dict(zip(foreign, values, strict=True))
         if not own:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from whyrun.graph.named import ArtifactsByName, NodesByName
 from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Expression, JobDecl, Place, Workflow
@@ -276,18 +277,13 @@ class Graph:
         return table.job_id(position)
 
     @cached_property
-    def node_of(self) -> dict[str, int]:
+    def node_of(self) -> Mapping[str, int]:
         """Job ID → node, for everyone who comes with a name (command line, events)."""
-        return {id_: table.base + p for table in self.tables for p, id_ in enumerate(table.job_ids())}
+        return NodesByName(self.tables)
 
     @cached_property
-    def artifact_of(self) -> dict[str, ArtifactAt]:
-        return {
-            id_: ArtifactAt(table.number, a, p)
-            for table in self.tables
-            for a in range(len(table.artifacts))
-            for p, id_ in enumerate(table.artifact_ids(a))
-        }
+    def artifact_of(self) -> Mapping[str, ArtifactAt]:
+        return ArtifactsByName(self.tables)
 
     def artifact_id(self, at: ArtifactAt) -> str:
         return self.tables[at.table].artifact_id(at.artifact, at.position)

@@ -118,6 +118,7 @@ class StepSkipped(Event, tag="step_skipped"):
     bindings: Bindings | None = None
     from_run: str | None = None
     from_step: str | None = None
+    shared: dict[str, Any] | None = None  # for `reused` from the shared store: where that has it from
     reason: str | None = None  # for `not_comparable`: what is not as it was; for `source_inactive`: the source
 
 
@@ -196,6 +197,9 @@ class RunComplete(Event, tag="run_complete"):
     duration: float
     error: str | None = None  # of the run itself: its place could not be made ready, and no step began
 
+
+# What a decoder may raise for bytes that are no record: also where they nest deeper than any record does.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 AnyEvent = (
     RunStart

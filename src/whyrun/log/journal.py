@@ -13,17 +13,21 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 
 import msgspec
 
+from whyrun import disk
+from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
-from whyrun.log.events import AnyEvent, Event, RunStart
+from whyrun.log.events import UNREADABLE, AnyEvent, Event, RunStart
 
 FIRST_CHAIN = "0" * 64
 EVENTS_FILE = "events.jsonl"
+STATUS_FILE = "status.json"  # the last thing that completing a run folder writes, after all else is synced
 CHUNK = 4 << 20
 RUN_NAME = re.compile(r"r(?!0000)[0-9]{4,}")
 
@@ -31,6 +35,8 @@ _CHAIN_KEY = b',"chain":"'
 _CHAIN_TAIL = len(_CHAIN_KEY) + 64 + len(b'"}')  # the end of every line
 _HEX = re.compile(rb"[0-9a-f]{64}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+
+LONGEST_LINE = 64 << 20  # bytes of an event: ten times what the largest has
 
 _encode = msgspec.json.Encoder().encode
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
@@ -60,7 +66,11 @@ def _second(year: int, month: int, day: int, hour: int, minute: int, second: int
 
 
 def parse_timestamp(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        hint = "nothing is guessed from a damaged log; `whyrun verify` says where it is"
+        raise error("LOG_DAMAGED", f"an event has `{text:.60}` where its time should stand", hint=hint) from None
 
 
 def check(event: Event) -> bytes:
@@ -71,6 +81,8 @@ def check(event: Event) -> bytes:
     if event.seq or event.ts or event.session or event.chain:
         raise ValueError("seq, ts, session and chain are given by the journal alone")
     encoded = _encode(event)
+    if len(encoded) > LONGEST_LINE:
+        raise ValueError(f"{type(event).__name__} has {len(encoded)} bytes: no reader would take it for an event")
     try:
         same = _decoder.decode(encoded) == event
     except msgspec.ValidationError as wrong:
@@ -87,6 +99,7 @@ class Journal:
         self.session = session
         self.seq = seq  # of the last event
         self.chain = chain  # of the last event
+        self.on_synced: Callable[[int], None] | None = None  # told the `seq` up to which all is on disk
         self._descriptor = descriptor
         self._clock = clock
         self._lines: list[bytes] = []
@@ -95,20 +108,16 @@ class Journal:
     @classmethod
     def create(cls, run_dir: str | os.PathLike[str], session: str, previous_chain: str, clock: Clock) -> Journal:
         """A new, empty log in this folder; there must be none yet."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        descriptor = os.open(os.path.join(run_dir, EVENTS_FILE), flags, 0o644)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        descriptor = disk.open(Area.LOG, os.path.join(run_dir, EVENTS_FILE), flags)
         return cls(descriptor, session, 0, previous_chain, clock)
 
     @classmethod
     def resume(
         cls, run_dir: str | os.PathLike[str], session: str, seq: int, chain: str, offset: int, clock: Clock
     ) -> Journal:
-        """Go on after the complete lines of a log (`offset` bytes): for the repair, see there.
-
-        What stands behind is written over and not cut first, so that the lines that tell of the cut are there
-        before the torn bytes are gone; `cut` takes away what is left of them.
-        """
-        descriptor = os.open(os.path.join(run_dir, EVENTS_FILE), os.O_WRONLY | os.O_CLOEXEC)
+        """Go on after the first `offset` bytes of a log: for the repair, see there. `cut` takes away what follows."""
+        descriptor = disk.open(Area.LOG, os.path.join(run_dir, EVENTS_FILE), os.O_WRONLY)
         os.lseek(descriptor, offset, os.SEEK_SET)
         return cls(descriptor, session, seq, chain, clock)
 
@@ -132,25 +141,30 @@ class Journal:
             return
         data = b"".join(self._lines)
         self._lines = [data]
-        written = os.write(self._descriptor, data)
+        written = disk.write_some(Area.LOG, self._descriptor, data)
         while written < len(data):
             self._lines = [data[written:]]
-            written += os.write(self._descriptor, self._lines[0])
+            written += disk.write_some(Area.LOG, self._descriptor, self._lines[0])
         self._lines = []
 
     def sync(self) -> None:
         """All that was appended is on disk when this returns."""
         self.flush()
-        os.fdatasync(self._descriptor)
+        disk.sync(Area.LOG, self._descriptor)
 
     def sync_written(self) -> None:
         """What was flushed before is on disk when this returns. May be called beside appending, from another thread."""
-        os.fdatasync(self._descriptor)
+        disk.sync(Area.LOG, self._descriptor)
+
+    def is_synced(self, seq: int) -> None:
+        """All up to this event is on disk, with the bytes that it speaks of: says whoever has synced those."""
+        if self.on_synced is not None:
+            self.on_synced(seq)
 
     def cut(self) -> None:
         """End the file after the last line written."""
         self.flush()
-        os.ftruncate(self._descriptor, os.lseek(self._descriptor, 0, os.SEEK_CUR))
+        disk.cut(Area.LOG, self._descriptor, os.lseek(self._descriptor, 0, os.SEEK_CUR))
 
     def close(self) -> None:
         """Flush and close. Closing twice is harmless."""
@@ -185,7 +199,7 @@ def read_event_chunks(path: str | os.PathLike[str], session: str | None = None) 
     for block in read_blocks(file):
         try:
             events = _decoder.decode_lines(block)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             raise _find_damage(file, block, seq) from None
         if session is None:
             session = events[0].session
@@ -201,16 +215,48 @@ def read_event_chunks(path: str | os.PathLike[str], session: str | None = None) 
 
 
 def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """The complete lines of a log in blocks of about 4 MB; what follows the last newline is left out."""
-    rest = b""
+    """The complete lines of a log in blocks of about 4 MB; what follows the last newline is left out.
+
+    So is what follows the first byte 0 in a run that has not come to its end: see `torn_from`.
+    """
+    rest, too_long = b"", False
     with open(path, "rb", buffering=0) as file:
         while data := file.read(CHUNK):
             end = data.rfind(b"\n") + 1
+            if end and too_long:
+                raise _too_long(path, file.tell() - len(data))
             if end:
-                yield rest + data[:end]
+                block = rest + data[:end]
+                if (torn := torn_from(path, block)) is not None:
+                    if torn:
+                        yield block[:torn]
+                    return
+                yield block
                 rest = data[end:]
-            else:
+            elif len(rest) + len(data) > LONGEST_LINE:
+                rest, too_long = b"", True  # if no newline comes, it is a tail, however long
+            elif not too_long:
                 rest += data
+
+
+def torn_from(path: str | os.PathLike[str], block: bytes) -> int | None:
+    """Where in these lines a tail begins of which a power cut has left some pages and not others. None: nowhere.
+
+    Pages that did not reach the disk read as zeros, and no event has a byte 0. A run whose folder is complete was
+    synced to its end, and so was one that has a successor: there it is damage.
+    """
+    at = block.find(b"\0")
+    if at == -1 or _was_synced(path):
+        return None
+    return block.rfind(b"\n", 0, at) + 1
+
+
+def _was_synced(path: str | os.PathLike[str]) -> bool:
+    folder = os.path.dirname(path)
+    if os.path.exists(os.path.join(folder, STATUS_FILE)):
+        return True
+    runs, name = os.path.split(os.path.abspath(folder))
+    return RUN_NAME.fullmatch(name) is not None and os.path.exists(f"{runs}/r{int(name[1:]) + 1:04d}")
 
 
 def read_raw_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
@@ -221,6 +267,8 @@ def read_raw_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 def last_line(path: str | os.PathLike[str]) -> bytes | None:
     """The last complete line, read from the end of the file; None if there is none."""
+    if not _was_synced(path) and _has_zeros(path):
+        return deque(read_raw_lines(path), maxlen=1).pop() if any(read_blocks(path)) else None
     with open(path, "rb", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         span = 8192
@@ -232,7 +280,14 @@ def last_line(path: str | os.PathLike[str]) -> bytes | None:
             begin = tail.rfind(b"\n", 0, end) if end != -1 else -1
             if begin != -1 or start == 0:
                 return tail[begin + 1 : end] if end != -1 else None
+            if span > 2 * LONGEST_LINE:
+                raise _too_long(path, size)
             span *= 8
+
+
+def _has_zeros(path: str | os.PathLike[str]) -> bool:
+    with open(path, "rb", buffering=0) as file:
+        return any(b"\0" in data for data in iter(lambda: file.read(CHUNK), b""))
 
 
 def last_event(path: str | os.PathLike[str]) -> AnyEvent | None:
@@ -242,7 +297,7 @@ def last_event(path: str | os.PathLike[str]) -> AnyEvent | None:
         return None
     try:
         event = _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+    except UNREADABLE as wrong:
         number = sum(block.count(b"\n") for block in read_blocks(path))
         raise damaged(path, number, f"the line is broken: {wrong}") from None
     if _HEX.fullmatch(event.chain.encode()) is None:
@@ -275,7 +330,7 @@ def check_chain(paths: Iterable[str | os.PathLike[str]], chain: str = FIRST_CHAI
 def _check_first(path: str | os.PathLike[str], line: bytes, chain: str) -> None:
     try:
         first = _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+    except UNREADABLE as wrong:
         raise damaged(path, 1, str(wrong)) from None
     if isinstance(first, RunStart) and first.previous_chain != chain:
         raise damaged(path, 1, "the run does not follow the one before it (`previous_chain`): a run is lost or changed")
@@ -295,11 +350,20 @@ def damaged(path: str | os.PathLike[str], line: int | None, what: str) -> Whyrun
     )
 
 
+def _too_long(path: str | os.PathLike[str], before: int) -> WhyrunError:
+    """`before`: where it has not ended yet."""
+    lines = 0
+    with open(path, "rb", buffering=0) as file:
+        while before > 0 and (data := file.read(min(CHUNK, before))):
+            lines, before = lines + data.count(b"\n"), before - len(data)
+    return damaged(path, lines + 1, f"the line is longer than {LONGEST_LINE >> 20} MB, which no event is")
+
+
 def _find_damage(path: str, block: bytes, before: int) -> WhyrunError:
     for number, line in enumerate(block[:-1].split(b"\n"), before + 1):
         try:
             _decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+        except UNREADABLE as wrong:
             return damaged(path, number, f"the line is broken: {wrong}")
     return damaged(path, None, "the log is broken")
 
@@ -308,7 +372,7 @@ def _find_misplaced(path: str, block: bytes, before: int, session: str) -> Whyru
     for number, line in enumerate(block[:-1].split(b"\n"), before + 1):
         try:
             event = _decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+        except UNREADABLE as wrong:
             return damaged(path, number, f"the line is broken: {wrong}")
         if event.session != session:
             return damaged(path, number, f"the line belongs to `{event.session}`, not to `{session}`")

@@ -14,6 +14,7 @@ from whyrun.log import events as ev
 
 Outcome = Literal["open", "completed", "failed", "timed_out", "interrupted", "skipped", "blocked"]
 _FAILURES: dict[str, Outcome] = {"FAILED": "failed", "TIMED_OUT": "timed_out", "INTERRUPTED": "interrupted"}
+_SILENT = (ev.ArtifactAvailable, ev.CfgMaterialized)  # half of all events, and they say nothing of how a step ended
 COUNTED: tuple[Outcome, ...] = ("completed", "failed", "timed_out", "interrupted", "skipped", "blocked")
 
 
@@ -40,6 +41,8 @@ class RunOutcome:
 
     def add(self, event: ev.Event) -> None:
         self.last_ts = event.ts
+        if type(event) in _SILENT:
+            return
         match event:
             case ev.StepStart():
                 self.steps[event.step_id] = "open"

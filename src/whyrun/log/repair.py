@@ -1,7 +1,8 @@
 """Bringing the log of a killed run to an end. Only the holder of the lock may do it.
 
 A run that was killed has no `run_complete`, perhaps half a line at the end, perhaps steps that started and never
-ended. The repair writes, over the half line: `log_repaired`, `step_failed` (INTERRUPTED) for each open step, and
+ended; after a power cut it may have more at its end that does not count (`survival`). The repair cuts off what does not
+count and writes `log_repaired`, `step_failed` (INTERRUPTED) for each open step, and
 `run_complete`; then it has the run folder completed. A kill during the repair leaves a log that the next repair treats
 the same way; after a finished one there is nothing left to do.
 
@@ -12,17 +13,19 @@ with a repair; and adding to it would break the chain that the next run continue
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from whyrun import disk
+from whyrun.artifacts.store import Store
+from whyrun.disk import Area
 from whyrun.log.events import INTERRUPTED_ERROR, INTERRUPTED_TYPE, LogRepaired, RunComplete, RunStart, StepFailed
-from whyrun.log.journal import Clock, Journal, last_event, parse_timestamp
+from whyrun.log.journal import STATUS_FILE, Clock, Journal, last_event, parse_timestamp
 from whyrun.log.lock import RunLock
-from whyrun.log.outcomes import fold_outcome
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
+from whyrun.log.survival import survived
 
-STATUS_FILE = "status.json"  # the last thing that completing a run folder writes
+DEBUG_FILE = "debug.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +47,47 @@ def repair(
     for run in runs:
         if not run.events_path.exists() or (last := last_event(run.events_path)) is None:
             raise log_without_start(run)
-        if run is runs[-1] and not isinstance(last, RunComplete):
-            report = _end_log(run, clock)
-            complete_folder(run)
-        elif not (run.path / STATUS_FILE).exists():
-            complete_folder(run)  # killed after `run_complete`, before its folder was whole
+        if (run.path / STATUS_FILE).exists() and (run is not runs[-1] or isinstance(last, RunComplete)):
+            continue
+        if run is runs[-1]:
+            report = _end_log(run, Store(state.store), lock.synced_of(run.name), clock)
+        complete_folder(run)  # killed after `run_complete`, before its folder was whole
     return report
 
 
-def _end_log(run: RunRef, clock: Clock) -> RepairReport:
-    outcome = fold_outcome(run.events())  # LOG_DAMAGED here: nothing has been touched yet
-    last = last_event(run.events_path)
-    assert last is not None
-    if outcome.start is None:
+def _end_log(run: RunRef, store: Store, synced: int, clock: Clock) -> RepairReport | None:
+    """None if the log has its end."""
+    left = survived(run, store, synced)  # LOG_DAMAGED here: nothing has been touched yet
+    outcome, last = left.outcome, left.last
+    if last is None or outcome.start is None:
         raise log_without_start(run)
-    offset, tail = _torn_tail(run)
+    tail = _tail(run, left.size)
+    if outcome.end is not None and not tail:
+        return None
     interrupted = tuple(outcome.open_steps)
     report = RepairReport(run.name, len(tail), hashlib.sha256(tail).hexdigest(), interrupted)
-    journal = Journal.resume(run.path, run.name, last.seq, last.chain, offset, clock)
+    if tail:
+        # The tail goes first, and for good: what is written over it could reach the disk in part, and what is left of
+        # both would be no log any more. Should the repair itself be killed now, this line has what was cut off.
+        what = f"the log ended in {len(tail)} bytes that are cut off (sha256 {report.cut_sha256})"
+        disk.append_line(Area.RUN, run.path / DEBUG_FILE, what)
+    journal = Journal.resume(run.path, run.name, last.seq, last.chain, left.size, clock)
     try:
-        journal.append(
-            LogRepaired(cut_bytes=report.cut_bytes, cut_sha256=report.cut_sha256, interrupted=list(interrupted))
-        )
-        for step in interrupted:
-            failed = interruption(step, outcome.drivers[step])
-            journal.append(failed)
-            outcome.add(failed)
-        journal.append(
-            RunComplete(state="interrupted", counts=outcome.counts(), duration=_duration(outcome.start, last.ts))
-        )
-        journal.cut()
-        journal.sync()
+        if tail:
+            journal.cut()
+            journal.sync()
+        if outcome.end is None:
+            journal.append(
+                LogRepaired(cut_bytes=report.cut_bytes, cut_sha256=report.cut_sha256, interrupted=list(interrupted))
+            )
+            for step in interrupted:
+                failed = interruption(step, outcome.drivers[step])
+                journal.append(failed)
+                outcome.add(failed)
+            journal.append(
+                RunComplete(state="interrupted", counts=outcome.counts(), duration=_duration(outcome.start, last.ts))
+            )
+            journal.sync()
     finally:
         journal.close()
     return report
@@ -98,16 +111,8 @@ def _duration(start: RunStart, last_ts: str) -> float:
     return max(0.0, (parse_timestamp(last_ts) - parse_timestamp(start.ts)).total_seconds())
 
 
-def _torn_tail(run: RunRef) -> tuple[int, bytes]:
-    """Where the complete lines end, and what follows."""
+def _tail(run: RunRef, size: int) -> bytes:
+    """What follows the lines that count."""
     with open(run.events_path, "rb", buffering=0) as file:
-        size = file.seek(0, os.SEEK_END)
-        span = 8192
-        while True:
-            start = max(0, size - span)
-            file.seek(start)
-            data = file.read(size - start)
-            end = data.rfind(b"\n")
-            if end != -1 or start == 0:
-                return start + end + 1, data[end + 1 :]
-            span *= 8
+        file.seek(size)
+        return file.read()

@@ -1,13 +1,12 @@
 """Where the state of a workflow lives, which runs it has, and how a new run begins.
 
-.whyrun/<workflow>/runs/r0001/ …   .whyrun/<workflow>/lock   .whyrun/<workflow>/index/
-.whyrun/store/   .whyrun/stat-cache   .whyrun/tmp/
+.whyrun/<workflow>/runs/r0001/ …   .whyrun/<workflow>/lock   .whyrun/<workflow>/index/   .whyrun/<workflow>/pruned.jsonl
+.whyrun/store/   .whyrun/store.lock   .whyrun/stat-cache   .whyrun/tmp/
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +14,22 @@ from typing import Any
 
 import msgspec
 
-from whyrun.artifacts.durable import fsync_dir, sync_filesystem, write_all
+from whyrun import disk
+from whyrun.artifacts.durable import atomic_write
+from whyrun.artifacts.shelf_address import holds_credentials
+from whyrun.disk import Area
 from whyrun.errors import did_you_mean, error
 from whyrun.log.events import AnyEvent, RunStart
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, Clock, Journal, last_chain, read_events
+from whyrun.log.tombstones import TOMBSTONES_FILE, Tombstone, read_tombstones, run_pruned
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
 
 CONFIG_FILE = "whyrun.toml"
 STAT_CACHE = "stat-cache"
+STORE_LOCK = "store.lock"
 STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"
+STORE_VARIABLE = "WHYRUN_STORE"
 
 
 # --- project and state -------------------------------------------------------------------------------------------
@@ -51,11 +56,12 @@ def state_dir_for(workflow_file: str | os.PathLike[str], override: str | None, e
 class ProjectConfig:
     """`whyrun.toml`. `resources` are the limits that jobs' `resources:` count against; `on_finish` is a command (for
     the shell, or as a list of words) that gets the status of a run when it has ended; `prepare` is a command for bash
-    that makes a place ready before its first step."""
+    that makes a place ready before its first step; `store` is a URL or folder where results are shared with others."""
 
     resources: Mapping[str, float] | None = None
     on_finish: str | tuple[str, ...] | None = None
     prepare: str | None = None
+    store: str | None = None
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -69,7 +75,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         return ProjectConfig()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise error("WRONG_TYPE", f"not valid TOML: {wrong}", file=str(path), hint="see https://toml.io") from None
-    known = ["resources", "on_finish", "prepare"]
+    known = ["resources", "on_finish", "prepare", "store"]
     for key in data:
         if key not in known:
             raise error("UNKNOWN_KEY", f"there is no setting `{key}`", file=str(path), hint=did_you_mean(key, known))
@@ -77,6 +83,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         _resources(data.get("resources", {}), str(path)),
         _command(data.get("on_finish"), str(path)),
         _script(data.get("prepare"), str(path)),
+        _store(data.get("store"), str(path)),
     )
 
 
@@ -96,6 +103,23 @@ def _script(value: Any, path: str) -> str | None:
     raise error("WRONG_TYPE", "`prepare` is a command for bash: a string", file=path, hint=hint)
 
 
+def shared_store_for(config: ProjectConfig, env: Mapping[str, str]) -> str | None:
+    """`WHYRUN_STORE`, else `store` of the settings; an empty variable turns it off."""
+    given = env.get(STORE_VARIABLE)
+    return (_store(given, STORE_VARIABLE) if given else None) if given is not None else config.store
+
+
+def _store(value: Any, path: str) -> str | None:
+    hint = 'store = "s3://bucket/prefix", or a folder: store = "/mnt/team/whyrun"'
+    if value is not None and not (isinstance(value, str) and value.strip()):
+        raise error("WRONG_TYPE", "`store` is a URL or a folder: a string", file=path, hint=hint)
+    if value is not None and "://" in value and holds_credentials(value):
+        what = "the URL of the shared store holds a user, password or key, and this is no place for it"
+        hint = "leave it to the environment or the cloud's own configuration: AWS_PROFILE, AWS_ACCESS_KEY_ID, …"
+        raise error("WRONG_TYPE", what, file=path, hint=hint)
+    return value
+
+
 def _resources(value: Any, path: str) -> dict[str, float]:
     hint = "[resources]\n         gpu = 1"
     if not isinstance(value, dict):
@@ -113,15 +137,28 @@ class RunRef(msgspec.Struct, frozen=True):
     """One run that is there."""
 
     name: str
-    path: Path
+    folder: str  # as text: a log may have thousands of runs, and most are only counted
     number: int
 
     @property
+    def path(self) -> Path:
+        return Path(self.folder)
+
+    @property
     def events_path(self) -> Path:
-        return self.path / EVENTS_FILE
+        return Path(self.folder, EVENTS_FILE)
+
+    def status(self) -> os.stat_result:
+        """Of its log."""
+        return os.stat(f"{self.folder}/{EVENTS_FILE}")
 
     def events(self) -> Iterator[AnyEvent]:
         return read_events(self.events_path, self.name)
+
+    def tombstone(self) -> Tombstone | None:
+        """For who has listed the runs, and then does not find this one: it may have been pruned in between."""
+        stones = read_tombstones(self.path.parent.parent / TOMBSTONES_FILE)
+        return next((stone for stone in stones if stone.run == self.name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +197,15 @@ class WorkflowState:
         return self.state_dir / "store"
 
     @property
+    def tombstones_path(self) -> Path:
+        return self.folder / TOMBSTONES_FILE
+
+    @property
+    def store_lock(self) -> Path:
+        """Shared by all who write runs, held alone by who removes from the store. No workflow has a dot in its name."""
+        return self.state_dir / STORE_LOCK
+
+    @property
     def stat_cache(self) -> Path:
         return self.state_dir / STAT_CACHE
 
@@ -172,16 +218,34 @@ class WorkflowState:
         """Where the workers of this workflow's one run write. The dot keeps it apart from all drafts of runs."""
         return self.tmp / f"{self.workflow}.scratch"
 
+    @property
+    def pruned_folders(self) -> Path:
+        """Where folders of pruned runs are taken apart."""
+        return self.tmp / f"{self.workflow}.pruned"
+
     def runs(self) -> list[RunRef]:
-        """All runs, in order. Other things in the folder are left alone, unless they look like a run and are none."""
+        """All runs that are kept, in order. Other things in the folder are left alone, unless they look like a run and
+        are none."""
+        return self.runs_and_tombstones()[0]
+
+    def tombstones(self) -> list[Tombstone]:
+        """Of the runs that were pruned, in order."""
+        return read_tombstones(self.tombstones_path)
+
+    def runs_and_tombstones(self) -> tuple[list[RunRef], list[Tombstone]]:
         try:
             names = os.listdir(self.runs_dir)
         except FileNotFoundError:
-            return []
+            names = []
+        # Read after the folder: a run that is pruned in between is then still listed, and has its tombstone.
+        stones = self.tombstones()
+        pruned = {stone.run for stone in stones}
+        folder = os.fspath(self.runs_dir)
         found = []
         for name in names:
             if RUN_NAME.fullmatch(name) and name == run_name(int(name[1:])):
-                found.append(RunRef(name, self.runs_dir / name, int(name[1:])))
+                if name not in pruned:
+                    found.append(RunRef(name, f"{folder}/{name}", int(name[1:])))
             elif name[:1] == "r" and name[1:].isdigit():
                 raise error(
                     "LOG_DAMAGED",
@@ -189,24 +253,29 @@ class WorkflowState:
                     file=str(self.runs_dir / name),
                     hint="runs are r0001, r0002, …; rename it back, or move it away",
                 )
-        return sorted(found, key=lambda run: run.number)
+        return sorted(found, key=lambda run: run.number), stones
 
     def run(self, name: str) -> RunRef:
-        """One run by its name, or RUN_UNKNOWN."""
-        runs = self.runs()
+        """One run by its name, or RUN_UNKNOWN; or RUN_PRUNED."""
+        runs, stones = self.runs_and_tombstones()
         for ref in runs:
             if ref.name == name:
                 return ref
+        for stone in stones:
+            if stone.run == name:
+                raise run_pruned(stone)
         hint = f"the latest is `{runs[-1].name}`" if runs else "this workflow has not run yet"
         raise error("RUN_UNKNOWN", f"there is no run `{name}` of `{self.workflow}`", hint=hint)
 
     def next_run_name(self) -> str:
-        runs = self.runs()
-        return run_name(runs[-1].number + 1 if runs else 1)
+        runs, stones = self.runs_and_tombstones()
+        return run_name(max([0, *(run.number for run in runs[-1:]), *(stone.number for stone in stones[-1:])]) + 1)
 
     def last_chain(self) -> str:
         """What the next run's log continues."""
-        runs = self.runs()
+        runs, stones = self.runs_and_tombstones()
+        if stones and (not runs or stones[-1].number > runs[-1].number):
+            return stones[-1].chain
         if not runs:
             return FIRST_CHAIN
         path = runs[-1].events_path
@@ -224,6 +293,10 @@ def run_name(number: int) -> str:
 
 
 def log_without_start(run: RunRef) -> Exception:
+    # Whoever listed the runs before a prune and reads after it comes here, too.
+    stone = run.tombstone()
+    if stone is not None:
+        return run_pruned(stone)
     return error(
         "LOG_INCOMPLETE",
         f"`{run.name}` has no `run_start`",
@@ -246,36 +319,36 @@ def create_run(
     # Named after the run, not at random: what a killed attempt left is found here and removed.
     draft = state.tmp / f"{state.workflow}-{name}"
     if draft.exists():
-        shutil.rmtree(draft)
-    draft.mkdir(parents=True)
+        disk.remove(Area.DRAFT, draft)
+    disk.make_folders(Area.DRAFT, draft)
     for relative, data in (files or {}).items():
         _write_new(draft / relative, data)
     journal = Journal.create(draft, name, previous, clock)
     try:
         journal.append(msgspec.structs.replace(start, previous_chain=previous))
         journal.flush()
-        sync_filesystem(draft)
-        state.runs_dir.mkdir(parents=True, exist_ok=True)
+        disk.sync_filesystem(Area.DRAFT, draft)
+        disk.make_folders(Area.DRAFT, state.runs_dir)
         _keep_out_of_git(state.state_dir)
-        os.rename(draft, state.runs_dir / name)
-        fsync_dir(state.runs_dir)
+        disk.rename(Area.DRAFT, draft, state.runs_dir / name)
+        disk.sync_folder(Area.DRAFT, state.runs_dir)
     except BaseException:
         journal.close()
         raise
-    return RunRef(name, state.runs_dir / name, int(name[1:])), journal
+    return RunRef(name, os.fspath(state.runs_dir / name), int(name[1:])), journal
 
 
 def _keep_out_of_git(state_dir: Path) -> None:
     """State is no source: a `.gitignore` in it says so. One that the user has changed stays as it is."""
     path = state_dir / ".gitignore"
     if not path.exists():
-        path.write_text("*\n", encoding="utf-8")
+        atomic_write(path, b"*\n", Area.DRAFT)
 
 
 def _write_new(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    disk.make_folders(Area.DRAFT, path.parent)
+    descriptor = disk.open(Area.DRAFT, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
-        write_all(descriptor, data)
+        disk.write(Area.DRAFT, descriptor, data)
     finally:
         os.close(descriptor)

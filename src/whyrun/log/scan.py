@@ -16,8 +16,9 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from whyrun.errors import WhyrunError, error
+from whyrun.log.events import UNREADABLE
+from whyrun.log.journal import read_blocks
 
-CHUNK = 4 << 20
 MARK = 64 << 10
 
 NOTHING = msgspec.Raw(b"")  # bindings that are not there
@@ -75,6 +76,10 @@ class StepFailed(Lean, tag="step_failed"):
     status: Literal["FAILED", "TIMED_OUT", "INTERRUPTED"]
 
 
+class SharedOrigin(msgspec.Struct, gc=False):
+    duration: float = 0.0
+
+
 class StepSkipped(Lean, tag="step_skipped"):
     step_id: str
     why: Literal["condition_false", "source_inactive", "reused", "not_comparable"]
@@ -82,6 +87,7 @@ class StepSkipped(Lean, tag="step_skipped"):
     bindings: msgspec.Raw = NOTHING
     from_run: str | None = None
     from_step: str | None = None
+    shared: SharedOrigin | None = None
 
 
 class ArtifactAdopted(Lean, tag="artifact_adopted"):
@@ -176,23 +182,15 @@ _decoder = msgspec.json.Decoder(LeanEvent)
 def scan(path: Path) -> Iterator[list[LeanEvent]]:
     """The events of one run, a chunk at a time."""
     first_line = 1
-    rest = b""
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            end = chunk.rfind(b"\n") + 1
-            if not end:
-                rest += chunk
-                continue
-            lines = rest + chunk[:end] if rest else chunk[:end]
-            rest = chunk[end:]
-            try:
-                events = _decoder.decode_lines(lines)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                raise _damaged(path, lines, first_line) from None
-            if len(events) != lines.count(b"\n"):
-                raise _damaged(path, lines, first_line)  # an empty line: `decode_lines` passes over it
-            first_line += len(events)
-            yield events
+    for lines in read_blocks(path):
+        try:
+            events = _decoder.decode_lines(lines)
+        except UNREADABLE:
+            raise _damaged(path, lines, first_line) from None
+        if len(events) != lines.count(b"\n"):
+            raise _damaged(path, lines, first_line)  # an empty line: `decode_lines` passes over it
+        first_line += len(events)
+        yield events
 
 
 def line_marks(path: Path) -> array[int]:
@@ -233,7 +231,7 @@ def _damaged(path: Path, lines: bytes, first_line: int) -> WhyrunError:
     for offset, line in enumerate(lines[:-1].split(b"\n")):
         try:
             _decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        except UNREADABLE as problem:
             return damaged(path, first_line + offset, str(problem) if line else "it is empty")
     return damaged(path, first_line, "one of the lines from here on is broken")
 

@@ -7,7 +7,7 @@ follows the edges downstream of every verdict that is not clean; who is never re
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -16,7 +16,6 @@ from msgspec import UNSET
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.graph.fingerprint import counted, counts, prefix, recorded_suffix, token
 from whyrun.graph.graph import ArtifactAt, JobTable
-from whyrun.ids import artifact_id, parse_id_of
 from whyrun.planning.consume import (
     Consumer,
     Consumption,
@@ -40,17 +39,10 @@ from whyrun.planning.reasons import (
     listed_reasons,
     version_changes,
 )
-from whyrun.snapshot.records import Attempt, Output, StepRecord, run_name
+from whyrun.planning.reuse import Reuse, is_undone, reusable, successes_by_fingerprint
+from whyrun.snapshot.records import Attempt, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
-
-
-class Reuse(msgspec.Struct, frozen=True):
-    """An earlier result with the same fingerprint, to be taken instead of executing."""
-
-    run: str
-    step: str
-    outputs: Mapping[str, Output]  # by key within the step: "Story", "Story.Segments[0].HasTransition"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -274,79 +266,19 @@ class Judge:
         return found.fingerprint(self.prefix(table, position), slots)
 
     def reusable(self, table: JobTable, position: int, record: StepRecord | None, found: Consumption) -> Reuse | None:
+        others = self.any_success() if self.snapshot.actions[table.name].deterministic else {}
+        if record is None and not others and not self.snapshot.shared:
+            return None  # nobody has made anything that could be taken
         print_ = self.fingerprint(table, position, found)
         if is_undone(self.snapshot, table, record, print_):
             return None
-        others = self.any_success() if self.snapshot.actions[table.name].deterministic else {}
-        return reusable(table, position, record, print_, others, self.snapshot.lost)
+        return reusable(table, position, record, print_, others, self.snapshot.lost, self.snapshot.shared)
 
     def any_success(self) -> dict[str, tuple[str, Attempt]]:
         """Fingerprint → the latest success of any instance; adopted results are good for their own instance only."""
         if self._any_success is None:
             self._any_success = successes_by_fingerprint(self.snapshot.records.steps)
         return self._any_success
-
-
-def is_undone(snapshot: PlanningSnapshot, table: JobTable, record: StepRecord | None, fingerprint: str) -> bool:
-    """Whether what was done with this fingerprint is no longer so: a table that was loaded with other rows since."""
-    latest = None if record is None else record.latest.fingerprint
-    return latest != fingerprint and snapshot.actions[table.name].effectful
-
-
-def successes_by_fingerprint(steps: Mapping[str, StepRecord]) -> dict[str, tuple[str, Attempt]]:
-    found: dict[str, tuple[str, Attempt]] = {}
-    for step in sorted(steps):
-        for attempt in steps[step].attempts():
-            if attempt.adopted:
-                continue
-            before = found.get(attempt.fingerprint)
-            if before is None or (before[1].run, before[1].seq) < (attempt.run, attempt.seq):
-                found[attempt.fingerprint] = (step, attempt)
-    # The latest attempt with a fingerprint counts, whoever made it: where that failed, nothing is taken.
-    return {print_: latest for print_, latest in found.items() if latest[1].has_result}
-
-
-def reusable(
-    table: JobTable,
-    position: int,
-    record: StepRecord | None,
-    fingerprint: str,
-    others: Mapping[str, tuple[str, Attempt]],
-    lost: Container[str],
-) -> Reuse | None:
-    """An earlier result of the same instance with this fingerprint, or of any (`others`) where it is deterministic.
-
-    Not if the latest attempt with this fingerprint failed: what failed once is tried again, not papered over.
-    """
-    own = record.by_fingerprint(fingerprint) if record is not None else None
-    if own is not None:
-        found = _earlier_result(table, position, table.job_id(position), own, lost)
-        if found is not None or not own.has_result:
-            return found
-    other = others.get(fingerprint)
-    return None if other is None else _earlier_result(table, position, *other, lost)
-
-
-def _earlier_result(
-    table: JobTable, position: int, from_step: str, attempt: Attempt, lost: Container[str]
-) -> Reuse | None:
-    """The reuse of an attempt, if it recorded every output and leaf declared now, with bytes still there."""
-    if not attempt.has_result:
-        return None
-    job = parse_id_of("Job", from_step)
-    own = from_step == table.job_id(position)
-    by_id = {output.id: output for output in attempt.outputs}
-    outputs: dict[str, Output] = {}
-    for a, spec in enumerate(table.artifacts):
-        leaf = spec.leaf_at(position)
-        id_ = table.artifact_id(a, position) if own else artifact_id(job, spec.output, leaf)
-        output = by_id.get(id_)
-        if output is None or (output.type, output.suffix) != (spec.type, recorded_suffix(table, a)):
-            return None
-        if output.value is UNSET and output.bytes_key in lost:
-            return None
-        outputs[spec.key_at(position)] = output
-    return Reuse(run_name(attempt.made_in), from_step, outputs)
 
 
 # --- comparing what was consumed with what would be --------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any, assert_never
 
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.ids import parse_id_of, split_site
+from whyrun.planning.listing import Listed, Listing, closing_line, listed, plan_blocks, summary_lines
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import (
     Forced,
@@ -28,8 +29,6 @@ from whyrun.planning.reasons import (
 from whyrun.snapshot.records import KEPT_OF_ERROR, StepRecord
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
-SHOWN = 200  # jobs of one block; `--all` shows every one
-DEFERRED = 10  # of the block that is not the question
 LONGEST = 80  # characters of a small value
 DIFFERENCES = 3  # within a value that are told
 _NULL = value_sha256(None)
@@ -49,27 +48,32 @@ Line = tuple[str, str]  # (reason code or lower-case mark, particulars)
 # --- text --------------------------------------------------------------------------------------------------------
 
 
-def render_explain(plan: Plan, *, estimate: float | None = None, show_all: bool = False) -> str:
+def render_explain(
+    plan: Plan, *, estimate: float | None = None, show_all: bool = False, listing: Listing | None = None
+) -> str:
     """The plan and every reason, for people. `estimate`: seconds that the run may take."""
-    blocks = [(title, [(job.id, job_lines(job)) for job in jobs[: shown_of(title, show_all)]], len(jobs))
-              for title, jobs in plan_blocks(plan)]  # fmt: skip
-    ids = max((len(id_) for _, shown, _ in blocks for id_, _ in shown), default=0)
-    codes = max((len(code) for _, shown, _ in blocks for _, lines in shown for code, _ in lines if code), default=0)
+    listing = listing or Listing(show_all=show_all)
+    found = listed(plan, listing)
     text = [headline(plan, estimate)]
-    for title, shown, total in blocks:
-        text.append(title)
+    if found.summary:
+        text += summary_lines(found)
+    else:
+        text += _reason_lines(found)
+    closing = closing_line(plan, listing, found)
+    return "\n".join(text if closing is None else [*text, closing])
+
+
+def _reason_lines(found: Listed) -> Iterator[str]:
+    told = [(block, [(job.id, job_lines(job)) for job in block.jobs]) for block in found.blocks]
+    ids = max((len(id_) for _, shown in told for id_, _ in shown), default=0)
+    codes = max((len(code) for _, shown in told for _, lines in shown for code, _ in lines if code), default=0)
+    for block, shown in told:
+        yield block.title
         for id_, lines in shown:
             for i, (code, particulars) in enumerate(lines):
-                row = f"  {id_ if i == 0 else '':<{ids}}   {code:<{codes}}  {particulars}"
-                text.append(row.rstrip())
-        if total > len(shown):
-            text.append(f"  … and {total - len(shown)} more (`--all` lists them)")
-    return "\n".join(text)
-
-
-def shown_of(title: str, show_all: bool) -> int | None:
-    """How many jobs of a block are shown; None for all."""
-    return None if show_all else DEFERRED if title == "deferred" else SHOWN
+                yield f"  {id_ if i == 0 else '':<{ids}}   {code:<{codes}}  {particulars}".rstrip()
+        if block.total > len(shown):
+            yield f"  … and {block.total - len(shown)} more (`--all` lists them)"
 
 
 def headline(plan: Plan, estimate: float | None = None) -> str:
@@ -85,8 +89,11 @@ def headline(plan: Plan, estimate: float | None = None) -> str:
     else:
         # Not "nothing to do": there is something, it only needs no execution or is put off.
         parts.append(f"none of {_jobs(totals['jobs'])} to run")
-    if totals["reused"]:
-        parts.append(f"{totals['reused']} reused from earlier runs")
+    shared = sum(job.reuse.shared is not None for job in plan.planned if job.reuse is not None)
+    if totals["reused"] > shared:
+        parts.append(f"{totals['reused'] - shared} reused from earlier runs")
+    if shared:
+        parts.append(f"{shared} reused from the shared store")
     if totals["deferred"]:
         parts.append(f"{totals['deferred']} deferred by {_controls(plan)}")
     if totals["inactive"]:
@@ -95,19 +102,6 @@ def headline(plan: Plan, estimate: float | None = None) -> str:
         parts.append(f"{totals['clean']} up to date")
     text = f"{plan.workflow} {after}: {', '.join(parts)}"
     return text if estimate is None or not totals["planned"] else f"{text}  (~{about(estimate)})"
-
-
-def plan_blocks(plan: Plan) -> list[tuple[str, list[PlannedJob]]]:
-    """The jobs under their titles: a block for each layer that has something to do, then deferred, then inactive."""
-    layers: dict[int, list[PlannedJob]] = {}
-    others: dict[str, list[PlannedJob]] = {"deferred": [], "inactive": []}
-    for job in plan.jobs:
-        if job.state == "planned":
-            layers.setdefault(job.layer, []).append(job)
-        else:
-            others[job.state].append(job)
-    found = [(f"layer {number}", layers[number]) for number in sorted(layers)]
-    return found + [(title, jobs) for title, jobs in others.items() if jobs]
 
 
 def job_lines(job: PlannedJob) -> list[Line]:
@@ -124,8 +118,7 @@ def job_lines(job: PlannedJob) -> list[Line]:
         lines.append(("adopted", f"{artifact} is your version of {run}, and is made anew; to have it back:"))
         lines.append(("", f"whyrun restore {shlex.quote(artifact)} --from {run}"))
     if job.reuse is not None:
-        source = "" if job.reuse.step == job.id else f" ({job.reuse.step})"
-        lines.append(("reuse", f"{job.reuse.run}{source}"))
+        lines.append(("reuse", job.reuse.told(job.id)))
     if job.conditional:
         lines.append(("conditional", "whether it runs is decided during the run"))
     return lines
@@ -274,8 +267,10 @@ def about(seconds: float) -> str:
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 
-def explain_json(plan: Plan) -> dict[str, Any]:
-    """The same for programs: each job under its block, each reason with its particulars and its text."""
+def explain_json(plan: Plan, listing: Listing | None = None) -> dict[str, Any]:
+    """The same for programs: each job under its block, each reason with its particulars and its text. With a `listing`
+    that chooses jobs or a page, those alone, and how many were chosen."""
+    listing = listing or Listing()
     body: dict[str, Any] = {
         "workflow": plan.workflow,
         "digest": plan.digest,
@@ -283,16 +278,19 @@ def explain_json(plan: Plan) -> dict[str, Any]:
         "headline": headline(plan),
         "options": plan.options.to_json(),
         "totals": dict(plan.totals),
-        "layers": [],
-        "deferred": [],
-        "inactive": [],
     }
-    for title, jobs in plan_blocks(plan):
-        written = [_job_json(job) for job in jobs]
+    jobs: Sequence[PlannedJob] = plan.jobs
+    if listing.chooses or listing.pages:
+        found = listed(plan, listing)
+        body |= {"chosen": found.chosen, "offset": listing.offset, "limit": listing.limit}
+        jobs = [job for block in found.blocks for job in block.jobs]
+    body |= {"layers": [], "deferred": [], "inactive": []}
+    for title, members in plan_blocks(jobs):
+        written = [_job_json(job) for job in members]
         if title in ("deferred", "inactive"):
             body[title] = written
         else:
-            body["layers"].append({"layer": jobs[0].layer, "jobs": written})
+            body["layers"].append({"layer": members[0].layer, "jobs": written})
     return body
 
 

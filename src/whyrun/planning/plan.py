@@ -6,20 +6,21 @@ Controls in their fixed order: dirty roots, propagation and `--force`; `--target
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 
-from whyrun.artifacts.hashing import canonical_json
+from whyrun.artifacts.hashing import canonical_json, canonical_list, canonical_object
 from whyrun.errors import did_you_mean, error
 from whyrun.graph.graph import Graph
 from whyrun.graph.layers import compute_layers
 from whyrun.ids import IdPattern, output_of, parse_id
-from whyrun.planning.dirty import Reuse, Verdict, judge_all
+from whyrun.planning.dirty import Verdict, judge_all
 from whyrun.planning.reasons import Reason, reason_json
+from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.records import run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
@@ -83,10 +84,16 @@ class Plan:
         return {job.id: job.headline or "" for job in self.planned}
 
     @cached_property
-    def _written(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+    def _written(self) -> tuple[dict[str, bytes], dict[str, bytes]]:
+        """Each part as it is written, and the long lists beside. Not as objects: a plan may have a million jobs."""
         blobs: dict[str, bytes] = {}
-        known: dict[int, Any] = {}
-        body = {
+        parts = {name: canonical_json(part) for name, part in self._head(blobs).items()}
+        parts["jobs"] = canonical_list(canonical_json(job) for job in self._jobs_json(blobs))
+        return parts, blobs
+
+    def _head(self, blobs: dict[str, bytes]) -> dict[str, Any]:
+        """All but the jobs."""
+        return {
             "version": VERSION,
             "workflow": self.workflow,
             "options": self.options.to_json(),
@@ -94,29 +101,44 @@ class Plan:
                          "inputs_changed": _narrow(self.snapshot["inputs_changed"], blobs)},
             "totals": dict(self.totals),
             "layers": self.layers,
-            "jobs": [_job_json(job, blobs, known) for job in self.jobs],
         }  # fmt: skip
-        return body, blobs
+
+    def _jobs_json(self, blobs: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+        known: dict[int, Any] = {}
+        return (_job_json(job, blobs, known) for job in self.jobs)
 
     @cached_property
     def digest(self) -> str:
         """Over all but itself and the log position."""
-        return "sha256:" + hashlib.sha256(canonical_json(self._written[0])).hexdigest()
+        return "sha256:" + hashlib.sha256(canonical_object(self._written[0])).hexdigest()
 
     @property
     def blobs(self) -> Mapping[str, bytes]:
         """The long lists that the plan refers to, by hash."""
         return self._written[1]
 
+    def written_bindings(self) -> Iterator[tuple[PlannedJob, Mapping[str, Any]]]:
+        """Of what is to run: what it is bound to, as the plan writes it."""
+        blobs: dict[str, bytes] = {}
+        known: dict[int, Any] = {}
+        return ((job, _bindings_json(job, blobs, known)) for job in self.jobs if job.state == "planned")
+
+    def forget_written(self) -> None:
+        """It can be made again. A run with a large plan has no use for it once it is stored."""
+        self.digest  # noqa: B018  # which is asked for later
+        self.__dict__.pop("_written", None)
+
     def to_json(self) -> dict[str, Any]:
-        body = self._written[0]
-        head = {"version": body["version"], "workflow": body["workflow"], "digest": self.digest}
+        head = self._head({})
         position = dict(self.log_position) if self.log_position is not None else None
-        return {**head, "log_position": position, **{k: v for k, v in body.items() if k not in head}}
+        found = {"version": head.pop("version"), "workflow": head.pop("workflow"), "digest": self.digest}
+        return {**found, "log_position": position, **head, "jobs": list(self._jobs_json({}))}
 
     def to_bytes(self) -> bytes:
         """The one way a plan is written: two plans of the same state are byte-identical."""
-        return canonical_json(self.to_json()) + b"\n"
+        position = dict(self.log_position) if self.log_position is not None else None
+        more = {"digest": canonical_json(self.digest), "log_position": canonical_json(position)}
+        return canonical_object({**self._written[0], **more}) + b"\n"
 
 
 def _job_json(job: PlannedJob, blobs: dict[str, bytes], known: dict[int, Any]) -> dict[str, Any]:
@@ -130,11 +152,15 @@ def _job_json(job: PlannedJob, blobs: dict[str, bytes], known: dict[int, Any]) -
         found["because"] = dict(job.because)
     else:
         found["reasons"] = [reason_json(reason) for reason in job.reasons]
-        found["bindings"] = {
-            name: _narrow_binding(value, blobs, known) if isinstance(value, list | dict) else value
-            for name, value in job.bindings.items()
-        }
+        found["bindings"] = _bindings_json(job, blobs, known)
     return found
+
+
+def _bindings_json(job: PlannedJob, blobs: dict[str, bytes], known: dict[int, Any]) -> dict[str, Any]:
+    return {
+        name: _narrow_binding(value, blobs, known) if isinstance(value, list | dict) else value
+        for name, value in job.bindings.items()
+    }
 
 
 def _narrow_binding(value: Any, blobs: dict[str, bytes], known: dict[int, Any]) -> Any:

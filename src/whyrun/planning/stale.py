@@ -102,9 +102,9 @@ def _reason_text(written: Mapping[str, Any], job: str) -> str:
 
 
 def _rest(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    old, new = saved.get("totals", {}).get("jobs"), now["totals"]["jobs"]
+    old, new = saved.get("totals", {}).get("jobs"), now.get("totals", {}).get("jobs")
     if old != new:
         yield f"the workflow had {old} job instances when it was saved, and has {new} now"
-    old, new = saved.get("snapshot", {}).get("available"), now["snapshot"]["available"]
+    old, new = saved.get("snapshot", {}).get("available"), now.get("snapshot", {}).get("available")
     if old != new:
         yield f"{old} artifacts were available when it was saved, {new} are now"

@@ -196,7 +196,7 @@ def _causes(known: KnownState, node: int) -> Iterator[int]:
                     if other is not None and other.state != "inactive" and other.reuse is None:
                         found[upstream] = None
     absent = job.because.get("source")
-    if absent in graph.artifact_of:
+    if absent is not None and absent in graph.artifact_of:
         found[graph.node(graph.artifact_of[absent])] = None
     yield from found
 
@@ -224,7 +224,9 @@ def _describe(known: KnownState, node: int, depth: int, causes: Iterable[int]) -
 
 def _made(known: KnownState, job: PlannedJob) -> Iterator[tuple[str, LastSuccess]]:
     for reason in job.reasons:
-        if isinstance(reason, InputChanged) and reason.source in known.graph.artifact_of:
+        if not isinstance(reason, InputChanged) or reason.source is None:
+            continue
+        if reason.source in known.graph.artifact_of:
             producer = known.graph.node(known.graph.artifact_of[reason.source])
             record = known.snapshot.record(producer)
             if producer not in known.jobs and record is not None:

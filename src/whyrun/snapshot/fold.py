@@ -233,7 +233,9 @@ class RunFold:
             attempt.apart = {artifact: (run, "adopted") for artifact, run in own.adopted.items()}
         if event.from_run is not None:  # the run that executed it, however often it was reused since
             attempt.made = self.run_number(event.from_run, seq)
-        if source is not None:
+        if event.shared is not None:
+            attempt.duration = event.shared.duration
+        elif source is not None:
             attempt.duration = source.duration  # what it takes to make: the reuse may stand in its place from now on
         to_take = max((len(a.outputs) for a in (own, source) if a is not None and a.has_result), default=0)
         record = self.records.steps.get(event.step_id)

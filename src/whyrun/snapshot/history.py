@@ -7,7 +7,6 @@ a run without `run_complete` is folded anew each time, because a repair may stil
 
 from __future__ import annotations
 
-import os
 import time
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,20 +16,26 @@ from typing import Annotated, Any
 
 import msgspec
 
+from whyrun import disk
 from whyrun.artifacts.durable import atomic_write, checked, with_checksum
-from whyrun.errors import StateError
+from whyrun.artifacts.hashing import bytes_sha256
+from whyrun.disk import Area
+from whyrun.errors import StateError, error
 from whyrun.log.event_ids import check_ids, damaged_line, id_problem
+from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import last_chain
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.log.scan import line_marks, read_lines, scan
+from whyrun.log.tombstones import Tombstone
 from whyrun.log.wide import read_wide
 from whyrun.snapshot.fold import RunFold
-from whyrun.snapshot.records import Attempt, InputRecord, Records, StepRecord
+from whyrun.snapshot.records import Attempt, InputRecord, Records, StepRecord, run_name
 from whyrun.snapshot.snapshot import Consumed
 from whyrun.snapshot.step_index import IndexedSteps, JobBlock, into_blocks
 
-VERSION = 11
+VERSION = 12
 TICK = 50_000_000  # nanoseconds
+MUCH = 1_000_000  # events folded anew: their records are let go for those of the index, which need far less memory
 WORTH_INDEXING = 2000  # events folded anew: below, folding is quicker than writing the index
 
 
@@ -54,6 +59,7 @@ class _Index(msgspec.Struct, array_like=True):
     inputs_of: int
     run: int
     seq: int
+    pruned: str  # the digest of the tombstones that were folded with its runs
 
 
 class _Member(msgspec.Struct, gc=False):
@@ -88,7 +94,8 @@ _checked_members = msgspec.json.Decoder(list[_Member])
 
 
 class History:
-    """Implements `LogReader`. `through` folds the runs up to that number only: the log as it was then.
+    """Implements `LogReader`. `through` folds the runs up to that number only: the log as it was then. `without` are
+    tombstones of runs that are still there: the log as it would be if they were pruned.
 
     `worth_indexing`: how many events folded anew make the writing of an index worth its while.
     """
@@ -99,23 +106,56 @@ class History:
         get_blob: Callable[[str], bytes],
         *,
         through: int | None = None,
+        without: Sequence[Tombstone] = (),
         worth_indexing: int = WORTH_INDEXING,
     ) -> None:
         self.state = state
-        self.runs = [run for run in state.runs() if through is None or run.number <= through]
+        self._through, self._without = through, without
+        self._list_runs()
         self._get_blob = get_blob
-        self._partial = through is not None
+        self._partial = through is not None or bool(without)
         self._worth_indexing = worth_indexing
         self._records: Records | None = None
-        self._by_number = {run.number: run for run in self.runs}
         self._wide: dict[str, list[Any]] = {}  # digest → members
         self._marks: dict[int, Sequence[int]] = {}  # by run that the index covers
+
+    def _list_runs(self) -> None:
+        runs, stones = self.state.runs_and_tombstones()
+        gone = {stone.number for stone in self._without}
+        last = self._through
+        self.runs = [run for run in runs if run.number not in gone and (last is None or run.number <= last)]
+        buried = [stone for stone in (*stones, *self._without) if last is None or stone.number <= last]
+        self.tombstones = sorted(buried, key=lambda stone: stone.number)
+        self._by_number = {run.number: run for run in self.runs}
 
     @property
     def records(self) -> Records:
         if self._records is None:
-            self._records = self._fold()
+            try:
+                self._records = self._fold()
+            except StateError as refused:
+                if refused.diagnostics[0].code != "RUN_PRUNED":
+                    raise
+                self._list_runs()  # a run was pruned between the listing and the reading
+                self._records = self._fold()
         return self._records
+
+    @property
+    def last_pruned(self) -> int:
+        """The latest of the runs folded here that was pruned; 0 if none was."""
+        return self.tombstones[-1].number if self.tombstones else 0
+
+    def check_known(self, step: str) -> None:
+        """RUN_PRUNED, if a pruned run may have had the last word on this step. Of the log as it is now none has; of
+        the log as it was after an earlier run it may."""
+        record = self.records.steps.get(step)
+        if self._through is not None and (0 if record is None else record.latest.run) < self.last_pruned:
+            after, pruned = run_name(self._through), run_name(self.last_pruned)
+            raise error(
+                "RUN_PRUNED",
+                f"what `{step}` had made by {after} is not known: a run that may have made it was pruned ({pruned})",
+                hint=f"`whyrun history {step}` lists what is left, each with the run that made it",
+            )
 
     def consumed(self, attempts: Iterable[Attempt]) -> Mapping[tuple[int, int], Consumed]:
         wanted: dict[int, set[int]] = {}
@@ -132,7 +172,7 @@ class History:
         """As recorded, with the members of wide lists as long as their blobs can be read; LOG_DAMAGED if malformed."""
         try:
             bindings = _checked_bindings.decode(line).bindings
-        except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
+        except UNREADABLE as wrong:
             raise damaged_line(file, seq, f"the bindings cannot be read: {wrong}") from None
         if isinstance(bindings.get(".action"), _Wide):
             raise damaged_line(file, seq, "the bindings cannot be read: `.action` is a long list")
@@ -165,7 +205,7 @@ class History:
                 if lost.diagnostics[0].code != "STORE_DAMAGED":
                     raise
                 return wide
-            except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
+            except UNREADABLE as wrong:
                 raise damaged_line(file, seq, f"the blob {wide['blob']} holds no list of members: {wrong}") from None
         return self._wide[digest]
 
@@ -178,17 +218,25 @@ class History:
         self._marks = {run.number: array("Q", run.marks) for run in index.runs} if index is not None else {}
         ended: dict[int, tuple[int, int] | None] = {}
         fresh = 0
+        buried = [stone for stone in self.tombstones if stone.number > records.run]
         for run in self.runs[done:]:
+            while buried and buried[0].number < run.number:
+                bury(records, buried.pop(0))
             before = _times(run)
             has_ended, events = fold_run(records, run)
             fresh += events
             if has_ended:
                 ended[run.number] = before
+        for stone in buried:
+            bury(records, stone)
         new = self.runs[done:]
         if len(ended) == len(new) and fresh >= self._worth_indexing and not self._partial and all(map(_is_old, new)):
             covered = [*(index.runs if index is not None else ()), *map(_cover, new)]
             if all(ended[run.number] == _times(run) for run in new):  # else somebody wrote to it while it was read
                 self._save(covered, records)
+                if fresh >= MUCH:
+                    index = self._load()
+                    return records if index is None else self._records_of(index)
         return records
 
     # -- the memo of compared columns (see `build_planning_snapshot`): derived, too --
@@ -202,7 +250,7 @@ class History:
 
     def save_memo(self, memo: dict[str, str]) -> None:
         if self.runs and not self._partial:
-            self._write("memo", msgspec.msgpack.encode(memo))
+            self._write("memo", [msgspec.msgpack.encode(memo)])
 
     @property
     def _path(self) -> Path:
@@ -219,7 +267,10 @@ class History:
         for covered, run in zip(index.runs, self.runs, strict=False):
             if covered.number != run.number or not _is_same(covered, run):
                 return None
-        return index
+        return index if index.pruned == self._pruned_before(index.run) else None
+
+    def _pruned_before(self, number: int) -> str:
+        return bytes_sha256(msgspec.json.encode([stone for stone in self.tombstones if stone.number < number]))
 
     def _records_of(self, index: _Index) -> Records:
         covered = self.runs[: len(index.runs)]
@@ -235,17 +286,20 @@ class History:
             return b""
 
     def _save(self, runs: list[_Covered], records: Records) -> None:
-        blocks, others, data = into_blocks(records.steps)
+        blocks, others, parts = into_blocks(records.steps)
         index = _Index(
-            VERSION, byteorder, runs, blocks, others, records.inputs, records.inputs_of, records.run, records.seq
-        )
-        if self._write("records", data):
-            self._write("fold", msgspec.msgpack.encode(index))
+            VERSION, byteorder, runs, blocks, others, records.inputs, records.inputs_of, records.run, records.seq,
+            self._pruned_before(records.run),
+        )  # fmt: skip
+        written = self._write("records", parts)
+        del parts  # of a million steps they are large
+        if written:
+            self._write("fold", [msgspec.msgpack.encode(index)])
 
-    def _write(self, name: str, data: bytes) -> bool:
+    def _write(self, name: str, parts: Sequence[bytes]) -> bool:
         try:
-            self.state.index_dir.mkdir(parents=True, exist_ok=True)
-            atomic_write(self.state.index_dir / name, with_checksum(data))
+            disk.make_folders(Area.INDEX, self.state.index_dir)
+            atomic_write(self.state.index_dir / name, with_checksum(*parts), Area.INDEX)
             return True
         except OSError:
             return False  # no right to write, a read-only or full disk: planning works all the same, only slower
@@ -272,6 +326,15 @@ def fold_run(records: Records, run: RunRef) -> tuple[bool, int]:
     return fold.complete, fold.seq
 
 
+def bury(records: Records, stone: Tombstone) -> None:
+    """Fold what is left of a pruned run. Of steps nothing is: only runs that no step's record needs are pruned."""
+    for one in stone.inputs:
+        records.inputs[one.id] = InputRecord(one.sha256, () if one.value is msgspec.UNSET else (one.value,))
+    if stone.mode != "compare":
+        records.inputs_of = stone.number
+    records.run, records.seq = stone.number, stone.events
+
+
 def fold_runs(runs: Sequence[RunRef]) -> Records:
     records = Records()
     for run in runs:
@@ -281,19 +344,19 @@ def fold_runs(runs: Sequence[RunRef]) -> Records:
 
 def _is_old(run: RunRef) -> bool:
     """Was its log last written long enough ago, that another write would show in its time stamps?"""
-    return os.stat(run.events_path).st_mtime_ns + TICK < time.time_ns()
+    return run.status().st_mtime_ns + TICK < time.time_ns()
 
 
 def _times(run: RunRef) -> tuple[int, int] | None:
     try:
-        status = os.stat(run.events_path)
+        status = run.status()
     except FileNotFoundError:
         return None
     return status.st_mtime_ns, status.st_ctime_ns
 
 
 def _cover(run: RunRef) -> _Covered:
-    status = os.stat(run.events_path)
+    status = run.status()
     return _Covered(
         run.number, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns,
         last_chain(run.events_path) or "", line_marks(run.events_path).tobytes(),
@@ -302,7 +365,7 @@ def _cover(run: RunRef) -> _Covered:
 
 def _is_same(covered: _Covered, run: RunRef) -> bool:
     try:
-        status = os.stat(run.events_path)
+        status = run.status()
     except FileNotFoundError:
         return False
     return (covered.inode, covered.size, covered.mtime_ns, covered.ctime_ns) == (

@@ -9,7 +9,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from whyrun.artifacts.hashing import canonical_json
+from whyrun.artifacts.shared_result import SharedResult
 from whyrun.errors import error
 from whyrun.graph.expand import expand
 from whyrun.snapshot.asked_outputs import apply_sites
@@ -47,6 +50,7 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             },
             "files": dict(snapshot.files),
             "lost": sorted(snapshot.lost),
+            **({"shared": _shared_json(snapshot.shared)} if snapshot.shared else {}),
             **({"asked": graph.asked} if graph.asked else {}),
             **({"connected": graph.connected} if graph.connected else {}),
             **({"manifest": composition.manifest} if composition is not None and composition.manifest else {}),
@@ -82,7 +86,16 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
         )
         for name, a in data["actions"].items()
     }
-    return build_planning_snapshot(graph, log, _Recorded(data["files"], frozenset(data["lost"])), actions)
+    snapshot = build_planning_snapshot(graph, log, _Recorded(data["files"], frozenset(data["lost"])), actions)
+    snapshot.shared = {
+        fingerprint: msgspec.convert(result, SharedResult) for fingerprint, result in data.get("shared", {}).items()
+    }
+    return snapshot
+
+
+def _shared_json(shared: Mapping[str, SharedResult]) -> Any:
+    """The results that others made, as they were found."""
+    return msgspec.to_builtins(dict(shared))
 
 
 class _Recorded:

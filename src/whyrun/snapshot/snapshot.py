@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from whyrun.artifacts.hash_column import HashColumn
+from whyrun.artifacts.shared_result import SharedResult
 from whyrun.graph.graph import (
     ArtifactAt,
     Graph,
@@ -114,6 +115,7 @@ class PlanningSnapshot:
     consumed: Mapping[tuple[int, int], Consumed] = field(default_factory=dict)
     rows: Sequence[Sequence[StepRecord | None]] = ()  # [table][row]: what the log says of it
     shas: list[list[HashColumn]] = field(default_factory=list)  # [table][artifact][row]: available, and there
+    shared: Mapping[str, SharedResult] = field(default_factory=dict)  # seen in a shared store, by fingerprint
     estimator: Estimator | None = None  # for estimates, which are no part of a plan
 
     @property
@@ -123,6 +125,8 @@ class PlanningSnapshot:
     # -- one instance --
 
     def record(self, node: int) -> StepRecord | None:
+        if not self.records.steps:
+            return None
         table, position = self.dependency_graph.table_at(node)
         return self.rows[table.number][position]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from zlib import crc32
 
 import msgspec
@@ -212,9 +212,10 @@ def split_step(step: str) -> tuple[str, str]:
 # --- making blocks -----------------------------------------------------------------------------------------------
 
 
-def into_blocks(steps: Mapping[str, StepRecord]) -> tuple[list[JobBlock], dict[str, StepRecord], bytes]:
-    """The blocks, the records that stand beside them, and the file with those of the blocks."""
-    data = bytearray()
+def into_blocks(steps: Mapping[str, StepRecord]) -> tuple[list[JobBlock], dict[str, StepRecord], list[bytes]]:
+    """The blocks, the records that stand beside them, and in parts the file with those of the blocks."""
+    data: list[bytes] = []
+    end = 0
     alike: dict[str, dict[Shape, list[tuple[str, StepRecord]]]] = {}
     others: dict[str, StepRecord] = {}
     for step, record in steps.items():
@@ -227,13 +228,17 @@ def into_blocks(steps: Mapping[str, StepRecord]) -> tuple[list[JobBlock], dict[s
     blocks: list[JobBlock] = []
     for job, by_shape in alike.items():
         chosen = max(by_shape, key=lambda shape: len(by_shape[shape]))
-        block = _block(job, chosen, sorted(by_shape[chosen], key=lambda row: _in_loop_order(row[0])), data)
+        rows = sorted(by_shape[chosen], key=lambda row: _in_loop_order(row[0]))
+        written = [_encoder.encode(record) for _, record in rows]
+        block = _block(job, chosen, rows, written, end)
         if block is not None:
             blocks.append(block)
+            data.append(b"".join(written))
+            end += len(data[-1])
         for shape, rows in by_shape.items():
             if shape != chosen or block is None:
                 others.update((f"Job:{job}{text}", record) for text, record in rows)
-    return blocks, others, bytes(data)
+    return blocks, others, data
 
 
 def _shape(job: str, text: str, record: StepRecord) -> Shape | None:
@@ -263,20 +268,18 @@ def _in_loop_order(text: str) -> tuple[int, list[int], str]:
     return (0, numbers, "") if len(numbers) == len(parts) else (1, [], text)
 
 
-def _block(job: str, shape: Shape, rows: Sequence[tuple[str, StepRecord]], data: bytearray) -> JobBlock | None:
-    """None if something in it is written in a way that would not come back from bytes. `data` gets the records."""
+def _block(
+    job: str, shape: Shape, rows: Sequence[tuple[str, StepRecord]], written: Sequence[bytes], start: int
+) -> JobBlock | None:
+    """None if something in it is written in a way that would not come back from bytes. `written`: the records, which
+    begin at `start` of their file."""
     attempts = [record.latest for _, record in rows]
     fingerprints = _packed([attempt.fingerprint for attempt in attempts])
     hashes = [_packed([attempt.outputs[i].sha256 for attempt in attempts]) for i in range(len(shape))]
     if fingerprints is None or None in hashes:
         return None
     sizes = [array("q", [attempt.outputs[i].size for attempt in attempts]).tobytes() for i in range(len(shape))]
-    ends, checks = array("Q", [len(data)]), array("I")
-    for _, record in rows:
-        written = _encoder.encode(record)
-        data += written
-        ends.append(len(data))
-        checks.append(crc32(written))
+    ends, checks = array("Q", accumulate(map(len, written), initial=start)), array("I", map(crc32, written))
     lines = "\n".join([text for text, _ in rows])
     columns = tuple(column for column in hashes if column is not None)
     return JobBlock(job, lines, shape, fingerprints, columns, tuple(sizes), ends.tobytes(), checks.tobytes())

@@ -27,6 +27,7 @@ from whyrun.log.runs import (
     WorkflowState,
     project_dir_for,
     read_project_config,
+    shared_store_for,
     state_dir_for,
 )
 from whyrun.snapshot.asked_outputs import ask_outputs, disowned_sites
@@ -122,6 +123,11 @@ class World:
     @cached_property
     def store(self) -> Store:
         return Store(self.state.store)
+
+    @property
+    def shared_store(self) -> str | None:
+        """The URL or folder where results are shared with others, if the project has one."""
+        return shared_store_for(self.config, os.environ)
 
     @cached_property
     def cache(self) -> StatCache:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whyrun.errors import did_you_mean
+from whyrun.workflow.comparing import SYMBOLS, kind_given_by, kind_of_plain, never_compares
 from whyrun.workflow.functions import BINARY, COMPARISON, FUNCTIONS, UNARY, ExpressionError, bounded
 from whyrun.workflow.model import First, Ref
 from whyrun.workflow.naming import Body, NameCompiler, root_name
@@ -124,6 +125,8 @@ class Compiler(NameCompiler):
             if type(op).__name__ not in COMPARISON:
                 raise self.refuse(node, "`is` cannot stand in an expression", "write `==` or `!=`")
         first, *rest = self._all([node.left, *node.comparators], depth)
+        if self.scope.decides:
+            self._can_be_compared(node)
         steps = [(COMPARISON[type(op).__name__], body) for op, body in zip(node.ops, rest, strict=True)]
 
         def compute(values: Sequence[Any], names: Mapping[str, Any]) -> Any:
@@ -136,6 +139,37 @@ class Compiler(NameCompiler):
             return True
 
         return compute
+
+    def _can_be_compared(self, node: ast.Compare) -> None:
+        operands = [node.left, *node.comparators]
+        for op, left, right in zip(node.ops, operands, operands[1:], strict=False):
+            name, kinds = type(op).__name__, (self._kind(left), self._kind(right))
+            if never_compares(name, *kinds):
+                told = [
+                    f"`{self.source(operand)}` is {kind}"
+                    for operand, kind in zip((left, right), kinds, strict=True)
+                    if not isinstance(operand, ast.Constant)
+                ]
+                message = f"`{SYMBOLS[name]}` cannot compare {kinds[0]} with {kinds[1]}"
+                hint = "; ".join(told) or "compare values of one kind"
+                raise self.reader.refuse(self.text.place(node), "WRONG_TYPE", message, hint)
+
+    def _kind(self, node: ast.expr) -> str | None:
+        """What its value will be, where that is known now."""
+        match node:
+            case ast.Constant(value=value):
+                return kind_of_plain(value)
+            case ast.List() | ast.Tuple():
+                return "a list"
+            case ast.Dict():
+                return "a map"
+            case ast.UnaryOp(op=ast.Not()) | ast.Compare():
+                return "a boolean"
+            case ast.UnaryOp():
+                return "a number"
+            case ast.Call():
+                return kind_given_by(_called(node))
+        return self.kinds.get(node)
 
     def _call(self, node: ast.Call, depth: int) -> Body:
         name = _called(node)

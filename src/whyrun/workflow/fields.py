@@ -17,6 +17,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 WORKFLOW_NAME = re.compile(r"[a-z][a-z0-9-]*")
 RESERVED_WORKFLOW_NAMES = frozenset({"store", "stat-cache", "tmp"})  # what stands beside the workflows in `.whyrun`
+MAX_NAME = 200  # characters
 MAX_ARRAY_DEPTH = 3
 _TYPE = re.compile(r"([a-z]+)((?:\[\])*)")
 _DURATION = re.compile(
@@ -97,6 +98,8 @@ class Fields:
         for key, value in node.entries:
             if key.value in allowed:
                 found[key.value] = value
+            elif self.problems.enough:
+                self.problems.doubt()
             else:
                 hint = (elsewhere or {}).get(key.value) or did_you_mean(key.value, allowed)
                 self.problems.add(key.place, "UNKNOWN_KEY", f"{what} has no key `{key.value}`", hint)
@@ -108,7 +111,9 @@ class Fields:
 
     def name(self, key: Scalar, what: str) -> bool:
         """Whether the key may be the name of an input, loop, job, output or import."""
-        if not NAME.fullmatch(key.value):
+        if len(key.value) > MAX_NAME:
+            hint = f"names have up to {MAX_NAME} characters"
+        elif not NAME.fullmatch(key.value):
             hint = "names are letters, digits and `_`, and do not begin with a digit"
             fixed = re.sub(r"[^A-Za-z0-9_]+", "_", key.value).strip("_")
             if NAME.fullmatch(fixed) and not keyword.iskeyword(fixed):
@@ -154,7 +159,7 @@ class Fields:
 
 
 def is_name(text: str) -> bool:
-    return bool(NAME.fullmatch(text)) and not keyword.iskeyword(text)
+    return len(text) <= MAX_NAME and bool(NAME.fullmatch(text)) and not keyword.iskeyword(text)
 
 
 def meant_key(written: str, allowed: Sequence[str]) -> str | None:

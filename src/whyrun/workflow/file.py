@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from whyrun.workflow.declarations import INPUT_KEYS, LOOP_KINDS, Declarations, check_loop_name
-from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES, WORKFLOW_NAME, Fields, is_name, meant_key
+from whyrun.workflow.fields import MAX_NAME, RESERVED_WORKFLOW_NAMES, WORKFLOW_NAME, Fields, is_name, meant_key
 from whyrun.workflow.imports import IMPORT_KEYS, check_import_inputs, import_place
 from whyrun.workflow.job_keys import JobDraft
 from whyrun.workflow.jobs import JOB_KEYS, Jobs
@@ -192,8 +192,10 @@ class FileReader:
                 self.problems.add(self.top, "MISSING_KEY", "the workflow has no name", hint)
             return ""
         name = self.jobs.string(fields["workflow"], "the name of the workflow")
-        if name is not None and not WORKFLOW_NAME.fullmatch(name):
+        if name is not None and (len(name) > MAX_NAME or not WORKFLOW_NAME.fullmatch(name)):
             hint = "it is made of small letters, digits and `-`, and begins with a letter"
+            if len(name) > MAX_NAME:
+                hint = f"names have up to {MAX_NAME} characters"
             self.problems.add(
                 fields["workflow"].place, "NAME_INVALID", f"`{name}` cannot be the name of a workflow", hint
             )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import operator
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -233,41 +232,12 @@ def _matches(text: Any, pattern: Any) -> bool:
     _string("matches", pattern)
     if len(pattern) > MAX_PATTERN or len(text) > MAX_MATCHED:
         raise ExpressionError(f"`matches` takes up to {MAX_MATCHED} characters and a pattern of up to {MAX_PATTERN}")
-    if _repeats_a_repetition(pattern):
-        raise ExpressionError("the pattern repeats a group that itself repeats; that can take for ever")
+    from whyrun.workflow.patterns import PatternError, compile_pattern
+
     try:
-        return re.fullmatch(pattern, text) is not None
-    except (re.error, RecursionError, OverflowError) as problem:
-        raise ExpressionError(f"`{pattern}` is no regular expression: {problem}") from None
-
-
-def _repeats_a_repetition(pattern: str) -> bool:
-    """`(a+)+`: the patterns whose matching time explodes. Read off the text: brackets, escapes, quantifiers."""
-    repeats_inside: list[bool] = []
-    index, in_class = 0, False
-    while index < len(pattern):
-        character = pattern[index]
-        if character == "\\":
-            index += 1
-        elif in_class:
-            in_class = character != "]"
-        elif character == "[":
-            in_class = True
-            if pattern[index + 1 : index + 2] == "]":
-                index += 1
-        elif character == "(":
-            repeats_inside.append(False)
-        elif character == ")" and repeats_inside:
-            inner = repeats_inside.pop()
-            repeated = pattern[index + 1 : index + 2] in ("*", "+", "{")
-            if inner and repeated:
-                return True
-            if repeats_inside and (inner or repeated):
-                repeats_inside[-1] = True
-        elif character in "*+{" and repeats_inside:
-            repeats_inside[-1] = True
-        index += 1
-    return False
+        return compile_pattern(pattern).matches(text)
+    except PatternError as problem:
+        raise ExpressionError(f"`{pattern}` cannot be matched: {problem}") from None
 
 
 def _contains(whole: Any, part: Any) -> bool:

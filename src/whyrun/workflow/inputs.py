@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 from whyrun.workflow.model import NO_DEFAULT, InputDecl, Type, Workflow
 from whyrun.workflow.nodes import MapNode, Problems, doubtful, kind_of, plain_value
-from whyrun.workflow.source import read_yaml, resolve_scalar
+from whyrun.workflow.source import read_source, read_yaml, resolve_scalar
 from whyrun.workflow.values import IndexProblem, InputValue, element, lookup, value_problem
 
 __all__ = [
@@ -48,9 +47,7 @@ def known_inputs(
     text = None
     if inputs_file is not None:
         try:
-            if inputs_file.exists() and not inputs_file.is_file():  # a pipe would wait for ever
-                raise OSError(errno.EINVAL, "it is not a regular file")
-            text = inputs_file.read_bytes().decode("utf-8")
+            text = read_source(inputs_file)
         except UnicodeDecodeError:
             unreadable.append(Diagnostic("YAML_SYNTAX", "the inputs file is no UTF-8 text", file=str(inputs_file)))
         except OSError as problem:

@@ -142,7 +142,7 @@ class Jobs(JobKeys):
         with_scope = Scope(
             names, "in `with:`", _WITH_ROOTS, binding=True, loops=loops, env=env_names, secrets=known_secrets
         )
-        if_scope = Scope(names, "in `if:`", _CONDITION_ROOTS, loops=loops, env=env_names)
+        if_scope = Scope(names, "in `if:`", _CONDITION_ROOTS, loops=loops, env=env_names, decides=True)
         uses = self._uses(draft, what)
         with_ = self._with(draft, what, with_scope, uses)
         code = self.code(draft, what)

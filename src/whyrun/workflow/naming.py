@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whyrun.errors import did_you_mean
+from whyrun.workflow.comparing import kind_of_type
 from whyrun.workflow.model import First, Ref
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.references import ReferenceReader, Resolved
@@ -46,6 +47,7 @@ class NameCompiler:
         self.loops: set[str] = set()
         self.secrets: set[str] = set()
         self.env: set[str] = set()
+        self.kinds: dict[ast.expr, str | None] = {}  # of the values of references, see `comparing`
 
     def refuse(self, node: ast.AST, message: str, hint: str | None = None) -> Refused:
         return self.reader.refuse(self.text.place(node), "EXPRESSION_FORBIDDEN", message, hint)
@@ -57,6 +59,8 @@ class NameCompiler:
         if root.id in ("inputs", "jobs"):
             resolved = self.reference(node)
             self.need_value(resolved, node)
+            if resolved.type is not None:
+                self.kinds[node] = kind_of_type(resolved.type.base, resolved.is_list)
             return self.slot(resolved.ref)
         if root.id == "secrets":
             raise self.refuse(

@@ -15,6 +15,9 @@ from whyrun.workflow.model import Place
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
+MOST = 1000  # problems of all files that are told
+
+
 class Problems:
     """Collects everything that is wrong, so that it can be shown at once."""
 
@@ -28,8 +31,16 @@ class Problems:
 
     def add(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
         self.doubts += 1
-        if (place.source, place.line, place.column) not in self._closed:
-            self._found[place.diagnostic(code, message, hint)] = None
+        if self.enough or (place.source, place.line, place.column) in self._closed:
+            return
+        if len(self._found) == MOST - 1:
+            message, hint = f"nothing more is told from here on: {MOST} problems are enough", "correct those before it"
+        self._found[place.diagnostic(code, message, hint)] = None
+
+    @property
+    def enough(self) -> bool:
+        """So many are told that nobody would read more."""
+        return len(self._found) >= MOST
 
     def doubt(self) -> None:
         """Something has no meaning because of something else that is told."""

@@ -12,7 +12,7 @@ from whyrun.workflow.file import FileReader
 from whyrun.workflow.model import Workflow
 from whyrun.workflow.nodes import Problems, Scalar
 from whyrun.workflow.scope import Names
-from whyrun.workflow.source import read_yaml
+from whyrun.workflow.source import read_source, read_yaml
 
 MAX_IMPORT_DEPTH = 32
 
@@ -44,7 +44,7 @@ def load_reading(path: Path, *, shown: str | None = None) -> Reading:
     shown_folder = posixpath.dirname(shown.replace("\\", "/")) if shown is not None else ""
 
     def read(key: str) -> str:
-        return (folder / key).read_bytes().decode("utf-8")
+        return read_source(folder / key)
 
     return read_workflow(path.name, read, shown=lambda key: posixpath.normpath(posixpath.join(shown_folder, key)))
 

@@ -77,6 +77,7 @@ class Scope:
     loops: Collection[str] = ()  # the job's own, in the order of its `for:`
     env: Mapping[str, bool | None] | None = None  # declared name → uses a secret; None where it is broken
     secrets: Collection[str] = ()
+    decides: bool = False  # `if:`, where a comparison that has no answer is a decision that nobody made
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ strings), keys are unique strings, and aliases may not blow a small file up.
 
 from __future__ import annotations
 
+import errno
 import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Source, kind_of
@@ -18,6 +20,7 @@ from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Sou
 if TYPE_CHECKING:
     from yaml.events import AliasEvent, Event, ScalarEvent
 
+MAX_FILE = 64 << 20  # bytes
 MAX_DEPTH = 64
 MAX_ALIASES = 1_000
 MAX_ALIASED_NODES = 100_000
@@ -34,6 +37,18 @@ _VALUE_BEFORE = re.compile(r"[^\s,{}\[\]:\"'][^,{}\[\]:\"']*(?<!\s)\Z")  # up to
 _EXPRESSION_AFTER = re.compile(r"\{\{.*?\}\}[^,{}\[\]]*")
 _BRACKETS_AFTER = re.compile(r"(?:\[[^\]]*\])+")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+def read_source(path: Path) -> str:
+    """The text of a file that a user wrote. OSError with a reason where it is none: nobody waits for a pipe, and nobody
+    wrote what would fill the memory."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    with path.open("rb") as file:
+        data = file.read(MAX_FILE + 1)
+    if len(data) > MAX_FILE:
+        raise OSError(errno.EFBIG, f"it is larger than {MAX_FILE >> 20} MB")
+    return data.decode("utf-8")
 
 
 def read_yaml(text: str, shown: str, problems: Problems) -> Node | None:

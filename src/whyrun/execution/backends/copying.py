@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, cast
 
 _CHUNK = 1 << 20
 _NOT_HERE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
@@ -14,20 +17,59 @@ _NOT_HERE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EP
 
 def copy_content(source: int, target: int) -> None:
     """Between open files; the target is empty. What is appended meanwhile is not copied."""
+    os.ftruncate(target, os.fstat(source).st_size)
+    for start, end in parts(source):
+        if not _copied_in_kernel(source, target, start, end):
+            _copy(source, target, start, end)
+
+
+def parts(source: int, position: int = 0) -> Iterator[tuple[int, int]]:
+    """Where there is anything in an open file, from a position on."""
     size = os.fstat(source).st_size
-    os.ftruncate(target, size)
-    position = 0
     while position < size:
         try:
-            position = os.lseek(source, position, os.SEEK_DATA)
+            start = os.lseek(source, position, os.SEEK_DATA)
         except OSError as problem:
             if problem.errno == errno.ENXIO:
                 return  # nothing but a hole to the end
             raise
-        end = min(os.lseek(source, position, os.SEEK_HOLE), size)
-        if not _copied_in_kernel(source, target, position, end):
-            _copy(source, target, position, end)
+        position = min(os.lseek(source, start, os.SEEK_HOLE), size)
+        yield start, position
+
+
+class _Part:
+    """What a copy needs of a file."""
+
+    def __init__(self, source: int, start: int, end: int) -> None:
+        self._source, self._position, self._end = source, start, end
+
+    def read(self, size: int, /) -> bytes:
+        data = os.pread(self._source, min(size, self._end - self._position), self._position)
+        self._position += len(data)
+        return data
+
+
+def _part(source: BinaryIO, start: int, end: int) -> BinaryIO:
+    return cast(BinaryIO, _Part(source.fileno(), start, end))
+
+
+def file_parts(source: BinaryIO) -> Iterator[BinaryIO]:
+    """All that is in a file, without its holes: each as if it were a file, to be read once."""
+    for start, end in parts(source.fileno()):
+        yield _part(source, start, end)
+
+
+def append(
+    source: BinaryIO, target: BinaryIO, copy: Callable[[BinaryIO, BinaryIO], object] = shutil.copyfileobj
+) -> None:
+    """The content of a file to where another one ends, and stands. `copy` gets each part of it as if it were a file."""
+    position = 0
+    for start, end in parts(source.fileno()):
+        target.seek(start - position, os.SEEK_CUR)
+        copy(_part(source, start, end), target)
         position = end
+    target.seek(os.fstat(source.fileno()).st_size - position, os.SEEK_CUR)
+    target.truncate()
 
 
 def _copied_in_kernel(source: int, target: int, position: int, end: int) -> bool:

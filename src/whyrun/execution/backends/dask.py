@@ -8,8 +8,7 @@ say. Steps share no folder with the host.
 from __future__ import annotations
 
 import importlib.util
-import select
-import socket
+import signal
 import threading
 import time
 from collections import deque
@@ -23,10 +22,13 @@ import msgspec
 from whyrun.artifacts.store import Store
 from whyrun.errors import error
 from whyrun.execution.backends.dask_cluster import ANSWER, GATHER, SLURM, START, ClusterLost, DaskCluster
+from whyrun.execution.backends.dask_left import keep_left
 from whyrun.execution.backends.dask_parcel import Parcels, bring
 from whyrun.execution.backends.dask_sent import Sent, Task, asked_of_cluster, is_plain
 from whyrun.execution.backends.dask_slurm import check_slurm
+from whyrun.execution.backends.dask_watch import Watch
 from whyrun.execution.backends.remote import RemoteJob
+from whyrun.execution.backends.wakeup import Wakeup
 from whyrun.execution.commands import (
     NO_NEEDS,
     ExecStep,
@@ -40,6 +42,7 @@ from whyrun.execution.commands import (
     StepNeeds,
 )
 from whyrun.execution.outbox import UNNUMBERED
+from whyrun.execution.secrets import Redactor
 from whyrun.execution.wire import decode_message, timestamp
 
 AHEAD = 2  # tasks for each thread of the cluster that are sent: one runs, one waits where it will run
@@ -71,6 +74,9 @@ class DaskBackend:
         self._mean: float | None = None  # recent duration of a step
         self._early: list[tuple[float, Sent, dict[str, Any]]] = []  # ends that came before all that was said
         self._lock = threading.RLock()
+        self.at_work: set[str] = set()
+        self._known: set[str] = set()  # workers that the scheduler has, or had
+        self._silent: dict[str, str] = {}  # by worker that was given up: why
         self._gone: str | None = None  # why nothing more can be heard of the cluster
 
     # --- coming and going ----------------------------------------------------------------------------------------
@@ -78,12 +84,10 @@ class DaskBackend:
     def open(self, session: Session) -> None:
         self._session = session
         self._store = Store(session.store)
-        self._parcels = Parcels(session, self._store)
         self._cluster = DaskCluster(session, self._address, self._start)
+        self._parcels = Parcels(session, self._store, self._cluster.name)
         session.tmp.mkdir(parents=True, exist_ok=True)
-        self._wakeup, self._wakeup_end = socket.socketpair()
-        for end in (self._wakeup, self._wakeup_end):
-            end.setblocking(False)
+        self._wakeup = Wakeup()
 
     def prepare(self, stopped: Callable[[], bool]) -> None:
         """In a thread, since it cannot be interrupted: whoever stops the run is not made to wait for a cluster."""
@@ -103,12 +107,11 @@ class DaskBackend:
         if problems:
             raise problems[0]
         if not entering.is_alive():
-            self._cluster.watch(self._lose)
+            Watch(self._cluster, self).start()
 
     def close(self) -> None:
         self._cluster.leave(reachable=self._gone is None)
         self._wakeup.close()
-        self._wakeup_end.close()
 
     # --- giving --------------------------------------------------------------------------------------------------
 
@@ -145,14 +148,14 @@ class DaskBackend:
 
     def _send(self, jobs: list[RemoteJob], payloads: list[dict[str, Any]], wanted: dict[str, float]) -> None:
         with self._lock:  # a step may speak before `submit` returns
-            sent = [Sent(job) for job in jobs]
+            self._numbered += 1
+            sent = [Sent(job, self._numbered) for job in jobs]
             self._sent.update((one.job.command.step_id, one) for one in sent)
             self._tasks += 1
-        self._numbered += 1
         try:
             future = self._cluster.submit(self._numbered, payloads, wanted)
         except ClusterLost as lost:
-            self._lose(f"the Dask scheduler is gone: {lost}")
+            self.cluster_lost(f"the Dask scheduler is gone: {lost}")
             return
         task = Task(future, sent)
         future.add_done_callback(lambda _: self._ended(task))
@@ -199,11 +202,8 @@ class DaskBackend:
         self._spread()
         self._dispatch()
         if not self._ready and not self._done and not self._over:
-            poll = select.poll()
-            poll.register(self._wakeup, select.POLLIN)
-            poll.poll(timeout * 1000)
-        with suppress(BlockingIOError):
-            self._wakeup.recv(1 << 16)
+            self._wakeup.wait(timeout)
+        self._wakeup.clear()
         self._collect_over()
         self._collect()
         with self._lock:
@@ -211,35 +211,35 @@ class DaskBackend:
         return ready
 
     def wakeup_fd(self) -> int | None:
-        return self._wakeup_end.fileno()
-
-    def _wake(self) -> None:
-        with suppress(BlockingIOError, OSError):  # full of wake-ups already, or closed
-            self._wakeup_end.send(b"\0")
+        return self._wakeup.fileno()
 
     def _heard(self, event: tuple[float, dict[str, Any]]) -> None:
         """In the client's own thread: what steps say while they run."""
         said = event[1]
+        self.at_work.add(said["worker"])
         with self._lock:
             for line in bytes(said["lines"]).split(b"\n"):
                 if line.startswith(b'{"wants"'):
                     step = msgspec.json.decode(line)["wants"]
-                    if step in self._sent:
+                    if self._is_from(step, said["task"]):
                         self._sent[step].worker = said["worker"]
                         threading.Thread(target=self._give_secrets, args=(step,), daemon=True).start()
                 elif line.startswith(b'{"ended"'):
-                    self._over.setdefault(said["worker"], []).extend(msgspec.json.decode(line)["ended"])
+                    ended = [step for step in msgspec.json.decode(line)["ended"] if self._is_from(step, said["task"])]
+                    self._over.setdefault(said["worker"], []).extend(ended)
                 else:
-                    self._told(line, said["worker"])
-        self._wake()
+                    self._told(line, said["task"], said["worker"])
+        self._wakeup.wake()
 
-    def _told(self, line: bytes, worker: str | None) -> None:
+    def _is_from(self, step: str, task: int) -> bool:
+        """Whether it is this task that has the step now. A worker that was given up may speak of it later on."""
+        return step in self._sent and self._sent[step].number == task
+
+    def _told(self, line: bytes, task: int, worker: str | None) -> None:
         message = decode_message(line)
-        if isinstance(message, Pong | Prepared):
+        if isinstance(message, Pong | Prepared) or not self._is_from(message.step_id, task):
             return
-        sent = self._sent.get(message.step_id)
-        if sent is None:
-            return
+        sent = self._sent[message.step_id]
         sent.worker = worker or sent.worker
         if isinstance(message, StepBegan):
             sent.began = time.monotonic()
@@ -257,12 +257,13 @@ class DaskBackend:
     def _ended(self, task: Task) -> None:
         with self._lock:
             self._done.append(task)
-        self._wake()
+        self._wakeup.wake()
 
     def _collect(self) -> None:
         self._look_at_early()
         with self._lock:
-            done, self._done = self._done, []
+            done = [task for task in self._done if not task.over]
+            self._done = []
         if not done or self._gone is not None:
             return
         whole = [task for task in done if task.future.status == "finished"]
@@ -273,11 +274,9 @@ class DaskBackend:
             results = [self._result(task) for task in whole]
         for task in done:
             found = results[whole.index(task)] if task in whole else self._result(task)
-            self._tasks -= 1
-            task.future.release()
             if isinstance(found, str):
                 self._task_lost(task, found)
-            else:
+            elif self._let_go(task):
                 for sent in task.steps:
                     self._end(sent, found.get(sent.job.command.step_id))
 
@@ -338,7 +337,7 @@ class DaskBackend:
                 self._again(step)
                 return
             for line in result["said"].split(b"\n") if result is not None and result["said"] else ():
-                self._told(line, None)
+                self._told(line, sent.number, None)
             if result is None:
                 del self._sent[step]
                 self._say_lost(sent, "the step was ended before it began")
@@ -361,31 +360,72 @@ class DaskBackend:
         except Exception as problem:
             name = type(problem).__name__
             if name == "KilledWorker":
-                worker = next((sent.worker for sent in task.steps if sent.worker), None)
-                return f"the Dask worker{f' {worker}' if worker else ''} died while the step ran"
-            if name in ("FutureCancelledError", "CancelledError"):  # nobody here cancels: the connection is gone
-                self._lose("the Dask scheduler is gone: the connection to it was lost")
+                return self._death(task.worker or getattr(getattr(problem, "last_worker", None), "address", None))
+            if name in ("FutureCancelledError", "CancelledError"):
+                return self._dropped(task, problem)
             return f"the Dask task ended with {name}: {problem}"
         assert isinstance(found, dict)
         return found
 
+    def _dropped(self, task: Task, problem: Exception) -> str:
+        """Nobody here cancels: the connection is gone, or data that the task needed, or somebody else has cancelled it.
+        Should it run all the same, it ends."""
+        try:
+            self._cluster.workers()
+        except ClusterLost:
+            self.cluster_lost("the Dask scheduler is gone: the connection to it was lost")
+        for sent in task.steps if self._gone is None else ():
+            self._order(sent.job.command.step_id, "signal", sent.job.command.step_id, signal.SIGKILL)
+        return f"Dask has dropped the task: {problem}"
+
+    def _death(self, worker: str | None) -> str:
+        died = f"the Dask worker{f' {worker}' if worker else ''} died while the step ran"
+        return self._silent.get(worker or "", died)
+
+    def _let_go(self, task: Task) -> bool:
+        """Nothing more is wanted of it; False if that was said before."""
+        with self._lock:
+            if task.over:
+                return False
+            task.over = True
+            self._tasks -= 1
+        task.future.release()
+        return True
+
     def _task_lost(self, task: Task, reason: str) -> None:
         """All that is open of it counts as an attempt: what a worker did just before it died, nobody has heard, and a
         step that is executed twice must stand in the log twice."""
+        if not self._let_go(task):
+            return
         with self._lock:
             open_ = [sent for sent in task.steps if self._sent.pop(sent.job.command.step_id, None) is sent]
         for sent in open_:
             self._say_lost(sent, reason)
 
-    # --- loss ----------------------------------------------------------------------------------------------------
+    # --- loss: told by the thread that looks at the cluster ---------------------------------------------------------
 
-    def _lose(self, reason: str) -> None:
+    def cluster_lost(self, reason: str) -> None:
         with self._lock:
             self._gone = self._gone or reason
             sent, self._sent = self._sent, {}
         for one in sent.values():
             self._say_lost(one, reason)
-        self._wake()
+        self._wakeup.wake()
+
+    def worker_silent(self, worker: str, reason: str) -> None:
+        self._silent[worker] = reason
+
+    def workers_present(self, workers: Mapping[str, Any]) -> None:
+        """Dask tells by itself of a worker that is gone, but not where its tasks are for another, and none is there."""
+        self._known.update(workers)
+        with self._lock:
+            tasks = {sent.task for sent in self._sent.values() if sent.task is not None and sent.worker is not None}
+        for task in tasks:
+            is_gone = task.worker in self._known - workers.keys() and task.future.status == "pending"
+            task.missed = task.missed + 1 if is_gone else 0
+            if task.missed > 1:
+                self._task_lost(task, self._death(task.worker))
+                self._wakeup.wake()
 
     def _lost(self, job: RemoteJob, reason: str) -> None:
         command = job.command
@@ -396,7 +436,13 @@ class DaskBackend:
     def _say_lost(self, sent: Sent, reason: str) -> None:
         command = sent.job.command
         duration = time.monotonic() - sent.began if sent.began else 0.0
+        redactor, stderr = Redactor(sent.job.secrets), ""
+        if self._cluster.sites is not None:
+            try:
+                stderr = keep_left(self._cluster.sites, self._session, command, redactor)
+            except OSError as problem:  # the loss itself is what counts
+                reason += redactor.text(f" (and its files could not be kept: {problem})")
         with self._lock:
             if not sent.expected:
                 self._ready.append(StepBegan(command.step_id, command.attempt, timestamp()))
-            self._ready.append(StepLost(command.step_id, command.attempt, timestamp(), reason, "", duration))
+            self._ready.append(StepLost(command.step_id, command.attempt, timestamp(), reason, stderr, duration))

@@ -14,7 +14,7 @@ import shutil
 import sys
 from typing import Any
 
-from distributed import WorkerPlugin, get_worker
+from distributed import Status, WorkerPlugin, get_worker
 from distributed.utils import sync
 from distributed.worker import Worker
 
@@ -31,8 +31,19 @@ class WhyrunSite(WorkerPlugin):
         self._facts = facts
         self._folder = ""
 
-    def setup(self, worker: Worker) -> None:
-        self._folder = os.path.join(worker.local_directory, f"whyrun-{self.key}-{os.getpid()}")
+    async def setup(self, worker: Worker) -> None:
+        """In a thread: the worker's event loop goes on meanwhile, or nothing would be heard of what else it does."""
+        await asyncio.to_thread(self._set_up, worker)
+
+    async def teardown(self, worker: Worker) -> None:
+        """While the worker itself goes on, the run is over. Where it ends, its host may have died: then what steps left
+        is evidence, if it lies with the host, who looks for it."""
+        over = worker.status == Status.running
+        await asyncio.to_thread(self._tear_down, over or self._facts["sites"] is None)
+
+    def _set_up(self, worker: Worker) -> None:
+        folder = self._facts["sites"] or worker.local_directory
+        self._folder = os.path.join(folder, f"whyrun-{self.key}-{os.getpid()}")
         os.makedirs(self._folder, exist_ok=True)
         if hashlib.sha256(self._bundle).hexdigest() != self._sha256:
             raise RuntimeError("the bundle did not arrive as it was sent")
@@ -46,11 +57,12 @@ class WhyrunSite(WorkerPlugin):
         site = importlib.import_module("whyrun.execution.backends.dask_site")
         site.open_agent(self.key, self._folder, package, self._facts, worker)
 
-    def teardown(self, worker: Worker) -> None:
+    def _tear_down(self, remove: bool) -> None:
         site = sys.modules.get("whyrun.execution.backends.dask_site")
         if site is not None:
-            site.close_agent(self.key)
-        shutil.rmtree(self._folder, ignore_errors=True)
+            site.close_agent(self.key, remove)
+        if remove:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def run_batch(key: str, number: int, payloads: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -62,7 +74,7 @@ def run_batch(key: str, number: int, payloads: list[dict[str, Any]]) -> dict[str
         raise RuntimeError("the Dask worker that had it died, and it is not executed again unasked")
     sync(worker.loop, worker.scheduler.event_set, name=claim)
     site: Any = sys.modules["whyrun.execution.backends.dask_site"]
-    results: dict[str, dict[str, Any]] = site.run_batch(key, payloads)
+    results: dict[str, dict[str, Any]] = site.run_batch(key, number, payloads)
     return results
 
 

@@ -21,18 +21,18 @@ from whyrun.execution import unpack
 from whyrun.execution.backends.dask_slurm import SlurmJobs
 from whyrun.execution.bundle import bundle_project
 from whyrun.execution.commands import PrepareFailed, Session
+from whyrun.execution.leftovers import DASK_SITES
 
 Client: TypeAlias = Any  # of `distributed`, whose types are half there; imported only where a cluster is used
 Future: TypeAlias = Any
 
 SLURM = "slurm"
-ALIVE = 0.8  # seconds between two looks at the scheduler; with two answers that do not come, less than 5
-ANSWER = 2.0  # seconds for its answer
-BEAT = 5  # looks after which agents are told that the host lives
+ANSWER = 2.0  # seconds for the scheduler's answer
+NANNY = 0.2  # seconds for a worker that hangs to end by itself
 GATHER = 300.0  # seconds for results to come: they may be large
 CONNECT = 10.0  # seconds for the scheduler to answer at all
 START = 60.0  # seconds for a first worker
-TEND = 5  # such looks, or seconds, between two at SLURM, which does not like to be asked often
+TEND = 5  # seconds between two looks at SLURM, which does not like to be asked often
 END = 15.0  # seconds for a cluster of our own to end; a second attempt at the end of the process would wait longer
 
 CONFIG = {
@@ -51,6 +51,7 @@ class ClusterLost(Exception):
 class DaskCluster:
     def __init__(self, session: Session, address: str | None, start: float = START) -> None:
         self.key = f"{session.run}-{os.getpid()}-{time.time_ns():x}"
+        self.name = f"whyrun-{self.key}"  # that of tasks and data of the run begins so
         self.threads = 0
         self.offered: list[Mapping[str, float]] = []  # the resources of each worker
         self._session = session
@@ -60,7 +61,9 @@ class DaskCluster:
         self._client: Client | None = None
         self._cluster: Any = None
         self._folder = session.tmp / f"{session.run}-dask"  # of a cluster that is started here
-        self._left = threading.Event()
+        # Where its workers have their sites; Dask's own folders end with them. None: wherever a worker likes.
+        self.sites = self._folder / DASK_SITES if address is None else None
+        self.left = threading.Event()
         self._numbered = 0  # tasks
 
     # --- coming ----------------------------------------------------------------------------------------------------
@@ -77,7 +80,7 @@ class DaskCluster:
     def enter(self, heard: Callable[[tuple[float, Any]], None], stopped: Callable[[], bool]) -> None:
         try:
             self._load_boot()
-            self.client.subscribe_topic(f"whyrun-{self.key}", heard)
+            self.client.subscribe_topic(self.name, heard)
             workers = self._workers(stopped)
             self._install()
         except PrepareFailed:
@@ -123,16 +126,21 @@ class DaskCluster:
     def _workers(self, stopped: Callable[[], bool]) -> dict[str, Any]:
         began = time.monotonic()
         look_at_jobs = began + TEND
+        told = ""
         while True:
             workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
             if workers or stopped():
                 return workers
             if self._slurm is not None and time.monotonic() > look_at_jobs:
                 look_at_jobs = time.monotonic() + TEND
-                if over := self._slurm.over():
+                states = self._slurm.states()
+                if over := self._slurm.over(states):
                     raise PrepareFailed(f"the Dask cluster has no worker: {over}{self._slurm.printed()}")
+                if (waiting := self._slurm.waiting(states)) != told and self._session.note is not None:
+                    told = waiting
+                    self._session.note(f"waiting for a worker, at most {self._start:g} s; {told}")
             if time.monotonic() > began + self._start:
-                why = f": {self._slurm.waiting()}" if self._slurm is not None else ""
+                why = f": {self._slurm.waiting(self._slurm.states())}" if self._slurm is not None else ""
                 raise PrepareFailed(f"the Dask cluster has no worker after {self._start:g} s{why}")
             time.sleep(LOOK)
 
@@ -141,7 +149,12 @@ class DaskCluster:
         dask_boot = self._boot
         session = self._session
         bundle = session.bundle() if session.bundle is not None else bundle_project(session.project)
-        facts = {"run": session.run, "prepare": session.prepare, "version": __version__}
+        facts = {
+            "run": session.run,
+            "prepare": session.prepare,
+            "version": __version__,
+            "sites": None if self.sites is None else str(self.sites),
+        }
         source = Path(unpack.__file__).read_text(encoding="utf-8")
         self.client.register_plugin(dask_boot.WhyrunSite(self.key, bundle.data, bundle.sha256, source, facts))
         for problem in self.client.run(dask_boot.order, self.key, "problem").values():
@@ -161,7 +174,7 @@ class DaskCluster:
         try:
             return self.client.submit(
                 self._boot.run_batch, self.key, number, payloads, retries=0, pure=False,
-                resources=dict(resources) or None, key=f"whyrun-{self.key}-{number}",
+                resources=dict(resources) or None, key=f"{self.name}-{number}",
             )  # fmt: skip
         except Exception as problem:
             raise _lost(problem) from problem
@@ -178,41 +191,47 @@ class DaskCluster:
         results: list[Any] = self._sync(lambda client: client._gather, GATHER, list(futures)) if futures else []
         return results
 
-    def watch(self, gone: Callable[[str], None]) -> None:
-        """What can no longer run steps is told of, once: they would wait for it for ever. Workers may come and go."""
+    # --- looking at it ---------------------------------------------------------------------------------------------
 
-        def look() -> None:
-            looks = unanswered = 0
-            while not self._left.wait(LOOK if unanswered else ALIVE):
-                looks += 1
-                lost = self._look(at_jobs=unanswered > 0 or looks % TEND == 0)
-                unanswered = unanswered + 1 if lost else 0
-                # One that is slow is not gone; but a connection that is closed stays so.
-                if lost and (unanswered > 1 or self._is_closed()):
-                    if not self._left.is_set():
-                        gone(lost)
-                    return
-                if looks % BEAT == 0 and not lost:
-                    self._show_life()
+    @property
+    def is_own(self) -> bool:
+        """Whether nobody else uses it."""
+        return self._cluster is not None
 
-        threading.Thread(target=look, daemon=True, name="whyrun-dask").start()
-
-    def _is_closed(self) -> bool:
+    def is_closed(self) -> bool:
         return self._client is None or self._client.status in ("closed", "closing", "connecting")
 
-    def _show_life(self) -> None:
-        """Agents whose host is not heard of any more end their steps."""
-        with suppress(ClusterLost):
-            self.tell("alive")
+    def workers(self) -> dict[str, Any]:
+        """What the scheduler says of each, by its address."""
+        found: dict[str, Any] = self._sync(lambda client: client.scheduler.identity, ANSWER, n_workers=-1)["workers"]
+        if found:  # while there is none, there is room for as much as there was: another will come
+            self._count(found)
+        return found
 
-    def _look(self, at_jobs: bool) -> str | None:
-        try:
-            workers = self._sync(lambda client: client.scheduler.identity, ANSWER, n_workers=-1)["workers"]
-        except ClusterLost as lost:
-            return f"the Dask scheduler is gone: {lost}"
-        if workers:  # while there is none, there is room for as much as there was: another will come
-            self._count(workers)
-        return self._slurm.tend(bool(workers)) if self._slurm is not None and at_jobs else None
+    def tend_jobs(self, has_workers: bool) -> str | None:
+        """Why no worker will ever come again, if so."""
+        return self._slurm.tend(has_workers) if self._slurm is not None else None
+
+    def keys_at(self, worker: str) -> tuple[bool, bool]:
+        """Whether it has tasks or data of this run, and whether of others."""
+        processing = self._sync(lambda client: client.scheduler.processing, ANSWER, workers=[worker])
+        data = self._sync(lambda client: client.scheduler.has_what, ANSWER, workers=[worker])
+        keys = [*processing[worker], *data[worker]]
+        ours = [isinstance(key, str) and key.startswith(self.name) for key in keys]
+        return any(ours), not all(ours)
+
+    def remove_worker(self, worker: str, nanny: str | None) -> None:
+        """The scheduler forgets it: what it had comes back as lost, and should it wake up, it ends. A nanny that can be
+        reached ends it at once, and starts another."""
+        why = f"whyrun-silent-{time.time()}"
+        self._sync(lambda client: client.scheduler.unregister, ANSWER, address=worker, stimulus_id=why)
+        if nanny is not None:
+            order = {"op": "kill", "timeout": NANNY, "reason": why}
+            threading.Thread(target=self._ask_nanny, args=(nanny, order), daemon=True, name="whyrun-nanny").start()
+
+    def _ask_nanny(self, nanny: str, order: dict[str, Any]) -> None:
+        with suppress(ClusterLost):  # cut off like its worker
+            self._sync(lambda client: client.scheduler.proxy, ANSWER, msg=order, worker=nanny)
 
     def _sync(self, method: Callable[[Any], Any], limit: float, *words: Any, **more: Any) -> Any:
         try:
@@ -225,14 +244,14 @@ class DaskCluster:
 
     def leave(self, reachable: bool) -> list[str]:
         """Nothing of the run stays there. What could not be done is said, and cannot be helped."""
-        self._left.set()
+        self.left.set()
         client, self._client = self._client, None
         problems: list[str] = []
         if client is not None:
             if reachable:
                 if self._numbered:
                     _attempt(lambda: _forget(client, self._boot, self.key, self._numbered), problems)
-                _attempt(lambda: _unregister(client, f"whyrun-{self.key}"), problems)
+                _attempt(lambda: _unregister(client, self.name), problems)
             _attempt(lambda: client.close(timeout=ANSWER), problems)
         if self._slurm is not None:
             _attempt(self._slurm.close, problems)

@@ -7,6 +7,8 @@ import shutil
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +17,7 @@ import msgspec
 from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.artifacts.store import Store
 from whyrun.execution.backends import site
+from whyrun.execution.backends.dask_inputs import packed, size_of, version_of
 from whyrun.execution.backends.remote import RemoteJob
 from whyrun.execution.commands import Session, StepFinished, StepLost
 from whyrun.execution.failure import Failure, failure_of
@@ -25,64 +28,53 @@ Client: TypeAlias = Any  # of `distributed`, whose types are half there; importe
 Future: TypeAlias = Any
 Ask: TypeAlias = Callable[..., Any]  # a word to the agent on the worker, and what it answers; None if it cannot
 
-LARGE = 1 << 18  # bytes: from here on a blob goes to the cluster once, and from worker to worker
-KEPT = 64  # large blobs that the cluster is asked to hold
+LARGE = 1 << 18  # bytes
+KEPT = 64  # large blobs and inputs that the cluster is asked to hold
 
 
 class Parcels:
-    def __init__(self, session: Session, store: Store) -> None:
-        self._session, self._store = session, store
-        self._scattered: OrderedDict[str, Future] = OrderedDict()
+    def __init__(self, session: Session, store: Store, name: str) -> None:
+        """`name`: that of everything which this run has on the cluster begins so."""
+        self._session, self._store, self._name = session, store, name
+        self._numbers = count(1)
+        self._scattered: OrderedDict[str, Future] = OrderedDict()  # by content
 
     def pack(self, client: Client, job: RemoteJob) -> dict[str, Any]:
         command = job.command
         cfg_data = (self._session.run_dir / command.cfg_path).read_bytes()
         needed = site.needed_files(self._session, self._store, command, site.decode_cfg(cfg_data), site.SOURCES)
         blobs: dict[str, Any] = {}
-        files: dict[str, bytes] = {command.cfg_path: cfg_data}
-        folders: list[str] = []
-        executable: list[str] = []
+        inputs: dict[str, Any] = {}
         for path, source in needed.items():
             assert isinstance(source, Path)
             if path.startswith(f"{site.SOURCES}/"):
                 sha256 = path.removeprefix(f"{site.SOURCES}/").replace("/", "")
-                blobs[sha256] = self._blob(client, sha256, source)
+                blobs[sha256] = self._sent_once(client, sha256, source.stat().st_size, source.read_bytes)
             elif path.startswith(f"{site.INPUTS}/"):
-                _add_input(source, path.removeprefix(f"{site.INPUTS}/"), files, folders, executable)
+                version = version_of(source)
+                sent = self._sent_once(client, f"{path}\0{version}", size_of(source), partial(packed, source))
+                inputs[path.removeprefix(f"{site.INPUTS}/")] = {"version": version, "parcel": sent}
         return {
             "command": encode(command),
             "cfg_path": command.cfg_path,
+            "cfg": cfg_data,
             "blobs": blobs,
-            "files": files,
-            "folders": folders,
-            "executable": executable,
+            "inputs": inputs,
             "secrets": bool(job.secrets),  # their values come by another way, which leaves no trace on the cluster
         }
 
-    def _blob(self, client: Client, sha256: str, path: Path) -> Any:
-        if path.stat().st_size < LARGE:
-            return path.read_bytes()
-        found = self._scattered.get(sha256)
+    def _sent_once(self, client: Client, content: str, size: int, read: Callable[[], Any]) -> Any:
+        """What is large goes to the cluster once, and from worker to worker; what is small, with each step."""
+        if size < LARGE:
+            return read()
+        found = self._scattered.get(content)
         if found is None or found.status != "finished":
-            found = self._scattered[sha256] = client.scatter(path.read_bytes(), hash=False)
+            key = f"{self._name}-data-{next(self._numbers)}"
+            found = self._scattered[content] = client.scatter({key: read()}, hash=False)[key]
             while len(self._scattered) > KEPT:
                 self._scattered.popitem(last=False)
-        self._scattered.move_to_end(sha256)
+        self._scattered.move_to_end(content)
         return found
-
-
-def _add_input(source: Path, path: str, files: dict[str, bytes], folders: list[str], executable: list[str]) -> None:
-    if not source.is_dir():
-        files[path] = source.read_bytes()
-        return
-    folders.append(path)
-    for parent, inner, names in os.walk(source, followlinks=True):
-        below = os.path.normpath(f"{path}/{os.path.relpath(parent, source)}")
-        folders.extend(f"{below}/{name}" for name in inner)
-        for name in names:
-            files[f"{below}/{name}"] = Path(parent, name).read_bytes()
-            if os.access(Path(parent, name), os.X_OK):  # it counts in the hash of a folder
-                executable.append(f"{below}/{name}")
 
 
 def bring(
@@ -140,7 +132,10 @@ def _fetch(kept: str, size: int, target: Path, ask: Ask) -> None:
     with open(target, "wb") as file:
         while file.tell() < size:
             piece = ask("piece", kept, file.tell())
-            if not piece:
+            if piece is None:
                 raise OSError(f"only {file.tell()} of {size} bytes of {target.name} came back from where the step ran")
-            file.write(piece)
+            start, data = piece
+            file.seek(start)
+            file.write(data)
+        file.truncate()
     ask("forget", kept)

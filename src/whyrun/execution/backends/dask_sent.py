@@ -20,15 +20,23 @@ class Task:
     def __init__(self, future: Future, steps: list[Sent]) -> None:
         self.future = future
         self.steps = steps
+        self.over = False  # nothing more is wanted of it
+        self.missed = 0  # looks at the cluster that did not find its worker
         for sent in steps:
             sent.task = self
+
+    @property
+    def worker(self) -> str | None:
+        """Where it is, as far as any of its steps has been heard of."""
+        return next((sent.worker for sent in self.steps if sent.worker is not None), None)
 
 
 class Sent:
     """A step that the cluster has."""
 
-    def __init__(self, job: RemoteJob) -> None:
+    def __init__(self, job: RemoteJob, number: int) -> None:
         self.job = job
+        self.number = number  # of its task
         self.worker: str | None = None
         self.task: Task | None = None
         self.expected = 0  # the number of its next message

@@ -18,6 +18,8 @@ from typing import Any
 
 from whyrun import __version__
 from whyrun.artifacts.store import Store
+from whyrun.execution.backends.copying import parts
+from whyrun.execution.backends.dask_inputs import Placed
 from whyrun.execution.backends.local import LocalBackend
 from whyrun.execution.backends.site import blobs, decode_cfg
 from whyrun.execution.commands import ExecStep, PrepareFailed, Session, StepFinished, StepLost
@@ -56,9 +58,9 @@ class Agent:
             prepare=facts["prepare"],
             inputs=root / "inputs",  # apart from the code: a step finds there only what it is bound to
         )
-        self.inputs = root / "inputs"
+        self.placed = Placed(root / "inputs")
         self.large = root / "large"  # files that the host fetches
-        for made in (self.session.run_dir, self.session.store, self.session.tmp, self.large, self.inputs):
+        for made in (self.session.run_dir, self.session.store, self.session.tmp, self.large, root / "inputs"):
             made.mkdir(parents=True, exist_ok=True)
         self.store = Store(self.session.store)
         self.lock = threading.Lock()
@@ -97,24 +99,45 @@ class Agent:
                     for step in list(batch.open):
                         batch.tell("signal", step, signal.SIGKILL)
 
-    def say(self, lines: bytes) -> None:
-        self.worker.log_event(self.topic, {"worker": self.worker.address, "lines": lines})
+    def say(self, task: int, lines: bytes) -> None:
+        """`task` tells it from what another task says of the same step, should this worker have been given up."""
+        self.worker.log_event(self.topic, {"worker": self.worker.address, "task": task, "lines": lines})
 
     def wait_for_secrets(self, step: str) -> dict[str, str]:
         with self.secrets_came:
             self.secrets_came.wait_for(lambda: step in self.secrets, SECRETS)
             return self.secrets.pop(step, {})
 
-    def close(self) -> None:
+    def close(self, remove: bool) -> None:
+        """What is not removed stays as it is; the workers of steps end with this process."""
         self.closed = True
-        for backend in self._backends.values():
+        for backend in self._backends.values() if remove else ():
             backend.close()
+
+
+class _Said:
+    """What a step said, for its result; nothing where that is much."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+        self._size = 0
+
+    def add(self, line: bytes) -> None:
+        self._size += len(line)
+        if self._size > _SAID:
+            self._lines.clear()
+        else:
+            self._lines.append(line)
+
+    def all_lines(self) -> bytes:
+        return b"\n".join(self._lines)
 
 
 class _Batch:
     """Steps that one thread executes. Others only leave it a word; `withdraw` waits for the answer."""
 
-    def __init__(self, backend: LocalBackend, steps: list[str]) -> None:
+    def __init__(self, task: int, backend: LocalBackend, steps: list[str]) -> None:
+        self.task = task  # its number
         self.backend = backend
         self.waiting = deque(steps)  # not yet given to the backend
         self.open = set(steps)  # not yet ended
@@ -171,10 +194,10 @@ def open_agent(key: str, folder: str, package: str, facts: dict[str, Any], worke
     _agents[key] = Agent(key, folder, facts, worker)
 
 
-def close_agent(key: str) -> None:
+def close_agent(key: str, remove: bool) -> None:
     agent = _agents.pop(key, None)
     if agent is not None:
-        agent.close()
+        agent.close(remove)
 
 
 def order(key: str, name: str, *words: Any) -> Any:
@@ -190,8 +213,9 @@ def order(key: str, name: str, *words: Any) -> Any:
         return _withdraw(agent, words[0])
     if name == "piece":
         with open(agent.large / words[0], "rb") as file:
-            file.seek(words[1])
-            return file.read(_PIECE)
+            for start, end in parts(file.fileno(), words[1]):
+                return start, os.pread(file.fileno(), min(_PIECE, end - start), start)
+            return os.fstat(file.fileno()).st_size, b""  # only a hole is left
     if name == "forget":
         (agent.large / words[0]).unlink()
         return None
@@ -223,7 +247,7 @@ def _withdraw(agent: Agent, steps: list[str]) -> list[str]:
     return [step for step in steps if step in here and step not in taken]
 
 
-def run_batch(key: str, payloads: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def run_batch(key: str, task: int, payloads: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Every step of it, by its ID; what was withdrawn is not there."""
     agent = _agents[key]
     if agent.problem is not None:  # it joined after the others were made ready
@@ -236,20 +260,20 @@ def run_batch(key: str, payloads: list[dict[str, Any]]) -> dict[str, dict[str, A
     with agent.lock:
         steps = [step for step in commands if step not in agent.withdrawn]
         agent.withdrawn.difference_update(commands)
-        batch = _Batch(agent.backend(), steps)
+        batch = _Batch(task, agent.backend(), steps)
         agent.batches.append(batch)
-    said: dict[str, list[bytes]] = {step: [] for step in steps}
+    said = {step: _Said() for step in steps}
     try:
-        while batch.open:
+        while batch.open and not agent.closed:
             while batch.waiting and batch.backend.room() > 0:
                 command, payload = commands[batch.waiting.popleft()]
                 _place_files(agent, payload)
-                batch.backend.submit(command, _secrets(agent, payload, command.step_id))
+                batch.backend.submit(command, _secrets(agent, task, payload, command.step_id))
             for end in _listen(agent, batch, said):
                 batch.ended(end.step_id, _result(agent, commands[end.step_id][1], end, said.pop(end.step_id)))
             overdue = batch.overdue() if batch.open else []
             if overdue:
-                agent.say(encode({"ended": overdue}))
+                agent.say(task, encode({"ended": overdue}))
     finally:
         with agent.lock:
             agent.batches.remove(batch)
@@ -259,10 +283,10 @@ def run_batch(key: str, payloads: list[dict[str, Any]]) -> dict[str, dict[str, A
     return batch.results
 
 
-def _secrets(agent: Agent, payload: dict[str, Any], step: str) -> dict[str, str]:
+def _secrets(agent: Agent, task: int, payload: dict[str, Any], step: str) -> dict[str, str]:
     if not payload["secrets"]:
         return {}
-    agent.say(encode({"wants": step}))
+    agent.say(task, encode({"wants": step}))
     return agent.wait_for_secrets(step)
 
 
@@ -270,20 +294,16 @@ def _place_files(agent: Agent, payload: dict[str, Any]) -> None:
     for sha256, data in payload["blobs"].items():
         if not agent.store.has(sha256):
             agent.store.put_bytes(data)
-    for path in payload["folders"]:
-        (agent.inputs / path).mkdir(parents=True, exist_ok=True)
-    for path, data in payload["files"].items():
-        target = (agent.session.run_dir if path == payload["cfg_path"] else agent.inputs) / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not (target.is_file() and target.read_bytes() == data):
-            temp = target.with_name(f".{target.name}.{threading.get_ident()}")
-            temp.write_bytes(data)
-            if path in payload["executable"]:
-                temp.chmod(0o755)
-            os.replace(temp, target)
+    for path, given in payload["inputs"].items():
+        agent.placed.place(path, given["version"], given["parcel"])
+    cfg = agent.session.run_dir / payload["cfg_path"]
+    cfg.parent.mkdir(parents=True, exist_ok=True)
+    temp = cfg.with_name(f".{cfg.name}.{threading.get_ident()}")
+    temp.write_bytes(payload["cfg"])
+    os.replace(temp, cfg)
 
 
-def _listen(agent: Agent, batch: _Batch, said: dict[str, list[bytes]]) -> list[StepFinished | StepLost]:
+def _listen(agent: Agent, batch: _Batch, said: dict[str, _Said]) -> list[StepFinished | StepLost]:
     batch.obey()
     messages = list(batch.backend.messages(_TURN))
     ends = [message for message in messages if isinstance(message, StepFinished | StepLost)]
@@ -291,17 +311,17 @@ def _listen(agent: Agent, batch: _Batch, said: dict[str, list[bytes]]) -> list[S
     for message in messages:
         if not isinstance(message, StepFinished | StepLost):
             line = encode(message)
-            said[message.step_id].append(line)
+            said[message.step_id].add(line)
             told.append(line)
     if told:
-        agent.say(b"\n".join(told))
+        agent.say(batch.task, b"\n".join(told))
     return ends
 
 
-def _result(agent: Agent, payload: dict[str, Any], end: StepFinished | StepLost, said: list[bytes]) -> dict[str, Any]:
+def _result(agent: Agent, payload: dict[str, Any], end: StepFinished | StepLost, said: _Said) -> dict[str, Any]:
     outputs: dict[str, bytes] = {}
     if isinstance(end, StepFinished) and end.error_type is None:
-        cfg = decode_cfg(payload["files"][payload["cfg_path"]])
+        cfg = decode_cfg(payload["cfg"])
         for output in end.outputs:
             if output.key in cfg.outputs:
                 for sha256 in blobs(agent.store, output.sha256, output.type):
@@ -320,9 +340,8 @@ def _result(agent: Agent, payload: dict[str, Any], end: StepFinished | StepLost,
             elif path.is_file():
                 files[name] = path.read_bytes()
         remove(str(folder))
-    small = sum(map(len, said)) <= _SAID
     return {
-        "said": b"\n".join(said) if small else b"",
+        "said": said.all_lines(),
         "end": encode(end),
         "outputs": outputs,
         "files": files,

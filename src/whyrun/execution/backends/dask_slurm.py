@@ -164,7 +164,7 @@ class SlurmJobs:
         self._alone_since = self._alone_since or time.monotonic()
         if time.monotonic() - self._alone_since < ALONE:
             return None
-        over = self.over()
+        over = self.over(self.states())
         return over and f"{over}{refused}"
 
     def _forget_refused(self) -> None:
@@ -177,16 +177,15 @@ class SlurmJobs:
 
     # --- looking at them -------------------------------------------------------------------------------------------
 
-    def over(self) -> str | None:
+    def over(self, states: Mapping[str, str] | None) -> str | None:
         """That all jobs have ended, and how; None while one may still bring a worker, or where SLURM does not say."""
-        states, ids = self._states(), self._ids()
+        ids = self._ids()
         if states is None or not all(states.get(job, "COMPLETED").split()[0] in OVER for job in ids):
             return None
         told = self._told(states)
         return f"the SLURM jobs of its workers have ended{f' ({told})' if told else ''}"
 
-    def waiting(self) -> str:
-        states = self._states()
+    def waiting(self, states: Mapping[str, str] | None) -> str:
         return "squeue does not answer" if states is None else f"the SLURM jobs of its workers: {self._told(states)}"
 
     def printed(self) -> str:
@@ -207,8 +206,8 @@ class SlurmJobs:
         told = [f"{job} {states.get(job, 'gone')}" for job in ids[:NAMED]]
         return ", ".join([*told, f"and {len(ids) - NAMED} more"] if len(ids) > NAMED else told)
 
-    def _states(self) -> dict[str, str] | None:
-        """By job, like `PENDING (Resources)`."""
+    def states(self) -> dict[str, str] | None:
+        """By job, like `PENDING (Resources)`; None where SLURM does not say."""
         told = _command("squeue", "-h", "-t", "all", "-u", getpass.getuser(), "-o", "%i %T (%r)")
         if told is None:
             return None

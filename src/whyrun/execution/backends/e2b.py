@@ -47,6 +47,7 @@ class _Posts:
 
 class E2BTransport:
     reusable = True
+    outlives_host = False
 
     def __init__(self, bundle: Bundle, run: str, tmp: Path) -> None:
         self._bundle = bundle

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from e2b import Sandbox
 
 _SEND = 2.0  # seconds for one try to bring a line there
+_SENDING = 10.0  # seconds for all of them: what the worker says may still come through when nothing gets there
 _PAUSE = 0.1
 _STUCK = 3 * BEAT  # seconds without a beat, though the sandbox answers, after which the connection is made anew
 _STDERR = 64  # pieces
@@ -64,13 +65,16 @@ class Stream:
     # --- giving ------------------------------------------------------------------------------------------------------
 
     def _write(self, data: bytes) -> None:
-        """As often as it takes: the relay carries out only the first."""
+        """Again and again: the relay carries out only the first."""
+        deadline = time.monotonic() + _SENDING
         while True:
             self._reach.check()
             try:
                 self._sandbox.commands.send_stdin(self._pid, data, request_timeout=_SEND)
             except (*GONE, *BROKEN) as problem:
                 self._reach.failed(problem)
+                if time.monotonic() > deadline:
+                    raise PlaceLost(f"the sandbox takes no input: {brief(problem)}") from None  # files may still come
                 time.sleep(_PAUSE)
             except SDK_ERRORS as problem:  # its files are still there
                 raise PlaceLost(f"the worker's process in the sandbox has ended: {brief(problem)}") from None

@@ -12,17 +12,18 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from itertools import count, islice
 
 from whyrun.execution.backends.local_worker import Job, LocalWorker
 from whyrun.execution.commands import NO_NEEDS, ExecStep, Message, Session, StepBegan, StepFinished, StepNeeds
 from whyrun.execution.wire import timestamp
 
 _SHORT = 0.005  # seconds: steps that take less are sent ahead
-_AHEAD = 8  # how many at most, beyond the one that runs
+_AHEAD = 8  # how many, beyond the one that runs
+_MOST_AHEAD, _AHEAD_FOR = 64, 0.01  # as many as take so many seconds, where that is more: fewer, fuller turns
 _STALE = 0.01  # seconds that commands may wait behind a step that turned out long, before they are taken back
 _SMOOTHING = 0.2
-_GATHER = 0.0001  # seconds to let short messages gather while every worker has enough to do: fewer, fuller turns
+_GATHER = 0.002  # seconds at most to let short messages gather while every worker has enough to do
 _PATIENCE = 1.0  # seconds for idle workers to end by themselves
 
 
@@ -52,7 +53,8 @@ class LocalBackend:
 
     def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
         """`secrets`: the values that this step refers to; they travel through a pipe and stand in no file."""
-        self._queue.append(Job(command, dict(secrets or {})))
+        known = self._session.known_files
+        self._queue.append(Job(command, dict(secrets or {}), known(command) if known is not None else {}))
 
     def room(self) -> int:
         outstanding = len(self._queue) + sum(len(worker.jobs) for worker in self._workers)
@@ -108,26 +110,31 @@ class LocalBackend:
     def _ahead(self) -> int:
         if self._mean is None or self._mean >= _SHORT:
             return 0
-        return _AHEAD
+        return max(_AHEAD, min(_MOST_AHEAD, int(_AHEAD_FOR / max(self._mean, 1e-6))))
 
     def _dispatch(self) -> None:
         self._rebalance()
         if not self._queue:
             return
         for worker in self._workers:
-            if not worker.jobs and self._queue:
+            if not worker.jobs:
                 self._give(worker, 1)
         while self._queue and len(self._workers) < self._session.workers:
             self._give(self._hire(), 1)
         ahead = self._ahead()
         if ahead:
+            share = -(-len(self._queue) // len(self._workers))
             for worker in self._workers:
-                self._give(worker, 1 + ahead - len(worker.jobs))
+                self._give(worker, min(share, 1 + ahead - len(worker.jobs)))
 
     def _give(self, worker: LocalWorker, number: int) -> None:
-        while number > 0 and self._queue and worker.give(self._queue[0]):
-            self._queue.popleft()
-            number -= 1
+        while number > 0 and self._queue:
+            given = worker.give(list(islice(self._queue, number)))
+            if not given:
+                return
+            for _ in range(given):
+                self._queue.popleft()
+            number -= given
 
     def _rebalance(self) -> None:
         """Take back what waits behind a step that turned out long."""
@@ -158,8 +165,8 @@ class LocalBackend:
             rest = max(0.0, deadline - time.monotonic())
             if any(worker.waiting() for worker in self._workers):
                 rest = min(rest, _STALE)
-            if rest > _GATHER and self._workers and all(len(worker.jobs) > _AHEAD // 2 for worker in self._workers):
-                time.sleep(_GATHER)
+            if rest > _GATHER:
+                self._gather()
             events = self._selector.select(rest)
             dead: list[LocalWorker] = []
             woken = False
@@ -176,6 +183,12 @@ class LocalBackend:
             if woken or time.monotonic() >= deadline:
                 return
             self._dispatch()
+
+    def _gather(self) -> None:
+        """Let words gather while every worker has enough to do: each one that is waited for wakes this process."""
+        fewest = min((len(worker.jobs) for worker in self._workers), default=0)
+        if self._mean is not None and self._mean < _SHORT and fewest > _AHEAD // 2:
+            time.sleep(min(_GATHER, fewest * self._mean / 2))
 
     def _hear(self, worker: LocalWorker) -> None:
         for message in worker.hear():

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
+from whyrun import disk
+from whyrun.artifacts.durable import write_all
+from whyrun.artifacts.stat_rows import Signature
+from whyrun.disk import Area
 from whyrun.execution.backends.process import ending, step_environment
 from whyrun.execution.commands import (
     ExecStep,
@@ -36,18 +38,20 @@ from whyrun.execution.scratch import Scratch, step_folder
 from whyrun.execution.secrets import Redactor
 from whyrun.execution.wire import (
     INLINE_LIMIT,
+    TICKET,
     Acknowledged,
     Assignment,
     WorkerStart,
-    decode_assignment,
     decode_message,
     decode_messages,
     encode,
     secret_bytes,
     timestamp,
 )
+from whyrun.log.events import UNREADABLE
 
 _CHUNK = 1 << 20
+_TICKETS = 512 * TICKET.size
 _LONGEST_LINE = 1 << 26
 _LOOK = 0.1  # seconds between two looks at whether to go on
 
@@ -56,6 +60,7 @@ _LOOK = 0.1  # seconds between two looks at whether to go on
 class Job:
     command: ExecStep
     secrets: dict[str, str]
+    known: dict[str, Signature] = field(default_factory=dict)
 
 
 class LocalWorker:
@@ -74,22 +79,26 @@ class LocalWorker:
         self._numbers: deque[int] = deque()  # of `jobs`
         self._scratch = Scratch(scratch)
         self._scratch.make()
-        # The host keeps the worker's end as well: what it reads from there, the worker can no longer take.
         self._commands, self._commands_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._commands.setblocking(False)
+        # The host keeps the worker's end as well: the tickets that it reads from there, the worker can no longer take.
+        self._tickets_end, self._tickets = os.pipe()
+        os.set_blocking(self._tickets_end, False)
         control, self._control = os.pipe()
         self.messages_fd, messages = os.pipe()
         os.set_blocking(self.messages_fd, False)
-        start = WorkerStart.of(session, scratch, self._commands_end.fileno(), control, messages)
+        given = (self._commands_end.fileno(), self._tickets_end)
+        start = WorkerStart.of(session, scratch, *given, control, messages)
         with open(self._scratch.stdout, "ab") as stdout, open(self._scratch.stderr, "ab") as stderr:
-            self._process = subprocess.Popen(
+            self._process = disk.start(
+                Area.WORKER,
                 [sys.executable, "-P", "-m", "whyrun.execution.worker", encode(start).decode()],
                 env=step_environment(str(self._scratch.home), str(self._scratch.tmp)),
                 cwd=self._scratch.work,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                pass_fds=(self._commands_end.fileno(), control, messages),
+                pass_fds=(*given, control, messages),
                 start_new_session=True,  # Ctrl-C on the host's terminal does not reach it
             )
         os.close(control)
@@ -99,51 +108,59 @@ class LocalWorker:
 
     # --- giving and taking back ----------------------------------------------------------------------------------
 
-    def give(self, job: Job) -> bool:
-        """Send one command. False: the channel is full for now."""
-        number = self._given + 1
-        secrets = secret_bytes(job.secrets) if job.secrets else {}
-        data = encode(Assignment(number, job.command, secrets=secrets))
-        try:
-            if len(data) > INLINE_LIMIT:
-                self._give_long(number, job.command, encode(secrets))
-            else:
-                self._commands.send(data)
-        except BlockingIOError:
-            return False
-        except (BrokenPipeError, ConnectionError):
-            return False  # it just died; its end is noticed in a moment, and the command stays in the queue
-        if not self.jobs:
-            self.last_word = time.monotonic()
-        self._given = number
-        self._numbers.append(number)
-        self.jobs.append(job)
-        return True
+    def give(self, jobs: Sequence[Job]) -> int:
+        """Send the first of these commands, as many as go into one message; how many. 0: the channel is full."""
+        parts: list[bytes] = []
+        size = 0
+        for number, job in enumerate(jobs, self._given + 1):
+            secrets = secret_bytes(job.secrets) if job.secrets else {}
+            data = encode(Assignment(number, job.command, secrets=secrets, known=job.known))
+            size += len(data) + 1
+            if size > INLINE_LIMIT:
+                if not parts:
+                    return self._sent(jobs[:1], *self._long(number, job.command, encode(secrets)))
+                break
+            parts.append(data)
+        return self._sent(jobs[: len(parts)], b"[%b]" % b",".join(parts))
 
-    def _give_long(self, number: int, command: ExecStep, secrets: bytes) -> None:
+    def _long(self, number: int, command: ExecStep, secrets: bytes) -> tuple[bytes, int]:
         """The command as a file; its secrets, which stand in none, as anonymous memory."""
         path = self._scratch.root / f"command-{number}.json"
         path.write_bytes(encode(command))
-        data = encode(Assignment(number, file=str(path), secrets_beside=True))
         descriptor = os.memfd_create("whyrun-secrets")
-        with os.fdopen(descriptor, "wb") as memory:
-            memory.write(secrets)
-            memory.flush()
-            beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
-            self._commands.sendmsg([data], beside)
+        write_all(descriptor, secrets)
+        return encode([Assignment(number, file=str(path), secrets_beside=True)]), descriptor
+
+    def _sent(self, jobs: Sequence[Job], data: bytes, beside: int | None = None) -> int:
+        numbers = range(self._given + 1, self._given + 1 + len(jobs))
+        rights = [] if beside is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [beside]))]
+        try:
+            self._commands.sendmsg([data], rights)
+        except (BlockingIOError, ConnectionError):
+            return 0  # full; or it just died: that is noticed in a moment, and the commands stay in the queue
+        finally:
+            if beside is not None:
+                os.close(beside)
+        os.write(self._tickets, b"".join(map(TICKET.pack, numbers)))  # after what they stand for
+        if not self.jobs:
+            self.last_word = time.monotonic()
+        self._given += len(jobs)
+        self._numbers.extend(numbers)
+        self.jobs.extend(jobs)
+        return len(jobs)
 
     def take_back(self) -> list[Job]:
         """Everything that the worker has not taken, in order. A command is taken by exactly one side."""
         taken_back: set[int] = set()
         while True:
             try:
-                data = self._commands_end.recv(_CHUNK, socket.MSG_DONTWAIT)
+                data = os.read(self._tickets_end, _TICKETS)
             except BlockingIOError:
                 break
             if not data:
                 break
             # By number: while we read, the worker may take one in between.
-            taken_back.add(decode_assignment(data).number)
+            taken_back.update(number for (number,) in TICKET.iter_unpack(data))
         if not taken_back:
             return []
         numbered = list(zip(self._numbers, self.jobs, strict=True))
@@ -165,7 +182,8 @@ class LocalWorker:
 
     def prepare(self, command: str, stopped: Callable[[], bool]) -> None:
         """Before its first step. Where it is stopped meanwhile, nothing is to start any more."""
-        self._commands.send(encode(Assignment(0, Prepare(command))))
+        self._commands.send(encode([Assignment(0, Prepare(command))]))
+        os.write(self._tickets, TICKET.pack(0))
         poll = select.poll()
         for descriptor in (self.messages_fd, self.pidfd):
             poll.register(descriptor, select.POLLIN)
@@ -204,13 +222,13 @@ class LocalWorker:
     def _accepted(self, lines: bytes) -> list[Message]:
         try:
             return self._until_distrust(decode_messages(lines))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             pass  # rare: line by line, so that all before the bad one count
         heard: list[Message] = []
         for line in lines.split(b"\n"):
             try:
                 heard += self._until_distrust([decode_message(line)])
-            except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+            except UNREADABLE as problem:
                 if self.current is not None:  # else nobody's: a process that a step left behind, between two steps
                     self._distrust(f"it sent what is no message: {problem}")
             if self._complaint:
@@ -238,8 +256,8 @@ class LocalWorker:
             if isinstance(message, StepFinished):
                 self.jobs.popleft()
                 self._numbers.popleft()
+                self._ended.add(self.current.command.step_id)
                 self.current = None
-                self._ended.add(message.step_id)
             return not isinstance(message, StepLost)
         elif message.step_id in self._ended:
             return False  # a process that the step left behind: too late to be heard, and no fault of the next step
@@ -255,7 +273,12 @@ class LocalWorker:
 
     def let_go(self) -> None:
         """No more commands: the worker ends when its step does."""
-        self._commands.close()
+        self._close_tickets()
+
+    def _close_tickets(self) -> None:
+        if self._tickets >= 0:
+            tickets, self._tickets = self._tickets, -1
+            os.close(tickets)
 
     def end(self, patience: float = 0.0) -> list[Job]:
         """Reap the process and close the channels. Returns what it had taken without finishing it."""
@@ -268,7 +291,8 @@ class LocalWorker:
         self._process.wait()
         if self.jobs:
             end_group(self.pid, processes_with(f"HOME={self._scratch.home}".encode()))
-        for descriptor in (self.pidfd, self.messages_fd, self._control):
+        self._close_tickets()
+        for descriptor in (self.pidfd, self.messages_fd, self._control, self._tickets_end):
             os.close(descriptor)
         self._commands.close()
         self._commands_end.close()

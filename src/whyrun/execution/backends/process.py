@@ -31,6 +31,7 @@ class ProcessTransport:
     """Its site is a folder of this machine. What steps leave there is read without following any link."""
 
     reusable = True
+    outlives_host = True
 
     def __init__(self, root: Path, project: Path) -> None:
         self.root = root

@@ -45,9 +45,10 @@ from whyrun.execution.commands import (
 )
 from whyrun.execution.failure import Failure, StepError, failure_of
 from whyrun.execution.outbox import UNNUMBERED
-from whyrun.execution.scratch import Scratch, drop_links, step_folder
+from whyrun.execution.scratch import Scratch, drop_links, step_folder, written_marker
 from whyrun.execution.secrets import Redactor
 from whyrun.execution.wire import Acknowledged, CommandFile, decode_message, encode, secret_bytes, timestamp
+from whyrun.log.events import UNREADABLE
 
 _Answer = TypeVar("_Answer", Pong, Prepared)
 
@@ -256,7 +257,7 @@ class RemotePost:
         """None: it is not what it should be. The worker gets it all the same, and refuses it, as it does anywhere."""
         try:
             return site.decode_cfg((self._session.run_dir / command.cfg_path).read_bytes())
-        except (msgspec.DecodeError, UnicodeDecodeError, FileNotFoundError):
+        except (*UNREADABLE, FileNotFoundError):
             return None
 
     def _send(self, job: RemoteJob, cfg: StepCfg | None) -> None:
@@ -264,6 +265,8 @@ class RemotePost:
         for path, source in site.needed_files(self._session, self._store, job.command, cfg, self._sources).items():
             if path not in self._there:
                 files[path] = source
+        if self._transport.outlives_host:
+            files[site.WHOSE] = written_marker(job.command.step_id, job.command.attempt)
         self._command(job.command, job.secrets, files)
         # The name of a blob is its content. All else may be another the next time.
         self._there.update(path for path in files if path.startswith(f"{self._sources}/"))
@@ -341,7 +344,8 @@ class RemotePost:
             self._there.clear()  # it may have written into what it read
         try:
             if cfg is not None:
-                site.bring_outputs(self._transport, self._store, cfg, finished.outputs)
+                given = {path.removeprefix(f"{self._sources}/").replace("/", "") for path in self._there}
+                site.bring_outputs(self._transport, self._store, cfg, finished.outputs, given)
         except (StepError, OSError) as problem:
             failure = failure_of(problem) if failure is None else failure.also("bringing its outputs back", problem)
         try:
@@ -385,5 +389,5 @@ class RemotePost:
 def _decoded(line: bytes) -> Word:
     try:
         return decode_message(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+    except UNREADABLE as problem:
         raise PlaceLost(f"the worker was ended: it sent what is no message: {problem}") from None

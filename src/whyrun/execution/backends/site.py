@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from whyrun.artifacts.hashing import file_sha256
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
+from whyrun.execution.backends.copying import append
 from whyrun.execution.backends.transport import Source, Transport
 from whyrun.execution.cfg import InputSpec, StepCfg
 from whyrun.execution.commands import ExecStep, OutputResult, Session
@@ -25,6 +26,7 @@ from whyrun.execution.wire import WorkerStart
 
 PROJECT, INPUTS, SOURCES = "in/project", "in/inputs", "in/sources"
 RUN, STORE, SCRATCH, COMMANDS, SAID = "out/run", "out/store", "out/scratch", "out/commands", "out/said.jsonl"
+WHOSE = "step"  # which step, and which attempt of it, is there: beside what the step itself can write to
 FOLDERS = (INPUTS, SOURCES, RUN, STORE, SCRATCH, COMMANDS)  # beside that of the project, which comes its own way
 
 _LARGEST_MANIFEST = 1 << 28  # bytes of the manifest of a folder: it is read into memory
@@ -95,15 +97,21 @@ def blobs(store: Store, sha256: str, type_: str) -> list[str]:
 # --- and back --------------------------------------------------------------------------------------------------------
 
 
-def bring_outputs(transport: Transport, store: Store, cfg: StepCfg, outputs: Iterable[OutputResult]) -> None:
-    """Every declared output into the host's store, checked by hash. Leaves are values: they came with the message."""
+def bring_outputs(
+    transport: Transport, store: Store, cfg: StepCfg, outputs: Iterable[OutputResult], given: Container[str]
+) -> None:
+    """Every declared output into the host's store, checked by hash. Leaves are values: they came with the message.
+
+    What the place was `given` need not come back. All else has to, also where the store has it: a step that only names
+    a hash would get hold of what it has never seen."""
+    here = set[str]()
     for output in outputs:
         if output.key not in cfg.outputs:
             continue
-        _bring_blob(transport, store, output.key, output.sha256)
+        _bring_blob(transport, store, output.key, output.sha256, given, here)
         if output.type == "directory":
             for sha256 in _files_of(store, output):
-                _bring_blob(transport, store, output.key, sha256)
+                _bring_blob(transport, store, output.key, sha256, given, here)
 
 
 def _files_of(store: Store, output: OutputResult) -> list[str]:
@@ -117,8 +125,13 @@ def _files_of(store: Store, output: OutputResult) -> list[str]:
         raise StepError("OutputDamaged", message) from None
 
 
-def _bring_blob(transport: Transport, store: Store, key: str, sha256: str) -> None:
-    if store.has(sha256):
+def _bring_blob(
+    transport: Transport, store: Store, key: str, sha256: str, given: Container[str], here: set[str]
+) -> None:
+    if sha256 in here:
+        return
+    here.add(sha256)
+    if sha256 in given and store.has(sha256):
         try:
             store.check(sha256)
             return
@@ -157,8 +170,9 @@ def merge_step_folder(brought: Path, step_dir: Path) -> None:
         target = step_dir / entry.name
         step_dir.mkdir(parents=True, exist_ok=True)
         if entry.suffix == ".log" and target.exists():
-            with open(target, "ab") as log, open(entry, "rb") as more:
-                shutil.copyfileobj(more, log)
+            with open(target, "r+b") as log, open(entry, "rb") as more:
+                log.seek(0, os.SEEK_END)
+                append(more, log)
             continue
         if target.is_dir():
             shutil.rmtree(target)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import select
-import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 from whyrun.execution.backends.remote import RemoteJob, RemotePost
 from whyrun.execution.backends.transport import PlaceLost
+from whyrun.execution.backends.wakeup import Wakeup
 from whyrun.execution.commands import (
     NO_NEEDS,
     ExecStep,
@@ -48,9 +46,7 @@ class ThreadedBackend:
     def open(self, session: Session) -> None:
         self._session = session
         session.tmp.mkdir(parents=True, exist_ok=True)
-        self._wakeup, self._wakeup_end = socket.socketpair()
-        for end in (self._wakeup, self._wakeup_end):
-            end.setblocking(False)
+        self._wakeup = Wakeup()
 
     def prepare(self, stopped: Callable[[], bool]) -> None:
         """One worker answers before anything starts; a place that cannot work is seen here and not step by step."""
@@ -103,21 +99,18 @@ class ThreadedBackend:
 
     def messages(self, timeout: float) -> Sequence[Message]:
         if not self._ready:
-            poll = select.poll()
-            poll.register(self._wakeup, select.POLLIN)
-            poll.poll(timeout * 1000)
+            self._wakeup.wait(timeout)
         return self.take()
 
     def take(self) -> Sequence[Message]:
         """What is there, without waiting."""
-        with suppress(BlockingIOError):
-            self._wakeup.recv(1 << 16)
+        self._wakeup.clear()
         with self._changed:
             ready, self._ready = self._ready, []
         return ready
 
     def wakeup_fd(self) -> int | None:
-        return self._wakeup_end.fileno()
+        return self._wakeup.fileno()
 
     def close(self) -> None:
         with self._changed:
@@ -133,7 +126,6 @@ class ThreadedBackend:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._wakeup.close()
-        self._wakeup_end.close()
 
     # --- in the threads ------------------------------------------------------------------------------------------
 
@@ -182,5 +174,4 @@ class ThreadedBackend:
             if isinstance(message, StepFinished | StepLost):
                 self._running.pop(message.step_id, None)
             self._ready.append(message)
-        with suppress(BlockingIOError, OSError):  # full of wake-ups already, or closed: nobody waits any more
-            self._wakeup_end.send(b"\0")
+        self._wakeup.wake()

@@ -42,6 +42,7 @@ class Transport(Protocol):
     """
 
     reusable: bool  # whether its worker may execute a second step
+    outlives_host: bool  # whether what lies there can still be found when the host was killed
 
     def start(self, needs: StepNeeds, tell: Callable[[Heard], None]) -> None:
         """Start the worker. From here on `tell` gets what it says, in pieces of any size, from any thread."""

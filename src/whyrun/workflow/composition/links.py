@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.composition.diagnostics import CHECKING_ACTION, diagnostic_types
 from whyrun.workflow.composition.manifest import Manifest
 from whyrun.workflow.composition.model import AUXILIARY
 from whyrun.workflow.composition.predicates import Literal, Test, never_compares, operands_of, tests_of
-from whyrun.workflow.composition.refs import DatasetRef
-from whyrun.workflow.composition.shapes import Branch, ShapeStep, shape_problems
+from whyrun.workflow.composition.refs import DatasetRef, FirstRef, refs_of
+from whyrun.workflow.composition.shapes import Branch, Join, ShapeStep, shape_problems
 from whyrun.workflow.composition.steps import Named, Step
 from whyrun.workflow.model import Place
 from whyrun.workflow.nodes import Problems
@@ -197,7 +197,7 @@ class Links:
         named = [other.name for other in step.depends_on]  # its own, also where another step has its id
         before = self._all_before(named + ([self.owner[step.id][0]] if step.id in self.owner else []))
         for binding in step.bindings.values():
-            for ref, _ in binding.refs():
+            for ref in binding.refs():
                 if not self._is_there(step, ref, before):
                     step.whole = False
                     step.broken.add(f"with.{binding.name}")
@@ -291,27 +291,31 @@ class Links:
 
     def _shape_step(self, step: Step) -> ShapeStep:
         id_ = str(step.id)
-        refs = [
-            (ref, joined)
-            for binding in step.bindings.values()
-            if binding.name != AUXILIARY
-            for ref, joined in binding.refs()
-            if not self._is_auxiliary(ref)
-        ]
+        bound = [each for binding in step.bindings.values() if binding.name != AUXILIARY for each in binding.bound]
+        refs = [ref for each in bound for ref in refs_of(each) if not self._is_auxiliary(ref)]
         branch = self.branch_of(id_)
         return ShapeStep(
             id_,
             step.place,
-            datasets=frozenset(ref.name for ref, _ in refs if ref.step is None),
-            sources=frozenset(ref.step for ref, _ in refs if ref.step is not None),
-            joined=frozenset(ref.step for ref, joined in refs if joined and ref.step is not None),
+            datasets=frozenset(ref.name for ref in refs if ref.step is None),
+            sources=_steps_of(refs),
+            alone=_steps_of(each for each in bound if isinstance(each, DatasetRef) and each in refs),
+            joins=tuple(join for each in bound if isinstance(each, FirstRef) and (join := self._join(each)).steps),
             waits=frozenset(self.needs(id_)),
             merges=step.merges,
             conditional=bool(branch),
             branch=branch,
         )
 
+    def _join(self, first: FirstRef) -> Join:
+        steps = _steps_of(ref for ref in first.candidates if not self._is_auxiliary(ref))
+        return Join(steps, certain=any(ref.step is None for ref in first.candidates))
+
     def _is_auxiliary(self, ref: DatasetRef) -> bool:
         if ref.step is None:
             return self.manifest.datasets[ref.name].role == AUXILIARY
         return self.by_id[ref.step].products[ref.name].role == AUXILIARY
+
+
+def _steps_of(refs: Iterable[DatasetRef]) -> frozenset[str]:
+    return frozenset(ref.step for ref in refs if ref.step is not None)

@@ -12,6 +12,7 @@ from whyrun.workflow.composition.dataset_plan import PlanSource, read_plan
 from whyrun.workflow.model import Workflow
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.parse import Reading
+from whyrun.workflow.source import read_source
 
 _MANIFEST_HINT = "name it: `--manifest inputs/manifest.json`"
 
@@ -21,7 +22,7 @@ def is_dataset_plan(path: Path) -> bool:
     if path.suffix.lower() != ".json":
         return False
     try:
-        root = json.loads(path.read_bytes())
+        root = json.loads(read_source(path))
     except (OSError, ValueError, RecursionError):
         return True
     return not (isinstance(root, dict) and ("workflow" in root or "jobs" in root) and "steps" not in root)
@@ -59,10 +60,7 @@ def parse_plan(root: str, manifest: str, sources: Mapping[str, str]) -> Workflow
 
 def _read(path: Path, what: str, code: str, shown: str, told: list[Diagnostic]) -> str | None:
     try:
-        if path.exists() and not path.is_file():  # a pipe would wait for ever
-            reason = "it is no file"
-        else:
-            return path.read_bytes().decode("utf-8")
+        return read_source(path)
     except UnicodeDecodeError:
         told.append(Diagnostic("JSON_SYNTAX", f"{what} is no UTF-8 text", file=shown, hint="save it as UTF-8"))
         return None

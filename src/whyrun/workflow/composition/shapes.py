@@ -17,13 +17,21 @@ from whyrun.workflow.model import Place
 Branch = tuple[tuple[str, bool], ...]  # the conditions that it hangs on, outermost first, and on which answer
 
 
+class Join(NamedTuple):
+    """One `first`."""
+
+    steps: frozenset[str]  # whose products are its candidates
+    certain: bool  # a dataset is among them, which is there whatever runs
+
+
 @dataclass(frozen=True, slots=True)
 class ShapeStep:
     id: str
     place: Place
     datasets: frozenset[str]  # that it reads
     sources: frozenset[str]  # steps whose products it reads
-    joined: frozenset[str]  # those of them that it reads in a `first`
+    alone: frozenset[str]  # those of them that it reads outside of a `first`, too
+    joins: tuple[Join, ...]
     waits: frozenset[str]  # steps that it comes after, for whatever reason
     merges: bool
     conditional: bool
@@ -55,7 +63,7 @@ def _no_conditions(mode: str, steps: Sequence[ShapeStep]) -> Iterator[Misshape]:
         if step.conditional:
             message = f"`{step.id}` hangs on a condition, and `{mode}` has none"
             yield Misshape(step.place, message, "remove the condition")
-        elif step.joined:
+        elif step.joins:
             message = f"`{step.id}` takes the first of several products, and in `{mode}` there are no branches to join"
             yield Misshape(step.place, message, "bind one of them")
 
@@ -193,7 +201,7 @@ def _conditional(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]
         yield Misshape(first, f"no step hangs on a condition, and `{CONDITIONAL}` needs one", hint)
     branches = {step.id: step.branch for step in steps}
     for step in steps:
-        for source in sorted(step.sources - step.joined):
+        for source in sorted(step.alone):
             theirs, own = branches.get(source, ()), step.branch
             if theirs is None or own is None or own[: len(theirs)] == theirs:
                 continue
@@ -206,14 +214,15 @@ def _conditional(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]
                 message = f"`{step.id}` takes a product of `{source}`, which runs only on one branch of `{condition}`"
                 hint = f'join the branches with `{{"first": […]}}`, or list `{step.id}` in `{side}`'
             yield Misshape(step.place, message, hint)
-        yield from _half_joined(step, branches)
+        # Two that lack the same are told of once.
+        yield from dict.fromkeys(found for join in step.joins for found in _half_joined(step, join, branches))
 
 
-def _half_joined(step: ShapeStep, branches: Mapping[str, Branch | None]) -> Iterator[Misshape]:
+def _half_joined(step: ShapeStep, join: Join, branches: Mapping[str, Branch | None]) -> Iterator[Misshape]:
     """A `first` whose candidates are all on one side of a condition, so that there is none when the other side ran."""
     own = step.branch
-    sides: set[tuple[str, bool] | None] = set()
-    for candidate in step.joined:
+    sides: set[tuple[str, bool] | None] = {None} if join.certain else set()
+    for candidate in join.steps:
         theirs = branches.get(candidate, ())
         if theirs is None or own is None:
             return

@@ -35,13 +35,8 @@ class Binding:
     key_place: Place
     place: Place
 
-    def refs(self) -> tuple[tuple[DatasetRef, bool], ...]:
-        """Each reference, and whether it stands in a `first`."""
-        found: list[tuple[DatasetRef, bool]] = []
-        for bound in self.bound:
-            joined = isinstance(bound, FirstRef)
-            found.extend((ref, joined) for ref in refs_of(bound))
-        return tuple(found)
+    def refs(self) -> tuple[DatasetRef, ...]:
+        return tuple(ref for bound in self.bound for ref in refs_of(bound))
 
 
 @dataclass(frozen=True, slots=True)

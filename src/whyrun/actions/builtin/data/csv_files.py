@@ -17,6 +17,7 @@ from whyrun.actions.builtin.data.problems import UnreadableTable
 from whyrun.actions.builtin.data.tables import Column, Source, check_names
 
 _SAMPLE = 1000  # rows
+_SAMPLE_BUFFER = 1 << 23  # bytes that are read for them, instead of 32 MB; more than the longest line that is read
 _KEPT = (SMALL, *KINDS)  # what a column is kept as: in this order, the first that all its texts fit
 _NOTE = "__whyrun_misfit"  # whether a text of the row is not what was proposed
 _PYTHON_ENCODING = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "utf-16": "utf-16"}
@@ -54,7 +55,8 @@ def load_csv(
     check_names(None, names)
     scan = _scan(path, len(names), delimiter, missing, encoding, has_header)
     start = [_KEPT.index("text") if column in as_text else 0 for column in names]
-    kinds, empty = _fitting(engine, f"(SELECT * FROM {scan} LIMIT {_SAMPLE})", start)
+    sample = _scan(path, len(names), delimiter, missing, encoding, has_header, f", buffer_size = {_SAMPLE_BUFFER}")
+    kinds, empty = _fitting(engine, f"(SELECT * FROM {sample} LIMIT {_SAMPLE})", start)
     table = engine.new_name("csv")
     if not _load(engine, table, scan, names, kinds):
         engine.do(f"DROP TABLE {table}")
@@ -85,9 +87,9 @@ def _told(kind: str) -> str:
 
 
 def _scan(
-    path: Path, columns: int, delimiter: str, missing: Sequence[str], encoding: str, has_header: bool = True
+    path: Path, columns: int, delimiter: str, missing: Sequence[str], encoding: str, has_header: bool, more: str = ""
 ) -> str:
-    """Every column as text under a neutral name; nothing about the file is guessed."""
+    """Every column as text under a neutral name; nothing about the file is guessed. `more`: further options."""
     struct = ", ".join(f"'c{at}': 'VARCHAR'" for at in range(columns))
     encoded = "" if encoding == "utf-8" else f", encoding = {literal(encoding)}"
     # `nullstr` needs a member; a file in which nothing is missing has no field with this in it.
@@ -96,7 +98,7 @@ def _scan(
         f"read_csv({file_literal(path)}, auto_detect = false, hive_partitioning = false, "
         f"header = {has_header}, delim = {literal(delimiter)}, "
         f"quote = '\"', escape = '\"', columns = {{{struct}}}, nullstr = {nulls}, allow_quoted_nulls = true, "
-        f"strict_mode = true{encoded})"
+        f"strict_mode = true{encoded}{more})"
     )
 
 

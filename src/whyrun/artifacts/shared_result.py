@@ -1,0 +1,78 @@
+"""What a shared store says of a fingerprint: a result, its outputs by content, and where it is from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from whyrun.artifacts.hashing import value_sha256
+
+_Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+_Size = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Refused(Exception):
+    """What the shared store gave is not what it should be."""
+
+
+class SharedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One output or leaf of a result."""
+
+    key: str  # "Image", or "Story.Segments[0].HasTransition" for a leaf
+    sha256: _Sha256
+    size: _Size
+    type: str
+    suffix: str = ""
+    stored: _Size = 0  # bytes under its hash: of a folder those of its list of files
+    value: Any = msgspec.UNSET  # leaves and small values: they need no bytes of their own
+
+
+class SharedOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a result comes from. For people; nothing is decided by it."""
+
+    workflow: str = ""
+    step: str = ""
+    run: str = ""
+    by: str = ""
+    at: str = ""
+    duration: float = 0.0
+
+
+class SharedResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    version: Literal[1]
+    fingerprint: _Sha256
+    action: str
+    action_sha256: str
+    outputs: tuple[SharedOutput, ...]
+    origin: SharedOrigin = SharedOrigin()
+    versions: dict[str, str] = {}  # of the action's packages
+
+    @property
+    def content(self) -> Mapping[str, str]:
+        return {output.key: output.sha256 for output in self.outputs}
+
+
+_decode = msgspec.json.Decoder(SharedResult)
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def encode_result(result: SharedResult) -> bytes:
+    return _encoder.encode(result)
+
+
+def decode_result(data: bytes, fingerprint: str) -> SharedResult:
+    """A result as it was found under this fingerprint; Refused unless it can be one."""
+    try:
+        result = _decode.decode(data)
+        for output in result.outputs:
+            if output.value is not msgspec.UNSET and value_sha256(output.value) != output.sha256:
+                raise Refused(f"the value of `{output.key}` does not have its hash")
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as wrong:
+        raise Refused(f"it cannot be read: {wrong}") from None
+    if result.fingerprint != fingerprint:
+        raise Refused(f"it is the result of another fingerprint, {result.fingerprint}")
+    if len(result.content) != len(result.outputs):
+        raise Refused("it has an output twice")
+    return result

@@ -1,0 +1,127 @@
+"""Where a shared store keeps its things: keys with bytes, in a folder or behind any URL that fsspec can open.
+
+A shelf knows nothing of what stands on it. Readers never see half of a thing: a folder gets files by rename or link,
+and object stores show an object when all of it is there. What a shelf gives out is checked by whoever asked for it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Protocol
+
+from whyrun.artifacts.durable import temp_name, write_all
+from whyrun.artifacts.shelf_address import scheme_of
+
+PIECE = 4 << 20  # bytes that are asked for, or sent, at a time
+
+
+class ShelfError(Exception):
+    """The shelf cannot be used: not reachable, not allowed, not installed."""
+
+
+class ReadOnlyShelf(ShelfError):
+    """Things can be taken from the shelf, but not put on it."""
+
+
+class Shelf(Protocol):
+    """Raises ShelfError where it cannot do what it is asked. Used by several threads at once."""
+
+    def read(self, key: str, start: int, end: int) -> bytes | None:
+        """These bytes of a thing, fewer where it ends before; None where there is no such thing."""
+
+    def size(self, key: str) -> int | None:
+        """How many bytes it has; None where there is no such thing."""
+
+    def put_file(self, key: str, path: str) -> None:
+        """The content of a local file, under this key: whole, or not at all."""
+
+    def put_bytes(self, key: str, data: bytes, *, replace: bool) -> bool:
+        """The same for a few bytes. False: something stands there already, and is not to be replaced."""
+
+
+def open_shelf(address: str, project: Path) -> Shelf:
+    """The shelf at a URL or in a folder (relative to the project). Nothing is asked of it yet."""
+    if scheme_of(address):
+        from whyrun.artifacts.shelf_url import UrlShelf
+
+        return UrlShelf(address)
+    return FolderShelf(project / address.removeprefix("file://"))
+
+
+class FolderShelf:
+    """A folder that several machines see, or several clones on one."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def read(self, key: str, start: int, end: int) -> bytes | None:
+        try:
+            with open(self.root / key, "rb") as file:
+                file.seek(start)
+                return file.read(end - start)
+        except (FileNotFoundError, NotADirectoryError):
+            self._check_there()
+            return None
+        except OSError as problem:
+            raise ShelfError(_told(problem)) from problem
+
+    def size(self, key: str) -> int | None:
+        try:
+            return os.stat(self.root / key).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            self._check_there()
+            return None
+        except OSError as problem:
+            raise ShelfError(_told(problem)) from problem
+
+    def put_file(self, key: str, path: str) -> None:
+        def copy(descriptor: int) -> None:
+            with open(path, "rb") as source, open(descriptor, "wb", closefd=False) as target:
+                shutil.copyfileobj(source, target, PIECE)
+
+        self._put(key, copy, replace=True)
+
+    def put_bytes(self, key: str, data: bytes, *, replace: bool) -> bool:
+        return self._put(key, lambda descriptor: write_all(descriptor, data), replace=replace)
+
+    def _put(self, key: str, write: Any, *, replace: bool) -> bool:
+        target = self.root / key
+        temp = self.root / "tmp" / temp_name()
+        try:
+            temp.parent.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # Readable by whoever shares the folder, as far as the umask lets them.
+            descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            try:
+                write(descriptor)
+                os.fsync(descriptor)  # another machine, or this one after a power cut, finds all of it or nothing
+            finally:
+                os.close(descriptor)
+            return self._into_place(temp, target, replace=replace)
+        except PermissionError as problem:
+            raise ReadOnlyShelf(_told(problem)) from problem
+        except OSError as problem:
+            raise ShelfError(_told(problem)) from problem
+        finally:
+            temp.unlink(missing_ok=True)
+
+    def _into_place(self, temp: Path, target: Path, *, replace: bool) -> bool:
+        if replace:
+            os.replace(temp, target)
+            return True
+        try:
+            os.link(temp, target)  # unlike a rename, it refuses where another writer was quicker
+        except FileExistsError:
+            return False
+        return True
+
+    def _check_there(self) -> None:
+        """A store that is empty and one that is not there (a disk that is not mounted) are two things."""
+        if not self.root.parent.is_dir():
+            raise ShelfError(f"there is no folder {self.root.parent}")
+
+
+def _told(problem: OSError) -> str:
+    return f"{type(problem).__name__}: {problem.strerror or problem}"

@@ -1,0 +1,306 @@
+"""Every operation by which Whyrun's own state reaches the disk, and every process that it starts, each with a name.
+
+    disk.rename(Area.STORE, temp, blob)      the point `store.rename`
+
+The name is that of a fault point: tests set `hook` and then kill the process at a point, make its call fail, or record
+what would be on the disk after a power cut. Without a hook a call costs what the system's own costs. `TABLE` has every
+point that there is; a test holds the source to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
+
+Name = str | os.PathLike[str]
+Hook = Callable[..., Any]  # (point, call, *arguments): makes the call, or not, and gives what it gives
+
+hook: Hook | None = None  # for tests alone
+
+
+class Area(StrEnum):
+    """What an operation is about."""
+
+    LOG = "log"
+    LOCK = "lock"
+    DRAFT = "draft"
+    STORE = "store"
+    PUBLISH = "publish"
+    SECTION = "section"
+    STAT_CACHE = "stat-cache"
+    INDEX = "index"
+    RUN = "run"
+    STATUS = "status"
+    CFG = "cfg"
+    STEP = "step"
+    ARTIFACT_LINK = "artifact-link"
+    PRUNE = "prune"
+    GC = "gc"
+    SAVED = "saved"
+    WORKER = "worker"
+
+
+# area → (what it is, its operations). The order of operations is that of a file's life.
+TABLE: dict[Area, tuple[str, tuple[str, ...]]] = {
+    Area.DRAFT: (
+        "the folder of a new run, until it has its name: `tmp/<workflow>-r0001/`",
+        ("mkdir", "open", "write", "sync_filesystem", "rename", "sync_folder", "remove"),
+    ),
+    Area.LOG: ("the events of a run: `events.jsonl`", ("open", "write", "sync", "cut")),
+    Area.LOCK: ("who holds the lock, and how far the log is synced: `lock`", ("mkdir", "open", "write", "cut")),
+    Area.STORE: (
+        "blobs: `store/tmp/…`, then `store/ab/cdef…`",
+        ("mkdir", "open", "clone", "write", "rename", "unlink", "remove", "sync_filesystem"),
+    ),
+    Area.PUBLISH: (
+        "artifacts where users see them, and folders above them",
+        ("mkdir", "rename", "unlink", "remove"),
+    ),
+    Area.SECTION: (
+        "files that several jobs share",
+        ("mkdir", "open", "write", "sync", "rename", "unlink", "sync_folder"),
+    ),
+    Area.CFG: ("what each step is started with: `cfg/<step>.json`", ("mkdir", "open", "write")),
+    Area.STEP: ("what a step leaves of its own: `steps/<step>/…`", ("mkdir", "rename")),
+    Area.RUN: (
+        "the other files of a run: commands, metrics, logs, what is made up when it ends",
+        ("mkdir", "open", "write", "cut", "rename", "link", "unlink", "sync_filesystem"),
+    ),
+    Area.ARTIFACT_LINK: ("links into the store: `artifacts/<step>/…`", ("mkdir", "link", "rename")),
+    Area.STATUS: (
+        "`status.json`, the last file of a run",
+        ("open", "write", "sync", "rename", "unlink", "sync_folder"),
+    ),
+    Area.STAT_CACHE: ("which files were hashed already: `stat-cache`", ("mkdir", "open", "write", "rename", "unlink")),
+    Area.INDEX: ("what is derived from the logs: `index/`", ("mkdir", "open", "write", "rename", "unlink")),
+    Area.PRUNE: (
+        "runs that are pruned: their tombstones in `pruned.jsonl`, then their folders",
+        ("open", "write", "sync", "rename", "unlink", "sync_folder", "mkdir", "remove"),
+    ),
+    Area.GC: ("what nobody needs in the store any more", ("unlink",)),
+    Area.SAVED: ("what a user asked to be written, such as a saved plan", ("open", "write", "rename", "unlink")),
+    Area.WORKER: ("a worker process on this machine", ("start",)),
+}
+
+
+def points() -> list[str]:
+    return [f"{area}.{operation}" for area, (_, operations) in TABLE.items() for operation in operations]
+
+
+# --- files -------------------------------------------------------------------------------------------------------
+
+
+def open(area: Area, path: Name, flags: int, mode: int = 0o644) -> int:  # the system's own name
+    """Open a file that is written; it is made if `flags` say so."""
+    flags |= os.O_CLOEXEC
+    if hook is None:
+        return os.open(path, flags, mode)
+    return int(hook(f"{area}.open", os.open, path, flags, mode))
+
+
+def write(area: Area, descriptor: int, data: bytes) -> None:
+    """All of it: `os.write` may take less than it is given."""
+    written = write_some(area, descriptor, data)
+    if written < len(data):
+        view = memoryview(data)
+        while written < len(data):
+            written += write_some(area, descriptor, view[written:])
+
+
+def write_some(area: Area, descriptor: int, data: bytes | memoryview) -> int:
+    """One call; how much it took. For whoever must know how far it came before a later call failed."""
+    try:
+        if hook is None:
+            return os.write(descriptor, data)
+        return int(hook(f"{area}.write", os.write, descriptor, data))
+    except OSError as problem:
+        raise _where(problem, descriptor) from None
+
+
+def _where(problem: OSError, descriptor: int) -> OSError:
+    """The system names no file where it was given a descriptor; whoever is told of the problem wants to know it."""
+    if problem.filename is None:
+        with suppress(OSError):
+            problem.filename = os.readlink(f"/proc/self/fd/{descriptor}")
+    return problem
+
+
+def clone(area: Area, target: int, source: int) -> None:
+    """Share the extents of another file, copied on write. OSError where the file system cannot."""
+    import fcntl
+
+    if hook is None:
+        fcntl.ioctl(target, _FICLONE, source)
+    else:
+        hook(f"{area}.clone", fcntl.ioctl, target, _FICLONE, source)
+
+
+def cut(area: Area, descriptor: int, size: int) -> None:
+    """End a file after so many bytes."""
+    try:
+        if hook is None:
+            os.ftruncate(descriptor, size)
+        else:
+            hook(f"{area}.cut", os.ftruncate, descriptor, size)
+    except OSError as problem:
+        raise _where(problem, descriptor) from None
+
+
+def append_line(area: Area, path: Name, text: str) -> None:
+    """One more line in a log for people."""
+    descriptor = open(area, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        write(area, descriptor, f"{text}\n".encode(errors="backslashreplace"))
+    finally:
+        os.close(descriptor)
+
+
+# --- names -------------------------------------------------------------------------------------------------------
+
+
+def rename(area: Area, source: Name, target: Name) -> None:
+    if hook is None:
+        os.rename(source, target)
+    else:
+        hook(f"{area}.rename", os.rename, source, target)
+
+
+def link(area: Area, target: Name, place: Name) -> None:
+    """A symbolic link at `place`."""
+    if hook is None:
+        os.symlink(target, place)
+    else:
+        hook(f"{area}.link", os.symlink, target, place)
+
+
+def unlink(area: Area, path: Name) -> None:
+    if hook is None:
+        os.unlink(path)
+    else:
+        hook(f"{area}.unlink", os.unlink, path)
+
+
+def remove(area: Area, folder: Name) -> None:
+    """A folder with all that is in it."""
+    import shutil
+
+    if hook is None:
+        shutil.rmtree(folder)
+    else:
+        hook(f"{area}.remove", shutil.rmtree, folder)
+
+
+def mkdir(area: Area, path: Name) -> None:
+    if hook is None:
+        os.mkdir(path)
+    else:
+        hook(f"{area}.mkdir", os.mkdir, path)
+
+
+def make_folders(area: Area, path: Name) -> None:
+    """This folder and those above it; one that is there already is fine."""
+    try:
+        mkdir(area, path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+    except FileNotFoundError:
+        above = os.path.dirname(os.fspath(path).rstrip("/"))
+        if above == os.fspath(path):
+            raise
+        make_folders(area, above)
+        make_folders(area, path)
+
+
+# --- syncs -------------------------------------------------------------------------------------------------------
+
+
+def sync(area: Area, descriptor: int) -> None:
+    """The content of a file is on disk."""
+    try:
+        if hook is None:
+            os.fdatasync(descriptor)
+        else:
+            hook(f"{area}.sync", os.fdatasync, descriptor)
+    except OSError as problem:
+        raise _where(problem, descriptor) from None
+
+
+def sync_folder(area: Area, path: Name) -> None:
+    """The names in this folder are on disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if hook is None:
+            os.fsync(descriptor)
+        else:
+            hook(f"{area}.sync_folder", os.fsync, descriptor)
+    except OSError as problem:
+        raise _where(problem, descriptor) from None
+    finally:
+        os.close(descriptor)
+
+
+def sync_filesystem(area: Area, place: Name) -> None:
+    """Everything written so far to the file system of `place` is on disk.
+
+    One call for all that a run wrote since the last one, which is why many events can share one sync; an fsync per
+    file would cost more than most steps.
+    """
+    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if hook is None:
+            syncfs(descriptor)
+        else:
+            hook(f"{area}.sync_filesystem", syncfs, descriptor)
+    except OSError as problem:
+        raise _where(problem, descriptor) from None
+    finally:
+        os.close(descriptor)
+
+
+def syncfs(descriptor: int) -> None:
+    function = _syncfs()
+    if function is None:
+        os.sync()
+        return
+    if function(descriptor) != 0:
+        import ctypes
+
+        number = ctypes.get_errno()
+        raise OSError(number, f"syncfs: {os.strerror(number)}")
+
+
+@cache
+def _syncfs() -> Any:
+    """The C function, or None where the system has none. ctypes is imported only by a run."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    function = getattr(libc, "syncfs", None)
+    if function is not None:
+        function.argtypes = [ctypes.c_int]
+        function.restype = ctypes.c_int
+    return function
+
+
+_FICLONE = 0x40049409  # ioctl
+
+
+# --- processes ---------------------------------------------------------------------------------------------------
+
+
+def start(area: Area, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """A process; `options` are those of `subprocess.Popen`."""
+    import subprocess
+
+    if hook is None:
+        return subprocess.Popen(command, **options)
+    started: subprocess.Popen[bytes] = hook(f"{area}.start", subprocess.Popen, command, **options)
+    return started

@@ -1,0 +1,229 @@
+"""What of the store nobody needs any more, and removing it.
+
+Needed is every blob whose hash stands in the log of a run that is kept, of any workflow of the state folder: what runs
+made and adopted, what they were made from, their snapshots, long lists, and files of the user's that were saved before
+they were written over (those of pruned runs, too: the tombstones name them). Of folders also what is in them. A hash is
+looked for as text: an event of a newer version that names a blob in a new way keeps it all the same.
+
+Nothing is removed while anybody writes runs (`StoreLock`), nor where a log is damaged or a run is missing: nobody could
+say what that needed. A kill in the middle leaves fewer blobs that nobody needs, and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from whyrun import disk
+from whyrun.artifacts.hashing import decode_tree
+from whyrun.artifacts.store import Store
+from whyrun.disk import Area
+from whyrun.errors import WhyrunError, error
+from whyrun.evidence.run_list import running_run
+from whyrun.evidence.verify_bytes import PLAN_FILE
+from whyrun.log.journal import EVENTS_FILE, Clock
+from whyrun.log.lock import RunLock, StoreLock, holder_and_state
+from whyrun.log.pruned_folders import remove_pruned_folders
+from whyrun.log.runs import STORE_LOCK, RunRef, WorkflowState, log_without_start, run_name
+from whyrun.log.scan import scan
+from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES, WORKFLOW_NAME
+
+_HASH = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_LIST = re.compile(rb'"blob":"([0-9a-f]{64})"')
+_CHUNK = 4 << 20
+_OVERLAP = 128  # more than `"blob":"…"` has
+_TREE_START = b'{"empty_dirs":'  # as `encode_tree` begins; what begins so and is none is refused by `decode_tree`
+MANIFEST = "manifest.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Blobs:
+    count: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowNeeds:
+    """What the kept runs of one workflow speak of. Workflows may share blobs: each counts them for itself."""
+
+    workflow: str
+    runs: int
+    pruned: int
+    blobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    removed: Blobs  # or would be
+    kept: Blobs
+    workflows: tuple[WorkflowNeeds, ...]
+    displaced: int  # of those that are kept: files of the user's that only tombstones name
+    running: tuple[str, ...]  # workflows with a run that is going on: what it has not recorded yet counts as not needed
+    deleted: bool
+
+    def to_json(self) -> dict[str, Any]:
+        told = asdict(self)
+        return {**told, "workflows": list(told["workflows"]), "running": list(self.running)}
+
+
+def collectable(state_dir: Path) -> Collection:
+    """What would go. Nothing is written."""
+    return _Sweep(state_dir).collection(deleted=False)
+
+
+def collect(state_dir: Path, clock: Clock) -> Collection:
+    """Remove what nobody needs. LOCKED while a run of any workflow is going on."""
+    if not state_dir.is_dir():
+        return collectable(state_dir)
+    _finish_prunings(state_dir, clock)
+    with StoreLock(state_dir / STORE_LOCK, clock, lambda: _in_use(state_dir)):
+        sweep = _Sweep(state_dir)
+        found = sweep.collection(deleted=True)
+        for path, _ in sweep.garbage:
+            disk.unlink(Area.GC, path)
+        sweep.store.remove_leftovers(clock().timestamp())
+    return found
+
+
+def workflows_of(state_dir: Path) -> list[WorkflowState]:
+    """Every workflow that has state here, by name."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(state_dir) if entry.is_dir())
+    except FileNotFoundError:
+        return []
+    found = [name for name in names if WORKFLOW_NAME.fullmatch(name) and name not in RESERVED_WORKFLOW_NAMES]
+    return [WorkflowState(state_dir, name) for name in found if (state_dir / name / "runs").is_dir()]
+
+
+def _finish_prunings(state_dir: Path, clock: Clock) -> None:
+    """What a killed prune left; each under its own lock, which goes before the store's."""
+    for state in workflows_of(state_dir):
+        if state.pruned_folders.exists() or any((state.runs_dir / stone.run).exists() for stone in state.tombstones()):
+            with RunLock.of(state, clock):
+                remove_pruned_folders(state)
+
+
+class _Sweep:
+    def __init__(self, state_dir: Path) -> None:
+        states = workflows_of(state_dir)
+        # Looked at before the logs: a run that ends in between is only told of as running.
+        self.running = tuple(state.workflow for state in states if running_run(state) is not None)
+        self.store = Store(state_dir / "store")
+        needed: set[str] = set()
+        self.workflows = []
+        of_tombstones: set[str] = set()
+        for state in states:
+            runs, stones = state.runs_and_tombstones()
+            _check_whole(state, runs, {stone.number for stone in stones})
+            own = set(_hashes_of_runs(runs, self.store))
+            own |= set(self._in_folders(own))
+            of_tombstones |= {displaced.sha256 for stone in stones for displaced in stone.displaced}
+            needed |= own
+            self.workflows.append(WorkflowNeeds(state.workflow, len(runs), len(stones), self._there(own)))
+        of_tombstones |= set(self._in_folders(of_tombstones))
+        self.displaced = self._there(of_tombstones - needed)
+        needed |= of_tombstones
+        self.garbage: list[tuple[str, int]] = []
+        self.kept = [0, 0]
+        for sha, path, size in stored_blobs(self.store.root):
+            if sha in needed:
+                self.kept[0] += 1
+                self.kept[1] += size
+            else:
+                self.garbage.append((path, size))
+
+    def collection(self, *, deleted: bool) -> Collection:
+        removed = Blobs(len(self.garbage), sum(size for _, size in self.garbage))
+        return Collection(removed, Blobs(*self.kept), tuple(self.workflows), self.displaced, self.running, deleted)
+
+    def _there(self, hashes: Iterable[str]) -> int:
+        return sum(map(self.store.has, hashes))
+
+    def _in_folders(self, hashes: Iterable[str]) -> Iterator[str]:
+        """What is in those that are folders. Nothing says of a hash what it is of, so each is looked at."""
+        for sha in hashes:
+            try:
+                with open(self.store.path(sha), "rb") as file:
+                    start = file.read(len(_TREE_START))
+                    data = start + file.read() if start == _TREE_START else b""
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # not in the store: the hash of something else, or lost
+            try:
+                yield from (one.sha256 for one in decode_tree(data).files) if data else ()
+            except ValueError:
+                continue  # a file that begins as a folder's manifest does
+
+
+def stored_blobs(root: Path) -> Iterator[tuple[str, str, int]]:
+    """Every blob of a store: hash, path, size. Other things there are left alone."""
+    if not root.is_dir():
+        return
+    for folder in sorted(os.scandir(root), key=lambda entry: entry.name):
+        if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
+            continue
+        for entry in sorted(os.scandir(folder.path), key=lambda entry: entry.name):
+            sha = folder.name + entry.name
+            if _HASH.fullmatch(sha.encode(errors="replace")) and entry.is_file(follow_symlinks=False):
+                yield sha, entry.path, entry.stat(follow_symlinks=False).st_size
+
+
+def _hashes_of_runs(runs: list[RunRef], store: Store) -> Iterator[str]:
+    lists: set[str] = set()
+    for run in runs:
+        try:
+            for _ in scan(run.events_path):
+                pass  # LOG_DAMAGED, if a line is no event: then nobody can say what it spoke of
+        except FileNotFoundError:
+            raise log_without_start(run) from None
+        for chunk in _chunks(run.events_path):
+            yield from (found.decode() for found in _HASH.findall(chunk))
+            lists.update(found.decode() for found in _LIST.findall(chunk))
+        # The plan also has the hashes of what was superseded, as reasons: of it, only its long lists are needed.
+        for chunk in _chunks(run.path / PLAN_FILE):
+            lists.update(found.decode() for found in _LIST.findall(chunk))
+        for chunk in _chunks(run.path / MANIFEST):
+            yield from (found.decode() for found in _HASH.findall(chunk))
+    for sha in lists:
+        yield sha
+        for chunk in _chunks(Path(store.path(sha))):
+            yield from (found.decode() for found in _HASH.findall(chunk))
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """The content of a file in pieces that overlap, so that no hash is cut in two; nothing, where there is none."""
+    try:
+        with path.open("rb") as file:
+            before = b""
+            while block := file.read(_CHUNK):
+                yield before + block
+                before = (before + block)[-_OVERLAP:]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _check_whole(state: WorkflowState, runs: list[RunRef], pruned: set[int]) -> None:
+    there = {run.number for run in runs} | pruned
+    for number in range(1, max(there, default=0)):
+        if number not in there:
+            raise error(
+                "LOG_DAMAGED",
+                f"`{run_name(number)}` of `{state.workflow}` is not there, and was not pruned",
+                file=str(state.runs_dir / run_name(number) / EVENTS_FILE),
+                hint="restore its folder from a copy first: what it needs of the store cannot be told without it",
+            )
+
+
+def _in_use(state_dir: Path) -> WhyrunError:
+    for state in workflows_of(state_dir):
+        held, by = holder_and_state(state.lock_path)
+        if held:
+            who = "another process" if by is None else f"process {by.pid} on {by.host} (since {by.started})"
+            run = f" ({by.run})" if by is not None and by.run is not None else ""
+            what = f"`{state.workflow}`{run} is being run by {who}, and may need any blob"
+            return error("LOCKED", what, file=str(state.lock_path), hint="wait for it to end, then try again")
+    hint = "wait for it to end, then try again"
+    return error("LOCKED", "another process uses the store", file=str(state_dir / STORE_LOCK), hint=hint)

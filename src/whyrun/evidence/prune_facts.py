@@ -1,0 +1,110 @@
+"""What a log says that matters once its run is to be pruned: what the tombstone carries on, and what it is about."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from whyrun.ids import site_of
+from whyrun.log import events as ev
+from whyrun.log.journal import FIRST_CHAIN, check_chain
+from whyrun.log.outcomes import RunOutcome
+from whyrun.log.runs import RunRef, log_without_start
+from whyrun.log.scan import ArtifactAdopted, ArtifactAvailable, scan
+from whyrun.log.tombstones import CarriedInput, Displaced, PublishedSite, Tombstone
+
+Request = tuple[str, str, str]  # step, fingerprint, key
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    run: RunRef
+    mode: ev.RunStart
+    outcome: RunOutcome
+    events: int
+    chain: str
+    inputs: tuple[CarriedInput, ...]
+    displaced: tuple[Displaced, ...]
+    published: dict[str, PublishedSite]  # by site
+    steps: frozenset[str]
+    requests: frozenset[Request]
+
+    @property
+    def state(self) -> str:
+        return self.outcome.end.state if self.outcome.end is not None else "interrupted"
+
+    def tombstone(self, pruned: str, published_by_kept: Collection[str] = ()) -> Tombstone:
+        """`published_by_kept`: sites that runs that stay tell of themselves."""
+        return Tombstone(
+            run=self.run.name,
+            mode=self.mode.mode,
+            state=self.outcome.end.state if self.outcome.end is not None else "interrupted",
+            started=self.mode.ts,
+            ended=self.outcome.last_ts,
+            events=self.events,
+            previous_chain=self.mode.previous_chain,
+            chain=self.chain,
+            pruned=pruned,
+            inputs=list(self.inputs),
+            displaced=list(self.displaced),
+            published=[one for site, one in sorted(self.published.items()) if site not in published_by_kept],
+        )
+
+    def check_log(self) -> None:
+        """LOG_DAMAGED unless its lines follow from one another: what is damaged is shown to somebody, not removed."""
+        check_chain([self.run.events_path], self.mode.previous_chain or FIRST_CHAIN)
+
+
+def facts_of(run: RunRef) -> RunFacts:
+    outcome = RunOutcome()
+    inputs: list[CarriedInput] = []
+    displaced: list[Displaced] = []
+    published: dict[str, PublishedSite] = {}
+    steps: set[str] = set()
+    requests: set[Request] = set()
+    seq, chain = 0, ""
+    try:
+        for event in run.events():
+            outcome.add(event)
+            seq, chain = event.seq, event.chain
+            step = getattr(event, "step_id", None)
+            if step is not None:
+                steps.add(step)
+            match event:
+                case ev.InputRecorded():
+                    inputs.append(CarriedInput(event.id, event.sha256, event.size, event.value))
+                case ev.FileDisplaced():
+                    displaced.append(Displaced(event.path, event.sha256, event.section))
+                case ev.ArtifactAvailable() | ev.ArtifactAdopted() if event.path is not None:
+                    site = site_of(event.path, event.section)
+                    published[site] = PublishedSite(event.artifact, site, event.sha256)
+                case ev.RequestRecorded():
+                    requests.add((event.step_id, event.fingerprint, event.key))
+                case _:
+                    pass  # nothing outlives the run
+    except FileNotFoundError:
+        raise log_without_start(run) from None
+    if outcome.start is None:
+        raise log_without_start(run)
+    return RunFacts(
+        run, outcome.start, outcome, seq, chain, tuple(inputs), tuple(displaced), published, frozenset(steps),
+        frozenset(requests),
+    )  # fmt: skip
+
+
+def published_sites(runs: Iterable[RunRef]) -> set[str]:
+    """Every place where one of these runs published something."""
+    return {
+        site_of(event.path, event.section)
+        for run in runs
+        for events in scan(run.events_path)
+        for event in events
+        if isinstance(event, ArtifactAvailable | ArtifactAdopted) and event.path is not None
+    }
+
+
+def folder_size(folder: Path) -> int:
+    """The bytes of its files; what links lead to is not in it."""
+    return sum(os.lstat(os.path.join(place, name)).st_size for place, _, names in os.walk(folder) for name in names)

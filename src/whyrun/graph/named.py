@@ -1,0 +1,92 @@
+"""From an ID to what it names, without a list of all IDs: there may be a million, and few are asked for. Pure.
+
+An ID is taken apart into the job's name, which leads to its table, and the text of its indices, which leads to the row.
+Only tables that somebody asks about are indexed by that text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whyrun.graph.graph import ArtifactAt, JobTable
+
+
+class _ByName:
+    def __init__(self, tables: Sequence[JobTable]) -> None:
+        self._tables = tables
+        self._by_name = {table.name: table for table in tables}
+        self._rows: dict[str, dict[str, int]] = {}  # job → text of the indices → row
+
+    def _row(self, table: JobTable, text: str) -> int | None:
+        rows = self._rows.get(table.name)
+        if rows is None:
+            rows = self._rows[table.name] = {each: row for row, each in enumerate(table.texts)}
+        return rows.get(text)
+
+
+class NodesByName(_ByName, Mapping[str, int]):
+    """Job ID → node."""
+
+    def __getitem__(self, job: str) -> int:
+        kind, _, path = job.partition(":")
+        name, bracket, rest = path.partition("[")
+        table = self._by_name.get(name) if kind == "Job" else None
+        row = None if table is None else self._row(table, bracket + rest)
+        if table is None or row is None:
+            raise KeyError(job)
+        return table.base + row
+
+    def __iter__(self) -> Iterator[str]:
+        for table in self._tables:
+            yield from table.job_ids()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._tables))
+
+
+class ArtifactsByName(_ByName, Mapping[str, "ArtifactAt"]):
+    """Artifact ID → where it is."""
+
+    def __init__(self, tables: Sequence[JobTable]) -> None:
+        super().__init__(tables)
+        self._of_own_leaves: dict[str, dict[str, ArtifactAt]] = {}  # of jobs whose leaves differ from row to row
+
+    def __getitem__(self, artifact: str) -> ArtifactAt:
+        from whyrun.graph.graph import ArtifactAt
+
+        kind, _, path = artifact.partition(":")
+        name, _, tail = path.partition(".")
+        table = self._by_name.get(name) if kind == "Artifact" else None
+        if table is None:
+            raise KeyError(artifact)
+        if any(spec.leaf_by_row is not None for spec in table.artifacts):
+            return self._listed(table)[artifact]
+        for number, spec in enumerate(table.artifacts):
+            rest = tail.removeprefix(spec.output)
+            if tail.startswith(spec.output) and rest.endswith(spec.leaf):
+                row = self._row(table, rest.removesuffix(spec.leaf))
+                if row is not None:
+                    return ArtifactAt(table.number, number, row)
+        raise KeyError(artifact)
+
+    def _listed(self, table: JobTable) -> dict[str, ArtifactAt]:
+        from whyrun.graph.graph import ArtifactAt
+
+        found = self._of_own_leaves.get(table.name)
+        if found is None:
+            found = self._of_own_leaves[table.name] = {
+                id_: ArtifactAt(table.number, a, p)
+                for a in range(len(table.artifacts))
+                for p, id_ in enumerate(table.artifact_ids(a))
+            }
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        for table in self._tables:
+            for a in range(len(table.artifacts)):
+                yield from table.artifact_ids(a)
+
+    def __len__(self) -> int:
+        return sum(len(table) * len(table.artifacts) for table in self._tables)

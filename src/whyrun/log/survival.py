@@ -1,0 +1,73 @@
+"""How far the log of a run that ended without a word may be believed.
+
+Lines and the bytes that they speak of reach the disk in any order until a sync puts them there. So a power cut may
+leave a line and not its bytes. All that was synced is there: the lock says how far that was (`synced`), or something
+earlier, if its own file was not written any more. What follows counts up to the first line that speaks of bytes which
+are gone; from there on it is as if the power had gone a moment sooner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whyrun.artifacts.hashing import file_sha256
+from whyrun.artifacts.store import Store
+from whyrun.errors import WhyrunError
+from whyrun.ids import output_of
+from whyrun.log import events as ev
+from whyrun.log.journal import read_raw_lines
+from whyrun.log.outcomes import RunOutcome
+from whyrun.log.runs import RunRef
+
+
+@dataclass(frozen=True, slots=True)
+class Survived:
+    outcome: RunOutcome
+    last: ev.AnyEvent | None
+    size: int  # bytes of the log
+
+
+def survived(run: RunRef, store: Store, synced: int) -> Survived:
+    """`synced`: the `seq` of an event that was synced with all before it."""
+    outcome, last, size, whole = RunOutcome(), None, 0, True
+    for event, line in zip(run.events(), read_raw_lines(run.events_path), strict=True):
+        # Read to its end in any case: LOG_DAMAGED is found before anything is touched.
+        whole = whole and (event.seq <= synced or _is_borne_out(event, run, store))
+        if whole:
+            outcome.add(event)
+            last = event
+            size += len(line) + 1
+    return Survived(outcome, last, size)
+
+
+def _is_borne_out(event: ev.AnyEvent, run: RunRef, store: Store) -> bool:
+    """Whether the bytes that an event speaks of are there."""
+    match event:
+        case ev.CfgMaterialized():
+            return _has_file(f"{run.path}/{event.path}", event.sha256)
+        case ev.ArtifactAvailable():
+            is_leaf = output_of(event.artifact) is None  # a value within the file of its output
+            return is_leaf or _has_blob(store, event.sha256, event.type)
+        case ev.StepStart() | ev.StepSkipped():
+            lists = [members for members in (event.bindings or {}).values() if isinstance(members, dict)]
+            return all(_has_blob(store, members["blob"]) for members in lists if "blob" in members)
+        case _:
+            return True  # speaks of no bytes, or of some that were synced before it was written
+
+
+def _has_file(path: str, sha256: str) -> bool:
+    try:
+        return file_sha256(path) == sha256
+    except OSError:
+        return False
+
+
+def _has_blob(store: Store, sha256: str, type_: str = "file") -> bool:
+    try:
+        store.check(sha256)
+        if type_ == "directory":
+            for file in store.read_tree(sha256).files:
+                store.check(file.sha256)
+    except (WhyrunError, OSError):
+        return False
+    return True

@@ -1,0 +1,155 @@
+"""Which jobs of a plan are shown, and how: all, a page, those with a reason, or one line for many of a kind. Pure.
+
+A plan may have a million jobs. Nobody reads so many lines, so beyond `SUMMARISED` they are counted by job and reasons,
+unless somebody asks for a part of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from whyrun.ids import parse_id_of
+from whyrun.planning.plan import Plan, PlannedJob
+
+SUMMARISED = 1000  # jobs: of more, a summary is shown
+SHOWN = 200  # jobs of one block; `--all` shows every one
+DEFERRED = 10  # of the block that is not the question
+STATUSES = ("planned", "reused", "deferred", "inactive")
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """What somebody wants to see of a plan. What is chosen by several words is chosen by each of them."""
+
+    reasons: tuple[str, ...] = ()  # jobs with any of these
+    nodes: frozenset[int] | None = None  # these jobs alone
+    statuses: tuple[str, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    show_all: bool = False
+    summary: bool = False
+
+    @property
+    def chooses(self) -> bool:
+        return bool(self.reasons or self.statuses or self.nodes is not None)
+
+    @property
+    def pages(self) -> bool:
+        return self.limit is not None or self.offset > 0
+
+    def wants(self, job: PlannedJob) -> bool:
+        return (
+            (not self.reasons or any(reason.code in self.reasons for reason in job.reasons))
+            and (self.nodes is None or job.node in self.nodes)
+            and (not self.statuses or status_of(job) in self.statuses)
+        )
+
+    def page(self, jobs: Sequence[PlannedJob]) -> Sequence[PlannedJob]:
+        return jobs[self.offset : None if self.limit is None else self.offset + self.limit]
+
+
+class Block(msgspec.Struct, frozen=True):
+    """Jobs under one title; `total` is how many there are."""
+
+    title: str
+    jobs: Sequence[PlannedJob]
+    total: int
+
+
+class Listed(msgspec.Struct, frozen=True):
+    blocks: Sequence[Block]
+    chosen: int  # jobs that are chosen, on all pages
+    summary: bool  # they are so many that they are counted, not listed
+
+
+def status_of(job: PlannedJob) -> str:
+    return "reused" if job.state == "planned" and job.reuse is not None else job.state
+
+
+def listed(plan: Plan, listing: Listing) -> Listed:
+    chosen = [job for job in plan.jobs if listing.wants(job)] if listing.chooses else plan.jobs
+    summary = listing.summary or (len(chosen) > SUMMARISED and not listing.show_all and not listing.pages)
+    if listing.pages:
+        # In the order in which blocks come, so that pages put together are the whole.
+        in_order = [job for _, jobs in plan_blocks(chosen) for job in jobs]
+        blocks = [Block(title, jobs, len(jobs)) for title, jobs in plan_blocks(listing.page(in_order))]
+    else:
+        whole = listing.show_all or listing.chooses or summary
+        blocks = [
+            Block(title, jobs if whole else jobs[: DEFERRED if title == "deferred" else SHOWN], len(jobs))
+            for title, jobs in plan_blocks(chosen)
+        ]
+    return Listed(blocks, len(chosen), summary)
+
+
+def plan_blocks(jobs: Sequence[PlannedJob]) -> list[tuple[str, list[PlannedJob]]]:
+    """The jobs under their titles: a block for each layer that has something to do, then deferred, then inactive."""
+    layers: dict[int, list[PlannedJob]] = {}
+    others: dict[str, list[PlannedJob]] = {"deferred": [], "inactive": []}
+    for job in jobs:
+        if job.state == "planned":
+            layers.setdefault(job.layer, []).append(job)
+        else:
+            others[job.state].append(job)
+    found = [(f"layer {number}", layers[number]) for number in sorted(layers)]
+    return found + [(title, jobs) for title, jobs in others.items() if jobs]
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+def summary_rows(jobs: Sequence[PlannedJob]) -> list[tuple[str, str, str]]:
+    """One line for all instances of a job with the same reasons: (`Job:Fit[*]`, `120 jobs`, their codes)."""
+    counted: dict[tuple[str, tuple[str, ...]], int] = {}
+    patterns: dict[str, str] = {}
+    for job in jobs:
+        name = job.id.partition("[")[0]
+        if name not in patterns:
+            patterns[name] = name + "[*]" * len(parse_id_of("Job", job.id).segments[-1].indices)
+        key = name, _codes(job)
+        counted[key] = counted.get(key, 0) + 1
+    return [
+        (patterns[name], "1 job" if number == 1 else f"{number} jobs", ", ".join(codes))
+        for (name, codes), number in counted.items()
+    ]
+
+
+def _codes(job: PlannedJob) -> tuple[str, ...]:
+    codes = list(dict.fromkeys(reason.code for reason in job.reasons))
+    if job.state == "inactive":
+        codes.append("source_inactive" if "source" in job.because else "condition_false")
+    if job.reuse is not None:
+        codes.append("reuse")
+    if job.conditional:
+        codes.append("conditional")
+    return tuple(codes)
+
+
+def summary_lines(found: Listed) -> Iterator[str]:
+    rows = {block.title: summary_rows(block.jobs) for block in found.blocks}
+    names = max((len(row[0]) for block in rows.values() for row in block), default=0)
+    counts = max((len(row[1]) for block in rows.values() for row in block), default=0)
+    for title, block in rows.items():
+        yield title
+        for pattern, number, codes in block:
+            yield f"  {pattern:<{names}}   {number:>{counts}}   {codes}".rstrip()
+
+
+def closing_line(plan: Plan, listing: Listing, found: Listed) -> str | None:
+    """What is not shown, and how to see it."""
+    if listing.pages:
+        first, number = listing.offset + 1, sum(len(block.jobs) for block in found.blocks)
+        if not number:
+            return f"no jobs from {first} on: there are {found.chosen}"
+        last = listing.offset + number
+        on = f" (`--offset {last}` goes on)" if last < found.chosen else ""
+        return f"jobs {first} to {last} of {found.chosen}{on}"
+    if listing.chooses and not found.chosen:
+        return f"none of the {len(plan.jobs)} jobs in the plan is chosen by these options"
+    if found.summary:
+        return (
+            f"a summary of {found.chosen} jobs; `--limit N --offset M` lists a page of them, `--all` every one, "
+            "`--job ID`, `--reason CODE` and `--status S` some"
+        )
+    return f"{found.chosen} of the {len(plan.jobs)} jobs in the plan" if listing.chooses else None

@@ -1,0 +1,86 @@
+"""`plan` and `explain` of many jobs: summaries, pages and filters on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli_lab import whyrun
+
+MANY = """\
+workflow: many
+inputs: {Rows: {type: integer, default: 4}}
+loops: {row: {count: inputs.Rows}}
+jobs:
+  Fit:
+    for: [row]
+    uses: shell
+    with: {run: 'echo "$row" > "$out_Model"', row: "${{ row }}"}
+    outputs: {Model: {type: text}}
+  Score:
+    for: [row]
+    uses: shell
+    with: {run: 'cat "$model" > "$out_Score"', model: "${{ jobs.Fit.outputs.Model[row] }}"}
+    outputs: {Score: {type: text}}
+"""
+
+
+def test_what_is_shown_of_a_plan_is_chosen_by_options(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text(MANY)
+    page = whyrun(tmp_path, "plan", "--limit", "2", "--offset", "3")
+    assert (page.code, page.err, page.out.splitlines()) == (0, "", [
+        "many before its first run: 8 of 8 jobs to run",
+        "layer 0",
+        "  Job:Fit[3]     MISSING_OUTPUT",
+        "layer 1",
+        "  Job:Score[0]   MISSING_OUTPUT (+1)",
+        "jobs 4 to 5 of 8 (`--offset 5` goes on)",
+    ])  # fmt: skip
+    some = whyrun(
+        tmp_path, "explain", "--reason", "upstream_dirty", "--job", "Job:*[1]", "--job", "Artifact:Fit.Model[2]"
+    )
+    assert some.out.splitlines() == [
+        "many before its first run: 8 of 8 jobs to run",
+        "layer 1",
+        "  Job:Score[1]   MISSING_OUTPUT  Artifact:Score.Score[1]",
+        "                 UPSTREAM_DIRTY  Job:Fit[1]",
+        "1 of the 8 jobs in the plan",
+    ]
+    short = whyrun(tmp_path, "plan", "--summary", "--status", "planned")
+    assert short.out.splitlines()[1:-1] == [
+        "layer 0",
+        "  Job:Fit[*]     4 jobs   MISSING_OUTPUT",
+        "layer 1",
+        "  Job:Score[*]   4 jobs   MISSING_OUTPUT, UPSTREAM_DIRTY",
+    ]
+    found = whyrun(tmp_path, "explain", "--json", "--limit", "1", "--offset", "7").json
+    assert (found["chosen"], found["offset"], found["limit"]) == (8, 7, 1)
+    assert [job["id"] for layer in found["layers"] for job in layer["jobs"]] == ["Job:Score[3]"]
+
+
+def test_more_than_a_thousand_jobs_are_summed_up_unless_all_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text(MANY)
+    assert whyrun(tmp_path, "plan", "--set", "Rows=600").out.splitlines() == [
+        "many before its first run: 1200 of 1200 jobs to run",
+        "layer 0",
+        "  Job:Fit[*]     600 jobs   MISSING_OUTPUT",
+        "layer 1",
+        "  Job:Score[*]   600 jobs   MISSING_OUTPUT, UPSTREAM_DIRTY",
+        "a summary of 1200 jobs; `--limit N --offset M` lists a page of them, `--all` every one, "
+        "`--job ID`, `--reason CODE` and `--status S` some",
+    ]
+    assert len(whyrun(tmp_path, "plan", "--set", "Rows=600", "--all").out.splitlines()) == 1203
+
+
+def test_what_cannot_be_chosen_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text(MANY)
+    unknown = whyrun(tmp_path, "plan", "--job", "Job:Fitt[1]")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert unknown.err.splitlines()[0] == "error[UNKNOWN_REFERENCE]: `Job:Fitt[1]` names nothing in this workflow"
+    wrong = whyrun(tmp_path, "plan", "--reason", "BORED")
+    assert (wrong.code, wrong.err.splitlines()[0]) == (2, (
+        "error[USAGE]: invalid value for `--reason`: `BORED` is no reason; the reasons are RETRY_PREVIOUS_FAILURE, "
+        "MISSING_OUTPUT, INPUT_CHANGED, UPSTREAM_FAILED, UPSTREAM_DIRTY, FORCED"
+    ))  # fmt: skip
+    part = whyrun(tmp_path, "plan", "--json", "--reason", "FORCED")
+    assert part.code == 2
+    assert part.json["diagnostics"][0]["message"] == "a plan is written whole, so that its digest fits"

@@ -1,0 +1,111 @@
+"""When a worker of a Dask cluster counts as silent. The times are made up; no clock is asked."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whyrun.execution.backends.dask_pulse import SILENT, Pulse
+
+LOOK = 0.4
+BEAT = 0.5
+
+
+class Story:
+    """Looks at one worker that beats every half second, until it falls silent."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pulse = Pulse(0.0)
+        self.silent_from = float("inf")
+        self.found: list[float] = []  # when it was called silent
+
+    def look(self, delay: float = 0.01, beats_late: float = 0.0) -> Story:
+        due = self.now + LOOK
+        self.now = due + delay
+        heard = min(self.now - beats_late, self.silent_from)
+        if self.pulse.looked(due, self.now, {"w": heard // BEAT * BEAT}):
+            self.found.append(self.now)
+        return self
+
+    def looks(self, number: int, delay: float = 0.01) -> Story:
+        for _ in range(number):
+            self.look(delay)
+        return self
+
+    def falls_silent(self) -> Story:
+        self.silent_from = self.now
+        return self
+
+
+def test_a_worker_that_beats_is_never_silent() -> None:
+    assert Story().looks(500).found == []
+
+
+def test_a_worker_that_stops_is_silent_in_less_than_five_seconds() -> None:
+    story = Story().looks(20).falls_silent()
+    story.looks(12)
+    assert SILENT < story.found[0] - story.silent_from < 4.5
+
+
+def test_a_worker_that_was_never_heard_to_beat_may_still_be_at_its_start() -> None:
+    story = Story().falls_silent()
+    assert story.looks(200).found == []
+    assert story.pulse.looked(story.now, story.now, {"w": 0.0}, at_work={"w"}).keys() == {"w"}
+
+
+def test_a_host_that_was_asleep_begins_to_count_when_it_wakes() -> None:
+    story = Story().looks(20).falls_silent().look(delay=600)
+    woke = story.now
+    assert story.found == []
+    story.looks(20)
+    assert story.found == []  # and for a while it takes looks to be slow
+    story.looks(400)
+    assert story.found[0] > woke + SILENT
+
+
+def test_a_scheduler_that_did_not_answer_begins_to_be_believed_when_it_does() -> None:
+    story = Story().looks(20).falls_silent().looks(5)
+    story.pulse.unanswered(story.now)
+    answered = story.now
+    story.looks(12)
+    assert story.found[0] - answered > SILENT
+
+
+def test_where_every_look_is_slow_the_wait_is_longer_and_has_an_end() -> None:
+    story = Story().looks(30, delay=1.0).falls_silent()
+    story.looks(30, delay=1.0)
+    assert 2 * SILENT < story.found[0] - story.silent_from < 20
+
+
+def test_a_worker_that_makes_long_pauses_is_waited_for_longer() -> None:
+    pulse = Pulse(0.0)
+    beats = list(accumulate([2.4] * 40))
+    found = []
+    for look in range(1, 200):
+        now = look * LOOK
+        found += pulse.looked(now, now, {"w": max([0.0, *(beat for beat in beats if beat <= now)])})
+    assert found == []
+
+
+def test_of_some_workers_only_the_silent_one_is_told_and_one_that_is_gone_is_forgotten() -> None:
+    pulse = Pulse(0.0)
+    for look in range(1, 40):
+        now = look * LOOK
+        silent = pulse.looked(now, now, {"a": now, "b": min(now, 4.0)})
+    assert list(silent) == ["b"]
+    assert pulse.looked(now, now, {"a": now}) == {}
+
+
+@given(
+    delays=st.lists(st.one_of(st.floats(0, 0.05), st.floats(0, 30)), min_size=1, max_size=200),
+    share=st.floats(0, 1),
+)
+def test_whatever_delays_looks_a_worker_that_beats_is_not_lost(delays: list[float], share: float) -> None:
+    """What makes a look late may make the beats before it late, by as much as that."""
+    story = Story()
+    for delay in delays:
+        story.look(delay, beats_late=share * delay)
+    assert story.found == []

@@ -1,0 +1,194 @@
+"""Several commands at once, in processes of their own: who may write, who is told of whom, and what readers see."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+from beside_lab import FINAL, Beside
+
+from command_lab import until
+from whyrun.cli.history import find_history
+from whyrun.evidence.run_list import list_runs
+from whyrun.evidence.verify import verify
+from whyrun.log import events as ev
+from whyrun.planning.plan import PlanOptions, compute_execution_plan
+from whyrun.snapshot.world import World
+
+
+def check_sound(lab: Beside, name: str = "alone") -> None:
+    found = verify(World.open(lab.root / f"{name}.yaml").state, lab.root, lambda run: None)
+    assert found.problems == ()
+
+
+def test_the_second_run_of_a_workflow_is_told_who_runs_it(tmp_path: Path) -> None:
+    lab = Beside(tmp_path / "project")
+    first = lab.start_waiting()
+    before = lab.world().state.run("r0001").events_path.read_bytes()
+    for words in (
+        ("run", "alone.yaml"),
+        ("run", "alone.yaml", "--force", "layer:0"),
+        ("compare", "alone.yaml"),
+        ("adopt", "Artifact:First.Text", "word.txt", "alone.yaml"),
+        ("runs", "prune", "alone.yaml", "--keep", "1", "--delete"),
+    ):
+        second = lab.whyrun(*words)
+        assert second.code == 3, (words, second)
+        told = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "TIME", second.err)
+        host = os.uname().nodename
+        assert told.endswith(
+            f"error[LOCKED] {lab.root}/.whyrun/alone/lock: this workflow is being run by process {first.pid} on {host} "
+            f"(since TIME, run r0001)\n   hint: wait for it to end, or stop it (`kill -INT {first.pid}` on {host}), "
+            "then try again\n"
+        ), told
+    as_json = lab.whyrun("run", "alone.yaml", "--json")
+    assert (as_json.code, as_json.json["ok"]) == (3, False)
+    assert as_json.json["diagnostics"][0]["code"] == "LOCKED"
+    assert lab.runs() == ["r0001"]
+    assert lab.world().state.run("r0001").events_path.read_bytes() == before
+    lab.open_gate()
+    ended = first.ended()
+    assert ended.code == 0, ended.err
+    assert lab.published() == FINAL
+    again = lab.whyrun("run", "alone.yaml", "--json")
+    assert (again.code, again.json["run"]) == (0, None)
+    check_sound(lab)
+
+
+def test_two_workflows_run_at_once_over_one_store(tmp_path: Path) -> None:
+    """Both are at their waiting steps at the same time, and then store equal bytes under equal names."""
+    lab = Beside(tmp_path / "project", "left", "right")
+    left, right = lab.start_waiting("left"), lab.start_waiting("right")
+    assert (left.process.poll(), right.process.poll()) == (None, None)
+    lab.open_gate()
+    for command in (left, right):
+        ended = command.ended()
+        assert ended.code == 0, ended.err
+    for name in ("left", "right"):
+        assert lab.published(name) == FINAL
+        check_sound(lab, name)
+        plan = lab.whyrun("plan", f"{name}.yaml", "--json").json
+        assert plan["totals"]["clean"] == 4
+    stored = {path.read_bytes() for path in lab.store.glob("??/*")}
+    assert {text.encode() for text in FINAL.values()} <= stored
+
+
+def test_many_workflows_that_make_the_same_lose_nothing(tmp_path: Path) -> None:
+    names = [f"flow-{letter}" for letter in "abcd"]
+    lab = Beside(tmp_path / "project", *names)
+    lab.open_gate()
+    commands = [lab.start("run", f"{name}.yaml", "--quiet", "--jobs", "2") for name in names for _ in range(2)]
+    codes = Counter(command.ended().code for command in commands)
+    assert codes.keys() <= {0, 3}  # one of each two may have come too early
+    assert codes[0] >= len(names)
+    for name in names:
+        assert lab.published(name) == FINAL
+        check_sound(lab, name)
+        state = World.open(lab.root / f"{name}.yaml").state
+        started = [e.step_id for run in state.runs() for e in run.events() if isinstance(e, ev.StepStart)]
+        assert sorted(started) == ["Job:After", "Job:First", "Job:Wait[0]", "Job:Wait[1]"]
+    assert list((lab.store / "tmp").glob("*")) == []
+
+
+READERS = (
+    ("plan", "alone.yaml"),
+    ("plan", "alone.yaml", "--json"),
+    ("explain", "alone.yaml"),
+    ("run", "alone.yaml", "--dry-run"),
+    ("status", "alone.yaml"),
+    ("status", "alone.yaml", "--json"),
+    ("runs", "alone.yaml"),
+    ("runs", "alone.yaml", "--json"),
+    ("why", "Job:Wait[0]", "alone.yaml"),
+    ("history", "Job:Wait[0]", "alone.yaml"),
+    ("show", "r0001", "alone.yaml"),
+    ("show", "Job:First", "alone.yaml"),
+    ("log", "r0001", "alone.yaml"),
+    ("verify", "alone.yaml"),
+    ("gc", "alone.yaml"),
+    ("runs", "prune", "alone.yaml"),
+)
+
+
+def test_every_reader_answers_while_a_run_goes_on(tmp_path: Path) -> None:
+    lab = Beside(tmp_path / "project")
+    command = lab.start_waiting()
+    state = lab.world().state
+    before = state.run("r0001").events_path.read_bytes()
+    answers = {}
+    started = [(words, lab.start(*words)) for words in READERS]
+    for words, reader in started:
+        answers[words] = reader.ended()
+        assert answers[words].code == 0, (words, answers[words])
+    plan = answers[("plan", "alone.yaml", "--json")].json
+    assert [(job["id"], job["reasons"][0]["code"]) for job in plan["jobs"]] == [
+        ("Job:Wait[0]", "RETRY_PREVIOUS_FAILURE"),
+        ("Job:Wait[1]", "RETRY_PREVIOUS_FAILURE"),
+        ("Job:After", "MISSING_OUTPUT"),
+    ]
+    assert "note: r0001 is running" in answers[("plan", "alone.yaml")].err
+    (run,) = answers[("runs", "alone.yaml", "--json")].json["runs"]
+    assert (run["run"], run["state"], run["completed"]) == ("r0001", "running", 1)
+    by = answers[("status", "alone.yaml", "--json")].json["unfinished"]
+    assert (by["run"], by["state"], sorted(by["open_steps"])) == ("r0001", "running", ["Job:Wait[0]", "Job:Wait[1]"])
+    assert by["by"]["pid"] == command.pid
+    assert "r0001 is running" in answers[("verify", "alone.yaml")].out
+    assert state.run("r0001").events_path.read_bytes() == before, "readers write nothing"
+    lab.open_gate()
+    ended = command.ended()
+    assert ended.code == 0, ended.err
+    assert lab.published() == FINAL
+    check_sound(lab)
+
+
+MANY = """\
+workflow: alone
+loops: {i: {count: 60}}
+jobs:
+  Make:
+    for: [i]
+    uses: python
+    with: {call: "making:make", i: "${{ i }}"}
+    outputs: {Text: {type: text, path: "made/${{ i }}.txt"}}
+  Join:
+    for: [i]
+    uses: python
+    with: {call: "making:make", i: "${{ i }}", text: "${{ jobs.Make.outputs.Text[i] }}"}
+    outputs: {Text: {type: text}}
+"""
+MAKING = """
+def make(context, i, text=None):
+    context.output("Text").write_text(f"{i}" if text is None else text.read_text() + "!")
+"""
+
+
+def test_readers_never_see_half_of_anything(tmp_path: Path) -> None:
+    """While a run writes as fast as it can, everything that reads is asked again and again. What is recorded only
+    grows; no answer is an error; and what a plan calls clean is there."""
+    lab = Beside(tmp_path / "project")
+    lab.write({"alone.yaml": MANY, "making.py": MAKING})
+    command = lab.start("run", "alone.yaml", "--quiet", "--jobs", "2")
+    until(lambda: (lab.root / ".whyrun/alone/runs/r0001").exists() or command.process.poll() is not None)
+    seen = looks = 0
+    while command.process.poll() is None or looks < 2:
+        world = World.open(lab.file)
+        snapshot = world.snapshot()
+        plan = compute_execution_plan(snapshot, PlanOptions())
+        available = snapshot.available_artifacts
+        assert len(available) >= seen, "what was there is there"
+        seen = len(available)
+        for record in available.values():
+            assert world.store.has(record.sha256, record.size)
+        assert plan.totals["clean"] + plan.totals["planned"] == 120
+        (run,) = list_runs(world.state)
+        assert run.state in ("running", "succeeded")
+        find_history(world, "Job:Make[3]")
+        assert verify(world.state, lab.root, lambda name: None).problems == ()
+        looks += 1
+    ended = command.ended()
+    assert ended.code == 0, ended.err
+    assert lab.plan().headlines() == {}
+    assert json.loads(lab.whyrun("status", "alone.yaml", "--json").out)["unfinished"] is None

@@ -1,0 +1,211 @@
+"""A recorded command, cut at any moment, and what must hold of what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from cut_model import Disk
+from cut_record import Entry, read_record, told
+from fault_lab import FaultLab, Nursery, Scenario, copy_of, prepared
+
+from project_lab import Heard
+from whyrun.evidence.verify import verify
+from whyrun.execution.session import repaired
+from whyrun.log import events as ev
+from whyrun.log.journal import utc_now
+from whyrun.log.lock import RunLock
+from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
+from whyrun.snapshot.world import World
+
+PARSED = ("project", "config", "reading", "workflow", "graph", "actions", "_observed", "inputs")  # of what is not cut
+STATE = (".whyrun", "out")  # where commands write
+RUNS = ".whyrun/fault/runs"
+OWN_TEXT = b"a text of the user's own\n"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A command that was recorded, and the project as it was before."""
+
+    scenario: Scenario
+    root: Path
+    initial: Path
+    inodes: dict[str, int]  # of the files that were there before
+    entries: list[Entry]
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        return tuple(self.scenario.settings[1:])
+
+    def disk(self) -> Disk:
+        return Disk(self.root, self.initial, self.inodes)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The power went after so many operations."""
+
+    moment: int
+    tree: dict[str, bytes | str | None]
+    durable: dict[str, bytes]  # run → what is certainly there of its log
+    told: str  # to the user, before
+
+
+def record(scenario: Scenario, folder: Path, nursery: Nursery) -> Recorded:
+    folder.mkdir()
+    initial = prepared(scenario, folder / "initial", nursery)
+    lab = copy_of(initial, folder / "project")
+    there = [path for path in lab.root.rglob("*") if path.is_file() and not path.is_symlink()]
+    inodes = {str(path.relative_to(lab.root)): path.stat().st_ino for path in there}
+    ended = nursery.run(lab.root, list(scenario.command), record=folder / "record")
+    assert ended.code in (0, 1), ended.err
+    return Recorded(scenario, lab.root, initial.root, inodes, read_record(folder / "record"))
+
+
+def cuts(recorded: Recorded, number: int, seed: int) -> list[Cut]:
+    """Random ones, over the whole record; each with a tree of its own."""
+    chance = random.Random(seed)
+    moments = sorted(chance.randint(1, len(recorded.entries)) for _ in range(number))
+    disk = recorded.disk()
+    runs = os.listdir(recorded.root / RUNS)  # those that it leaves: what it prunes is to go
+    found: list[Cut] = []
+    done = 0
+    for moment in moments:
+        for entry in recorded.entries[done:moment]:
+            disk.apply(entry)
+        done = moment
+        durable = {run: disk.durable_content(f"{RUNS}/{run}/events.jsonl") for run in runs}
+        found.append(Cut(moment, disk.perhaps(chance), durable, told(recorded.entries[:moment])))
+    return found
+
+
+class CutLab(FaultLab):
+    """Looks at one cut after the other, in one folder. What no cut touches is read and parsed once."""
+
+    def __init__(self, recorded: Recorded, root: Path, nursery: Nursery) -> None:
+        shutil.copytree(recorded.initial, root, symlinks=True)
+        super().__init__(root, nursery)
+        self.recorded = recorded
+        self.sets = recorded.sets
+        self.first: World | None = None
+        world = self.world()
+        world.graph, world.actions  # noqa: B018
+        self.first = world
+        self.known = {run.name for run in self.runs()}
+        self.executes_before = self.to_execute(self.plan())
+
+    def world(self) -> World:
+        fresh = World.open(self.file, sets=self.sets)
+        if self.first is not None:
+            fresh.__dict__.update({name: self.first.__dict__[name] for name in PARSED if name in self.first.__dict__})
+        return fresh
+
+    def put(self, cut: Cut) -> None:
+        for name in STATE:
+            shutil.rmtree(self.root / name, ignore_errors=True)
+        for path, content in cut.tree.items():
+            if not path.startswith(STATE):
+                continue
+            place = self.root / path
+            if content is None:
+                place.mkdir(exist_ok=True)
+            elif isinstance(content, str):
+                place.symlink_to(content)
+            else:
+                place.write_bytes(content)
+
+    # --- what must hold ------------------------------------------------------------------------------------------
+
+    def check(self, cut: Cut) -> None:
+        """Open, repair, plan and verify what the cut left."""
+        world, heard = self.world(), Heard()
+        with RunLock.of(world.state, utc_now) as lock:
+            report = repaired(world, lock, heard, utc_now)
+        assert (report is not None) == any("its log was repaired" in note for note in heard.notes)
+        self.check_logs(cut)
+        self.check_bytes(world)
+        self.check_plan(cut, compute_execution_plan(world.snapshot(), PlanOptions()))
+        self.check_users_own(world)
+        self.check_sound()
+
+    def check_logs(self, cut: Cut) -> None:
+        """What was synced is there."""
+        there = {run.name: run.events_path.read_bytes() for run in self.runs()}
+        for name, durable in cut.durable.items():
+            lines = durable[: durable.rfind(b"\n") + 1]
+            assert there.get(name, b"").startswith(lines), f"{name}: synced lines are lost"
+
+    def check_bytes(self, world: World) -> None:
+        """No event of a step that counts as complete speaks of bytes that are gone or damaged."""
+        for run in self.runs():
+            made: dict[str, list[str]] = {}
+            for event in run.events():
+                if isinstance(event, ev.ArtifactAvailable) and event.artifact.count(".") == 1:  # no leaf
+                    made.setdefault(event.step_id, []).append(event.sha256)
+                elif isinstance(event, ev.StepStart | ev.StepFailed):
+                    made.pop(event.step_id, None)
+            for sha in (sha for shas in made.values() for sha in shas):
+                world.store.check(sha)
+
+    def check_plan(self, cut: Cut, plan: Plan) -> None:
+        """Executed is exactly what is not complete; what the user was told is complete."""
+        executes = self.to_execute(plan)
+        synced = self.synced_completes(cut)
+        if self.recorded.scenario.command[0] == "run":
+            done = {step for run in self.runs() if run.name not in self.known for step in self.done_in(run.events())}
+            assert executes <= self.executes_before - done, "complete in the log, and planned again"
+            if not self.known:  # later, what came out as before needs no execution of its dependents
+                assert executes == self.executes_before - done, "not complete, and not planned"
+            assert not {job.id for job in plan.planned} & synced, "complete and synced, and planned again"
+        else:
+            assert executes in (self.executes_before, self.executes_after), "half of it was taken"
+        said = set(re.findall(r" EXECUTES (Job:\S+) in ", cut.told))
+        assert said <= synced, "told to be complete, and not synced"
+
+    @property
+    def executes_after(self) -> set[str]:
+        return self.to_execute(FaultLab(self.recorded.root, self.nursery).with_sets(self.sets).plan())
+
+    @staticmethod
+    def to_execute(plan: Plan) -> set[str]:
+        return {job.id for job in plan.planned if job.reuse is None}
+
+    @staticmethod
+    def done_in(events: object) -> set[str]:
+        """Steps whose latest attempt in a run is complete."""
+        done: set[str] = set()
+        for event in events:  # type: ignore[attr-defined]
+            if isinstance(event, ev.StepStart | ev.StepFailed):
+                done.discard(event.step_id)
+            elif isinstance(event, ev.StepComplete):
+                done.add(event.step_id)
+        return done
+
+    def synced_completes(self, cut: Cut) -> set[str]:
+        """Steps that are complete in what was synced of the recorded run, and not begun again in what was not."""
+        done: set[str] = set()
+        for run in self.runs():
+            if run.name not in self.known:
+                synced = cut.durable[run.name].count(b"\n")
+                done |= self.done_in(event for event in run.events() if event.seq <= synced)
+        return done
+
+    def check_users_own(self, world: World) -> None:
+        """Each of the user's own is where it was, or in the store with an event that leads to it."""
+        saved = {data for _, _, data in self.displaced()}
+        text = self.root / "out" / "text.txt"
+        assert OWN_TEXT in saved or (text.exists() and text.read_bytes() == OWN_TEXT), "the user's text is lost"
+        shared = json.loads((self.root / "out" / "shared.json").read_bytes())
+        assert shared["mine"] == {"kept": 1.5}
+        assert shared["Left"] == "the user's, too" or b'"the user\'s, too"\n' in saved
+
+    def check_sound(self) -> None:
+        world = self.world()
+        found = verify(world.state, world.project, lambda run: None)
+        assert found.sound, [str(problem) for problem in found.problems]

@@ -1,0 +1,144 @@
+"""A record of everything that a command does to the disk, with the data, in the order in which it happened.
+
+Each operation is one entry of an append-only file that host and workers share. It is written when the operation is
+over; whatever another process does because of it comes later. Syncs have two entries: what was there when one began is
+on the disk when it has ended.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from fault_hook import FaultHook
+
+from whyrun import disk
+
+LENGTH = 4  # bytes before each entry
+
+Entry = tuple[Any, ...]
+
+
+class RecordingHook(FaultHook):
+    """`hits` is where entries go. Nothing is disturbed."""
+
+    def __init__(self, hits: int) -> None:
+        super().__init__(hits, None)
+        self._numbers = count()
+
+    def note(self, *entry: Any) -> None:
+        data = pickle.dumps(entry)
+        os.write(self.hits, len(data).to_bytes(LENGTH, "big") + data)
+
+    def __call__(self, point: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        if call is os.open:
+            return self._open(*arguments)
+        if call in (os.fsync, os.fdatasync, disk.syncfs):
+            return self._sync(call, *arguments)
+        if call is os.write:
+            return self._write(*arguments)
+        if call is os.rename:
+            source, target = (os.fspath(path) for path in arguments)
+            status = os.lstat(source)
+            data = Path(source).read_bytes() if stat.S_ISREG(status.st_mode) else None
+            tree = tree_of(source) if stat.S_ISDIR(status.st_mode) else None
+            os.rename(source, target)
+            self.note("rename", source, target, status.st_ino, data, tree)
+            return None
+        found = self.perform(point, call, arguments, options)
+        if call is os.mkdir:
+            self.note("mkdir", os.fspath(arguments[0]))
+        elif call in (os.unlink, shutil.rmtree):
+            self.note("remove", os.fspath(arguments[0]))
+        elif call is os.symlink:
+            self.note("link", os.fspath(arguments[0]), os.fspath(arguments[1]))
+        elif call is os.ftruncate:
+            self.note("cut", os.fstat(arguments[0]).st_ino, arguments[1])
+        elif call is fcntl.ioctl:
+            size = os.fstat(arguments[0]).st_size
+            self.note("write", os.fstat(arguments[0]).st_ino, 0, os.pread(arguments[0], size, 0))
+        else:
+            assert point.endswith(".start"), (point, call)
+        return found
+
+    def _open(self, path: str | os.PathLike[str], flags: int, mode: int) -> int:
+        new = not os.path.lexists(path)
+        descriptor = os.open(path, flags, mode)
+        if new:
+            self.note("create", os.fspath(path), os.fstat(descriptor).st_ino)
+        elif flags & os.O_TRUNC:
+            self.note("cut", os.fstat(descriptor).st_ino, 0)
+        return descriptor
+
+    def _write(self, descriptor: int, data: bytes) -> int:
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
+            offset = os.fstat(descriptor).st_size
+        else:
+            offset = os.lseek(descriptor, 0, os.SEEK_CUR)
+        written = os.write(descriptor, data)
+        self.note("write", os.fstat(descriptor).st_ino, offset, bytes(data[:written]))
+        return written
+
+    def _sync(self, call: Callable[[int], None], descriptor: int) -> None:
+        number = (os.getpid(), next(self._numbers))
+        subject = None if call is disk.syncfs else os.fstat(descriptor).st_ino
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        self.note("sync begins", number, subject, path)
+        call(descriptor)
+        self.note("sync ends", number)
+
+
+class TellingStream:
+    """stderr of a recorded command: what the user is told stands in the record, in its place."""
+
+    encoding = "utf-8"
+
+    def __init__(self, hook: RecordingHook, beneath: Any) -> None:
+        self._hook, self._beneath = hook, beneath
+
+    def write(self, text: str) -> int:
+        self._hook.note("told", text)
+        return int(self._beneath.write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._beneath, name)
+
+
+def tree_of(folder: str) -> dict[str, tuple[str, Any]]:
+    """Of a folder that may have been made without us: relative path → (kind, content)."""
+    found: dict[str, tuple[str, Any]] = {}
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(parent, name)
+            relative = os.path.relpath(path, folder)
+            if os.path.islink(path):
+                found[relative] = ("link", os.readlink(path))
+            elif os.path.isdir(path):
+                found[relative] = ("folder", None)
+            else:
+                found[relative] = ("file", Path(path).read_bytes())
+    return found
+
+
+def read_record(path: Path) -> list[Entry]:
+    data = path.read_bytes()
+    return list(_entries(data))
+
+
+def _entries(data: bytes) -> Iterator[Entry]:
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + LENGTH], "big")
+        yield pickle.loads(data[at + LENGTH : at + LENGTH + size])
+        at += LENGTH + size
+
+
+def told(entries: Sequence[Entry]) -> str:
+    return "".join(entry[1] for entry in entries if entry[0] == "told")

@@ -1,0 +1,216 @@
+"""What of the store goes and what stays, blob by blob."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gc_lab import Past
+
+from project_lab import Lab
+from whyrun.artifacts.hashing import bytes_sha256, decode_tree
+from whyrun.errors import StateError
+from whyrun.evidence.gc import Blobs, Collection, WorkflowNeeds, collect, collectable
+from whyrun.evidence.prune import Selection, prune
+from whyrun.evidence.verify import verify
+from whyrun.log import events as ev
+from whyrun.log.journal import utc_now
+
+
+def state_of(lab: Lab) -> Path:
+    return lab.root / ".whyrun"
+
+
+def cleared(lab: Lab) -> Collection:
+    return collect(state_of(lab), utc_now)
+
+
+def size(blobs: dict[str, bytes]) -> int:
+    return sum(map(len, blobs.values()))
+
+
+def needed_by(past: Past, *runs: str) -> set[str]:
+    """What these runs made and were planned from; of folders what is in them."""
+    found = {past.snapshot_of(run) for run in runs}
+    for run in runs:
+        for artifact, sha in past.made(run).items():
+            found.add(sha)
+            if artifact == "Artifact:Bind.Book":
+                found |= {file.sha256 for file in decode_tree(past.blob(sha).read_bytes()).files}
+    return found
+
+
+def test_while_all_runs_are_kept_nothing_goes(past: Past) -> None:
+    before = past.blobs()
+    found = cleared(past)
+    assert found == Collection(
+        removed=Blobs(0, 0),
+        kept=Blobs(len(before), size(before)),
+        workflows=(WorkflowNeeds("past", 5, 0, len(before)),),
+        displaced=0,
+        running=(),
+        deleted=True,
+    )
+    assert past.blobs() == before
+
+
+def test_what_only_pruned_runs_made_goes_and_nothing_else(past: Past) -> None:
+    before, needed = past.blobs(), needed_by(past, "r0004", "r0005")
+    plan = past.plan().to_bytes()
+    prune(past.world(), Selection(keep=1), utc_now)
+    assert past.blobs() == before, "pruning alone takes nothing out of the store"
+    going = {sha: data for sha, data in before.items() if sha not in needed}
+    assert {b"one\n", b"two\n", b"three\n"} <= set(going.values())
+    found = collectable(state_of(past))
+    assert (found.removed, found.deleted) == (Blobs(len(going), size(going)), False)
+    assert past.blobs() == before, "a look takes nothing out of the store"
+    done = cleared(past)
+    assert (done.removed, done.kept) == (found.removed, Blobs(len(needed), size(past.blobs())))
+    assert set(past.blobs()) == needed
+    assert past.plan().to_bytes() == plan
+    assert verify(past.world().state, past.root, lambda run: None).problems == ()
+    assert cleared(past).removed == Blobs(0, 0)
+
+
+def test_what_a_kept_run_was_made_from_stays(project: Callable[..., Lab]) -> None:
+    """r0003 is kept and has read what r0002 made; r0002 is gone, and that version is no job's latest."""
+    lab = project(
+        """
+        workflow: chain
+        inputs: {Word: {type: string, default: one}, Mark: {type: string, default: "!"}}
+        jobs:
+          A:
+            uses: shell
+            with: {word: "${{ inputs.Word }}", run: 'mkdir "$out_Dir"; echo "$word" > "$out_Dir/in.txt"'}
+            outputs: {Dir: {type: directory}}
+          B:
+            uses: shell
+            with: {dir: "${{ jobs.A.outputs.Dir }}", mark: "${{ inputs.Mark }}", run: 'cat "$dir/in.txt" > "$out_Text"'}
+            outputs: {Text: {type: text}}
+        """
+    )
+    for sets in (["Word=one"], ["Word=two"], ["Word=two", "Mark=?"], ["Word=three", "Mark=?"]):
+        lab.succeed(sets=sets)
+    found = prune(lab.world(["Word=three", "Mark=?"]), Selection(names=("r0001", "r0002")), utc_now)
+    assert [run.run for run in found.pruned] == ["r0001", "r0002"]
+    cleared(lab)
+    (start,) = [e for e in lab.events("r0003") if isinstance(e, ev.StepStart)]
+    assert start.bindings is not None
+    (read,) = start.bindings["dir"]
+    assert isinstance(read, dict)
+    tree = decode_tree(lab.blob(read["sha256"]).read_bytes())
+    assert [lab.blob(file.sha256).read_bytes() for file in tree.files] == [b"two\n"]
+    assert not lab.blob(bytes_sha256(b"one\n")).exists()
+
+
+def test_long_lists_and_what_is_in_them_stay(project: Callable[..., Lab]) -> None:
+    lab = project(
+        """
+        workflow: wide
+        inputs: {Mark: {type: string, default: "!"}}
+        loops: {i: {count: 66}}
+        jobs:
+          Each:
+            for: [i]
+            uses: python
+            with: {call: "each:each", i: "${{ i }}"}
+            outputs: {Text: {type: text}}
+          All:
+            uses: python
+            with: {call: "each:join", parts: "${{ jobs.Each.outputs.Text[:] }}", mark: "${{ inputs.Mark }}"}
+            outputs: {Text: {type: text}}
+        """,
+        {
+            "each.py": """
+                def each(context, i):
+                    context.output("Text").write_text(f"part {i}")
+
+                def join(context, parts, mark):
+                    context.output("Text").write_text(mark.join(part.read_text() for part in parts))
+            """
+        },
+    )
+    lab.succeed()
+    lab.succeed(sets=["Mark=?"])
+    before = {path for path in lab.store.rglob("*") if path.is_file()}
+    (lab.store / "0f").mkdir(exist_ok=True)
+    (lab.store / "0f" / ("0" * 62)).write_text("left by a kill")
+    found = cleared(lab)
+    assert found.removed == Blobs(1, 14)
+    assert {path for path in lab.store.rglob("*") if path.is_file()} == before
+    assert verify(lab.world().state, lab.root, lambda run: None).problems == ()
+
+
+def test_a_file_of_the_users_stays_for_ever(past: Past) -> None:
+    """It was saved before it was written over; the run that did so is pruned, and nobody else speaks of it."""
+    past.write({"out/word.txt": "my own words\n"})
+    past.word("five").succeed()
+    saved = bytes_sha256(b"my own words\n")
+    assert past.blob(saved).read_text() == "my own words\n"
+    past.word("six").succeed()
+    past.word("seven").succeed()
+    found = prune(past.world(), Selection(keep=1), utc_now)
+    assert "r0006" in [run.run for run in found.pruned]
+    (stone,) = [stone for stone in past.world().state.tombstones() if stone.displaced]
+    assert (stone.run, [(d.path, d.sha256) for d in stone.displaced]) == ("r0006", [("out/word.txt", saved)])
+    done = cleared(past)
+    assert done.displaced == 1
+    assert past.blob(saved).read_text() == "my own words\n"
+    assert verify(past.world().state, past.root, lambda run: None).problems == ()
+    past.blob(saved).unlink()
+    (problem,) = verify(past.world().state, past.root, lambda run: None).problems
+    assert problem.what == "a file that was saved before it was written over is not in the store"
+
+
+def test_other_workflows_of_the_same_store_keep_their_own(past: Past) -> None:
+    other = past.read("workflow.yaml").replace("workflow: past", "workflow: other").replace("out/", "other/")
+    past.write({"other.yaml": other})
+    twin = Past(past.root)
+    twin.file = past.root / "other.yaml"
+    twin.succeed()
+    prune(past.world(), Selection(keep=1), utc_now)
+    done = cleared(past)
+    assert [(one.workflow, one.runs, one.pruned) for one in done.workflows] == [("other", 1, 0), ("past", 2, 3)]
+    assert done.removed.count > 0
+    for lab in (past, twin):
+        assert lab.plan().headlines() == {}
+        assert verify(lab.world().state, lab.root, lambda run: None).problems == ()
+
+
+def test_litter_goes_and_what_is_no_blob_is_left_alone(past: Past) -> None:
+    (past.store / "tmp").mkdir(exist_ok=True)
+    (past.store / "tmp" / "tmp-1-dead-0").write_text("half")
+    (past.store / "README").write_text("mine")
+    (past.store / "ab").mkdir(exist_ok=True)
+    (past.store / "ab" / "notes.txt").write_text("mine")
+    cleared(past)
+    assert not (past.store / "tmp" / "tmp-1-dead-0").exists()
+    assert (past.store / "README").read_text() == "mine"
+    assert (past.store / "ab" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("damage", ["line", "run", "log", "tombstones"])
+def test_where_a_log_cannot_be_read_nothing_goes(past: Past, damage: str) -> None:
+    prune(past.world(), Selection(keep=1), utc_now)
+    log = past.world().state.run("r0004").events_path
+    if damage == "line":
+        log.write_bytes(log.read_bytes().replace(b'{"seq":3,', b'{"seq":,', 1))
+    elif damage == "run":
+        log.parent.rename(past.root / "moved")
+    elif damage == "log":
+        log.unlink()
+    else:
+        past.world().state.tombstones_path.write_text("{}\n")
+    before = past.blobs()
+    with pytest.raises(StateError) as refused:
+        cleared(past)
+    assert refused.value.diagnostics[0].code in ("LOG_DAMAGED", "LOG_INCOMPLETE")
+    assert past.blobs() == before
+
+
+def test_a_project_without_state_has_nothing_to_remove(tmp_path: Path) -> None:
+    nothing = Collection(Blobs(), Blobs(), (), 0, (), False)
+    assert collectable(tmp_path / ".whyrun") == nothing
+    assert collect(tmp_path / ".whyrun", utc_now) == nothing
+    assert not (tmp_path / ".whyrun").exists()

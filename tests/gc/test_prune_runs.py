@@ -1,0 +1,452 @@
+"""Which runs can go, which stay and why, and what is left of those that went."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gc_lab import Past, copy_of
+
+from project_lab import Heard, Lab
+from whyrun import disk
+from whyrun.errors import StateError
+from whyrun.evidence.prune import KeptRun, Pruning, Selection, prunable, prune
+from whyrun.evidence.verify import verify
+from whyrun.execution.adopt import restore_version
+from whyrun.log import events as ev
+from whyrun.log.journal import utc_now
+from whyrun.log.lock import RunLock
+from whyrun.log.tombstones import CarriedInput, Tombstone
+from whyrun.planning.plan import PlanOptions, compute_execution_plan
+from whyrun.snapshot.history import History
+
+LATEST = KeptRun("r0005", "the latest run")
+
+
+def pruned(lab: Lab, *names: str, keep: int | None = None, older_than: float | None = None) -> Pruning:
+    return prune(lab.world(), Selection(names, keep, older_than), utc_now)
+
+
+def names(found: Pruning) -> list[str]:
+    return [run.run for run in found.pruned]
+
+
+def whys(found: Pruning) -> dict[str, str]:
+    return {run.run: run.why for run in found.kept}
+
+
+def check_sound(lab: Lab) -> None:
+    def replayed(run: str) -> None:
+        raise AssertionError(f"nobody asked for the plan of {run}")
+
+    found = verify(lab.world().state, lab.root, replayed)
+    assert found.problems == ()
+
+
+def test_of_a_pruned_run_a_tombstone_is_left_and_no_plan_changes(past: Past) -> None:
+    state = past.world().state
+    events = {run: past.events(run) for run in past.runs()}
+    before = past.plan().to_bytes()
+    found = pruned(past, keep=1)
+    assert names(found) == ["r0001", "r0002", "r0003"]
+    assert found.kept == (KeptRun("r0004", "holds the latest attempt of Job:Write"),)
+    assert past.runs() == ["r0004", "r0005"]
+    assert sorted(path.name for path in state.runs_dir.iterdir()) == ["r0004", "r0005"]
+    stones = state.tombstones()
+    assert [stone.run for stone in stones] == ["r0001", "r0002", "r0003"]
+    for stone in stones:
+        start, *_, end = events[stone.run]
+        assert isinstance(start, ev.RunStart)
+        recorded = [e for e in events[stone.run] if isinstance(e, ev.InputRecorded)]
+        assert stone == Tombstone(
+            run=stone.run,
+            mode="run",
+            state="succeeded",
+            started=start.ts,
+            ended=end.ts,
+            events=len(events[stone.run]),
+            previous_chain=start.previous_chain,
+            chain=end.chain,
+            pruned=stone.pruned,
+            inputs=[CarriedInput(e.id, e.sha256, e.size, e.value) for e in recorded],
+        )
+    assert [len(stone.inputs) for stone in stones] == [2, 1, 1]
+    assert past.plan().to_bytes() == before
+    check_sound(past)
+    # The next run goes on from there, and records what changed since the last one only.
+    ran = past.word("five").succeed()
+    assert ran.result.run == "r0006"
+    assert [e.id for e in ran.of(ev.InputRecorded)] == ["Input:Word"]
+    check_sound(past)
+    again = pruned(past, keep=1)
+    assert names(again) == ["r0004", "r0005"]
+    assert [stone.run for stone in state.tombstones()] == ["r0001", "r0002", "r0003", "r0004", "r0005"]
+    check_sound(past)
+
+
+def test_a_look_writes_nothing(past: Past) -> None:
+    past.plan()
+    before = past.state_files()
+    found = prunable(past.world(), Selection(keep=1), utc_now)
+    assert (names(found), found.deleted, found.runs) == (["r0001", "r0002", "r0003"], False, 5)
+    assert past.state_files() == before
+
+
+def test_runs_are_chosen_by_name_number_and_age(past: Past) -> None:
+    def chosen(selection: Selection, now: datetime) -> list[str]:
+        return names(prunable(past.world(), selection, lambda: now))
+
+    now = utc_now()
+    third = past.events("r0003")[-1].ts
+    just_after_third = datetime.fromisoformat(third).astimezone(UTC) + timedelta(microseconds=1)
+    assert chosen(Selection(names=("r0002",)), now) == ["r0002"]
+    assert chosen(Selection(keep=3), now) == ["r0001", "r0002"]
+    assert chosen(Selection(keep=99), now) == []
+    assert chosen(Selection(older_than=3600.0), now) == []
+    assert chosen(Selection(older_than=3600.0), now + timedelta(hours=2)) == ["r0001", "r0002", "r0003"]
+    assert chosen(Selection(older_than=0.0), just_after_third) == ["r0001", "r0002", "r0003"]
+    assert chosen(Selection(older_than=0.0), just_after_third - timedelta(microseconds=2)) == ["r0001", "r0002"]
+    assert chosen(Selection(keep=4, older_than=0.0), just_after_third) == ["r0001"]
+    assert chosen(Selection(), now) == ["r0001", "r0002", "r0003"]
+
+
+def test_the_latest_run_stays_whatever_is_asked_for(past: Past) -> None:
+    found = pruned(past, "r0005")
+    assert (names(found), found.kept) == ([], (LATEST,))
+    assert past.world().state.tombstones() == []
+
+
+def test_a_run_that_is_unknown_or_pruned_cannot_be_named(past: Past) -> None:
+    with pytest.raises(StateError, match="RUN_UNKNOWN"):
+        pruned(past, "r0009")
+    pruned(past, "r0001")
+    with pytest.raises(StateError, match=r"RUN_PRUNED.*`r0001` was pruned"):
+        pruned(past, "r0001")
+
+
+# --- what stays, and why -----------------------------------------------------------------------------------------
+
+
+JOBS = """
+    workflow: needs
+    inputs: {Word: {type: string, default: one}, Other: {type: string, default: x}}
+    jobs:
+      A:
+        uses: shell
+        with: {word: "${{ inputs.Word }}", run: 'test "$word" != broken; echo "$word" > "$out_Text"'}
+        outputs: {Text: {type: text}}
+      B:
+        uses: shell
+        with: {other: "${{ inputs.Other }}", run: 'echo "$other" > "$out_Text"'}
+        outputs: {Text: {type: text, path: out/b.txt}}
+    """
+
+
+def test_the_latest_success_stays_behind_later_failures(project: Callable[..., Lab]) -> None:
+    lab = project(JOBS)
+    lab.succeed()
+    lab.run(sets=["Word=broken", "Other=y"])
+    lab.run(sets=["Word=broken", "Other=z"])
+    lab.run(sets=["Word=broken", "Other=w"])
+    world = lab.world(["Word=broken", "Other=w"])
+    before = compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes()
+    found = prune(world, Selection(keep=1), utc_now)
+    assert names(found) == ["r0002", "r0003"]
+    assert whys(found) == {"r0001": "holds the latest success of Job:A"}
+    assert compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes() == before
+    assert lab.plan(sets=["Word=one", "Other=w"]).to_json()["jobs"][0]["reuse"] == "r0001"
+
+
+def test_an_adoption_in_force_stays_and_so_does_the_run_that_made_what_is_reused(project: Callable[..., Lab]) -> None:
+    lab = Past(project(JOBS).root)
+    lab.succeed()
+    lab.adopt("Artifact:A.Text", "my own\n")
+    lab.succeed(sets=["Word=two"])
+    lab.succeed(sets=["Word=one"])  # reuses what was adopted
+    lab.succeed(sets=["Word=one", "Other=y"])
+    assert [e.from_run for e in lab.events("r0004") if isinstance(e, ev.StepSkipped)] == ["r0002"]
+    world = lab.world(["Word=one", "Other=y"])
+    before = compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes()
+    found = prune(world, Selection(keep=1), utc_now)
+    assert names(found) == ["r0001", "r0003"]
+    assert whys(found) == {
+        "r0002": "holds the adoption of Artifact:A.Text",
+        "r0004": "holds the latest attempt of Job:A",
+    }
+    assert compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes() == before
+    assert lab.content("Artifact:A.Text") == "my own\n"
+    check_sound(lab)
+
+
+def test_a_run_that_executed_what_is_reused_stays(project: Callable[..., Lab]) -> None:
+    lab = project(JOBS)
+    lab.succeed()
+    lab.succeed(sets=["Word=two"])
+    lab.succeed(sets=["Word=one"])
+    lab.succeed(sets=["Word=one", "Other=y"])
+    found = prune(lab.world(["Word=one", "Other=y"]), Selection(keep=1), utc_now)
+    assert names(found) == ["r0002"]
+    assert whys(found) == {
+        "r0001": "made what later runs reuse of Job:A",
+        "r0003": "holds the latest attempt of Job:A",
+    }
+
+
+def test_a_result_that_the_plan_of_now_would_reuse_stays(project: Callable[..., Lab]) -> None:
+    lab = project(JOBS)
+    lab.succeed()
+    lab.succeed(sets=["Word=two", "Other=y"])
+    now = lab.world(["Word=one", "Other=y"])
+    before = compute_execution_plan(now.snapshot(), PlanOptions())
+    assert [job.reuse.run for job in before.planned if job.reuse is not None] == ["r0001"]
+    found = prunable(now, Selection(names=("r0001",)), utc_now)
+    assert whys(found) == {"r0001": "the plan of now reuses its result of Job:A"}
+    # With the inputs that it was last run with, nobody needs it.
+    assert names(prunable(lab.world(["Word=two", "Other=y"]), Selection(names=("r0001",)), utc_now)) == ["r0001"]
+
+
+def test_a_failure_that_superseded_a_kept_result_stays(project: Callable[..., Lab]) -> None:
+    """Else the older result would be reused, although what failed last is to be tried again."""
+    lab = project(JOBS, {"flag": "good"})
+    lab.edit("workflow.yaml", 'test "$word" != broken', f"grep -q good {lab.root}/flag")
+    lab.succeed()  # A succeeds with `one`, B with `x`
+    lab.write({"flag": "bad"})
+    lab.run(force=["Job:A"])  # the same fingerprint fails
+    lab.write({"flag": "good"})
+    lab.succeed(sets=["Word=two"])
+    lab.succeed(sets=["Word=three"])
+    world = lab.world(["Word=three"])
+    found = prune(world, Selection(keep=1), utc_now)
+    assert names(found) == ["r0003"]
+    assert whys(found) == {
+        "r0001": "holds the latest attempt of Job:B",
+        "r0002": "without it an older result would count again, of Job:A",
+    }
+    assert "reuse" not in lab.plan(sets=["Word=one"]).to_json()["jobs"][0]
+
+
+REMEMBERS = """
+    def ask(context, word, other):
+        from pathlib import Path
+        if context.recall("request") is None:
+            context.remember("request", "q-1")
+        if (Path(__file__).parent / "open").exists():
+            return {"Text": f"{context.recall('request')} {word}"}
+        raise OSError("not ready")
+"""
+
+
+def test_a_run_that_remembers_a_paid_request_stays(project: Callable[..., Lab]) -> None:
+    lab = project(
+        """
+        workflow: asks
+        inputs: {Word: {type: string, default: one}, Other: {type: string, default: x}}
+        jobs:
+          Ask:
+            uses: python
+            with: {call: "asking:ask", word: "${{ inputs.Word }}", other: 1}
+            outputs: {Text: {type: string}}
+        """,
+        {"asking.py": REMEMBERS},
+    )
+    for _ in range(3):
+        assert lab.run().exit_code == 1
+    found = pruned(lab, keep=1)
+    assert names(found) == ["r0002"]
+    assert whys(found) == {"r0001": "remembers a request that the next attempt picks up, of Job:Ask"}
+    lab.write({"open": ""})
+    lab.succeed()
+    assert lab.content("Artifact:Ask.Text") == "q-1 one"
+
+
+def test_where_a_pruned_run_published_is_still_known(project: Callable[..., Lab]) -> None:
+    """`status` lists a file that no job stands for any more; a file of ours at its path is not taken for the user's."""
+    from whyrun.evidence.current import stale_files
+
+    lab = project(JOBS)
+    lab.succeed()
+    lab.edit("workflow.yaml", "out/b.txt", "out/moved.txt")
+    lab.succeed(sets=["Word=two", "Other=y"])
+    world = lab.world(["Word=two", "Other=y"])
+
+    def stale() -> list[tuple[str, str, str]]:
+        snapshot = world.snapshot()
+        plan = compute_execution_plan(snapshot, PlanOptions())
+        runs, stones = world.state.runs_and_tombstones()
+        found = stale_files(snapshot.dependency_graph, plan, runs, world.observer().published, stones)
+        return [(one.path, one.artifact, one.run) for one in found]
+
+    before = stale()
+    assert before == [("out/b.txt", "Artifact:B.Text", "r0001")]
+    assert names(prune(world, Selection(keep=1), utc_now)) == ["r0001"]
+    assert stale() == before
+
+
+# --- the log without them ----------------------------------------------------------------------------------------
+
+
+def test_the_log_as_it_was_says_what_it_cannot_know(past: Past) -> None:
+    """After r0005 the text was that of r0004. Were r0004 gone, an older one would seem to be it."""
+    past.word("five").succeed()
+    assert names(pruned(past, "r0004", "r0002")) == ["r0002", "r0004"]
+    with pytest.raises(StateError) as refused:
+        restore_version(past.world(), "Artifact:Write.Text", "r0005", Heard())
+    (told,) = refused.value.diagnostics
+    assert told.code == "RUN_PRUNED"
+    assert "what `Job:Write` had made by r0005 is not known" in told.message
+    restore_version(past.world(), "Artifact:Write.Text", "r0003", Heard())
+    assert past.read("out/word.txt") == "three\n"
+
+
+def test_who_listed_the_runs_before_and_reads_after_is_not_led_astray(past: Past) -> None:
+    """Runs are listed, then read. What was pruned in between is no damage."""
+    from whyrun.evidence.history import job_history
+    from whyrun.evidence.run_list import summarize_run
+
+    state = past.world().state
+    history = past.world().history()
+    runs = state.runs()
+    before = list(job_history(runs, lambda step: True, None))
+    records = past.world().history().records
+    pruned(past, keep=1)
+    assert history.records.inputs == records.inputs
+    assert {step: record.latest for step, record in history.records.steps.items()} == {
+        step: record.latest for step, record in records.steps.items()
+    }
+    assert [run.name for run in history.runs] == ["r0004", "r0005"]
+    left = list(job_history(runs, lambda step: True, None))
+    assert left == [entry for entry in before if entry.run in ("r0004", "r0005")]
+    with pytest.raises(StateError, match="RUN_PRUNED"):
+        summarize_run(runs[0], False)
+
+
+def test_an_index_of_the_time_before_is_not_believed(past: Past) -> None:
+    world = past.world()
+
+    def plan(index: int) -> bytes:
+        history = History(world.state, world.store.read, worth_indexing=index)
+        return compute_execution_plan(past.world().snapshot(history), PlanOptions()).to_bytes()
+
+    for path in world.state.runs_dir.glob("*/events.jsonl"):  # old enough to be indexed
+        os.utime(path, ns=(1, 1))
+    before = plan(1)
+    assert (world.state.index_dir / "fold").exists()
+    covered = (world.state.index_dir / "fold").read_bytes()
+    pruned(past, keep=1)
+    assert plan(1) == before
+    assert (world.state.index_dir / "fold").read_bytes() != covered
+    # One that covers the time after is not believed once a tombstone is lost, either.
+    records = History(world.state, world.store.read).records
+    assert set(records.inputs) == {"Input:Word", "Input:Same"}
+    lines = world.state.tombstones_path.read_text().splitlines(keepends=True)
+    world.state.tombstones_path.write_text("".join(lines[1:]))
+    (world.state.runs_dir / "r0001").mkdir()  # not read, but there: no run is missing
+    with pytest.raises(StateError, match="r0001"):
+        plan(1)
+
+
+def test_a_tombstone_that_was_changed_is_damage(past: Past) -> None:
+    pruned(past, keep=1)
+    path = past.world().state.tombstones_path
+    whole = path.read_bytes()
+    for other in (
+        whole.replace(b'"value":"one"', b'"value":"two"'),
+        whole.replace(b'"mode":"run"', b'"mode":"ran"', 1),
+        whole[:-1],
+        b"".join(whole.splitlines(keepends=True)[::-1]),
+        whole + b"{}\n",
+    ):
+        path.write_bytes(other)
+        with pytest.raises(StateError) as refused:
+            past.plan()
+        assert refused.value.diagnostics[0].code == "LOG_DAMAGED"
+        assert refused.value.diagnostics[0].file == str(path)
+    path.write_bytes(whole)
+    past.plan()
+
+
+def test_the_chain_goes_through_tombstones(past: Past) -> None:
+    pruned(past, keep=1)
+    path = past.world().state.tombstones_path
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:2]))
+    found = verify(past.world().state, past.root, lambda run: None)
+    assert [(problem.run, problem.what) for problem in found.problems] == [
+        ("r0003", "the run is not there: its folder was removed")
+    ]
+    path.write_bytes(b"".join((lines[0], lines[2])))
+    found = verify(past.world().state, past.root, lambda run: None)
+    assert [problem.run for problem in found.problems] == ["r0002"]
+
+
+def test_what_the_lock_says_of_a_killed_run_is_left_for_its_repair(past: Past) -> None:
+    """How far the log was synced, which only the killed run knew. A prune holds the lock and repairs nothing."""
+    state = past.world().state
+    state.lock_path.write_text('{"pid":1,"host":"h","started":"","run":"r0005","synced":{"run":"r0005","seq":7}}')
+    assert names(pruned(past, keep=1)) == ["r0001", "r0002", "r0003"]
+    with RunLock.of(state, utc_now) as lock:
+        assert lock.synced_of("r0005") == 7
+
+
+def test_a_damaged_log_is_not_pruned(past: Past) -> None:
+    log = past.world().state.run("r0002").events_path
+    whole = log.read_bytes()
+    log.write_bytes(whole.replace(b'"backend":"local"', b'"backend":"other"', 1))
+    with pytest.raises(StateError, match="LOG_DAMAGED"):
+        pruned(past, keep=1)
+    assert past.runs() == ["r0001", "r0002", "r0003", "r0004", "r0005"]
+    assert past.world().state.tombstones() == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_call_that_fails_leaves_all_of_it_or_nothing(original: Past, tmp_path: Path, number: int) -> None:
+    """Each call of a prune fails once. It is told, what is there is sound, and the next prune ends the work."""
+    plan = original.plan().to_bytes()
+    calls = 0
+    for at in range(1, 100):
+        past = copy_of(original, tmp_path / f"call-{at}")
+        calls = 0
+
+        def failing(point: str, call: Callable[..., Any], *arguments: Any, at: int = at, **named: Any) -> Any:
+            nonlocal calls
+            if point.startswith("prune."):
+                calls += 1
+                if calls == at:
+                    raise OSError(number, os.strerror(number))
+            return call(*arguments, **named)
+
+        failed = None
+        disk.hook = failing
+        try:
+            done = pruned(past, keep=1)
+        except OSError as refused:
+            failed = refused.errno
+        finally:
+            disk.hook = None
+        if failed is None:
+            break  # it has fewer calls than that
+        assert failed == number
+        assert past.runs() in (original.runs(), ["r0004", "r0005"])
+        assert past.plan().to_bytes() == plan
+        check_sound(past)
+        pruned(past, keep=1)
+        assert sorted(path.name for path in past.world().state.runs_dir.iterdir()) == ["r0004", "r0005"]
+        assert [path.name for path in past.world().state.tmp.iterdir() if path.suffix == ".pruned"] == []
+        shutil.rmtree(past.root)
+    assert names(done) == ["r0001", "r0002", "r0003"]
+    assert calls >= 11
+
+
+def test_what_cannot_be_planned_is_not_pruned(past: Past) -> None:
+    from whyrun.errors import InvalidError
+
+    past.edit("workflow.yaml", "uses: shell\n    with: {word", "uses: no-such\n    with: {word")
+    with pytest.raises(InvalidError, match="INVALID_USES"):
+        pruned(past, keep=1)
+    assert len(past.runs()) == 5

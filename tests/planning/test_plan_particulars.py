@@ -1,0 +1,210 @@
+"""Every reason with all its particulars: changed actions, what cannot be computed, failures told once and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from project_lab import Lab, reasons
+from whyrun.planning.dirty import Judge
+from whyrun.planning.reasons import MissingOutput, reason_json
+from whyrun.snapshot.records import Attempt, Output, StepRecord
+
+Make = Callable[..., Lab]
+CODE = {"acts.py": "def one(**given):\n    return {'N': 1}\n"}
+ONE = """
+    workflow: w
+    jobs:
+      One: {uses: python, with: {call: "acts:one"}, outputs: {N: {type: integer}}}
+"""
+
+
+def changed_action(lab: Lab, then: dict[str, Any]) -> list[dict[str, Any]]:
+    snapshot = lab.snapshot()
+    graph = snapshot.dependency_graph
+    return [
+        reason_json(r) for r in Judge(snapshot, {}).changed_action(*graph.table_at(graph.node_of["Job:One"]), [then])
+    ]
+
+
+def test_an_action_that_changed_is_told_with_its_files_and_versions(project: Make) -> None:
+    lab = project(ONE, CODE)
+    lab.succeed()
+    old = lab.snapshot().actions["One"].sha256
+    lab.write({"acts.py": "def one(**given):\n    return {'N': 2}\n"})
+    action = lab.snapshot().actions["One"]
+    told = {
+        "code": "INPUT_CHANGED",
+        "binding": "action",
+        "source": "Input:One.action",
+        "old": old,
+        "new": action.sha256,
+    }
+    assert reasons(lab.plan()) == {"Job:One": [{**told, "files": ["acts.py"]}]}
+    assert set(action.files) == {"acts.py"}
+    file = action.files["acts.py"]
+    assert changed_action(lab, {"sha256": action.sha256}) == []
+    assert changed_action(lab, {"sha256": old, "files": {"acts.py": file}}) == [told], "by something else than files"
+    assert changed_action(lab, {"sha256": old, "files": {"acts.py": file[:12]}}) == [told], "shortened hashes"
+    assert changed_action(lab, {"sha256": old, "files": {"z.py": "0" * 12, "acts.py": file[:12]}}) == [
+        {**told, "files": ["z.py"]}
+    ]
+    assert changed_action(lab, {"sha256": old}) == [{**told, "files": ["acts.py"]}]
+    del told["old"]
+    assert changed_action(lab, {}) == [{**told, "files": ["acts.py"]}]
+
+
+def test_versions_of_an_action_and_its_package(project: Make) -> None:
+    lab = project('workflow: w\njobs:\n  One: {uses: shell, with: {run: "true"}}\n')
+    action = lab.snapshot().actions["One"]
+    assert not action.files
+    told = {
+        "code": "INPUT_CHANGED",
+        "binding": "action",
+        "source": "Input:One.action",
+        "old": "0",
+        "new": action.sha256,
+    }
+    was = dict.fromkeys(action.versions, "0.0")
+    now = [f"{name} 0.0 → {version}" for name, version in sorted(action.versions.items())]
+    assert changed_action(lab, {"sha256": "0"}) == [told]
+    assert changed_action(lab, {"sha256": "0", "versions": {**was, "other": "1"}}) == [
+        {**told, "versions": sorted([*now, "other 1 → none"])}
+    ]
+    assert changed_action(lab, {"sha256": "0", "files": {"gone.py": "0"}}) == [{**told, "files": ["gone.py"]}]
+
+
+def test_what_cannot_be_computed_is_a_reason_with_the_problem(project: Make) -> None:
+    lab = project(
+        """
+        workflow: w
+        inputs: {By: {type: integer, default: 0}}
+        jobs:
+          Measure: {uses: python, with: {call: "acts:same", n: "${{ inputs.By }}"}, outputs: {N: {type: integer}}}
+          Ratio:
+            uses: python
+            with: {call: "acts:same", n: 1, r: "${{ 10 / jobs.Measure.outputs.N }}", z: 1}
+            outputs: {N: {type: integer}}
+          Asked:
+            if: ${{ 10 / jobs.Measure.outputs.N > 1 }}
+            uses: python
+            with: {call: "acts:same", n: 1}
+            outputs: {N: {type: integer}}
+        """,
+        {"acts.py": "def same(n, **given):\n    return {'N': n}\n"},
+    )
+    lab.run(targets=["Job:Measure"])
+    lab.succeed(sets=["By=5"])
+    lab.edit("workflow.yaml", "z: 1", "z: 2")
+    told = reasons(lab.plan())  # Measure is reused, so that its 0 is known
+    assert told["Job:Ratio"] == [
+        {"code": "INPUT_CHANGED", "binding": "r", "problem": "`10 / jobs.Measure.outputs.N`: division by zero"},
+        {"code": "INPUT_CHANGED", "binding": "z", "source": "Input:Ratio.with.z", "old": told["Job:Ratio"][1]["old"],
+         "new": told["Job:Ratio"][1]["new"], "old_value": 1, "new_value": 2},
+    ]  # fmt: skip
+    assert told["Job:Asked"] == [
+        {"code": "INPUT_CHANGED", "binding": "if", "problem": "`10 / jobs.Measure.outputs.N > 1`: division by zero"}
+    ]
+    assert [job.id for job in lab.plan().planned if job.conditional] == ["Job:Asked"]
+    assert [job.id for job in lab.plan().planned if job.reuse] == ["Job:Measure"]
+
+
+FAILING = """
+    workflow: w
+    inputs: {Six: {type: "integer[]", default: [0, 1, 2, 3, 4, 5]}, Four: {type: "integer[]", default: [0, 1, 2, 3]}}
+    loops: {i: {each: inputs.Six}, j: {each: inputs.Four}}
+    jobs:
+      A: {for: [i], uses: python, with: {call: "acts:one", i: "${{ i }}"}, outputs: {N: {type: integer}}}
+      B: {for: [j], uses: python, with: {call: "acts:fail", j: "${{ j }}"}, outputs: {N: {type: integer}}}
+      Apart:
+        uses: python
+        with:
+          call: acts:one
+          a: ${{ jobs.A.outputs.N[1] }}
+          b: ${{ jobs.B.outputs.N[2] }}
+          c: ${{ jobs.B.outputs.N[0] }}
+          d: ${{ jobs.B.outputs.N[1] }}
+        outputs: {N: {type: integer}}
+      All:
+        uses: python
+        with: {call: "acts:one", all: "${{ jobs.B.outputs.N[:] }}", b: "${{ jobs.B.outputs.N[3] }}"}
+        outputs: {N: {type: integer}}
+      Silent: {uses: python, with: {call: "acts:fail"}}
+"""
+
+
+@pytest.fixture
+def failed(project: Make) -> Lab:
+    lab = project(FAILING, {"acts.py": CODE["acts.py"] + "def fail(**given):\n    raise ValueError('no')\n"})
+    assert lab.run().exit_code == 1
+    return lab
+
+
+def test_failures_upstream_are_told_each_once_and_in_order(failed: Lab) -> None:
+    told = reasons(failed.plan(force=["Job:A[1]"]))
+    b = [
+        (
+            {"code": "UPSTREAM_FAILED", "artifact": f"Artifact:B.N[{j}]"},
+            {"code": "UPSTREAM_DIRTY", "job": f"Job:B[{j}]"},
+        )
+        for j in range(4)
+    ]
+    assert told["Job:All"] == [
+        {"code": "MISSING_OUTPUT", "artifact": "Artifact:All.N"}, *(f for f, _ in b), *(d for _, d in b)
+    ]  # fmt: skip
+    assert told["Job:Apart"] == [
+        {"code": "MISSING_OUTPUT", "artifact": "Artifact:Apart.N"}, *(f for f, _ in b[:3]),
+        {"code": "UPSTREAM_DIRTY", "job": "Job:A[1]"}, *(d for _, d in b[:3]),
+    ]  # fmt: skip
+
+
+def test_a_job_without_outputs_that_never_succeeded_says_so(failed: Lab) -> None:
+    assert reasons(failed.plan())["Job:Silent"] == [
+        {"code": "RETRY_PREVIOUS_FAILURE", "run": "r0001", "attempt": 1, "error_type": "ValueError", "error": "no"},
+        {"code": "MISSING_OUTPUT"},
+    ]
+
+
+LEAVES = """
+    workflow: w
+    jobs:
+      A:
+        uses: python
+        with: {call: "acts:one"}
+        outputs: {S: {type: json, path: out/s.json, leaves: {On: boolean, Deep: json}}}
+      B:
+        uses: python
+        with: {call: "acts:two", n: "${{ len(jobs.A.outputs.S.Deep) }}"}
+        outputs: {N: {type: integer}}
+"""
+LEAVES_CODE = "def one():\n    return {'S': {'On': True, 'Deep': {'a': 1}}}\ndef two(n):\n    return {'N': n}\n"
+
+
+def test_a_leaf_has_no_file_of_its_own(project: Make) -> None:
+    lab = project(LEAVES, {"acts.py": LEAVES_CODE})
+    lab.succeed()
+    assert lab.plan().headlines() == {}
+    lab.write({"out/s.json": None})
+    file = {"code": "MISSING_OUTPUT", "artifact": "Artifact:A.S", "change": "deleted", "path": "out/s.json"}
+    assert reasons(lab.plan()) == {"Job:A": [file]}
+    lab.edit("workflow.yaml", "On: boolean", "On: json")
+    assert reasons(lab.plan())["Job:A"] == [
+        file,
+        {"code": "MISSING_OUTPUT", "artifact": "Artifact:A.S.On", "change": "retyped"},
+    ]
+
+
+def test_what_an_attempt_made_that_failed_in_the_end_was_never_there(project: Make) -> None:
+    snapshot = project(ONE, CODE).snapshot()
+    at = snapshot.dependency_graph.table_at(0)
+    made = (Output("Artifact:One.N", "aa", 1, "integer", None, (1,)),)
+
+    def missing(record: StepRecord | None) -> list[Any]:
+        return Judge(snapshot, {}).missing_outputs(*at, record)
+
+    assert missing(None) == [MissingOutput("Artifact:One.N")]
+    assert missing(StepRecord(Attempt(1, 1, 1, "f", False, made))) == [MissingOutput("Artifact:One.N")]
+    assert missing(StepRecord(Attempt(1, 1, 1, "f", True, made))) == [MissingOutput("Artifact:One.N", "lost")]
+    assert missing(StepRecord(Attempt(1, 1, 1, "f", True))) == [MissingOutput("Artifact:One.N")]

@@ -1,0 +1,164 @@
+"""Which earlier result may be taken instead of executing: the latest settled one with the fingerprint, and whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from project_lab import Lab
+from whyrun.graph.fingerprint import prefix
+from whyrun.log.events import NOT_PUBLISHED
+from whyrun.planning.dirty import Judge
+from whyrun.planning.reuse import Reuse, is_undone, reusable, successes_by_fingerprint
+from whyrun.snapshot.records import Attempt, Output, StepRecord
+
+Make = Callable[..., Lab]
+FLOW = """
+    workflow: w
+    inputs: {Two: {type: "integer[]", default: [1, 2]}}
+    loops: {i: {each: inputs.Two}}
+    jobs:
+      Job: {for: [i], uses: python, with: {call: "acts:one", i: "${{ i }}"},
+            outputs: {N: {type: integer}, F: {type: text}}}
+"""
+N0, F0 = (
+    Output("Artifact:Job.N[0]", "aa", 1, "integer", None, (7,)),
+    Output("Artifact:Job.F[0]", "ff", 3, "text", suffix=".txt"),
+)
+
+
+@pytest.fixture
+def table(project: Make) -> Any:
+    graph = project(FLOW, {"acts.py": "def one(i):\n    return {'N': 1, 'F': 'x'}\n"}).world().graph
+    return graph.table_at(graph.node_of["Job:Job[0]"])[0]
+
+
+def attempt(run: int, fingerprint: str = "same", seq: int = 1, **fields: Any) -> Attempt:
+    return Attempt(run, seq, 1, fingerprint, **{"ok": True, "outputs": (N0, F0), **fields})
+
+
+FAILED = {"ok": False, "status": "FAILED", "error_type": "ValueError", "outputs": ()}
+
+
+def take(table: Any, record: StepRecord | None, others: Any = None, lost: Any = (), position: int = 0) -> Reuse | None:
+    return reusable(table, position, record, "same", others or {}, lost)
+
+
+def test_the_latest_attempt_with_the_fingerprint_is_taken_whole(table: Any) -> None:
+    whole = Reuse("r0003", "Job:Job[0]", {"N": N0, "F": F0})
+    assert take(table, StepRecord(attempt(3))) == whole
+    assert take(table, StepRecord(attempt(5, made=3))) == whole, "the run that made it is named"
+    assert take(table, StepRecord(attempt(4, "other"), settled=[attempt(3), attempt(4, "other")])) == whole
+    assert take(table, StepRecord(attempt(4, "other"))) is None
+    assert take(table, None) is None
+
+
+def test_what_failed_is_not_taken_and_hides_what_others_made(table: Any) -> None:
+    others = {"same": ("Job:Job[1]", attempt(2, outputs=other_outputs()))}
+    assert take(table, StepRecord(attempt(3, **FAILED)), others) is None
+    assert take(table, None, others) == Reuse("r0002", "Job:Job[1]", dict(zip("NF", other_outputs(), strict=True)))
+    unpublished = {"ok": False, "status": "FAILED", "error_type": NOT_PUBLISHED}
+    assert take(table, StepRecord(attempt(3, **unpublished))) == Reuse("r0003", "Job:Job[0]", {"N": N0, "F": F0})
+
+
+def other_outputs() -> tuple[Output, Output]:
+    return Output("Artifact:Job.N[1]", "aa", 1, "integer", None, (7,)), Output(
+        "Artifact:Job.F[1]", "ff", 3, "text", suffix=".txt"
+    )
+
+
+def test_a_result_that_is_not_whole_is_not_taken_but_that_of_another_may_be(table: Any) -> None:
+    others = {"same": ("Job:Job[1]", attempt(2, outputs=other_outputs()))}
+    taken = Reuse("r0002", "Job:Job[1]", dict(zip("NF", other_outputs(), strict=True)))
+    for outputs in (
+        (N0,),
+        (N0, Output("Artifact:Job.F[0]", "ff", 3, "json")),
+        (N0, Output("Artifact:Job.F[0]", "ff", 3, "text", suffix=".md")),
+    ):
+        assert take(table, StepRecord(attempt(3, outputs=outputs))) is None
+        assert take(table, StepRecord(attempt(3, outputs=outputs)), others) == taken
+    assert take(table, StepRecord(attempt(3)), {}, {"ff"}) is None, "its bytes are gone"
+    assert take(table, StepRecord(attempt(3)), {}, {"aa"}) is not None, "a value needs no bytes"
+    kept = Output("Artifact:Job.F[0]", "ff", 3, "text", "out/f.txt", suffix=".txt")
+    assert take(table, StepRecord(attempt(3, outputs=(N0, kept))), {}, {"ff"}) is not None, "they are at its path"
+    assert take(table, StepRecord(attempt(3, outputs=(N0, kept))), {}, {"ff out/f.txt"}) is None
+
+
+def test_of_many_with_one_fingerprint_the_latest_counts_whoever_made_it() -> None:
+    first, second = attempt(1, seq=5), attempt(1, seq=9)
+    steps = {"Job:Job[1]": StepRecord(first), "Job:Job[0]": StepRecord(second)}
+    assert successes_by_fingerprint(steps) == {"same": ("Job:Job[0]", second)}
+    later = attempt(2, seq=1)
+    assert successes_by_fingerprint({**steps, "Job:Job[2]": StepRecord(later)}) == {"same": ("Job:Job[2]", later)}
+    failed = attempt(2, **FAILED)
+    assert successes_by_fingerprint({**steps, "Job:Job[2]": StepRecord(failed)}) == {}
+    interrupted = attempt(2, **{**FAILED, "status": "INTERRUPTED"})
+    assert successes_by_fingerprint({**steps, "Job:Job[2]": StepRecord(interrupted)}) == {
+        "same": ("Job:Job[0]", second)
+    }
+
+
+def test_adopted_results_are_good_for_their_own_instance_only() -> None:
+    adopted = attempt(3, origin="adopted")
+    other = attempt(2, "other")
+    record = StepRecord(other, settled=[adopted, other])
+    assert successes_by_fingerprint({"Job:Job[0]": record}) == {"other": ("Job:Job[0]", other)}
+
+
+def test_two_alike_in_one_place_of_the_log_are_told_apart_by_their_names() -> None:
+    both = {"Job:B": StepRecord(attempt(1)), "Job:A": StepRecord(attempt(1))}
+    assert successes_by_fingerprint(both)["same"][0] == "Job:A"
+
+
+def test_an_effect_is_undone_by_whatever_was_done_since(table: Any) -> None:
+    action = SimpleNamespace(effectful=True)
+
+    def undone(record: StepRecord | None) -> bool:
+        snapshot: Any = SimpleNamespace(actions={"Job": action})
+        return is_undone(snapshot, table, record, "same")
+
+    assert undone(StepRecord(attempt(3))) is False
+    assert undone(StepRecord(attempt(3, "other"), settled=[attempt(2), attempt(3, "other")])) is True
+    assert undone(None) is True
+    action.effectful = False
+    assert undone(StepRecord(attempt(3, "other"))) is False
+
+
+SAY = """
+    workflow: w
+    inputs: {Words: {type: "string[]", default: [a, b]}}
+    loops: {i: {each: inputs.Words}}
+    jobs:
+      Say: {for: [i], uses: python, deterministic: true, with: {call: "acts:say", word: "${{ inputs.Words[i] }}"},
+            outputs: {Parts: {type: json, leaves: {Said: string}}}}
+"""
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_only_what_is_deterministic_is_taken_from_another_instance(project: Make, deterministic: bool) -> None:
+    flow = SAY if deterministic else SAY.replace("deterministic: true, ", "")
+    lab = project(flow, {"acts.py": "def say(word):\n    return {'Parts': {'Said': word}}\n"})
+    lab.succeed()
+    plan = lab.plan(sets=['Words=["b", "a", "b", "c"]'])
+    taken = {job.id: job.reuse and (job.reuse.run, job.reuse.step, sorted(job.reuse.outputs)) for job in plan.planned}
+    keys = ["Parts", "Parts.Said"]
+    assert taken == {
+        "Job:Say[0]": ("r0001", "Job:Say[1]", keys) if deterministic else None,
+        "Job:Say[1]": ("r0001", "Job:Say[0]", keys) if deterministic else None,
+        "Job:Say[2]": ("r0001", "Job:Say[1]", keys) if deterministic else None,
+        "Job:Say[3]": None,
+    }
+    assert plan.totals["reused"] == (3 if deterministic else 0)
+
+
+def test_instances_whose_leaves_differ_have_fingerprints_of_their_own(project: Make) -> None:
+    flow = SAY.replace("leaves: {Said: string}", "leaves: {'Said[i]': string}")
+    snapshot = project(flow, {"acts.py": "def say(word):\n    return {}\n"}).snapshot()
+    judge, action = Judge(snapshot, {}), snapshot.actions["Say"]
+    (table,) = snapshot.dependency_graph.tables
+    own = [prefix(table, action.sha256, position, action.uncounted) for position in range(2)]
+    assert own[0] != own[1]
+    assert [judge.prefix(table, position) for position in range(2)] == own

@@ -1,0 +1,71 @@
+"""What is dirty makes everything downstream of it dirty: one by one, from one to many, and through shared fan-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from project_lab import Lab, reasons
+
+Make = Callable[..., Lab]
+
+FLOW = """
+    workflow: w
+    inputs: {Three: {type: "integer[]", default: [1, 2, 3]}}
+    loops: {i: {each: "inputs.Three"}}
+    jobs:
+      One: {uses: python, with: {call: "acts:one"}, outputs: {N: {type: integer}}}
+      Each: {for: [i], uses: python, with: {call: "acts:one", i: "${{ i }}"}, outputs: {N: {type: integer}}}
+      Sum: {uses: python, with: {call: "acts:one", x: "${{ jobs.Each.outputs.N[:] }}"}, outputs: {N: {type: integer}}}
+      Mean:
+        for: [i]
+        uses: python
+        with: {call: "acts:one", x: "${{ jobs.Each.outputs.N[:] }}", one: "${{ jobs.One.outputs.N }}"}
+        outputs: {N: {type: integer}}
+      Next: {for: [i], uses: python, with: {call: "acts:one", x: "${{ jobs.Each.outputs.N[i] }}"},
+             outputs: {N: {type: integer}}}
+      After: {for: [i], uses: python, with: {call: "acts:one", x: "${{ jobs.Next.outputs.N[i] }}"},
+              outputs: {N: {type: integer}}}
+"""
+CODE = {"acts.py": "def one(**given):\n    return {'N': 1}\n"}
+
+
+def test_every_dependent_of_what_is_forced_waits_for_it(project: Make) -> None:
+    lab = project(FLOW, CODE)
+    lab.succeed()
+    each = [{"code": "UPSTREAM_DIRTY", "job": f"Job:Each[{i}]"} for i in range(3)]
+    assert reasons(lab.plan(force=["Job:One"])) == {
+        "Job:One": [{"code": "FORCED", "by": "Job:One"}],
+        **{f"Job:Mean[{i}]": [{"code": "UPSTREAM_DIRTY", "job": "Job:One"}] for i in range(3)},
+    }
+    assert reasons(lab.plan(force=["Job:Each[*]"])) == {
+        **{f"Job:Each[{i}]": [{"code": "FORCED", "by": "Job:Each[*]"}] for i in range(3)},
+        "Job:Sum": each,
+        **{f"Job:Mean[{i}]": each for i in range(3)},
+        **{f"Job:Next[{i}]": [{"code": "UPSTREAM_DIRTY", "job": f"Job:Each[{i}]"}] for i in range(3)},
+        **{f"Job:After[{i}]": [{"code": "UPSTREAM_DIRTY", "job": f"Job:Next[{i}]"}] for i in range(3)},
+    }
+
+
+def test_what_is_shared_by_a_fan_in_is_told_once_with_what_is_not(project: Make) -> None:
+    lab = project(FLOW, CODE)
+    lab.succeed()
+    plan = lab.plan(force=["Job:Each[1]", "Job:One"])
+    found = reasons(plan)
+    assert found["Job:Sum"] == [{"code": "UPSTREAM_DIRTY", "job": "Job:Each[1]"}]
+    both = [{"code": "UPSTREAM_DIRTY", "job": "Job:Each[1]"}, {"code": "UPSTREAM_DIRTY", "job": "Job:One"}]
+    assert [found[f"Job:Mean[{i}]"] for i in range(3)] == [both] * 3
+    assert plan.totals == {"jobs": 14, "planned": 8, "reused": 0, "clean": 6, "deferred": 0, "inactive": 0}
+
+
+def test_each_of_many_pairs_is_followed(project: Make) -> None:
+    """Edges of pairs are no lists that anybody shares: none may be taken for one that was followed already."""
+    many = ", ".join(map(str, range(12)))
+    lab = project(FLOW.replace("[1, 2, 3]", f"[{many}]").replace("Mean:\n        for: [i]", "Mean:"), CODE)
+    lab.succeed()
+    assert lab.plan(force=["Job:Each[*]", "Job:Next[*]"]).headlines() == {
+        **{f"Job:Each[{i}]": "FORCED" for i in range(12)},
+        "Job:Mean": "UPSTREAM_DIRTY",
+        "Job:Sum": "UPSTREAM_DIRTY",
+        **{f"Job:Next[{i}]": "UPSTREAM_DIRTY" for i in range(12)},
+        **{f"Job:After[{i}]": "UPSTREAM_DIRTY" for i in range(12)},
+    }

@@ -1,0 +1,210 @@
+"""What comes from a shared store is believed only after a check: what is not right is refused, told, and made here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shared_lab import Team, plan_told, shared_steps
+
+from project_lab import Lab
+from whyrun.artifacts.hashing import bytes_sha256
+from whyrun.artifacts.shared_result import Refused, SharedOutput, SharedResult
+from whyrun.artifacts.shared_store import SharedStore
+from whyrun.artifacts.shelf import PIECE, FolderShelf
+from whyrun.artifacts.store import Store
+
+BOTH = ["Job:Make", "Job:Use"]
+
+
+def check_result_is_right(lab: Lab) -> None:
+    assert (lab.read("out/text.txt"), lab.read("out/all.txt")) == ("cinema\n", "cinema\n1\n")
+
+
+DAMAGE: dict[str, tuple[Callable[[bytes], bytes | None], str]] = {
+    "changed": (lambda data: b"X" + data[1:], "has other bytes"),
+    "truncated": (lambda data: data[:-1], "ends after 6 of 7 bytes"),
+    "longer": (lambda data: data + b"more", "has other bytes"),
+    "empty": (lambda data: b"", "ends after 0 of 7 bytes"),
+    "gone": (lambda data: None, "is not there"),
+}
+
+
+@pytest.mark.parametrize(
+    ("store", "damage"),
+    [*(("folder", damage) for damage in DAMAGE), ("s3", "truncated"), ("s3", "gone")],
+)
+def test_a_damaged_blob_is_refused_and_put_right(store: str, damage: str, request: pytest.FixtureRequest) -> None:
+    team: Team = request.getfixturevalue(f"{store}_team")
+    change, told = DAMAGE[damage]
+    team.clone().succeed()
+    key = team.kept.blob_of("Job:Make", "Text")
+    team.kept.write(key, change(team.kept.read(key)))
+    second = team.clone()
+    ran = second.succeed()
+    assert ran.executed == ["Job:Make"]
+    assert shared_steps(ran) == ["Job:Use"], "what `Make` made again is what `Use` was made from"
+    (note,) = ran.heard.notes
+    assert note.startswith("the shared store has the result of Job:Make, but it is refused: the blob ")
+    assert told in note
+    assert note.endswith("; the step runs")
+    check_result_is_right(second)
+    assert team.kept.is_sound(), "whoever made it right gave it"
+
+
+def forge(change: dict[str, Any]) -> Callable[[dict[str, Any]], bytes]:
+    return lambda result: json.dumps({**result, **change}).encode()
+
+
+def forge_output(**change: Any) -> Callable[[dict[str, Any]], bytes]:
+    def forged(result: dict[str, Any]) -> bytes:
+        outputs = [{**output, **change} if output["key"] == "Text" else output for output in result["outputs"]]
+        return json.dumps({**result, "outputs": outputs}).encode()
+
+    return forged
+
+
+@pytest.mark.parametrize(
+    ("forged", "told"),
+    [
+        (forge({"fingerprint": "0" * 64}), "it is the result of another fingerprint"),
+        (forge({"version": 2}), "it cannot be read"),
+        (forge({"outputs": 3}), "it cannot be read"),
+        (forge_output(sha256="../../../../etc/passwd"), "it cannot be read"),
+        (forge_output(sha256="0" * 64 + "\n"), "it cannot be read"),
+        (forge_output(size=-1), "it cannot be read"),
+        (forge_output(value="forged\n"), "the value of `Text` does not have its hash"),
+        (forge_output(key="Folder"), "it has an output twice"),
+        (lambda _: b"", "it cannot be read"),
+        (lambda _: b"\xff\xfe", "it cannot be read"),
+        (lambda _: b"[" * 100_000, "it cannot be read"),
+        (lambda result: json.dumps(result).encode()[:-5], "it cannot be read"),
+        (lambda result: json.dumps(result).encode() + b" " * (16 << 20), "it is too large for a result"),
+    ],
+    ids=[
+        "another-fingerprint", "version", "type", "path-for-hash", "newline-in-hash", "negative", "value", "twice",
+        "empty", "no-text", "deep", "truncated", "huge",
+    ],
+)  # fmt: skip
+def test_a_forged_result_is_refused_and_replaced(
+    tmp_path: Path, forged: Callable[[dict[str, Any]], bytes], told: str
+) -> None:
+    store, shelf = Store(tmp_path / "store"), FolderShelf(tmp_path / "kept")
+    outputs = tuple(
+        SharedOutput(key, store.put_bytes(key.encode()), len(key), "text", stored=len(key))
+        for key in ("Folder", "Text")
+    )
+    right = SharedResult(1, "a" * 64, "shell", "b" * 64, outputs)
+    assert SharedStore(shelf, store).offer(right, lambda: None) is None
+    (key,) = [path for path in (tmp_path / "kept" / "v1" / "results").rglob("*") if path.is_file()]
+    key.write_bytes(forged(json.loads(key.read_bytes())))
+    shared = SharedStore(shelf, store)
+    with pytest.raises(Refused) as refused:
+        shared.find("a" * 64)
+    assert str(refused.value).startswith(told)
+    assert shared.offer(right, lambda: None) is None
+    assert SharedStore(shelf, store).find("a" * 64) == right
+
+
+def test_a_run_tells_of_a_forged_result_and_makes_it_itself(folder_team: Team) -> None:
+    folder_team.clone().succeed()
+    key, result = folder_team.kept.result_of("Job:Make")
+    folder_team.kept.write(key, forge({"fingerprint": "0" * 64})(result))
+    second = folder_team.clone()
+    told = [
+        f"the shared store has the result with fingerprint {result['fingerprint'][:12]}…, but it is refused: it is "
+        f"the result of another fingerprint, {'0' * 64}; the step runs"
+    ]
+    plan, notes = plan_told(second)
+    assert ([(job.id, job.reuse) for job in plan.planned], notes) == ([("Job:Make", None), ("Job:Use", None)], told)
+    ran = second.succeed()
+    assert (ran.executed, shared_steps(ran), ran.heard.notes) == (["Job:Make"], ["Job:Use"], told)
+    check_result_is_right(second)
+    assert folder_team.kept.result_of("Job:Make")[1]["outputs"] == result["outputs"]
+
+
+@pytest.mark.parametrize("change", [{"suffix": ".png"}, {"key": "Other"}], ids=str)
+def test_a_result_that_does_not_fit_what_is_declared_is_not_taken(folder_team: Team, change: dict[str, Any]) -> None:
+    folder_team.clone().succeed()
+    key, result = folder_team.kept.result_of("Job:Make")
+    folder_team.kept.write(key, forge_output(**change)(result))
+    ran = folder_team.clone().succeed()
+    assert "Job:Make" in ran.executed
+
+
+def listed(*rows: Any, empty: Any = ()) -> bytes:
+    return json.dumps({"tree": "whyrun/tree/v1", "files": list(rows), "empty_dirs": list(empty)}).encode()
+
+
+SHA = bytes_sha256(b"evil\n")
+PATHS = ["../evil", "/evil", "a/../../evil", "a//b", "./a", "", ".", "a\0b", "a/", "\ud800", "x" * 256, 3, None]
+TREES = {
+    **{repr(path)[:20]: listed([path, SHA, 5, False]) for path in PATHS},
+    **{f"empty {path!r}"[:20]: listed(empty=[path]) for path in PATHS},
+    "size": listed(["a", SHA, "5", False]),
+    "negative": listed(["a", SHA, -5, False]),
+    "yes": listed(["a", SHA, True, False]),
+    "executable": listed(["a", SHA, 5, "x"]),
+    "hash": listed(["a", "../../../etc/passwd", 5, False]),
+    "twice": listed(["a", SHA, 5, False], ["a", SHA, 5, False]),
+    "file and folder": listed(["a", SHA, 5, False], ["a/b", SHA, 5, False]),
+    "file and empty folder": listed(["a", SHA, 5, False], empty=["a"]),
+    "deep": listed(["/".join("a" * 300), SHA, 5, False]),
+    "nested": b'{"tree":' + b"[" * 100_000,
+    "no list": b"[]",
+    "no text": b"\xff",
+}
+
+
+@pytest.mark.parametrize("tree", TREES.values(), ids=list(TREES))
+def test_a_folder_that_is_none_or_leads_out_is_refused(tmp_path: Path, tree: bytes) -> None:
+    theirs, ours, shelf = Store(tmp_path / "theirs"), Store(tmp_path / "ours"), FolderShelf(tmp_path / "kept")
+    evil, manifest = theirs.put_bytes(b"evil\n"), theirs.put_bytes(tree)
+    for sha256 in (evil, manifest):
+        shelf.put_file(f"v1/blobs/{sha256[:2]}/{sha256[2:]}", theirs.open_path(sha256))
+    output = SharedOutput("Folder", manifest, 5, "directory", stored=len(tree))
+    with pytest.raises(Refused, match="`Folder` is no folder: "):
+        SharedStore(shelf, ours).fetch(SharedResult(1, "a" * 64, "shell", "b" * 64, (output,)), lambda: None)
+
+
+def result_of(data: bytes, size: int) -> SharedResult:
+    output = SharedOutput("Out", hashlib.sha256(data).hexdigest(), size, "file", stored=size)
+    return SharedResult(1, "a" * 64, "shell", "b" * 64, (output,))
+
+
+def test_bytes_go_both_ways_in_pieces(tmp_path: Path) -> None:
+    """Of a file of 48 MB no more than a few pieces are in memory at a time."""
+    here, there = Store(tmp_path / "here"), Store(tmp_path / "there")
+    shelf = FolderShelf(tmp_path / "kept")
+    data = bytes(range(256)) * (48 << 12)
+    here.put_bytes(data)
+    result = result_of(data, len(data))
+    alive: list[int] = []
+    tracemalloc.start()
+    try:
+        assert SharedStore(shelf, here).offer(result, lambda: alive.append(1)) is None
+        SharedStore(shelf, there).fetch(result, lambda: alive.append(1))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * PIECE
+    assert len(alive) == 1 + len(data) // PIECE
+    assert there.read(result.outputs[0].sha256) == data
+
+
+def test_more_bytes_than_promised_are_not_read_to_their_end(tmp_path: Path) -> None:
+    shelf = FolderShelf(tmp_path / "kept")
+    result = result_of(b"small", 5)
+    key = f"v1/blobs/{result.outputs[0].sha256[:2]}/{result.outputs[0].sha256[2:]}"
+    (tmp_path / "kept" / key).parent.mkdir(parents=True)
+    with open(tmp_path / "kept" / key, "wb") as file:
+        file.truncate(1 << 40)  # with holes: nobody could copy it here
+    store = Store(tmp_path / "store")
+    with pytest.raises(Refused, match="has other bytes"):
+        SharedStore(shelf, store).fetch(result, lambda: None)
+    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []

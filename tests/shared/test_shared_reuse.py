@@ -1,0 +1,276 @@
+"""What one clone made, another takes: told alike by plan, explain and run, recorded, replayed from the log alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from s3_server import SECRET, S3Server
+from shared_lab import WORKFLOW, Team, plan_told, shared_steps, skips
+
+from project_lab import Heard
+from whyrun.api import plan_of_run
+from whyrun.console.foretold import dry_run_lines
+from whyrun.errors import WhyrunError
+from whyrun.execution.adopt import adopt_file
+from whyrun.log import events as ev
+from whyrun.log.journal import utc_now
+from whyrun.planning.explain import headline, render_explain
+
+
+def test_a_colleague_takes_what_was_made_elsewhere(team: Team) -> None:
+    first, second = team.clone(), team.clone()
+    made = first.succeed()
+    assert (made.executed, made.heard.notes) == (["Job:Make", "Job:Use"], [])
+    plan, notes = plan_told(second)
+    assert notes == []
+    assert headline(plan) == "demo before its first run: none of 2 jobs to run, 2 reused from the shared store"
+    assert [(job["id"], job["reuse"]) for job in plan.to_json()["jobs"]] == [
+        ("Job:Make", "shared store"),
+        ("Job:Use", "shared store"),
+    ]
+    took = second.succeed()
+    assert took.plan.digest == plan.digest
+    assert (took.executed, shared_steps(took), took.heard.notes) == ([], ["Job:Make", "Job:Use"], [])
+    assert skips(took) == ["Job:Make → reused from shared store", "Job:Use → reused from shared store"]
+    assert (second.read("out/text.txt"), second.read("out/all.txt")) == ("cinema\n", "cinema\n1\n")
+    assert second.plan().totals["clean"] == 2
+
+
+def test_the_log_says_where_it_is_from_and_replay_needs_no_store(team: Team) -> None:
+    team.clone().succeed()
+    second = team.clone()
+    took = second.succeed()
+    origin = team.kept.result_of("Job:Use")[1]["origin"]
+    (skipped,) = [event for event in took.of(ev.StepSkipped) if event.step_id == "Job:Use"]
+    assert (skipped.from_run, skipped.from_step, skipped.shared) == (None, None, origin)
+    assert (origin["workflow"], origin["step"], origin["run"]) == ("demo", "Job:Use", "r0001")
+    available = {event.artifact: event.reused_from for event in took.of(ev.ArtifactAvailable)}
+    assert available == dict.fromkeys(
+        ["Artifact:Make.Folder", "Artifact:Make.Text", "Artifact:Use.All"], "shared store"
+    )
+    for kind in ("results", "blobs"):
+        for key in team.kept.keys(kind):
+            team.kept.write(key, None)
+    assert plan_of_run(second.world(), "r0001").plan.digest == took.plan.digest
+
+
+def test_explain_and_a_dry_run_say_the_same(folder_team: Team) -> None:
+    folder_team.clone().succeed()
+    second = folder_team.clone()
+    plan, _ = plan_told(second)
+    assert render_explain(plan) == (
+        "demo before its first run: none of 2 jobs to run, 2 reused from the shared store\n"
+        "layer 0\n"
+        "  Job:Make   MISSING_OUTPUT  Artifact:Make.Folder\n"
+        "             MISSING_OUTPUT  Artifact:Make.Text\n"
+        "             reuse           shared store\n"
+        "layer 1\n"
+        "  Job:Use    MISSING_OUTPUT  Artifact:Use.All\n"
+        "             reuse           shared store"
+    )
+    now = utc_now().astimezone()
+    lines = [line.render() for line in dry_run_lines(plan, second.snapshot(), {}, second.root, now)]
+    assert [line.partition("] ")[2] for line in lines] == [
+        "WOULD_SKIP Job:Make → reused from shared store",
+        "WOULD_SKIP Job:Use → reused from shared store",
+    ]
+
+
+def test_only_what_has_the_same_fingerprint_is_taken(team: Team) -> None:
+    team.clone().succeed()
+    second = team.clone()
+    ran = second.succeed(sets=["Topic=theatre"])
+    assert (ran.executed, shared_steps(ran)) == (["Job:Make", "Job:Use"], [])
+    third = team.clone()
+    assert shared_steps(third.succeed(sets=["Topic=theatre"])) == ["Job:Make", "Job:Use"]
+    assert third.read("out/all.txt") == "theatre\n1\n"
+
+
+def test_forcing_takes_nothing_from_others(folder_team: Team) -> None:
+    folder_team.clone().succeed()
+    ran = folder_team.clone().succeed(force=["Job:Make"])
+    assert (ran.executed, shared_steps(ran)) == (["Job:Make"], ["Job:Use"])
+
+
+STORY = """
+workflow: demo
+jobs:
+  Fetch:
+    uses: shell
+    with: {run: 'echo rows > "$out_Rows"'}
+    outputs: {Rows: {type: text}}
+  Learn:
+    uses: shell
+    deterministic: true
+    with: {rows: "${{ jobs.Fetch.outputs.Rows }}", run: 'cat "$rows" "$rows" > "$out_Model"'}
+    outputs: {Model: {type: file}}
+"""
+
+
+def test_a_result_whose_fingerprint_is_known_only_during_the_run_is_taken_then(team: Team) -> None:
+    """`Fetch` is not deterministic, so each clone executes it; that it gives the same rows is seen when it has."""
+    assert team.clone(STORY).succeed().executed == ["Job:Fetch", "Job:Learn"]
+    assert [r["origin"]["step"] for r in team.kept.results().values()] == ["Job:Learn"]
+    second = team.clone(STORY)
+    plan, _ = plan_told(second)
+    assert [job.reuse for job in plan.planned] == [None, None]
+    ran = second.succeed()
+    assert (ran.executed, shared_steps(ran)) == (["Job:Fetch"], ["Job:Learn"])
+    assert second.plan().totals["clean"] == 2
+
+
+CONDITION = """
+workflow: demo
+jobs:
+  Look:
+    uses: python
+    deterministic: true
+    with: {call: "story:look"}
+    outputs: {Found: {type: json, leaves: {Good: boolean}}}
+  Then:
+    uses: shell
+    if: ${{ jobs.Look.outputs.Found.Good }}
+    with: {run: 'echo yes > "$out_Text"'}
+    outputs: {Text: {type: text}}
+"""
+
+
+def test_values_of_others_decide_conditions_while_planning(folder_team: Team) -> None:
+    files = {"story.py": "def look():\n    return {'Found': {'Good': False}}\n"}
+    assert folder_team.clone(CONDITION, files).succeed().inactive == {"Job:Then": "condition_false"}
+    second = folder_team.clone(CONDITION, files)
+    plan, _ = plan_told(second)
+    assert [(job.id, job.state) for job in plan.jobs] == [("Job:Look", "planned"), ("Job:Then", "inactive")]
+    assert shared_steps(second.succeed()) == ["Job:Look"]
+
+
+def test_what_failed_here_is_tried_again_and_not_papered_over(folder_team: Team, tmp_path: Path) -> None:
+    blocker = tmp_path / "blocker"
+    flow = WORKFLOW.replace("run: 'echo", f"run: 'test ! -e {blocker}; echo")
+    second = folder_team.clone(flow)
+    blocker.touch()
+    assert second.run().failed == {"Job:Make": ("FAILED", "CommandFailed")}
+    blocker.unlink()
+    folder_team.clone(flow).succeed()
+    ran = second.succeed()
+    assert (ran.executed, shared_steps(ran)) == (["Job:Make"], ["Job:Use"])
+
+
+def test_a_reuse_that_a_kill_cut_short_is_taken_again(folder_team: Team) -> None:
+    folder_team.clone().succeed()
+    second = folder_team.clone()
+    second.succeed()
+    events = second.root / ".whyrun/demo/runs/r0001/events.jsonl"
+    lines = events.read_bytes().splitlines(keepends=True)
+    cut = next(i for i, line in enumerate(lines) if b'"step_skipped"' in line and b"Job:Use" in line)
+    events.write_bytes(b"".join(lines[: cut + 1]))
+    again = second.succeed()
+    assert (again.executed, shared_steps(again)) == ([], ["Job:Use"])
+    assert second.read("out/all.txt") == "cinema\n1\n"
+    assert second.plan().totals["clean"] == 2
+
+
+# --- settings ----------------------------------------------------------------------------------------------------
+
+
+def test_the_variable_says_another_store_or_none(folder_team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder_team.clone().succeed()
+    monkeypatch.setenv("WHYRUN_STORE", "")
+    assert folder_team.clone().succeed().executed == ["Job:Make", "Job:Use"]
+    monkeypatch.setenv("WHYRUN_STORE", f"file://{folder_team.kept.address}")
+    plain = folder_team.project(WORKFLOW)
+    assert shared_steps(plain.succeed()) == ["Job:Make", "Job:Use"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("store = 3", "`store` is a URL or a folder: a string"),
+        ("store = ''", "`store` is a URL or a folder: a string"),
+        (
+            "store = 's3://key:hidden@bucket/x'",
+            "the URL of the shared store holds a user, password or key, and this is no place for it",
+        ),
+        (
+            "store = 's3://bucket/x?token=hidden'",
+            "the URL of the shared store holds a user, password or key, and this is no place for it",
+        ),
+    ],
+)
+def test_settings_that_are_none_are_refused(folder_team: Team, settings: str, told: str) -> None:
+    lab = folder_team.clone(files={"whyrun.toml": settings})
+    with pytest.raises(WhyrunError) as refused:
+        lab.run()
+    assert [(d.code, d.message) for d in refused.value.diagnostics] == [("WRONG_TYPE", told)]
+    assert "hidden" not in str(refused.value)
+
+
+def test_no_credential_reaches_a_file(s3_team: Team, server: S3Server) -> None:
+    labs = [s3_team.clone(), s3_team.clone()]
+    for lab in labs:
+        lab.succeed()
+    hidden = [SECRET.encode(), server.env()["AWS_ACCESS_KEY_ID"].encode()]
+    files = [path for lab in labs for path in lab.root.rglob("*") if path.is_file()]
+    assert [path for path in files if any(word in path.read_bytes() for word in hidden)] == []
+    assert [key for key, data in server.objects.items() if any(word in data for word in hidden)] == []
+
+
+def test_a_project_without_a_shared_store_imports_nothing_of_it(folder_team: Team) -> None:
+    lab = folder_team.project(WORKFLOW)
+    program = (
+        "import json, sys, whyrun\n"
+        "result = whyrun.load(sys.argv[1]).run()\n"
+        "print(json.dumps([result.exit_code, [m for m in sys.modules"
+        " if m.split('.')[0] in ('fsspec', 's3fs') or m.endswith(('sharing', 'errands')) and 'run_' not in m]]))\n"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "WHYRUN_STORE"}
+    told = subprocess.run(
+        [sys.executable, "-c", program, str(lab.file)], capture_output=True, text=True, check=True, env=env
+    )
+    assert json.loads(told.stdout.splitlines()[-1]) == [0, []]
+
+
+# --- what is never shared ----------------------------------------------------------------------------------------
+
+
+def test_what_its_fingerprint_does_not_say_is_never_given(folder_team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_SECRET", "a-secret-value")
+    flow = """
+    workflow: demo
+    jobs:
+      Plain: {uses: shell, with: {run: 'echo 1 > "$out_A"'}, outputs: {A: {type: file}}}
+      Secret:
+        uses: shell
+        deterministic: true
+        secrets: [SOME_SECRET]
+        with: {key: "${{ secrets.SOME_SECRET }}", run: 'echo 2 > "$out_A"'}
+        outputs: {A: {type: file}}
+      Connected:
+        uses: shell
+        deterministic: true
+        with: {connection: "@mysql", run: 'echo 3 > "$out_A"'}
+        outputs: {A: {type: file}}
+      Shared: {uses: shell, deterministic: true, with: {run: 'echo 4 > "$out_A"'}, outputs: {A: {type: file}}}
+    """
+    connections = {"connections.yaml": "connections: {mysql: {primary: {default: true, host: here}}}\n"}
+    folder_team.clone(flow, connections).succeed()
+    assert [r["origin"]["step"] for r in folder_team.kept.results().values()] == ["Job:Shared"]
+    ran = folder_team.clone(flow, connections).succeed()
+    assert (ran.executed, shared_steps(ran)) == (["Job:Connected", "Job:Plain", "Job:Secret"], ["Job:Shared"])
+
+
+def test_adopted_bytes_are_not_given(folder_team: Team) -> None:
+    first = folder_team.clone()
+    first.succeed()
+    for kind in ("results", "blobs"):
+        for key in folder_team.kept.keys(kind):
+            folder_team.kept.write(key, None)
+    first.write({"mine.txt": "mine\n"})
+    adopt_file(first.world(), "Artifact:Make.Text", first.root / "mine.txt", Heard())
+    first.succeed()
+    assert [r["origin"]["step"] for r in folder_team.kept.results().values()] == ["Job:Use"]

@@ -1,0 +1,197 @@
+"""A shared store that is gone, slow, closed or busy: told once, never waited for for long, never a wrong skip."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from s3_server import READER, S3Server, s3_server
+from shared_lab import Team, plan_told, shared_steps, use_server
+
+from project_lab import PATIENCE
+from whyrun.artifacts.hashing import bytes_sha256
+from whyrun.artifacts.shared_result import SharedOutput, SharedResult
+from whyrun.artifacts.shared_store import SharedStore
+from whyrun.artifacts.shelf import FolderShelf, Shelf
+from whyrun.artifacts.store import Store
+from whyrun.execution.sharing import Patience, Sharing
+from whyrun.planning.plan import PlanOptions
+
+BOTH = ["Job:Make", "Job:Use"]
+
+
+def test_without_its_server_a_run_goes_on_and_says_so(s3_team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server() as gone:
+        use_server(monkeypatch, gone)
+    lab = s3_team.clone()
+    plan, notes = plan_told(lab)
+    assert plan.totals["planned"] == 2
+    (note,) = notes
+    assert note.startswith("the shared store s3://team/demo cannot be used (")
+    assert note.endswith("); going on without it")
+    ran = lab.succeed()
+    assert (ran.executed, len(ran.heard.notes)) == (BOTH, 1)
+
+
+def test_a_folder_that_is_not_mounted_is_told(folder_team: Team, tmp_path: Path) -> None:
+    away = tmp_path / "mnt" / "team"
+    lab = folder_team.clone(files={"whyrun.toml": f"store = '{away}'\n"})
+    ran = lab.succeed()
+    assert ran.executed == BOTH
+    what = f"the shared store {away} cannot be used (there is no folder {tmp_path}/mnt); going on without it"
+    assert ran.heard.notes == [what]
+    assert not away.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [("nosuch://bucket/x", "ValueError: Protocol not known: nosuch"), ("s3://missing/x", "NoSuchBucket")],
+)
+def test_an_address_that_leads_nowhere_is_told(s3_team: Team, address: str, why: str) -> None:
+    ran = s3_team.clone(files={"whyrun.toml": f"store = '{address}'\n"}).succeed()
+    assert ran.executed == BOTH
+    (note,) = ran.heard.notes
+    assert why in note
+
+
+class Slow:
+    """Requests that match wait until they are let go."""
+
+    def __init__(self, server: S3Server, method: str, part: str) -> None:
+        self.let_go = threading.Event()
+        self.method, self.part = method, part
+        server.before = self.before
+
+    def before(self, method: str, name: str) -> None:
+        if method == self.method and self.part in name:
+            self.let_go.wait(PATIENCE)
+
+
+def test_a_server_that_does_not_answer_is_left_alone(s3_team: Team, server: S3Server) -> None:
+    s3_team.clone().succeed()
+    slow = Slow(server, "GET", "/results/")
+    lab = s3_team.clone()
+    world = lab.world()
+    notes: list[str] = []
+    sharing = Sharing("s3://team/demo", lab.root, world.store, notes.append, Patience(0.2, 0.2))
+    plan = sharing.plan_to_run(world.snapshot(), PlanOptions())
+    sharing.close()
+    slow.let_go.set()
+    assert [job.reuse for job in plan.planned] == [None, None]
+    assert notes == ["the shared store s3://team/demo cannot be used (no answer for 0.2 s); going on without it"]
+
+
+def test_a_server_that_stops_in_the_middle_of_bytes_is_left_alone(s3_team: Team, server: S3Server) -> None:
+    s3_team.clone().succeed()
+    slow = Slow(server, "GET", "/blobs/")
+    lab = s3_team.clone()
+    world = lab.world()
+    notes: list[str] = []
+    sharing = Sharing("s3://team/demo", lab.root, world.store, notes.append, Patience(PATIENCE, 0.2))
+    plan = sharing.plan_to_run(world.snapshot(), PlanOptions())
+    sharing.close()
+    slow.let_go.set()
+    assert [job.reuse for job in plan.planned] == [None, None], "a plan that runs never counts on what is not here"
+    assert notes == ["the shared store s3://team/demo cannot be used (no word for 0.2 s); going on without it"]
+
+
+def test_a_server_that_takes_nothing_ends_no_run(s3_team: Team, server: S3Server) -> None:
+    slow = Slow(server, "PUT", "/blobs/")
+    lab = s3_team.clone()
+    world = lab.world()
+    notes: list[str] = []
+    sharing = Sharing("s3://team/demo", lab.root, world.store, notes.append, Patience(PATIENCE, 0.2))
+    sha256 = world.store.put_bytes(b"made")
+    output = SharedOutput("Out", sha256, 4, "file")
+    sharing.offer(SharedResult(1, "a" * 64, "shell", "b" * 64, (output,)))
+    sharing.close()
+    slow.let_go.set()
+    assert notes[-1] == "1 result not given to the shared store s3://team/demo (no word for 0.2 s)"
+    assert s3_team.kept.keys("results") == []
+
+
+def test_who_may_only_read_takes_and_is_told_once(
+    s3_team: Team, server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3_team.clone().succeed()
+    use_server(monkeypatch, server, key=READER)
+    assert shared_steps(s3_team.clone().succeed()) == BOTH
+    before = dict(server.objects)
+    ran = s3_team.clone().succeed(sets=["Topic=theatre"])
+    assert ran.executed == BOTH
+    (note,) = ran.heard.notes
+    assert "not given to the shared store s3://team/demo (it may be read, but not written: PermissionError" in note
+    assert server.objects == before
+
+
+def test_who_may_not_read_goes_on_without_it(s3_team: Team, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3_team.clone().succeed()
+    use_server(monkeypatch, server, key="somebody-else")
+    ran = s3_team.clone().succeed()
+    assert (ran.executed, len(ran.heard.notes)) == (BOTH, 1)
+
+
+def test_a_step_that_is_not_deterministic_after_all_is_told(folder_team: Team) -> None:
+    flow = """
+    workflow: demo
+    jobs:
+      Dice:
+        uses: shell
+        deterministic: true
+        with: {run: 'echo $RANDOM $RANDOM $RANDOM $RANDOM > "$out_Number"'}
+        outputs: {Number: {type: text}}
+    """
+    folder_team.clone(flow).succeed()
+    key, standing = folder_team.kept.result_of("Job:Dice")
+    ran = folder_team.clone(flow).succeed(force=["Job:Dice"])
+    assert ran.heard.notes == [
+        f"Job:Dice made other bytes (Number) than the shared store has from {standing['origin']['by']}; "
+        "is it really deterministic? The shared one stays"
+    ]
+    assert folder_team.kept.results()[key] == standing
+
+
+@pytest.mark.parametrize("kind", ["folder", "s3"])
+def test_many_writers_at_once_leave_one_whole_result(kind: str, tmp_path: Path, server: S3Server) -> None:
+    """Each has bytes of its own for the same fingerprint; who is first stays, and the others are told."""
+    writers = 6
+    gate = threading.Barrier(writers)
+    told: list[SharedResult | None] = []
+    made: list[SharedResult] = []
+
+    def shelf() -> Shelf:
+        if kind == "folder":
+            return FolderShelf(tmp_path / "kept")
+        from whyrun.artifacts.shelf_url import UrlShelf
+
+        return UrlShelf("s3://team/demo")
+
+    def write(number: int) -> None:
+        store = Store(tmp_path / f"store{number}")
+        data = f"made by {number}".encode()
+        same = store.put_bytes(b"the same for all")
+        outputs = (
+            SharedOutput("Own", store.put_bytes(data), len(data), "file", stored=len(data)),
+            SharedOutput("Same", same, 16, "file", stored=16),
+        )
+        result = SharedResult(1, "a" * 64, "shell", "b" * 64, outputs)
+        made.append(result)
+        shared = SharedStore(shelf(), store)
+        gate.wait(PATIENCE)
+        told.append(shared.offer(result, lambda: None))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(told) == writers
+    reader = Store(tmp_path / "reader")
+    shared = SharedStore(shelf(), reader)
+    standing = shared.find("a" * 64)
+    assert standing in made
+    shared.fetch(standing, lambda: None)
+    assert reader.read(bytes_sha256(b"the same for all")) == b"the same for all"
+    if kind == "folder":
+        assert list((tmp_path / "kept" / "tmp").iterdir()) == []
