@@ -11,7 +11,7 @@ SLOW := $(wildcard tests/crash tests/property)
 CHECKED := src tests examples docs $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-causal example-panel example-etl test test-fast test-slow lint soak mutation bench docs clean tools test-tools example-etl-tools
+.PHONY: help demo example-causal example-panel example-etl test test-fast test-slow lint soak soak-crash fuzz mutation bench docs clean tools test-tools example-etl-tools
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -45,10 +45,16 @@ lint: $(VENV)/.dev ## ruff, mypy (strict) and the import layers
 soak: $(VENV)/.dev ## the oracle at length: new random stories for MINUTES=30 on every core
 	$(BIN)/python tests/property/soak.py --minutes $(or $(MINUTES),30)
 
+soak-crash: $(VENV)/.dev ## every fault point at every one of its calls, and 20,000 power cuts; takes hours
+	WHYRUN_SOAK=1 $(BIN)/pytest -q -n auto tests/crash/test_crash_points.py tests/crash/test_crash_failing.py tests/crash/test_crash_power_cut.py
+
+fuzz: $(VENV)/.fuzz ## readers given random bytes, guided by coverage: SECONDS=60 for each, TARGET=events for one of them
+	$(BIN)/python tests/fuzz/fuzz.py $(TARGET) --seconds $(or $(SECONDS),60)
+
 mutation: $(VENV)/.dev ## does a test fail when planning, log or snapshot is changed a little? AREA=planning for one of them
 	$(BIN)/python tests/mutation/run.py $(AREA)
 
-bench: $(VENV)/.dev ## speed, beside ninja, snakemake and doit; see bench/README.md
+bench: $(VENV)/.dev ## speed, beside ninja, make, snakemake, doit and DVC; see bench/README.md
 	$(BIN)/python bench/run.py
 
 docs: $(VENV)/.dev | test-tools ## write anew what is generated in docs/: help, error codes, what commands print, pictures
@@ -91,6 +97,11 @@ $(BIN)/pip: | tools
 	"$(PYTHON)" -m venv $(VENV)
 
 # Stamps: nothing is installed again until pyproject.toml changes. The developers' set contains those of the examples.
+# Where atheris cannot be had, the fuzzing goes on without it, and says so.
+$(VENV)/.fuzz: $(VENV)/.dev
+	-$(BIN)/pip install -q -e '.[fuzz]'
+	@touch $@
+
 $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install -q -e '.[dev]'
 	@touch $(VENV)/.images $(VENV)/.causal $(VENV)/.panel $(VENV)/.etl $@

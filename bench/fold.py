@@ -89,7 +89,7 @@ def decode_lean(folder: Path) -> int:
 
 
 def _decode(folder: Path, decoder: Any) -> int:
-    from whyrun.log.scan import CHUNK
+    from whyrun.log.journal import CHUNK
 
     count, rest = 0, b""
     with (folder / "events.jsonl").open("rb") as file:

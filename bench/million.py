@@ -4,13 +4,17 @@ The files are as the steps would have left them, and the log is as the runs woul
 functions. Both whyrun and ninja plan over the same files. ninja's log has one line an output: when it was made, and a
 hash of its command. All steps have the same command here, so that the hash of one, taken from a real build, is that of
 all.
+
+As a script, so that the bench itself stays small: `python bench/million.py steps|runs FOLDER NUMBER`.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from whyrun.snapshot.world import World
 
 FLUSH = 5000  # steps
+CHAINS_OF_RUNS = 100  # where there are many runs
 
 
 def make_files(folder: Path, chains: int) -> None:
@@ -153,3 +158,14 @@ def _rules(chains: int) -> Iterator[str]:
         for stage in range(workload.DEPTH):
             yield f"build out/s{stage}-{i}.txt: step {before}"
             before = f"out/s{stage}-{i}.txt"
+
+
+if __name__ == "__main__":
+    what, where, number = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    gc.disable()  # as the CLI does
+    if what == "runs":
+        make_files(where, CHAINS_OF_RUNS)
+        write_log(where, number - 1)
+    else:
+        make_files(where, number // workload.DEPTH)
+        write_log(where)

@@ -76,8 +76,7 @@ def many_runs(bench: Bench) -> None:
     for runs in (10, 1000):
         folder = bench.folder / f"runs-{runs}"
         if not folder.with_suffix(".ready").exists():
-            million.make_files(folder, 100)
-            million.write_log(folder, runs - 1)
+            _made(bench, "runs", folder, runs)
             folder.with_suffix(".ready").touch()
         folders[f"whyrun plan after {runs} runs"] = folder
     commands = {name: bench.drive("plan", folder) for name, folder in folders.items()}
@@ -90,13 +89,17 @@ def many_runs(bench: Bench) -> None:
     bench.judge("many_runs", "a plan after 1,000 runs / after 10 (best)", many.best / few.best, 1.15)
 
 
+def _made(bench: Bench, what: str, folder: Path, number: int) -> None:
+    command: list[str | Path] = [sys.executable, HERE / "million.py", what, folder, str(number)]
+    timed(command, bench.folder, output=bench.log(f"make-{what}-{number}"), limit=3600.0)
+
+
 def plan_noop_million(bench: Bench) -> None:
     """A million jobs with nothing to do, beside ninja over the same files. Minutes to make, and 6 GB of disk."""
     folder, chains = bench.folder / "million", MILLION // workload.DEPTH
     if not folder.with_suffix(".ready").exists():
         began = time.perf_counter()
-        million.make_files(folder, chains)
-        million.write_log(folder)
+        _made(bench, "steps", folder, MILLION)
         million.ninja_log(folder, chains, bench.tools.ninja)
         folder.with_suffix(".ready").touch()
         say(f"  state: made in {time.perf_counter() - began:.0f} s")

@@ -17,6 +17,7 @@ import click
 
 from whyrun.cli.main import COMMANDS, cli
 from whyrun.cli.runs import RunsCommand
+from whyrun.disk import TABLE
 from whyrun.errors import CODES, Exit
 from whyrun.evidence.parity_fields import DECLARED
 
@@ -77,9 +78,18 @@ def code(names: Iterable[str]) -> str:
     return " ".join(f"`{name}`" for name in names)
 
 
+def fault_points() -> str:
+    """Every point at which state is written, by what it is about."""
+    rows = "| point | is |\n|---|---|\n"
+    for area, (meaning, operations) in TABLE.items():
+        rows += f"| {code(f'{area}.{operation}' for operation in operations)} | {meaning} |\n"
+    return rows
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "codes": codes,
     "exits": exits,
+    "fault-points": fault_points,
     "help": help_pages,
     "parity-events": parity_events,
 }

@@ -51,7 +51,7 @@ class Area(StrEnum):
 TABLE: dict[Area, tuple[str, tuple[str, ...]]] = {
     Area.DRAFT: (
         "the folder of a new run, until it has its name: `tmp/<workflow>-r0001/`",
-        ("mkdir", "open", "write", "sync_filesystem", "rename", "sync_folder", "remove"),
+        ("mkdir", "open", "write", "sync_filesystem", "rename", "sync_folder", "unlink", "remove"),
     ),
     Area.LOG: ("the events of a run: `events.jsonl`", ("open", "write", "sync", "cut")),
     Area.LOCK: ("who holds the lock, and how far the log is synced: `lock`", ("mkdir", "open", "write", "cut")),

@@ -6,6 +6,7 @@ table, so a code that is not in it cannot be raised: `Diagnostic` refuses it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -112,7 +113,7 @@ CODES: dict[str, Code] = {
     "MANIFEST_FINGERPRINT_INVALID": _invalid("A fingerprint in the inputs manifest is not written as one."),
     "MANIFEST_FINGERPRINT_MISMATCH": _invalid("A file is not the one that the inputs manifest was written for."),
     # state
-    "LOCKED": _state("Another run of this workflow is going on; or one of any, and the store is to be cleared."),
+    "LOCKED": _state("Another run of this workflow is going on; or `gc` and a run of any workflow meet."),
     "LOG_DAMAGED": _state("A line of the event log is broken; nothing is guessed."),
     "LOG_INCOMPLETE": _state("The event log lacks a record that planning needs."),
     "PLAN_STALE": _state("The saved plan is not what would be planned now."),
@@ -125,6 +126,7 @@ CODES: dict[str, Code] = {
     "RUN_PRUNED": _state("The run was pruned, or what is asked for needs the log of one that was."),
 }
 
+_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # but tabs and newlines
 _LONGEST_TEXT = 4000  # characters of a message or hint
 _LONGEST_LINE = 240  # characters of a line of the user's that are shown
 
@@ -160,7 +162,7 @@ class Diagnostic:
         if self.source_line is not None and self.line is not None:
             number = f"{self.line:>5}"
             shown, at = self._shown_line(self.source_line)
-            lines.append(f"{number} | {shown}")
+            lines.append(f"{number} | {_bearable(shown)}")
             if self.column is not None:
                 # Tabs stay tabs, so that the marker stands under its character in any terminal.
                 lead = "".join("\t" if c == "\t" else " " for c in shown[:at])
@@ -192,8 +194,10 @@ class Diagnostic:
 
 
 def _bearable(text: str) -> str:
-    """What is quoted may be as long as a file; of a message nobody reads more than a page."""
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}… ({len(text)} characters)"
+    """What is quoted may be as long as a file, and may hold what makes a terminal do things: of a message nobody reads
+    more than a page, and it is only read."""
+    shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}… ({len(text)} characters)"
+    return shown if shown.isprintable() else _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", shown)
 
 
 class WhyrunError(Exception):

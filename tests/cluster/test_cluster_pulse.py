@@ -80,6 +80,16 @@ def test_where_every_look_is_slow_the_wait_is_longer_and_has_an_end() -> None:
     assert 2 * SILENT < story.found[0] - story.silent_from < 20
 
 
+def test_looks_that_are_late_now_and_then_do_not_start_the_time_anew_for_ever() -> None:
+    story = Story()
+    for look in range(60):
+        story.look(delay=0.7 if look % 7 == 0 else 0.02)
+    story.falls_silent()
+    for look in range(60):
+        story.look(delay=0.7 if look % 7 == 0 else 0.02)
+    assert 0 < story.found[0] - story.silent_from < 10
+
+
 def test_a_worker_that_makes_long_pauses_is_waited_for_longer() -> None:
     pulse = Pulse(0.0)
     beats = list(accumulate([2.4] * 40))

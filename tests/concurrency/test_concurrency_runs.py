@@ -93,6 +93,69 @@ def test_many_workflows_that_make_the_same_lose_nothing(tmp_path: Path) -> None:
     assert list((lab.store / "tmp").glob("*")) == []
 
 
+SHARED = """\
+workflow: NAME
+jobs:
+  Note:
+    uses: shell
+    with:
+      name: NAME
+      run: |
+        touch "GATE.NAME"; until test -e "GATE"; do sleep 0.02; done
+        echo "{\\"from\\": \\"$name\\"}" > "$out_Note"
+    outputs: {Note: {type: json, path: notes.json, append: true, key: NAME}}
+"""
+
+
+def test_two_workflows_write_their_sections_of_one_file_at_once(tmp_path: Path) -> None:
+    lab = Beside(tmp_path / "project", "left", "right")
+    lab.write({"notes.json": '{"mine": 1}\n'})
+    for name in lab.names:
+        lab.write({f"{name}.yaml": SHARED.replace("NAME", name).replace("GATE", str(lab.gate))})
+    commands = [lab.start("run", f"{name}.yaml", "--quiet") for name in lab.names]
+    until(lambda: all(Path(f"{lab.gate}.{name}").exists() for name in lab.names))
+    lab.open_gate()
+    for command in commands:
+        ended = command.ended()
+        assert ended.code == 0, ended.err
+    assert json.loads(lab.read("notes.json")) == {"mine": 1, "left": {"from": "left"}, "right": {"from": "right"}}
+    for name in lab.names:
+        assert lab.whyrun("plan", f"{name}.yaml", "--json").json["totals"]["clean"] == 1
+
+
+def test_runs_and_gc_in_any_order_lose_nothing(tmp_path: Path) -> None:
+    """Each begins when it comes to it: it is refused, or it does its work. Whatever order the machine makes of it."""
+    lab = Beside(tmp_path / "project", "left", "right")
+    lab.open_gate()
+    for name in lab.names:
+        assert lab.whyrun("run", f"{name}.yaml", "--quiet").code == 0
+    for word in ("two", "six"):
+        lab.write({"word.txt": f"{word}\n"})
+        commands = []
+        for name in lab.names:
+            commands.append(lab.start("run", f"{name}.yaml", "--quiet"))
+            commands.append(lab.start("gc", f"{name}.yaml", "--delete"))
+            commands.append(lab.start("runs", "prune", f"{name}.yaml", "--keep", "1", "--delete"))
+        for command in commands:
+            ended = command.ended()
+            assert ended.code in (0, 3), ended.err
+            assert ended.code == 0 or "error[LOCKED]" in ended.err
+        for name in lab.names:
+            done = lab.whyrun("run", f"{name}.yaml", "--quiet")
+            assert done.code == 0, done.err
+            assert lab.published(name)["after.txt"] == f"{word}\n0\n{word}\n1\n"
+            check_sound(lab, name)
+    for name in lab.names:
+        assert lab.whyrun("runs", "prune", f"{name}.yaml", "--keep", "1", "--delete").code == 0
+        state = World.open(lab.root / f"{name}.yaml").state
+        assert len(state.runs()) + len(state.tombstones()) == 3
+        assert len(state.runs()) == 1
+    assert lab.whyrun("gc", "left.yaml", "--delete").code == 0
+    for name in lab.names:
+        check_sound(lab, name)
+        assert lab.whyrun("plan", f"{name}.yaml", "--json").json["totals"]["clean"] == 4
+
+
 READERS = (
     ("plan", "alone.yaml"),
     ("plan", "alone.yaml", "--json"),

@@ -51,7 +51,8 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     (tmp_path / "connections.yaml").unlink()
     (tmp_path / "connections.yaml").mkdir()
     (problem,) = load_connections(tmp_path).problems
-    assert (problem.code, problem.message) == ("FILE_MISSING", "`connections.yaml` cannot be read: it is not a regular file")
+    message = "`connections.yaml` cannot be read: it is not a regular file"
+    assert (problem.code, problem.message) == ("FILE_MISSING", message)
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:

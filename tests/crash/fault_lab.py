@@ -104,13 +104,11 @@ class FaultLab(Lab):
 
     def displaced(self) -> set[tuple[str, str | None, bytes]]:
         """What of the user's own was saved, with its bytes."""
-        store = self.world().store
-        return {
-            (event.path, event.section, store.read(event.sha256))
-            for run in self.runs()
-            for event in run.events()
-            if isinstance(event, ev.FileDisplaced)
-        }
+        world = self.world()
+        runs, stones = world.state.runs_and_tombstones()
+        saved = [event for run in runs for event in run.events() if isinstance(event, ev.FileDisplaced)]
+        of_pruned = [one for stone in stones for one in stone.displaced]
+        return {(one.path, one.section, world.store.read(one.sha256)) for one in (*saved, *of_pruned)}
 
 
 @dataclass(frozen=True)
@@ -209,7 +207,9 @@ def check_afterwards(lab: FaultLab, course: Course, ended: Ended) -> None:
     lab.sets = tuple(scenario.settings[1:])
     unfinished = [run.name for run in lab.runs() if not isinstance(lab.events(run)[-1], ev.RunComplete)]
     done = lab.completed()
-    told = {word for line in ended.err.splitlines() if " EXECUTES Job:" in line for word in line.split() if "Job:" in word}
+    told = {
+        word for line in ended.err.splitlines() if " EXECUTES Job:" in line for word in line.split() if "Job:" in word
+    }
     assert told <= done.keys(), "reported complete, and not in the log"
     planned = lab.plan()
     number = len(lab.runs())

@@ -28,6 +28,7 @@ from whyrun.planning.stale import plan_differences
 from whyrun.snapshot.fold import RunFold
 from whyrun.snapshot.observe import InputObserver
 from whyrun.snapshot.records import Records
+from whyrun.workflow.composition.load import parse_plan
 from whyrun.workflow.expression import ExpressionError, evaluate, parse_expression
 from whyrun.workflow.functions import MAX_NUMBER, MAX_STRING
 from whyrun.workflow.inputs import collect_inputs
@@ -70,6 +71,17 @@ def workflow(data: bytes) -> None:
     for table in graph.tables:
         for job in list(table.job_ids())[:50]:
             assert str(parse_id(job)) == job
+
+
+def dataset_plan(data: bytes) -> None:
+    """A dataset plan and its inputs manifest, with a line of `%` between them."""
+    plan, _, manifest = data.decode("utf-8", "replace").partition("\n%%%\n")
+    try:
+        found = parse_plan("plan.json", "manifest.json", {"plan.json": plan, "manifest.json": manifest})
+    except WhyrunError as refused:
+        _check_told(refused)
+        return
+    assert found.composition is not None
 
 
 def expression(data: bytes) -> None:
@@ -181,6 +193,7 @@ def shared_result(data: bytes) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "workflow": workflow,
+    "dataset_plan": dataset_plan,
     "expression": expression,
     "canonical_id": canonical_id,
     "events": events,

@@ -11,7 +11,7 @@ from gc_lab import Past
 from project_lab import Lab
 from whyrun.artifacts.hashing import bytes_sha256, decode_tree
 from whyrun.errors import StateError
-from whyrun.evidence.gc import Blobs, Collection, WorkflowNeeds, collect, collectable
+from whyrun.evidence.gc import Blobs, Clearing, WorkflowNeeds, collect, collectable
 from whyrun.evidence.prune import Selection, prune
 from whyrun.evidence.verify import verify
 from whyrun.log import events as ev
@@ -22,7 +22,7 @@ def state_of(lab: Lab) -> Path:
     return lab.root / ".whyrun"
 
 
-def cleared(lab: Lab) -> Collection:
+def cleared(lab: Lab) -> Clearing:
     return collect(state_of(lab), utc_now)
 
 
@@ -44,7 +44,7 @@ def needed_by(past: Past, *runs: str) -> set[str]:
 def test_while_all_runs_are_kept_nothing_goes(past: Past) -> None:
     before = past.blobs()
     found = cleared(past)
-    assert found == Collection(
+    assert found == Clearing(
         removed=Blobs(0, 0),
         kept=Blobs(len(before), size(before)),
         workflows=(WorkflowNeeds("past", 5, 0, len(before)),),
@@ -210,7 +210,7 @@ def test_where_a_log_cannot_be_read_nothing_goes(past: Past, damage: str) -> Non
 
 
 def test_a_project_without_state_has_nothing_to_remove(tmp_path: Path) -> None:
-    nothing = Collection(Blobs(), Blobs(), (), 0, (), False)
+    nothing = Clearing(Blobs(), Blobs(), (), 0, (), False)
     assert collectable(tmp_path / ".whyrun") == nothing
     assert collect(tmp_path / ".whyrun", utc_now) == nothing
     assert not (tmp_path / ".whyrun").exists()

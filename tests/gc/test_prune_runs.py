@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from gc_lab import Past, copy_of
 
@@ -19,10 +21,12 @@ from whyrun.errors import StateError
 from whyrun.evidence.prune import KeptRun, Pruning, Selection, prunable, prune
 from whyrun.evidence.verify import verify
 from whyrun.execution.adopt import restore_version
+from whyrun.execution.checks import RunOptions
+from whyrun.execution.compare import CompareOptions, compare_workflow
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
-from whyrun.log.tombstones import CarriedInput, Tombstone
+from whyrun.log.tombstones import CarriedInput, Tombstone, add_tombstones
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
 from whyrun.snapshot.history import History
 
@@ -288,6 +292,22 @@ def test_where_a_pruned_run_published_is_still_known(project: Callable[..., Lab]
     assert stale() == before
 
 
+def test_comparisons_can_go_unless_their_results_were_accepted(project: Callable[..., Lab]) -> None:
+    lab = project(JOBS.replace('echo "$word" >', "date +%N >"))  # another text each time
+    lab.succeed()
+    assert [compare_workflow(lab.world(), CompareOptions(), RunOptions(), Heard()).run] == ["r0002"]
+    accepted = compare_workflow(lab.world(), CompareOptions(ids=("Job:A",), accept=True), RunOptions(), Heard())
+    assert accepted.run == "r0003"
+    lab.succeed(sets=["Other=y"])
+    world = lab.world(["Other=y"])
+    before = compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes()
+    found = prune(world, Selection(keep=1), utc_now)
+    assert [(run.run, run.mode) for run in found.pruned] == [("r0001", "run"), ("r0002", "compare")]
+    assert whys(found) == {"r0003": "holds the latest attempt of Job:A"}
+    assert compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes() == before
+    check_sound(lab)
+
+
 # --- the log without them ----------------------------------------------------------------------------------------
 
 
@@ -367,8 +387,18 @@ def test_a_tombstone_that_was_changed_is_damage(past: Past) -> None:
             past.plan()
         assert refused.value.diagnostics[0].code == "LOG_DAMAGED"
         assert refused.value.diagnostics[0].file == str(path)
+    first = whole.splitlines()[0]
+    assert signed(first[: first.index(b',"digest"')]) == first
+    for name in (b"x0001", b"r0000", b"r" + b"9" * 5000):
+        path.write_bytes(signed(first[: first.index(b',"digest"')].replace(b"r0001", name, 1)) + b"\n")
+        with pytest.raises(StateError, match="stands where it does not belong"):
+            past.plan()
     path.write_bytes(whole)
     past.plan()
+
+
+def signed(body: bytes) -> bytes:
+    return body + b',"digest":"' + hashlib.sha256(b"tombstone/v1\n" + body).hexdigest().encode() + b'"}'
 
 
 def test_the_chain_goes_through_tombstones(past: Past) -> None:
@@ -383,6 +413,28 @@ def test_the_chain_goes_through_tombstones(past: Past) -> None:
     path.write_bytes(b"".join((lines[0], lines[2])))
     found = verify(past.world().state, past.root, lambda run: None)
     assert [problem.run for problem in found.problems] == ["r0002"]
+
+
+@pytest.mark.parametrize("only", [None, "r0004"])
+def test_a_run_must_follow_the_tombstone_before_it(past: Past, only: str | None) -> None:
+    pruned(past, keep=1)
+    state = past.world().state
+    stones = state.tombstones()
+    assert verify(state, past.root, lambda run: None, only).problems == ()
+    state.tombstones_path.unlink()
+    forged = msgspec.structs.replace(stones[2], chain="f" * 64)
+    add_tombstones(state.tombstones_path, [*stones[:2], forged])
+    found = verify(state, past.root, lambda run: None, only).problems
+    assert {problem.run for problem in found} == {"r0004"}
+    assert found[0].expected == "f" * 64
+    # And the other way round: the tombstone follows what was before it.
+    state.tombstones_path.unlink()
+    forged = msgspec.structs.replace(stones[1], previous_chain="f" * 64)
+    add_tombstones(state.tombstones_path, [stones[0], forged, stones[2]])
+    found = verify(state, past.root, lambda run: None).problems
+    assert [(problem.run, problem.line, problem.expected, problem.found) for problem in found] == [
+        ("r0002", 2, stones[0].chain, "f" * 64)
+    ]
 
 
 def test_what_the_lock_says_of_a_killed_run_is_left_for_its_repair(past: Past) -> None:

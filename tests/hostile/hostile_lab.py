@@ -57,7 +57,13 @@ def confined(folder: Path, *arguments: str) -> Ended:
         with out.open("wb") as to_out, err.open("wb") as to_err:
             command = [sys.executable, "-c", _PROGRAM, str(peak), *arguments]
             ended = subprocess.run(
-                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_err, timeout=DEADLINE, check=False
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=to_out,
+                stderr=to_err,
+                timeout=DEADLINE,
+                check=False,
             )
         texts = [file.read_bytes().decode("utf-8", "backslashreplace") for file in (out, err)]
         assert peak.exists(), f"it ended without a word: {ended.returncode}\n{texts[1][-2000:]}"

@@ -7,6 +7,7 @@ import ast
 import hashlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 from forked import KILLED, SURVIVED, TIMED_OUT, UNCOVERED, Verdict, code_of, live_functions, try_tests
+from forked_command import stand_in
 from mutants import MODULE, Mutant, mutants_of
 from traced import Tracer
 
@@ -80,6 +82,8 @@ class Mutation:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.items = {item.nodeid: item for item in session.items}
+        if "cli_lab" in sys.modules:
+            stand_in(sys.modules["cli_lab"], Tracer.spill)
         try:
             self.known = self._measured()
             self._try_all()
@@ -119,7 +123,7 @@ class Mutation:
 
         def watch() -> None:
             manager = items[0].config.pluginmanager
-            watcher = _Watcher(out, lambda: Tracer(files, functions), self.sources)
+            watcher = _Watcher(out, lambda: Tracer(files, functions, self.notes), self.sources)
             manager.register(watcher)
 
         try_tests(items, [120.0] * len(items), watch)
@@ -204,11 +208,13 @@ class Mutation:
 
     def _tests_for(self, source: Source, mutant: Mutant) -> list[str]:
         """Those that run the changed line: first who killed others in this function, then the quickest."""
-        killers = self.killers.get((source.name, mutant.function), Counter())
+        killers = dict(self.killers.get((source.name, mutant.function), Counter()).most_common(3))
         site = mutant.site
         first = min(getattr(site.old, "lineno", mutant.line), mutant.line)
         if isinstance(site.old, ast.expr):
             first = min(first, getattr(site.path[0], "lineno", first))
+        if isinstance(site.old, ast.Continue | ast.Break):
+            first -= 1  # a mere jump may be no line of its own
         last = max(getattr(site.old, "end_lineno", None) or first, first)
         wanted = set(range(first - mutant.first_line, last - mutant.first_line + 1))
         place = f"{source.name}::{mutant.function}"
@@ -230,7 +236,7 @@ class Mutation:
             file = test.partition("::")[0]
             turn[test] = spent[file] = spent.get(file, 0.0) + self.known[test]["seconds"]
         own = f"tests/{source.name.partition('/')[0]}/"  # the tests of the package itself are likelier to notice
-        found.sort(key=lambda test: (-killers[test], turn[test] / (5 if own in test else 1), test))
+        found.sort(key=lambda test: (-killers.get(test, 0), turn[test] / (5 if own in test else 1), test))
         budget, chosen = self.chosen.budget, []
         for test in found:
             budget -= self.known[test]["seconds"]
@@ -281,13 +287,13 @@ class _Watcher:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         self.passed = True
-        began = time.monotonic()
+        began = _processor_time()
         with self.make_tracer() as tracer:
             yield
         record = {
             "nodeid": item.nodeid,
             "passed": self.passed,
-            "seconds": round(time.monotonic() - began, 4),
+            "seconds": round(_processor_time() - began, 4),
             "lines": {
                 f"{file}::{function}": [self.sources[file].digests[function], *sorted(lines)]
                 for (file, function), lines in sorted(tracer.lines.items())
@@ -300,6 +306,12 @@ class _Watcher:
             if type(plugin).__name__ == "FirstFailure":
                 plugin.failed = False
         return True
+
+
+def _processor_time() -> float:
+    """Of this process and its children: it depends less on who else works on the machine than a clock."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def explanations() -> dict[tuple[str, str, str, str], str]:

@@ -46,7 +46,7 @@ def main() -> int:
     from mutation_session import Mutation
 
     session = Mutation(ROOT, tuple(chosen.areas), chosen)
-    folders = [str(ROOT / "tests" / name) for name in chosen.tests if (ROOT / "tests" / name).is_dir()]
+    folders = [str(ROOT / "tests" / name) for name in chosen.tests if (ROOT / "tests" / name).exists()]
     beside = [f"--ignore-glob={ROOT}/tests/{name}" for name in BESIDE]
     plain = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--no-header", "-o", "addopts="]
     plain += ["--rootdir", str(ROOT), f"--basetemp={session.scratch}"]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from project_lab import Lab
 from whyrun.artifacts.shared_result import SharedResult
 from whyrun.planning.explain import (
     about,
     estimate_seconds,
+    expected_durations,
     explain_json,
     headline,
     job_lines,
@@ -113,6 +117,11 @@ LONG = list(range(40))
         (["a" * 31, 1], ["a" * 31, 2], f'["{"a" * 31}", 1] → ["{"a" * 31}", 2]'),
         (["a" * 32, 1], ["a" * 31, 1], f'[0] "{"a" * 32}" → "{"a" * 31}"'),
         ({"b": "é", "a": 1}, 2, '{"a": 1, "b": "é"} → 2'),
+        ("a" * 70, "b" * 70, f'"{"a" * 70}" → "{"b" * 70}"'),
+        ({"a": LONG, "b": {"c": 1}}, {"a": LONG, "b": 2}, '.b {"c": 1} → 2'),
+        ({"a": LONG, "b": 2}, {"a": LONG, "b": {"c": 1}}, '.b 2 → {"c": 1}'),
+        ([*LONG, [1]], [*LONG, "x"], '[40] [1] → "x"'),
+        ([*LONG, "x"], [*LONG, [1]], '[40] "x" → [1]'),
     ],
 )  # fmt: skip
 def test_values_are_told_side_by_side_or_where_they_differ(old: Any, new: Any, text: str) -> None:
@@ -226,3 +235,35 @@ def test_layers_wait_for_each_other_and_share_the_workers() -> None:
     assert estimate_seconds(plan(*jobs), known, 0) == 14.0
     assert estimate_seconds(plan(*jobs), {**known, "Job:B": None}, 1) is None
     assert estimate_seconds(plan(), {}, 1) == 0.0
+
+
+def test_what_is_expected_of_each_job(project: Callable[..., Lab]) -> None:
+    flow = """
+        workflow: w
+        inputs: {Two: {type: "integer[]", default: [1, 2]}}
+        loops: {i: {each: inputs.Two}}
+        jobs:
+          A: {for: [i], uses: shell, with: {i: "${{ i }}", run: "true"}}
+          B: {for: [i], uses: shell, with: {i: "${{ i }}", run: "true"}}
+    """
+    graph = project(flow).world().graph
+    steps = {"Job:A[0]": StepRecord(attempt(4.0))}
+    asked: list[list[int]] = []
+
+    def estimator(nodes: list[int]) -> dict[int, float]:
+        asked.append(nodes)
+        return {nodes[0]: 9.0}
+
+    snapshot: Any = SimpleNamespace(
+        dependency_graph=graph, records=SimpleNamespace(steps=steps), estimator=estimator
+    )  # fmt: skip
+    jobs = [job(graph.job_id(node), node=node) for node in range(4)]
+    free = job("Job:Free", reuse=Reuse("r0001", "Job:Free", {}))
+    assert expected_durations(plan(free, *jobs), snapshot) == {
+        "Job:Free": 0.0, "Job:A[0]": 4.0, "Job:A[1]": 4.0, "Job:B[0]": 9.0, "Job:B[1]": None
+    }  # fmt: skip
+    assert asked == [[graph.node_of["Job:B[0]"], graph.node_of["Job:B[1]"]]]
+    assert expected_durations(plan(jobs[0]), snapshot) == {"Job:A[0]": 4.0}
+    assert len(asked) == 1, "nobody is asked about what was timed"
+    snapshot.estimator = None
+    assert expected_durations(plan(jobs[2]), snapshot) == {"Job:B[0]": None}

@@ -74,3 +74,14 @@ def test_what_reads_something_uncertain_is_uncertain_itself(project: Make) -> No
         "Job:PickEither": {"x": {"first": ["Artifact:Either.N", "Artifact:Sure.N"]}},
     }
     assert [job.id for job in plan.planned if job.conditional] == ["Job:Maybe", "Job:Other"]
+
+
+def test_a_condition_that_all_instances_share_is_decided_for_each(project: Make) -> None:
+    made = json.loads(flow(Each={"for": ["i"], **job("inputs.On")}, Other={"for": ["i"], **job("not inputs.On")}))
+    lab = project(json.dumps({**made, "loops": {"i": {"count": 3}}}), CODE)
+    plan = lab.plan()
+    assert {job.id: (job.state, dict(job.because)) for job in plan.jobs} == {
+        **{f"Job:Each[{i}]": ("inactive", {"condition": "inputs.On", "inputs": {"Input:On": False}}) for i in range(3)},
+        **{f"Job:Other[{i}]": ("planned", {}) for i in range(3)},
+    }
+    assert [job.conditional for job in plan.planned] == [False] * 3

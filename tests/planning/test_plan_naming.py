@@ -8,7 +8,7 @@ import pytest
 
 from project_lab import Lab, states
 from whyrun.errors import InvalidError
-from whyrun.planning.plan import match_nodes
+from whyrun.planning.plan import compute_execution_plan, match_nodes
 from whyrun.planning.reasons import reason_json
 
 Make = Callable[..., Lab]
@@ -69,6 +69,7 @@ def test_what_names_nothing(lab: Lab, text: str, code: str, hint: str) -> None:
 
 def test_a_target_takes_its_needs_and_theirs(lab: Lab) -> None:
     everything = set(lab.plan().headlines())
+    assert compute_execution_plan(lab.snapshot()).to_json() == lab.plan().to_json(), "no options are none"
     assert len(everything) == 11
     assert set(lab.plan(targets=["Job:After"]).headlines()) == everything - {"Job:Apart"}
     assert set(lab.plan(targets=["Job:Before[1]"]).headlines()) == {"Job:Before[1]", "Job:First"}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from project_lab import Lab, reasons
+from scenarios.harness import Scenario, read_logs, write_logs
+from whyrun.log import events as ev
 from whyrun.planning.dirty import Judge
 from whyrun.planning.reasons import MissingOutput, reason_json
 from whyrun.snapshot.records import Attempt, Output, StepRecord
@@ -118,7 +121,7 @@ FAILING = """
     jobs:
       A: {for: [i], uses: python, with: {call: "acts:one", i: "${{ i }}"}, outputs: {N: {type: integer}}}
       B: {for: [j], uses: python, with: {call: "acts:fail", j: "${{ j }}"}, outputs: {N: {type: integer}}}
-      Apart:
+      Y:
         uses: python
         with:
           call: acts:one
@@ -127,11 +130,11 @@ FAILING = """
           c: ${{ jobs.B.outputs.N[0] }}
           d: ${{ jobs.B.outputs.N[1] }}
         outputs: {N: {type: integer}}
-      All:
+      X:
         uses: python
         with: {call: "acts:one", all: "${{ jobs.B.outputs.N[:] }}", b: "${{ jobs.B.outputs.N[3] }}"}
         outputs: {N: {type: integer}}
-      Silent: {uses: python, with: {call: "acts:fail"}}
+      Z: {uses: python, with: {call: "acts:fail"}}
 """
 
 
@@ -151,17 +154,17 @@ def test_failures_upstream_are_told_each_once_and_in_order(failed: Lab) -> None:
         )
         for j in range(4)
     ]
-    assert told["Job:All"] == [
-        {"code": "MISSING_OUTPUT", "artifact": "Artifact:All.N"}, *(f for f, _ in b), *(d for _, d in b)
+    assert told["Job:X"] == [
+        {"code": "MISSING_OUTPUT", "artifact": "Artifact:X.N"}, *(f for f, _ in b), *(d for _, d in b)
     ]  # fmt: skip
-    assert told["Job:Apart"] == [
-        {"code": "MISSING_OUTPUT", "artifact": "Artifact:Apart.N"}, *(f for f, _ in b[:3]),
+    assert told["Job:Y"] == [
+        {"code": "MISSING_OUTPUT", "artifact": "Artifact:Y.N"}, *(f for f, _ in b[:3]),
         {"code": "UPSTREAM_DIRTY", "job": "Job:A[1]"}, *(d for _, d in b[:3]),
     ]  # fmt: skip
 
 
 def test_a_job_without_outputs_that_never_succeeded_says_so(failed: Lab) -> None:
-    assert reasons(failed.plan())["Job:Silent"] == [
+    assert reasons(failed.plan())["Job:Z"] == [
         {"code": "RETRY_PREVIOUS_FAILURE", "run": "r0001", "attempt": 1, "error_type": "ValueError", "error": "no"},
         {"code": "MISSING_OUTPUT"},
     ]
@@ -179,13 +182,16 @@ LEAVES = """
         with: {call: "acts:two", n: "${{ len(jobs.A.outputs.S.Deep) }}"}
         outputs: {N: {type: integer}}
 """
-LEAVES_CODE = "def one():\n    return {'S': {'On': True, 'Deep': {'a': 1}}}\ndef two(n):\n    return {'N': n}\n"
+LEAVES_CODE = "def one():\n    return {'S': {'On': True, 'Deep': {'a': 1}}}\ndef two(n, **more):\n    return {'N': n}\n"
 
 
 def test_a_leaf_has_no_file_of_its_own(project: Make) -> None:
     lab = project(LEAVES, {"acts.py": LEAVES_CODE})
     lab.succeed()
     assert lab.plan().headlines() == {}
+    lab.edit("workflow.yaml", 'n: "', 'z: 1, n: "')
+    assert [(r["code"], r["binding"]) for r in reasons(lab.plan())["Job:B"]] == [("INPUT_CHANGED", "z")]
+    lab.edit("workflow.yaml", "z: 1, ", "")
     lab.write({"out/s.json": None})
     file = {"code": "MISSING_OUTPUT", "artifact": "Artifact:A.S", "change": "deleted", "path": "out/s.json"}
     assert reasons(lab.plan()) == {"Job:A": [file]}
@@ -208,3 +214,18 @@ def test_what_an_attempt_made_that_failed_in_the_end_was_never_there(project: Ma
     assert missing(StepRecord(Attempt(1, 1, 1, "f", False, made))) == [MissingOutput("Artifact:One.N")]
     assert missing(StepRecord(Attempt(1, 1, 1, "f", True, made))) == [MissingOutput("Artifact:One.N", "lost")]
     assert missing(StepRecord(Attempt(1, 1, 1, "f", True))) == [MissingOutput("Artifact:One.N")]
+
+
+def test_a_record_that_does_not_name_the_action_is_of_another_one(scenario: Callable[[str], Scenario]) -> None:
+    story = scenario("then-and-now").with_log()
+    runs = story.world.state.runs_dir
+    logs = read_logs(runs)
+    for number, event in enumerate(logs["r0001"]):
+        if isinstance(event, ev.StepStart) and event.step_id == "Job:Montage":
+            kept = {name: entry for name, entry in event.bindings.items() if name != ".action"}
+            logs["r0001"][number] = msgspec.structs.replace(event, bindings=kept, fingerprint="0" * 64)
+    write_logs(runs, logs)
+    action = story.snapshot().actions["Montage"]
+    told = {"code": "INPUT_CHANGED", "binding": "action", "source": "Input:Montage.action", "new": action.sha256}
+    files = {"files": sorted(action.files)} if action.files else {}
+    assert reasons(story.plan()) == {"Job:Montage": [{**told, **files}]}

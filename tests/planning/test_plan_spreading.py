@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from typing import Any
 
 from project_lab import Lab, reasons
 
@@ -69,3 +71,22 @@ def test_each_of_many_pairs_is_followed(project: Make) -> None:
         **{f"Job:Next[{i}]": "UPSTREAM_DIRTY" for i in range(12)},
         **{f"Job:After[{i}]": "UPSTREAM_DIRTY" for i in range(12)},
     }
+
+
+def test_up_counts_layers_of_what_is_to_run_lowest_first(project: Make) -> None:
+    """An inactive job is in no layer that counts, and layer 8 comes after layer 1, however many there are between."""
+    made = {"uses": "python", "outputs": {"N": {"type": "integer"}}}
+
+    def after(name: str | None, mark: int = 0) -> dict[str, Any]:
+        given = {} if name is None else {"x": f"${{{{ jobs.{name}.outputs.N }}}}"}
+        return {**made, "with": {"call": "acts:one", "mark": mark, **given}}
+
+    jobs: dict[str, Any] = {"Off": {"if": "${{ inputs.On }}", **after(None)}, "S0": after(None), "S1": after("S0")}
+    jobs |= {f"L{i}": after(f"L{i - 1}" if i else None) for i in range(9)}
+    flow = {"workflow": "w", "inputs": {"On": {"type": "boolean", "default": False}}, "jobs": jobs}
+    lab = project(json.dumps(flow), CODE)
+    lab.succeed()
+    jobs["S1"], jobs["L8"] = after("S0", 1), after("L7", 1)
+    lab.write({"workflow.yaml": json.dumps(flow)})
+    assert lab.plan(up=1).layers == [["Job:S1"]]
+    assert lab.plan(up=2).layers == [["Job:S1"], ["Job:L8"]]

@@ -17,7 +17,7 @@ WRITTEN_FORCED = [{"code": "FORCED", "by": "layer:0"}]
 
 def plan(*jobs: PlannedJob, position: dict[str, Any] | None = None, **summary: Any) -> Plan:
     told = {"available": 2, "failed": [], "inputs_changed": [], "jobs": {"succeeded": 3}, **summary}
-    return Plan("w", position, PlanOptions(2, ("b", "a", "b"), ("d", "c", "d")), TOTALS, told, jobs)
+    return Plan("w", position, PlanOptions(2, (*"hgfedcba", "a"), (*"ponmlkji", "p")), TOTALS, told, jobs)
 
 
 def wide(members: list[str]) -> tuple[dict[str, Any], bytes]:
@@ -43,7 +43,7 @@ def test_every_part_of_a_plan() -> None:
         "workflow": "w",
         "digest": None,
         "log_position": {"run": "r0001", "seq": 7},
-        "options": {"up": 2, "targets": ["a", "b"], "force": ["c", "d"]},
+        "options": {"up": 2, "targets": [*"abcdefgh"], "force": [*"ijklmnop"]},
         "snapshot": {"available": 2, "failed": [], "inputs_changed": [], "jobs": {"succeeded": 3}},
         "totals": TOTALS,
         "layers": [["Job:A"], ["Job:B"]],
@@ -70,6 +70,12 @@ def test_every_part_of_a_plan() -> None:
     assert json.loads(made.to_bytes()) == written
     assert made.to_bytes().endswith(b"}\n")
     assert made.headlines() == {"Job:B": "FORCED", "Job:A": "FORCED"}
+    assert [(job.id, bindings) for job, bindings in made.written_bindings()] == [
+        ("Job:B", {"x": "Input:X"}), ("Job:A", {"y": {"first": ["Input:Y"]}, "z": ["Input:Z"]})
+    ]  # fmt: skip
+    before = made.to_bytes()
+    made.forget_written()
+    assert made.to_bytes() == before
 
 
 def test_the_digest_is_over_all_but_itself_and_the_log_position() -> None:

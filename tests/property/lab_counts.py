@@ -23,10 +23,11 @@ class Counts:
     truths: int = 0  # times that everything was compared with running it all from nothing
     executed: int = 0
     reused: int = 0
+    pruned: int = 0  # runs
     in_vain: Counter[str] = field(default_factory=Counter)  # reasons → executions that made what was there
 
     def add(self, other: Counts) -> None:
-        for name in ("plans", "verdicts", "runs", "truths", "executed", "reused"):
+        for name in ("plans", "verdicts", "runs", "truths", "executed", "reused", "pruned"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.in_vain.update(other.in_vain)
 

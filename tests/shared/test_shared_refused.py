@@ -18,6 +18,7 @@ from whyrun.artifacts.shared_result import Refused, SharedOutput, SharedResult
 from whyrun.artifacts.shared_store import SharedStore
 from whyrun.artifacts.shelf import PIECE, FolderShelf
 from whyrun.artifacts.store import Store
+from whyrun.errors import WhyrunError
 
 BOTH = ["Job:Make", "Job:Use"]
 
@@ -195,6 +196,17 @@ def test_bytes_go_both_ways_in_pieces(tmp_path: Path) -> None:
     assert peak < 4 * PIECE
     assert len(alive) == 1 + len(data) // PIECE
     assert there.read(result.outputs[0].sha256) == data
+
+
+def test_what_is_damaged_here_is_not_given(tmp_path: Path) -> None:
+    store, shelf = Store(tmp_path / "store"), FolderShelf(tmp_path / "kept")
+    path = Path(store.path(store.put_bytes(b"right")))
+    path.chmod(0o644)
+    path.write_bytes(b"wrong")
+    with pytest.raises(WhyrunError) as refused:
+        SharedStore(shelf, Store(tmp_path / "store")).offer(result_of(b"right", 5), lambda: None)
+    assert refused.value.diagnostics[0].code == "STORE_DAMAGED"
+    assert not (tmp_path / "kept").exists()
 
 
 def test_more_bytes_than_promised_are_not_read_to_their_end(tmp_path: Path) -> None:

@@ -47,6 +47,17 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, area: Area, sync: bo
         disk.sync_folder(area, folder or ".")
 
 
+def remove_half_written(folder: str | os.PathLike[str], before: float) -> None:
+    """What `atomic_write` left in a folder when it was killed before this time. A newer one may still be written to."""
+    try:
+        with os.scandir(folder) as entries:
+            old = [e.path for e in entries if e.name.startswith(".tmp-") and e.stat().st_mtime < before]
+    except FileNotFoundError:
+        return
+    for path in old:
+        discard_file(Area.INDEX, path)
+
+
 def discard_file(area: Area, path: str) -> None:
     """On the way out of a failure, which nothing here may hide. Litter that stays is removed by a later run."""
     with suppress(OSError):

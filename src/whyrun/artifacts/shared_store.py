@@ -132,6 +132,7 @@ class SharedStore:
         for sha256, size in self._blobs(result):
             blob = _blob_key(sha256)
             if blob in self._wrong or self.shelf.size(blob) != size:
+                self.store.check(sha256)  # what was damaged here since must not get a good name there
                 self.shelf.put_file(blob, self.store.open_path(sha256))
                 self._wrong.discard(blob)
             alive()

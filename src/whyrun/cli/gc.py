@@ -11,7 +11,7 @@ from whyrun.cli.main import print_json
 from whyrun.cli.text import bytes_text, columns, print_lines
 
 if TYPE_CHECKING:
-    from whyrun.evidence.gc import Blobs, Collection
+    from whyrun.evidence.gc import Blobs, Clearing
 
 
 @click.command(short_help="Remove from the store what no kept run needs.")
@@ -45,7 +45,7 @@ def command(file: str | None, delete: bool, as_json: bool, state: str | None) ->
         print_lines(_lines(found))
 
 
-def _lines(found: Collection) -> Iterator[str]:
+def _lines(found: Clearing) -> Iterator[str]:
     from whyrun.console.lines import count
 
     if not found.removed.count:
@@ -56,7 +56,10 @@ def _lines(found: Collection) -> Iterator[str]:
         yield f"{_told(found.removed)} would go; {_told(found.kept)} kept"
     if found.kept.count:
         rows = [
-            (one.workflow, f"{count(one.blobs, 'blob')} that {count(one.runs, 'kept run')} speak of")
+            (
+                one.workflow,
+                f"{count(one.blobs, 'blob')} that {count(one.runs, 'kept run')} speak{'s' * (one.runs == 1)} of",
+            )
             for one in found.workflows
         ]
         if found.displaced:

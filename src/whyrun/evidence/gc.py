@@ -57,7 +57,7 @@ class WorkflowNeeds:
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class Clearing:
     removed: Blobs  # or would be
     kept: Blobs
     workflows: tuple[WorkflowNeeds, ...]
@@ -70,19 +70,19 @@ class Collection:
         return {**told, "workflows": list(told["workflows"]), "running": list(self.running)}
 
 
-def collectable(state_dir: Path) -> Collection:
+def collectable(state_dir: Path) -> Clearing:
     """What would go. Nothing is written."""
-    return _Sweep(state_dir).collection(deleted=False)
+    return _Sweep(state_dir).clearing(deleted=False)
 
 
-def collect(state_dir: Path, clock: Clock) -> Collection:
+def collect(state_dir: Path, clock: Clock) -> Clearing:
     """Remove what nobody needs. LOCKED while a run of any workflow is going on."""
     if not state_dir.is_dir():
         return collectable(state_dir)
     _finish_prunings(state_dir, clock)
     with StoreLock(state_dir / STORE_LOCK, clock, lambda: _in_use(state_dir)):
         sweep = _Sweep(state_dir)
-        found = sweep.collection(deleted=True)
+        found = sweep.clearing(deleted=True)
         for path, _ in sweep.garbage:
             disk.unlink(Area.GC, path)
         sweep.store.remove_leftovers(clock().timestamp())
@@ -102,7 +102,7 @@ def workflows_of(state_dir: Path) -> list[WorkflowState]:
 def _finish_prunings(state_dir: Path, clock: Clock) -> None:
     """What a killed prune left; each under its own lock, which goes before the store's."""
     for state in workflows_of(state_dir):
-        if state.pruned_folders.exists() or any((state.runs_dir / stone.run).exists() for stone in state.tombstones()):
+        if state.pruned_folders.exists() or state.folders_of_pruned():
             with RunLock.of(state, clock):
                 remove_pruned_folders(state)
 
@@ -136,9 +136,9 @@ class _Sweep:
             else:
                 self.garbage.append((path, size))
 
-    def collection(self, *, deleted: bool) -> Collection:
+    def clearing(self, *, deleted: bool) -> Clearing:
         removed = Blobs(len(self.garbage), sum(size for _, size in self.garbage))
-        return Collection(removed, Blobs(*self.kept), tuple(self.workflows), self.displaced, self.running, deleted)
+        return Clearing(removed, Blobs(*self.kept), tuple(self.workflows), self.displaced, self.running, deleted)
 
     def _there(self, hashes: Iterable[str]) -> int:
         return sum(map(self.store.has, hashes))

@@ -83,7 +83,7 @@ class Pruning:
 
 def prunable(world: World, selection: Selection, clock: Clock) -> Pruning:
     """What would go. Nothing is written."""
-    return _Choice(world, selection, clock()).pruning(deleted=False)
+    return _Choice(world, selection, clock(), running_run(world.state)).pruning(deleted=False)
 
 
 def prune(world: World, selection: Selection, clock: Clock) -> Pruning:
@@ -92,7 +92,7 @@ def prune(world: World, selection: Selection, clock: Clock) -> Pruning:
     world.graph, world.actions  # noqa: B018  # all that is invalid is found before the lock is taken
     with RunLock.of(state, clock):
         remove_pruned_folders(state)
-        choice = _Choice(world, selection, clock())
+        choice = _Choice(world, selection, clock(), running=None)
         done = choice.pruning(deleted=True)
         if choice.stones:
             for facts in choice.gone:
@@ -103,11 +103,11 @@ def prune(world: World, selection: Selection, clock: Clock) -> Pruning:
 
 
 class _Choice:
-    def __init__(self, world: World, selection: Selection, now: datetime) -> None:
+    def __init__(self, world: World, selection: Selection, now: datetime, running: str | None) -> None:
         self.world = world
         self.state = world.state
         self.now = timestamp(now)
-        self.running = running_run(self.state)
+        self.running = running
         self.runs = self.state.runs()
         asked = self._asked(selection, now)
         self.needs = Needs()
@@ -123,7 +123,7 @@ class _Choice:
     def pruning(self, *, deleted: bool) -> Pruning:
         pruned = tuple(
             PrunedRun(
-                facts.run.name, facts.mode.mode, facts.state, facts.mode.ts, facts.events, folder_size(facts.run.path)
+                facts.run.name, facts.start.mode, facts.state, facts.start.ts, facts.events, folder_size(facts.run.path)
             )
             for facts in self.gone
         )

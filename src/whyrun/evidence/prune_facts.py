@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from whyrun.ids import site_of
 from whyrun.log import events as ev
@@ -21,7 +22,7 @@ Request = tuple[str, str, str]  # step, fingerprint, key
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     run: RunRef
-    mode: ev.RunStart
+    start: ev.RunStart
     outcome: RunOutcome
     events: int
     chain: str
@@ -32,19 +33,19 @@ class RunFacts:
     requests: frozenset[Request]
 
     @property
-    def state(self) -> str:
+    def state(self) -> Literal["succeeded", "failed", "interrupted"]:
         return self.outcome.end.state if self.outcome.end is not None else "interrupted"
 
     def tombstone(self, pruned: str, published_by_kept: Collection[str] = ()) -> Tombstone:
         """`published_by_kept`: sites that runs that stay tell of themselves."""
         return Tombstone(
             run=self.run.name,
-            mode=self.mode.mode,
-            state=self.outcome.end.state if self.outcome.end is not None else "interrupted",
-            started=self.mode.ts,
+            mode=self.start.mode,
+            state=self.state,
+            started=self.start.ts,
             ended=self.outcome.last_ts,
             events=self.events,
-            previous_chain=self.mode.previous_chain,
+            previous_chain=self.start.previous_chain,
             chain=self.chain,
             pruned=pruned,
             inputs=list(self.inputs),
@@ -54,7 +55,7 @@ class RunFacts:
 
     def check_log(self) -> None:
         """LOG_DAMAGED unless its lines follow from one another: what is damaged is shown to somebody, not removed."""
-        check_chain([self.run.events_path], self.mode.previous_chain or FIRST_CHAIN)
+        check_chain([self.run.events_path], self.start.previous_chain or FIRST_CHAIN)
 
 
 def facts_of(run: RunRef) -> RunFacts:

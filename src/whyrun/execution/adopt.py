@@ -93,6 +93,8 @@ def adopt_file(
         except StepError as problem:
             raise not_adoptable(artifact, f"`{path}` does not fit: {problem}", "change the file") from None
         except OSError as problem:
+            if not str(problem.filename or "").startswith(str(path)):
+                raise  # of the store, whose disk may be full
             hint = "make it readable, then try again"
             raise error("FILE_MISSING", f"`{path}` cannot be read: {problem.strerror}", hint=hint) from problem
 

@@ -54,6 +54,7 @@ class Datagrams:
         self._tickets = tickets
         self._ready = select.poll()
         self._ready.register(tickets, select.POLLIN)
+        self._ready.register(self._socket, select.POLLIN)
         self._buffer = bytearray(_DATAGRAM)
         self._view = memoryview(self._buffer)
         self._received: deque[tuple[Assignment, int | None]] = deque()
@@ -74,18 +75,25 @@ class Datagrams:
         return None
 
     def _ticket(self, before_waiting: Callable[[], None]) -> int | None:
-        """The number of a command that is ours now; None when there are no more."""
+        """The number of a command that is ours now; None when there are no more.
+
+        While it waits it receives commands all the same: those that the host took back must not fill the channel.
+        """
         while True:
             try:
                 data = os.read(self._tickets, TICKET.size)
             except BlockingIOError:
                 before_waiting()
-                self._ready.poll()
+                if self._socket.fileno() in [descriptor for descriptor, _ in self._ready.poll()]:
+                    self._receive()
             else:
                 return TICKET.unpack(data)[0] if data else None
 
     def _receive(self) -> None:
         size, beside, *_ = self._socket.recvmsg_into([self._buffer], _BESIDE, socket.MSG_CMSG_CLOEXEC)
+        if not size:  # the host has closed it, so that no more tickets come either
+            self._ready.unregister(self._socket)
+            return
         descriptor = None
         if beside:
             ((_, _, data),) = beside

@@ -145,16 +145,14 @@ class PeakMemory:
     """The highest memory of this process, counted from where `forget` was called last: a worker runs many steps."""
 
     def __init__(self) -> None:
-        self._process = 0
-        self._descriptor: int | None = None
+        """In each process anew: the file is that of the process which opened it, whoever inherits it."""
+        self._descriptor: int | None
+        try:
+            self._descriptor = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:  # a kernel without it: then the peak is that of the worker so far
+            self._descriptor = None
 
     def forget(self) -> None:
-        if self._process != os.getpid():  # the file is that of the process which opened it, whoever inherits it
-            self._process = os.getpid()
-            try:
-                self._descriptor = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
-            except OSError:  # a kernel without it: then the peak is that of the worker so far
-                self._descriptor = None
         if self._descriptor is not None:
             try:
                 os.write(self._descriptor, b"5")

@@ -26,6 +26,8 @@ from whyrun.log.events import Event
 from whyrun.log.journal import Journal, read_events
 
 SYNC_INTERVAL = 0.25  # seconds
+SYNC_PAUSE = 4.0  # times as long as a sync took: so that a slow disk is not kept busy by syncs alone
+LONGEST_PAUSE = 2.0  # seconds: what is not synced is not told
 MANY_ENDED = 256  # steps whose artifacts are linked at once while a run goes on
 UNITS = {
     "step_duration_ms": "ms",
@@ -63,12 +65,16 @@ class _Sync(threading.Thread):
         self.store, self.journal, self.lines = store, journal, lines
         self.seq = journal.seq  # what comes later may be synced with bytes that are not
         self.problem: OSError | None = None
+        self.took = 0.0  # seconds
 
     def run(self) -> None:
+        began = time.monotonic()
         try:
             disk.sync_filesystem(Area.STORE, self.store.root)
             self.journal.sync_written()
+            self.took = time.monotonic() - began
         except OSError as problem:
+            self.journal.cannot_sync(problem)
             self.problem = problem  # raised by whoever waits for the sync
 
 
@@ -79,33 +85,31 @@ class _Links(threading.Thread):
         super().__init__(name="whyrun-links", daemon=True)
         self.directory, self.store = directory, store
         self._steps: queue.SimpleQueue[EndedSteps | None] = queue.SimpleQueue()
+        self._left: EndedSteps = []  # could not be linked, or not all of them
         self._problem: OSError | WhyrunError | None = None
 
     def run(self) -> None:
         while (steps := self._steps.get()) is not None:
             try:
-                if self._problem is None:
-                    self.directory.link_steps(self.store, steps)
+                self.directory.link_steps(self.store, steps)
             except (OSError, WhyrunError) as problem:
-                self._problem = problem  # raised by whoever gives more, or waits for the end
+                self._left += steps
+                self._problem = problem  # raised by whoever gives more
 
     def link(self, steps: EndedSteps) -> None:
         if self.ident is None:
             self.start()
-        self._raise_problem()
         self._steps.put(steps)
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
 
     def finish(self) -> None:
         """All that were given are made when this returns."""
         if self.is_alive():
             self._steps.put(None)
             self.join()
-        self._raise_problem()
-
-    def _raise_problem(self) -> None:
-        problem, self._problem = self._problem, None
-        if problem is not None:
-            raise problem
+        self.directory.link_steps(self.store, self._left)  # if it is still not possible, that is the problem
 
 
 class Recorder:
@@ -124,6 +128,7 @@ class Recorder:
         self._untold: list[TaskLine] = []  # not yet told, because not yet synced
         self._unsynced = False
         self._last_sync = time.monotonic()
+        self._pause = SYNC_INTERVAL
         self._syncing: _Sync | None = None
         self.seen = SeenEvents()
         for event in read_events(directory.events):  # `run_start`, with which the run was made
@@ -196,7 +201,7 @@ class Recorder:
         """Sync beside the work, so that nobody waits for the disk; what it makes true is told when it is done."""
         if self._syncing is not None and not self._syncing.is_alive():
             self._end_sync()
-        due = time.monotonic() - self._last_sync >= SYNC_INTERVAL
+        due = time.monotonic() - self._last_sync >= self._pause
         if due and self._syncing is None and (self._unsynced or self._untold):
             self.flush()
             self._flush_logs()
@@ -212,7 +217,11 @@ class Recorder:
         self.flush()
         self._flush_logs()
         if self._unsynced:
-            disk.sync_filesystem(Area.STORE, self.store.root)  # the bytes that the events speak of
+            try:
+                disk.sync_filesystem(Area.STORE, self.store.root)  # the bytes that the events speak of
+            except OSError as problem:
+                self.journal.cannot_sync(problem)
+                raise
             self.journal.sync()
             self.journal.is_synced(self.journal.seq)
             self._unsynced = False
@@ -226,6 +235,7 @@ class Recorder:
         ended.join()
         if ended.problem is not None:
             raise ended.problem
+        self._pause = max(SYNC_INTERVAL, min(LONGEST_PAUSE, (1 + SYNC_PAUSE) * ended.took))
         self.journal.is_synced(ended.seq)
         self._tell(ended.lines)
 

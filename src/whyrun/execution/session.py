@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from whyrun.artifacts.durable import remove_half_written
 from whyrun.artifacts.store import Store
 from whyrun.console.files import input_size
 from whyrun.console.lines import TaskStatus, count, seconds
@@ -183,7 +184,10 @@ def repaired(world: World, lock: RunLock, reporter: Reporter, clock: Clock) -> R
 def _remove_leftovers(state: WorkflowState, store: Store, clock: Clock) -> None:
     """What killed runs left in scratch folders: ours alone, since we hold the lock. The store may serve others too."""
     remove_scratch_folders(state.scratch)
-    store.remove_leftovers(clock().timestamp() - STORE_LEFTOVERS)
+    before = clock().timestamp() - STORE_LEFTOVERS
+    store.remove_leftovers(before)
+    for folder in (state.state_dir, state.index_dir):
+        remove_half_written(folder, before)
 
 
 def check_expected(plan: Plan, saved: Mapping[str, Any] | None) -> None:

@@ -22,6 +22,7 @@ from whyrun.console.lines import count
 from whyrun.errors import WhyrunError
 from whyrun.execution.errands import Alive, Errand, Errands
 from whyrun.execution.run_sharing import RunSharing
+from whyrun.planning.explain import printable
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.planning.shared import find_shared_results
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -236,5 +237,5 @@ def _not_deterministic(result: SharedResult, standing: SharedResult) -> str:
     differing = sorted(key for key, sha in result.content.items() if standing.content.get(key) != sha)
     return (
         f"{result.origin.step} made other bytes ({', '.join(differing)}) than the shared store has from "
-        f"{standing.origin.by or 'somebody'}; is it really deterministic? The shared one stays"
+        f"{printable(standing.origin.by) or 'somebody'}; is it really deterministic? The shared one stays"
     )

@@ -243,6 +243,7 @@ class StepRunner:
                 os.close(relay_end)
                 become_worker()
                 self._spared = frozenset()
+                self._peak = PeakMemory()
                 self._acknowledgements.read_from(relay)
                 self._outbox.after_fork()
                 self._cancellation.adopt_thread()

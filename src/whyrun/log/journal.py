@@ -103,6 +103,7 @@ class Journal:
         self._descriptor = descriptor
         self._clock = clock
         self._lines: list[bytes] = []
+        self._unsyncable: OSError | None = None
         self._head = f',"session":{_encode(session).decode()},'
 
     @classmethod
@@ -150,11 +151,25 @@ class Journal:
     def sync(self) -> None:
         """All that was appended is on disk when this returns."""
         self.flush()
-        disk.sync(Area.LOG, self._descriptor)
+        self.sync_written()
 
     def sync_written(self) -> None:
-        """What was flushed before is on disk when this returns. May be called beside appending, from another thread."""
-        disk.sync(Area.LOG, self._descriptor)
+        """What was flushed before is on disk when this returns. May be called beside appending, from another thread.
+
+        One that failed fails ever after: the system may have dropped what it could not write, and a later sync, which
+        finds nothing left to do, would say that all is well.
+        """
+        if self._unsyncable is not None:
+            raise OSError(self._unsyncable.errno, self._unsyncable.strerror, self._unsyncable.filename)
+        try:
+            disk.sync(Area.LOG, self._descriptor)
+        except OSError as problem:
+            self._unsyncable = problem
+            raise
+
+    def cannot_sync(self, problem: OSError) -> None:
+        """The bytes that events speak of could not be synced: then no event may be called synced any more, either."""
+        self._unsyncable = self._unsyncable or problem
 
     def is_synced(self, seq: int) -> None:
         """All up to this event is on disk, with the bytes that it speaks of: says whoever has synced those."""
@@ -280,9 +295,9 @@ def last_line(path: str | os.PathLike[str]) -> bytes | None:
             begin = tail.rfind(b"\n", 0, end) if end != -1 else -1
             if begin != -1 or start == 0:
                 return tail[begin + 1 : end] if end != -1 else None
-            if span > 2 * LONGEST_LINE:
+            if span == 2 * LONGEST_LINE:
                 raise _too_long(path, size)
-            span *= 8
+            span = min(8 * span, 2 * LONGEST_LINE)
 
 
 def _has_zeros(path: str | os.PathLike[str]) -> bool:

@@ -102,8 +102,8 @@ class RunLock:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             # The file stays: removing it would let two processes lock two files of the same name. What it says stays
-            # after a failure: the log may have no end, and whoever repairs it wants to know how far it was synced. So it
-            # does where the lock was held for something else than a run (a prune), which repairs nothing.
+            # after a failure: the log may have no end, and whoever repairs it wants to know how far it was synced. And
+            # it stays where the lock was held for something else than a run (a prune), which repairs nothing.
             other = self._holder is not None and self._holder.run is None and self._holder.synced is not None
             try:
                 if kind is None and not other:

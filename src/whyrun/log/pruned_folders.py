@@ -16,26 +16,27 @@ def remove_pruned_folders(state: WorkflowState) -> int:
     A folder goes out of sight in one step before it is taken apart: who reads it meanwhile finds all of it or nothing.
     """
     away = state.pruned_folders
-    if away.exists():
-        disk.remove(Area.PRUNE, away)
+    _remove(away)
     for half_written in state.folder.glob(".tmp-*"):  # tombstones that never got their name
         disk.unlink(Area.PRUNE, half_written)
-    there = [stone.run for stone in state.tombstones() if (state.runs_dir / stone.run).exists()]
+    there = state.folders_of_pruned()
     if not there:
         return 0
     disk.make_folders(Area.PRUNE, away)
     for name in there:
         disk.rename(Area.PRUNE, state.runs_dir / name, away / name)
     disk.sync_folder(Area.PRUNE, state.runs_dir)
-    _make_removable(away)
-    disk.remove(Area.PRUNE, away)
+    _remove(away)
     return len(there)
 
 
-def _make_removable(folder: Path) -> None:
-    """What a failed step left in its scratch folder may forbid to be looked into or changed."""
+def _remove(folder: Path) -> None:
+    if not folder.exists():
+        return
+    # What a failed step left in its scratch folder may forbid to be looked into or changed.
     for place, names, _ in os.walk(folder):
         for name in names:
             inside = os.path.join(place, name)
             if not os.path.islink(inside) and not os.access(inside, os.R_OK | os.W_OK | os.X_OK):
                 os.chmod(inside, 0o700)
+    disk.remove(Area.PRUNE, folder)

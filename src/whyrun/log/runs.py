@@ -255,6 +255,12 @@ class WorkflowState:
                 )
         return sorted(found, key=lambda run: run.number), stones
 
+    def folders_of_pruned(self) -> list[str]:
+        """Runs that have a tombstone and, after a kill, still a folder."""
+        stones = self.tombstones()
+        there = set(os.listdir(self.runs_dir)) if stones and self.runs_dir.exists() else set()
+        return [stone.run for stone in stones if stone.run in there]
+
     def run(self, name: str) -> RunRef:
         """One run by its name, or RUN_UNKNOWN; or RUN_PRUNED."""
         runs, stones = self.runs_and_tombstones()

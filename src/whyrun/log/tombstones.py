@@ -29,6 +29,7 @@ TOMBSTONES_FILE = "pruned.jsonl"
 _DIGEST_KEY = b',"digest":"'
 _DIGEST_TAIL = len(_DIGEST_KEY) + 64 + len(b'"}\n')
 _TAG = b"tombstone/v1\n"
+_LONGEST_NAME = 255  # as of a folder
 
 
 class CarriedInput(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,9 +104,9 @@ def _read(path: str | os.PathLike[str]) -> list[tuple[Tombstone, bytes]]:
         except UNREADABLE as wrong:
             raise _damaged(path, number, f"this line is no tombstone: {wrong}") from None
         if line[-_DIGEST_TAIL:] != _digest_tail(line[:-_DIGEST_TAIL]):
-            raise _damaged(path, number, f"the tombstone of `{stone.run}` is not as it was written (`digest`)")
-        if RUN_NAME.fullmatch(stone.run) is None or (found and found[-1][0].number >= stone.number):
-            raise _damaged(path, number, f"the tombstone of `{stone.run}` stands where it does not belong")
+            raise _damaged(path, number, f"the tombstone of `{stone.run[:40]}` is not as it was written (`digest`)")
+        if not _is_run_name(stone.run) or (found and found[-1][0].number >= stone.number):
+            raise _damaged(path, number, f"the tombstone of `{stone.run[:40]}` stands where it does not belong")
         found.append((stone, line))
     return found
 
@@ -117,6 +118,10 @@ def run_pruned(stone: Tombstone) -> WhyrunError:
         f"`{stone.run}` was pruned on {stone.pruned[:10]} (it had {stone.state}; {stone.events} events)",
         hint="only its number, chain and recorded inputs are left; `whyrun runs` lists the runs that are kept",
     )
+
+
+def _is_run_name(text: str) -> bool:
+    return len(text) <= _LONGEST_NAME and RUN_NAME.fullmatch(text) is not None
 
 
 def _line(stone: Tombstone) -> bytes:

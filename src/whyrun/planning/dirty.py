@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -44,6 +45,8 @@ from whyrun.snapshot.records import Attempt, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})  # one for all: a plan may have a million jobs
+
 
 class Verdict(msgspec.Struct, frozen=True):
     state: Literal["clean", "dirty", "inactive"]
@@ -52,7 +55,8 @@ class Verdict(msgspec.Struct, frozen=True):
     conditional: bool = False  # whether it is active will be known only during the run
     maybe: bool = False  # it may turn out to be inactive, by its own condition or a source's
     bindings: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    because: Mapping[str, Any] = msgspec.field(default_factory=dict)  # inactive: the condition's values or the source
+    # inactive: the condition's values or the source
+    because: Mapping[str, Any] = msgspec.field(default_factory=lambda: NOTHING)
 
 
 CLEAN = Verdict("clean")

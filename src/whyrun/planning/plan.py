@@ -18,7 +18,7 @@ from whyrun.errors import did_you_mean, error
 from whyrun.graph.graph import Graph
 from whyrun.graph.layers import compute_layers
 from whyrun.ids import IdPattern, output_of, parse_id
-from whyrun.planning.dirty import Verdict, judge_all
+from whyrun.planning.dirty import NOTHING, Verdict, judge_all
 from whyrun.planning.reasons import Reason, reason_json
 from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.records import run_name
@@ -204,7 +204,7 @@ def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | No
     running = set(dirty)
     jobs = []
     for node in sorted((n for n, v in verdicts.items() if v.state != "clean"), key=lambda n: (layers[n], n)):
-        jobs.append(_planned_job(snapshot, node, verdicts[node], layers[node], node in running))
+        jobs.append(_planned_job(snapshot, node, verdicts.pop(node), layers[node], node in running))
     return Plan(
         workflow=graph.workflow.name,
         log_position=snapshot.log_position,
@@ -220,16 +220,16 @@ def _planned_job(snapshot: PlanningSnapshot, node: int, verdict: Verdict, layer:
     state: State = "inactive" if verdict.state == "inactive" else "planned" if runs else "deferred"
     return PlannedJob(
         table.job_id(position), table.decl.uses, layer, state, verdict.reasons, verdict.bindings, verdict.reuse,
-        verdict.conditional, verdict.because, node, _replaced(snapshot, node) if verdict.reuse is None else {},
+        verdict.conditional, verdict.because, node, _replaced(snapshot, node) if verdict.reuse is None else NOTHING,
     )  # fmt: skip
 
 
-def _replaced(snapshot: PlanningSnapshot, node: int) -> dict[str, str]:
+def _replaced(snapshot: PlanningSnapshot, node: int) -> Mapping[str, str]:
     """The outputs that somebody adopted and that stand until the job is executed. What the plan says does not depend
     on it, so it is not part of its digest."""
     record = snapshot.record(node)
     if record is None or not record.latest.ok:
-        return {}
+        return NOTHING
     adopted = record.latest.adopted
     return {id_: run_name(run) for id_, run in sorted(adopted.items()) if output_of(id_) is not None}
 

@@ -18,6 +18,9 @@ PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 WORKFLOW_NAME = re.compile(r"[a-z][a-z0-9-]*")
 RESERVED_WORKFLOW_NAMES = frozenset({"store", "stat-cache", "tmp"})  # what stands beside the workflows in `.whyrun`
 MAX_NAME = 200  # characters
+_LONGEST_PART = 255  # bytes, as file systems have it
+# Control characters, among them those that turn the direction of writing around; halves of surrogate pairs.
+_NOT_IN_PATHS = re.compile("[\\\\\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 MAX_ARRAY_DEPTH = 3
 _TYPE = re.compile(r"([a-z]+)((?:\[\])*)")
 _DURATION = re.compile(
@@ -183,7 +186,7 @@ def path_problem(path: str) -> str | None:
     """
     if not path or path != path.strip():
         return "it is empty, or begins or ends with a space"
-    if "\0" in path or "\\" in path or "\n" in path:
+    if _NOT_IN_PATHS.search(path):
         return "it has a character that paths cannot have"
     if SECTION_MARK in path:
         return f"`{SECTION_MARK}` stands between a shared file and the key of a section"
@@ -192,6 +195,8 @@ def path_problem(path: str) -> str | None:
     parts = path.split("/")
     if ".." in parts:
         return "it leaves the project folder"
+    if any(len(part.encode(errors="surrogatepass")) > _LONGEST_PART for part in parts):
+        return f"a name in it is longer than {_LONGEST_PART} bytes"
     if posixpath.normpath(path) == ".":
         return "it is the project folder itself"
     if parts[0] == ".whyrun" or posixpath.normpath(path).split("/")[0] == ".whyrun":

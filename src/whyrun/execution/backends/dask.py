@@ -22,7 +22,7 @@ import msgspec
 from whyrun.artifacts.store import Store
 from whyrun.errors import error
 from whyrun.execution.backends.dask_cluster import ANSWER, GATHER, SLURM, START, ClusterLost, DaskCluster
-from whyrun.execution.backends.dask_left import keep_left
+from whyrun.execution.backends.dask_left import words_on_loss
 from whyrun.execution.backends.dask_parcel import Parcels, bring
 from whyrun.execution.backends.dask_sent import Sent, Task, asked_of_cluster, is_plain
 from whyrun.execution.backends.dask_slurm import check_slurm
@@ -42,8 +42,7 @@ from whyrun.execution.commands import (
     StepNeeds,
 )
 from whyrun.execution.outbox import UNNUMBERED
-from whyrun.execution.secrets import Redactor
-from whyrun.execution.wire import decode_message, timestamp
+from whyrun.execution.wire import decode_message
 
 AHEAD = 2  # tasks for each thread of the cluster that are sent: one runs, one waits where it will run
 SHORT = 0.02  # seconds: steps that take less are sent together
@@ -370,9 +369,7 @@ class DaskBackend:
     def _dropped(self, task: Task, problem: Exception) -> str:
         """Nobody here cancels: the connection is gone, or data that the task needed, or somebody else has cancelled it.
         Should it run all the same, it ends."""
-        try:
-            self._cluster.workers()
-        except ClusterLost:
+        if not self._cluster.answers():
             self.cluster_lost("the Dask scheduler is gone: the connection to it was lost")
         for sent in task.steps if self._gone is None else ():
             self._order(sent.job.command.step_id, "signal", sent.job.command.step_id, signal.SIGKILL)
@@ -428,21 +425,10 @@ class DaskBackend:
                 self._wakeup.wake()
 
     def _lost(self, job: RemoteJob, reason: str) -> None:
-        command = job.command
-        with self._lock:
-            self._ready.append(StepBegan(command.step_id, command.attempt, timestamp()))
-            self._ready.append(StepLost(command.step_id, command.attempt, timestamp(), reason))
+        """One that was not sent."""
+        self._say_lost(Sent(job, 0), reason)
 
     def _say_lost(self, sent: Sent, reason: str) -> None:
-        command = sent.job.command
-        duration = time.monotonic() - sent.began if sent.began else 0.0
-        redactor, stderr = Redactor(sent.job.secrets), ""
-        if self._cluster.sites is not None:
-            try:
-                stderr = keep_left(self._cluster.sites, self._session, command, redactor)
-            except OSError as problem:  # the loss itself is what counts
-                reason += redactor.text(f" (and its files could not be kept: {problem})")
+        words = words_on_loss(sent, reason, self._session, self._cluster.sites)
         with self._lock:
-            if not sent.expected:
-                self._ready.append(StepBegan(command.step_id, command.attempt, timestamp()))
-            self._ready.append(StepLost(command.step_id, command.attempt, timestamp(), reason, stderr, duration))
+            self._ready += words

@@ -201,6 +201,15 @@ class DaskCluster:
     def is_closed(self) -> bool:
         return self._client is None or self._client.status in ("closed", "closing", "connecting")
 
+    def answers(self) -> bool:
+        if self.is_closed():
+            return False
+        try:
+            self.workers()
+        except ClusterLost:
+            return False
+        return True
+
     def workers(self) -> dict[str, Any]:
         """What the scheduler says of each, by its address."""
         found: dict[str, Any] = self._sync(lambda client: client.scheduler.identity, ANSWER, n_workers=-1)["workers"]

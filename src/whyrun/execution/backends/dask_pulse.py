@@ -16,7 +16,9 @@ SILENT = 3.2  # seconds without a beat, at least; with the time between two look
 BEATS = 3  # and that many of the longest pauses that it has made lately
 DELAYS = 4  # more for each second by which looks are late
 LATE = 0.5  # seconds: a look that is later than this, and than twice of what is usual, tells nothing of a silence
-_FADING = 0.9  # what was the longest is forgotten in about ten looks, or beats
+LONGEST = 10.0  # seconds of a delay that are remembered: a host that was asleep need not wait for hours
+_FADING = 0.9  # the longest pause is forgotten in about ten beats,
+_FADING_DELAY = 0.97  # the longest delay in half a minute: what comes again and again must not start the time anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Pulse:
         delay = now - due
         if delay > max(LATE, 2 * self._delay):
             self._steady = now
-        self._delay = max(delay, _FADING * self._delay)
+        self._delay = max(min(delay, LONGEST), _FADING_DELAY * self._delay)
         self._heard = {
             worker: self._heard[worker].after(beat, now) if worker in self._heard else _Heard(beat, now)
             for worker, beat in beats.items()

@@ -20,7 +20,7 @@ from whyrun.execution.wire import timestamp
 
 _SHORT = 0.005  # seconds: steps that take less are sent ahead
 _AHEAD = 8  # how many, beyond the one that runs
-_MOST_AHEAD, _AHEAD_FOR = 64, 0.01  # as many as take so many seconds, where that is more: fewer, fuller turns
+_MOST_AHEAD, _AHEAD_FOR = 32, 0.005  # as many as take so many seconds, where that is more: fewer, fuller turns
 _STALE = 0.01  # seconds that commands may wait behind a step that turned out long, before they are taken back
 _SMOOTHING = 0.2
 _GATHER = 0.002  # seconds at most to let short messages gather while every worker has enough to do
@@ -124,8 +124,11 @@ class LocalBackend:
         ahead = self._ahead()
         if ahead:
             share = -(-len(self._queue) // len(self._workers))
+            lively = time.monotonic() - _STALE
             for worker in self._workers:
-                self._give(worker, min(share, 1 + ahead - len(worker.jobs)))
+                # Not to one that is still starting, or in a long step: it would all be taken back in a moment.
+                if worker.worked and worker.last_word >= lively:
+                    self._give(worker, min(share, 1 + ahead - len(worker.jobs)))
 
     def _give(self, worker: LocalWorker, number: int) -> None:
         while number > 0 and self._queue:

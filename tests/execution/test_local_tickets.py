@@ -1,0 +1,110 @@
+"""Commands go to a worker several at once, and still each is taken by exactly one side."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from worker_lab import PATIENCE, Lab
+
+from whyrun.execution.backends.local_worker import Job, LocalWorker
+from whyrun.execution.commands import StepFinished
+from whyrun.execution.wire import INLINE_LIMIT
+
+WORK = """\
+import time
+from pathlib import Path
+
+GATE = Path(__file__).parent / "gate"
+
+
+def wait():
+    while not GATE.exists():
+        time.sleep(0.01)
+
+
+def same(n, text=""):
+    return {"n": n + len(text)}
+"""
+
+
+def test_what_is_taken_back_is_never_executed_and_what_follows_is(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.file("work.py", WORK)
+
+    def short(number: int, **more: str) -> Job:
+        with_ = {"n": number, **more}
+        command = lab.call("work:same", {"n": "integer"}, with_=with_, step_id=f"Job:A[{number}]")
+        if more:  # a command is long where a step has much to read, or to recall
+            return Job(
+                type(command)(
+                    command.step_id, command.driver, command.cfg_path, command.cfg_sha256, 1, {},
+                    recalled={"long": "x" * INLINE_LIMIT},
+                ),
+                {"TOKEN": "secret-" * 10},
+            )  # fmt: skip
+        return Job(command, {})
+
+    lab.session.tmp.mkdir(parents=True, exist_ok=True)
+    worker = LocalWorker(lab.session, lab.session.tmp / "w")
+    try:
+        gate = Job(lab.call("work:wait", step_id="Job:Gate"), {})
+        assert worker.give([gate]) == 1
+        deadline = time.monotonic() + PATIENCE
+        while worker.current is None and time.monotonic() < deadline:
+            worker.hear()
+        first = [short(number) for number in range(30)]
+        assert worker.give(first) == 30
+        long = [short(30, text="abc"), short(31)]
+        assert worker.give(long) == 1  # a long one goes alone
+        assert worker.give(long[1:]) == 1
+        back = worker.take_back()
+        assert [job.command.step_id for job in back] == [f"Job:A[{number}]" for number in range(32)]
+        assert (list(worker.jobs), worker.take_back()) == ([gate], [])
+        again = [short(40), short(41, text="abcd"), short(42)]
+        assert [worker.give(again[at:]) for at in range(3)] == [1, 1, 1]
+        lab.file("gate", "")
+        ended: list[StepFinished] = []
+        while len(ended) < 4 and time.monotonic() < deadline:
+            ended += [word for word in worker.hear() if isinstance(word, StepFinished)]
+            os.sched_yield()
+        assert [(word.step_id, word.error_type) for word in ended] == [
+            ("Job:Gate", None), ("Job:A[40]", None), ("Job:A[41]", None), ("Job:A[42]", None),
+        ]  # fmt: skip
+        assert [word.outputs[0].value for word in ended[1:]] == [40, 45, 42]
+        assert not worker.jobs
+    finally:
+        worker.let_go()
+        worker.end(PATIENCE)
+        worker.remove_scratch()
+        lab.backend.close()
+
+
+def test_commands_that_are_given_and_taken_back_many_times_do_not_fill_the_channel(tmp_path: Path) -> None:
+    """A worker that is slow to start, or in a long step, leaves them unread; and then it waits for a ticket."""
+    lab = Lab(tmp_path)
+    lab.file("work.py", WORK)
+    jobs = [Job(lab.call("work:same", {"n": "integer"}, with_={"n": n}, step_id=f"Job:A[{n}]"), {}) for n in range(3)]
+    lab.session.tmp.mkdir(parents=True, exist_ok=True)
+    worker = LocalWorker(lab.session, lab.session.tmp / "w")
+    try:
+        gate = Job(lab.call("work:wait", step_id="Job:Gate"), {})
+        assert worker.give([gate]) == 1
+        deadline = time.monotonic() + PATIENCE
+        while worker.current is None and time.monotonic() < deadline:
+            worker.hear()
+        while worker.give(jobs):  # until the channel is full
+            assert worker.take_back() == jobs
+        lab.file("gate", "")
+        ended: list[StepFinished] = []
+        while len(ended) < 4 and time.monotonic() < deadline:
+            ended += [word for word in worker.hear() if isinstance(word, StepFinished)]
+            if ended and len(worker.jobs) + len(ended) < 4:
+                worker.give(jobs)
+        assert [word.step_id for word in ended] == ["Job:Gate", "Job:A[0]", "Job:A[1]", "Job:A[2]"]
+    finally:
+        worker.let_go()
+        worker.end(PATIENCE)
+        worker.remove_scratch()
+        lab.backend.close()

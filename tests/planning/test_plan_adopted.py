@@ -1,0 +1,48 @@
+"""A plan says which adopted versions would be made anew: those that stand now, in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from project_lab import Heard, Lab
+from whyrun.execution.adopt import adopt_file
+
+Make = Callable[..., Lab]
+FLOW = """
+    workflow: w
+    inputs: {Word: {type: string, default: a}}
+    jobs:
+      Say:
+        uses: python
+        with: {call: "acts:say", word: "${{ inputs.Word }}"}
+        outputs: {A: {type: text}, B: {type: text}, S: {type: json, leaves: {On: boolean}}}
+"""
+SAY = """
+    def say(word):
+        if word == "bad":
+            raise ValueError(word)
+        return {"A": word, "B": word, "S": {"On": True}}
+"""
+
+
+def replaces(lab: Lab, **options: object) -> dict[str, list[tuple[str, str]]]:
+    return {job.id: list(job.replaces.items()) for job in lab.plan(**options).planned}  # type: ignore[arg-type]
+
+
+def test_adopted_versions_that_would_be_made_anew_are_told(project: Make) -> None:
+    lab = project(FLOW, {"acts.py": SAY, "mine.txt": "mine", "mine.json": '{"On": false}'})
+    assert replaces(lab) == {"Job:Say": []}
+    lab.succeed()
+    for artifact, file in (
+        ("Artifact:Say.S", "mine.json"),
+        ("Artifact:Say.B", "mine.txt"),
+        ("Artifact:Say.A", "mine.txt"),
+    ):
+        adopt_file(lab.world(), artifact, lab.root / file, Heard())
+    assert replaces(lab) == {}
+    told = [("Artifact:Say.A", "r0004"), ("Artifact:Say.B", "r0003"), ("Artifact:Say.S", "r0002")]
+    assert replaces(lab, sets=["Word=b"]) == {"Job:Say": told}
+    lab.succeed(sets=["Word=b"])
+    assert replaces(lab) == {"Job:Say": []}, "what was adopted for this word is taken again, and nothing stands now"
+    assert lab.run(sets=["Word=bad"]).exit_code == 1
+    assert replaces(lab, sets=["Word=c"]) == {"Job:Say": []}
