@@ -103,7 +103,8 @@ def test_a_plan_without_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]
     Path("folder").mkdir()
     assert [problem.render() for problem in World.open("merge.json", manifest="folder").problems] == [
-        "error[MANIFEST_MISSING] folder: the inputs manifest cannot be read: it is not a regular file\n   hint: check the path"
+        "error[MANIFEST_MISSING] folder: the inputs manifest cannot be read: it is not a regular file\n"
+        "   hint: check the path"
     ]
     Path("latin.json").write_bytes(b'{"schema_version": "\xff"}')
     assert [problem.render() for problem in World.open("merge.json", manifest="latin.json").problems] == [

@@ -44,7 +44,6 @@ class Reference:
 
     artifacts: dict[str, dict[str, bytes]]  # by topic
     seconds: float
-    operations: int
 
 
 @dataclass(frozen=True)

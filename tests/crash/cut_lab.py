@@ -10,16 +10,20 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from crash_lab import check_links
 from cut_model import Disk
 from cut_record import Entry, read_record, told
 from fault_lab import FaultLab, Nursery, Scenario, copy_of, prepared
 
 from project_lab import Heard
+from whyrun.evidence.run_directory import RunDirectory
 from whyrun.evidence.verify import verify
 from whyrun.execution.session import repaired
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
+from whyrun.log.outcomes import fold_outcome
+from whyrun.log.runs import RunRef
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.world import World
 
@@ -133,6 +137,8 @@ class CutLab(FaultLab):
         self.check_plan(cut, compute_execution_plan(world.snapshot(), PlanOptions()))
         self.check_users_own(world)
         self.check_sound()
+        for run in self.runs():
+            self.check_folder(run)
 
     def check_logs(self, cut: Cut) -> None:
         """What was synced is there."""
@@ -204,6 +210,15 @@ class CutLab(FaultLab):
         shared = json.loads((self.root / "out" / "shared.json").read_bytes())
         assert shared["mine"] == {"kept": 1.5}
         assert shared["Left"] == "the user's, too" or b'"the user\'s, too"\n' in saved
+
+    def check_folder(self, run: RunRef) -> None:
+        directory = RunDirectory(run.path)
+        for file in (directory.commands, directory.metrics):
+            for line in file.read_bytes().splitlines():
+                json.loads(line)
+        outcome = fold_outcome(run.events())
+        if outcome.start is not None and outcome.start.mode == "run":
+            check_links(run, outcome)
 
     def check_sound(self) -> None:
         world = self.world()

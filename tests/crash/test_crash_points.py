@@ -16,8 +16,8 @@ from whyrun.disk import Area, points
 
 # Points that only something else leads to which has gone wrong, or that other tests come to.
 ELSEWHERE = {
-    "artifact-link.rename", "draft.remove", "draft.unlink", "index.unlink", "prune.unlink", "publish.unlink",
-    "run.cut", "run.link", "run.rename", "run.unlink", "saved.unlink", "section.unlink", "status.unlink",
+    "artifact-link.remove", "artifact-link.rename", "draft.remove", "draft.unlink", "index.unlink", "prune.unlink",
+    "publish.unlink", "run.cut", "run.link", "run.rename", "run.unlink", "saved.unlink", "section.unlink", "status.unlink",
     "store.remove",
 }  # fmt: skip
 
@@ -42,7 +42,10 @@ import signal, sys
 signal.signal(signal.SIGALRM, lambda number, frame: None)
 signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
 from whyrun.cli.main import main
-main(["run"])
+try:
+    main(["run"])
+finally:
+    signal.setitimer(signal.ITIMER_REAL, 0)  # Python itself forgets its handlers when it ends
 """
 
 

@@ -6,11 +6,13 @@ import json
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 import pytest
 
 from whyrun.errors import StateError
 from whyrun.log import events as ev
 from whyrun.log.event_ids import check_ids, id_problem, ids_of, owner_problem
+from whyrun.log.journal import check, parse_timestamp
 from whyrun.log.outcomes import count_outcomes, fold_outcome
 from whyrun.log.wide import read_wide, wide
 
@@ -134,6 +136,7 @@ def test_an_id_is_canonical_and_of_its_kind(text: str, kind: Any, fine: bool) ->
         ("Job:A", "Artifact:AB.C", False),
         ("Job:A", "Artifact:A.B[0]", False),
         ("Job:A", "Job:A", False),
+        ("Job:A.B", "Artifact:A.B", False),
         ("A", "Artifact:A.B", False),
     ],
 )
@@ -149,6 +152,23 @@ def test_a_wrong_id_is_damage_at_its_line() -> None:
     assert (problem.code, problem.file, problem.line) == ("LOG_DAMAGED", "events.jsonl", 7)
     assert problem.message == "`Artifact:X.B` is no artifact of `Job:A`"
     check_ids(started("Job:A"), "events.jsonl")
+    check_ids(ev.Comparison(artifact="Artifact:A.B", status="SAME", against="r0001", summary=""), "events.jsonl")
+
+
+@pytest.mark.parametrize(
+    "given", [{"seq": 1}, {"ts": "2026-01-01T00:00:00.000000Z"}, {"session": "r0001"}, {"chain": "ab"}]
+)
+def test_what_the_journal_gives_nobody_else_may_give(given: dict[str, Any]) -> None:
+    event = ev.StepBlocked(step_id="Job:A", because=[])
+    assert json.loads(check(event))["step_id"] == "Job:A"
+    with pytest.raises(ValueError, match="given by the journal alone"):
+        check(msgspec.structs.replace(event, **given))
+
+
+def test_a_time_that_is_none_is_damage() -> None:
+    assert parse_timestamp("2026-01-01T00:00:00.000000Z").year == 2026
+    with pytest.raises(StateError, match="LOG_DAMAGED"):
+        parse_timestamp("yesterday")
 
 
 def test_lists_of_more_than_64_members_become_blobs_and_come_back() -> None:

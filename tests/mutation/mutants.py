@@ -222,7 +222,7 @@ def _expressions(node: ast.expr) -> Iterator[ast.expr]:
                 plain = [] if func.id == "sorted" else keywords
                 yield _with(node, func=ast.Name(CALLS[func.id], ast.Load()), keywords=plain)
             for at, keyword in enumerate(keywords):
-                if keyword.arg is not None:
+                if keyword.arg not in (None, "hint"):  # a hint is a text, too
                     yield _with(node, keywords=[*keywords[:at], *keywords[at + 1 :]])
 
 

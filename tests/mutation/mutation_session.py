@@ -15,6 +15,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,8 @@ class Mutation:
 
     def _try_all(self) -> None:
         self.killers: dict[tuple[str, str], Counter[str]] = {}
+        for name in self.sources:  # one that is imported later would come unchanged
+            import_module("whyrun." + name.removesuffix(".py").replace("/", "."))
         live = live_functions(frozenset(str(source.path) for source in self.sources.values()))
         for name, result in self.results.items():
             if result.get("by"):

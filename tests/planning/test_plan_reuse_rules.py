@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from project_lab import Lab
+from whyrun.artifacts.shared_result import SharedOutput, SharedResult
 from whyrun.graph.fingerprint import prefix
 from whyrun.log.events import NOT_PUBLISHED
 from whyrun.planning.dirty import Judge
@@ -162,3 +163,34 @@ def test_instances_whose_leaves_differ_have_fingerprints_of_their_own(project: M
     own = [prefix(table, action.sha256, position, action.uncounted) for position in range(2)]
     assert own[0] != own[1]
     assert [judge.prefix(table, position) for position in range(2)] == own
+
+
+N_SHARED, F_SHARED = SharedOutput("N", "aa", 1, "integer", value=7), SharedOutput("F", "ff", 3, "text", suffix=".txt")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "taken"),
+    [
+        ((N_SHARED, F_SHARED), True),
+        ((N_SHARED,), False),
+        ((N_SHARED, SharedOutput("F", "ff", 3, "json", suffix=".txt")), False),
+        ((N_SHARED, SharedOutput("F", "ff", 3, "text", suffix=".md")), False),
+        ((SharedOutput("N", "aa", 1, "integer"), F_SHARED), False),
+    ],
+)
+def test_a_result_of_others_is_taken_whole_or_not(table: Any, outputs: tuple[SharedOutput, ...], taken: bool) -> None:
+    result = SharedResult(1, "same", "python", "", outputs)
+    found = reusable(table, 0, None, "same", {}, (), {"same": result})
+    assert found == (Reuse("shared store", "", {"N": N0, "F": F0}, result) if taken else None)
+    assert reusable(table, 0, None, "other", {}, (), {"same": result}) is None
+
+
+def test_what_was_made_here_comes_before_what_others_made(table: Any) -> None:
+    shared = {"same": SharedResult(1, "same", "python", "", (N_SHARED, F_SHARED))}
+    own = reusable(table, 0, StepRecord(attempt(3)), "same", {}, (), shared)
+    assert own is not None
+    assert (own.run, own.told("Job:Job[0]"), own.told("Job:Other")) == ("r0003", "r0003", "r0003 (Job:Job[0])")
+    lost = reusable(table, 0, StepRecord(attempt(3)), "same", {}, {"ff"}, shared)
+    assert lost is not None
+    assert (lost.run, lost.told("Job:Job[0]")) == ("shared store", "shared store")
+    assert reusable(table, 0, StepRecord(attempt(3, **FAILED)), "same", {}, (), shared) is None

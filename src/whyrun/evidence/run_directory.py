@@ -108,6 +108,7 @@ class RunDirectory:
             seen = SeenEvents()
             for event in read_events(self.events):
                 seen.add(event)
+            self._remove_unborne(seen)
         self._ensure_files(seen.outcome)
         self._link_artifacts(store, seen.artifacts())
         complete_composition(self.path, store)
@@ -115,6 +116,18 @@ class RunDirectory:
         disk.sync_filesystem(Area.RUN, self.path)
         atomic_write(self.status, canonical_json(status) + b"\n", Area.STATUS, sync=True)
         return status
+
+    def _remove_unborne(self, seen: SeenEvents) -> None:
+        """Of a run that ended without a word: lines that a power cut has torn, and links of steps whose events it took."""
+        for path in (self.commands, self.metrics):
+            data = path.read_bytes() if path.exists() else b""
+            if b"\0" in data or data[-1:] not in (b"\n", b""):
+                whole = [line for line in data.split(b"\n")[:-1] if line and b"\0" not in line]
+                atomic_write(path, b"".join(line + b"\n" for line in whole), Area.RUN)
+        succeeded = {file_name(artifact.step_path) for artifact in seen.artifacts()}
+        for name in os.listdir(self.artifacts) if self.artifacts.exists() else ():
+            if name not in succeeded:
+                disk.remove(Area.ARTIFACT_LINK, self.artifacts / name)
 
     def missing_files(self, mode: str = "run") -> list[str]:
         """Which of the files that must exist do not."""

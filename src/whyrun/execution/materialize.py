@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,12 @@ def place_of_input(path: str) -> str:
 class InputGuard:
     """Sees to it that the files which a step reads have, before and after, the content that was planned with."""
 
-    def __init__(self, project: Path, *, away: bool = False) -> None:
-        """`away`: it is no project, but holds the inputs that were sent here, each where `place_of_input` says."""
+    def __init__(self, project: Path, *, away: bool = False, clock: Callable[[], int] = time.time_ns) -> None:
+        """`away`: it is no project, but holds the inputs that were sent here, each where `place_of_input` says.
+        `clock`: the one that files get their times from."""
         self._project = project
         self._away = away
+        self._clock = clock
         self._known: dict[str, _Seen] = {}  # by path; lives as long as the worker, so a shared input is hashed once
         self._told: Mapping[str, tuple[int, ...]] = {}
         self._watched: list[tuple[str, str, str, Signature, bool]] = []
@@ -72,7 +74,7 @@ class InputGuard:
         assert spec.path is not None
         path = self._at(spec.path)
         try:
-            signature, settled = _look(path)
+            signature, settled = _look(path, self._clock())
         except OSError as problem:
             raise StepError("MissingBinding", f"`{spec.id}`: `{spec.path}` {_why(problem)}") from None
         told = self._told.get(spec.path)
@@ -97,7 +99,7 @@ class InputGuard:
         for id_, relative, sha256, before, settled in self._watched:
             path = self._at(relative)
             try:
-                signature, settled_now = _look(path)
+                signature, settled_now = _look(path, self._clock())
             except OSError:  # deleted while the step ran: nobody can say what it read
                 raise self._changed(id_, relative) from None
             if signature == before and settled:
@@ -127,9 +129,8 @@ class InputGuard:
         return StepError("InputChangedDuringRun", message)
 
 
-def _look(path: Path) -> tuple[Signature, bool]:
+def _look(path: Path, now: int) -> tuple[Signature, bool]:
     """What can be seen of a file or folder without reading it, and whether that can be relied on."""
-    now = time.time_ns()
     found = os.stat(path)
     rows: list[tuple[Any, ...]] = [("", *_facts(found))]
     if stat.S_ISDIR(found.st_mode):
