@@ -23,7 +23,8 @@ AREAS = ("planning", "log", "snapshot")
 # Tests that reach the mutated packages within their own process. The others talk to programs, servers and clusters.
 TESTS = (
     "planning", "log", "snapshot", "scenarios", "mustshow", "lessons", "graph", "api", "cli", "console", "evidence",
-    "verify", "shared", "execution", "composition", "connections", "actions", "crash", "parity", "property",
+    "verify", "shared", "hostile", "gc", "concurrency", "execution", "composition", "connections",
+    "actions", "crash", "parity", "property",
 )  # fmt: skip
 BESIDE = ("actions/test_data_*", "actions/test_http_*", "execution/test_worker*", "cli/*bench*")
 

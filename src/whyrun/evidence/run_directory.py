@@ -118,7 +118,7 @@ class RunDirectory:
         return status
 
     def _remove_unborne(self, seen: SeenEvents) -> None:
-        """Of a run that ended without a word: lines that a power cut has torn, and links of steps whose events it took."""
+        """Of a run that ended without a word: lines that a power cut tore, and links of steps whose events it took."""
         for path in (self.commands, self.metrics):
             data = path.read_bytes() if path.exists() else b""
             if b"\0" in data or data[-1:] not in (b"\n", b""):

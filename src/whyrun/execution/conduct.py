@@ -124,7 +124,7 @@ def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
                 state.scratch,
                 around.workers or os.cpu_count() or 1,
                 world.config.prepare,
-                bundle=None if bundle is None else lambda: bundle,
+                bundle=bundle,
                 note=around.reporter.note,
                 known_files=partial(known_files, world.cache, world.project),
             )

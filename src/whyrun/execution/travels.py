@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from whyrun.execution.run_secrets import RunSecrets
@@ -14,14 +15,20 @@ from whyrun.snapshot.world import World
 if TYPE_CHECKING:
     from whyrun.execution.bundle import Bundle
 
-ELSEWHERE = ("e2b", "dask")  # backends that share no folder with the host
+ELSEWHERE = ("sandbox", "e2b", "dask")  # backends that need a bundle for every step
 
 
-def bundle_for(backend: str, world: World, secrets: RunSecrets) -> Bundle | None:
-    """What the backend needs of the project; None where it works in the project itself. To be called before anything is
-    recorded: that something cannot be sent is told then."""
+def bundle_for(backend: str, world: World, secrets: RunSecrets) -> Callable[[], Bundle]:
+    """What a backend may ask for. To be called before anything is recorded: where it will be asked for, it is made now,
+    and what cannot be sent is told."""
+    make = partial(_bundle_of, world, secrets)
     if backend not in ELSEWHERE:
-        return None
+        return make
+    bundle = make()
+    return lambda: bundle
+
+
+def _bundle_of(world: World, secrets: RunSecrets) -> Bundle:
     from whyrun.execution.bundle import bundle_project  # only where a run goes elsewhere
 
     return bundle_project(
