@@ -222,4 +222,4 @@ def test_a_dry_run_that_cannot_be_written_is_no_success(tmp_path: Path) -> None:
     ended = subprocess.run(
         command, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=60, check=False
     )
-    assert (ended.returncode, ended.stderr.splitlines()[0]) == (3, "error: No space left on device")
+    assert (ended.returncode, ended.stderr.splitlines()[0]) == (3, "error[DISK_FAILED]: No space left on device")

@@ -217,7 +217,8 @@ class Lab:
         if self._scratch():
             self.succeed()  # a worker of a dead run was still ending when the last run cleared up
         assert self._scratch() == []
-        derived = (state, *state.glob("*/index"))  # and what was to be derived, which may have writers without a lock
+        # Nor is what was to be derived, which may have writers without a lock; nor a plan that a user saved here.
+        derived = (state, *state.glob("*/index"), self.root)
         litter = [p for p in self.root.rglob("*.tmp-*") if state / "store" not in p.parents and p.parent not in derived]
         assert litter == []
         assert list(self.root.glob("out/**/.whyrun*")) == []

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from fault_hook import Fault
 from fault_lab import Course
 
 SOAK = bool(os.environ.get("WHYRUN_SOAK"))
-# Of these every point is tried in both ways in the suite, too: they are what a lost byte would be lost in.
+SHORT = ("short",)  # a write that takes half
+SHARE = {"repair": 0.2, "plan": 0.3, "prune": 0.4, "gc": 1.0}  # of the points of these scenarios; of others less
+# Of these every point is tried in every kind of way in the suite, too: they are what a lost byte would be lost in.
 CRITICAL = ("log", "store", "draft", "publish", "section", "status", "prune")
 
 
-def cases(course: Course, name: str, area: str, hows: Iterable[str]) -> list[Fault]:
-    """Faults at the points of one area, in the host and in workers."""
-    hows = list(hows)
+def cases(course: Course, name: str, area: str, kinds: Sequence[Sequence[str]]) -> list[Fault]:
+    """Faults at the points of one area, in the host and in workers. Of each of `kinds` the suite tries one way."""
     found: list[Fault] = []
     for (role, point), count in sorted(course.hits.items()):
         if point.partition(".")[0] != area:
             continue
         chance = random.Random(f"{name} {role} {point}")
-        fitting = [how for how in hows if how != "short" or point.endswith(".write")]
+        fitting = [kind for kind in kinds if kind != SHORT or point.endswith(".write")]
         if SOAK:
-            found += [Fault(point, number, how, role) for how in fitting for number in range(1, count + 1)]
+            ways = [how for kind in fitting for how in kind]
+            found += [Fault(point, number, how, role) for how in ways for number in range(1, count + 1)]
         elif name == "run" and area in CRITICAL:
-            found += [Fault(point, chance.randint(1, count), how, role) for how in fitting]
-        elif name == "run" or chance.random() < 0.15:
-            found.append(Fault(point, chance.randint(1, count), chance.choice(fitting), role))
+            found += [Fault(point, chance.randint(1, count), chance.choice(kind), role) for kind in fitting]
+        elif name == "run" or chance.random() < SHARE.get(name, 0.1):
+            found.append(Fault(point, chance.randint(1, count), chance.choice(chance.choice(fitting)), role))
     return found

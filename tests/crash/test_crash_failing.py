@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from fault_cases import cases
+from fault_cases import SHORT, cases
 from fault_hook import Fault
 from fault_lab import SCENARIOS, Courses, Ended, FaultLab, check_afterwards
 
@@ -38,7 +38,7 @@ def test_after_a_call_that_failed_the_next_command_completes(
     name: str, area: str, courses: Courses, tmp_path: Path
 ) -> None:
     course = courses.of(name)
-    for number, fault in enumerate(cases(course, name, area, ("ENOSPC", "EIO", "short"))):
+    for number, fault in enumerate(cases(course, name, area, (("ENOSPC", "EIO"), SHORT))):
         lab = courses.lab(name, tmp_path / str(number) / "project")
         ended = lab.whyrun(*course.scenario.command, fault=fault)
         check_told(lab, fault, ended)

@@ -28,7 +28,7 @@ def test_after_a_kill_at_a_fault_point_the_next_command_completes(
     name: str, area: str, courses: Courses, tmp_path: Path
 ) -> None:
     course = courses.of(name)
-    for number, fault in enumerate(cases(course, name, area, ("before", "after"))):
+    for number, fault in enumerate(cases(course, name, area, (("before",), ("after",)))):
         lab = courses.lab(name, tmp_path / str(number) / "project")
         ended = lab.whyrun(*course.scenario.command, fault=fault)
         # The number of calls depends a little on timing: what was not come to has disturbed nothing.

@@ -114,7 +114,12 @@ class Mutation:
             total = sum(record["seconds"] for record in found.values())
             tell(f"measured {path.relative_to(self.root)}: {len(found)} tests, {total:.1f} s; not usable: {bad}")
             _save(self.notes / "tests.json", kept)
+        # A kill by a test that was not chosen this time still counts, as long as the test is there.
+        self.noted = {test for test, note in kept.items() if note["passed"] and self._is_there(test)}
         return {nodeid: kept[nodeid] for nodeid in self.items if kept[nodeid]["passed"]}
+
+    def _is_there(self, test: str) -> bool:
+        return test in self.items or (self.root / test.partition("::")[0]).exists()
 
     def _measure(self, items: list[pytest.Item]) -> dict[str, dict[str, Any]]:
         out = self.notes / "measuring.jsonl"
@@ -174,7 +179,7 @@ class Mutation:
 
     def _still(self, old: dict[str, Any], tried: str) -> bool:
         """A kill holds as long as its test is there, a survival as long as no other tests are to be tried."""
-        return old["by"] in self.known if old["how"] in (KILLED, TIMED_OUT) else old.get("tried") == tried
+        return old["by"] in self.noted if old["how"] in (KILLED, TIMED_OUT) else old.get("tried") == tried
 
     def _try(self, source: Source, mutant: Mutant, live: dict[Any, Any], tests: list[str]) -> Verdict:
         if not tests:

@@ -62,6 +62,7 @@ def short(found: Consumption) -> dict[str, Any]:
     [
         (f"sum({MANY}[:])", {"Each0": SEVEN, "Each1": NINE}, {"x": 16}),
         (f"sum({MANY}[:])", {"Each0": SEVEN, "Each1": ABSENT}, {"x": 7}),
+        (f"sum({MANY}[:])", {"Each0": ABSENT, "Each1": NINE}, {"x": 9}),
         (f"sum({MANY}[:])", {"Each0": SEVEN, "Each1": TO_COME}, {"unknown": ["x"], "waits": [(2, 1)]}),
         (f"first({A}, {B}) + 1", {"A": SEVEN, "B": NINE}, {"x": 8}),
         (f"first({A}, {B}) + 1", {"A": ABSENT, "B": NINE}, {"x": 10}),

@@ -119,3 +119,29 @@ def test_the_summary_counts_who_failed_and_who_never_ran(lab: Lab) -> None:
         "available": 6, "failed": ["Artifact:First.N"], "inputs_changed": [],
         "jobs": {"succeeded": 3, "failed": 1, "never_run": 7, "running": 0},
     }  # fmt: skip
+
+
+def test_hints_name_leaves_of_an_array_and_a_workflow_without_instances_has_no_layers(project: Make) -> None:
+    lab = project("""
+        workflow: w
+        inputs: {None_: {type: "integer[]", default: []}}
+        loops: {i: {each: inputs.None_}}
+        jobs:
+          Tale: {for: [i], uses: python, with: {call: "acts:one"}, outputs: {N: {type: integer}, M: {type: integer}}}
+    """, CODE)  # fmt: skip
+    with pytest.raises(InvalidError, match="there is no such layer"):
+        lab.plan(force=["layer:0"])
+    lab = project("""
+        workflow: w
+        jobs:
+          Tale:
+            uses: python
+            with: {call: "acts:lone"}
+            outputs: {S: {type: json, leaves: {"Parts[0].Names[0]": string, "Parts[0].Names[1]": string}}}
+    """, CODE)  # fmt: skip
+    with pytest.raises(InvalidError) as caught:
+        match_nodes(lab.world().graph, "Artifact:Tale.S.Parts")
+    assert [problem.hint for problem in caught.value.diagnostics] == [
+        "it has instances: name one, such as `Artifact:Tale.S.Parts[0].Names[0]`, or all with "
+        "`Artifact:Tale.S.Parts[*].Names[*]`"
+    ]

@@ -93,6 +93,8 @@ def test_files_are_assumed_by_another_path_or_another_content(lab: Lab) -> None:
     [
         ("Input:Topic.with.x=changed", "`--assume Input:Topic.with.x`: the workflow has no such input",
          "parameters and actions follow from the workflow; assume one of its inputs, or an element of one"),
+        ("Input:Topic.action=changed", "`--assume Input:Topic.action`: the workflow has no such input",
+         "parameters and actions follow from the workflow; assume one of its inputs, or an element of one"),
         ("Input:Topik=changed", "`--assume Input:Topik`: the workflow has no such input",
          "did you mean `Input:Topic`?"),
         ("Input:Zzzzzzzzzz=changed", "`--assume Input:Zzzzzzzzzz`: the workflow has no such input",

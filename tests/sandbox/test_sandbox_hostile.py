@@ -178,7 +178,7 @@ def test_a_folder_whose_manifest_leads_out_does_not_come_back(sandboxed: Make, s
     assert (status, error_type) == ("FAILED", "OutputDamaged")
     assert error.startswith("the output `F` did not come back whole: the stored blob ")
     assert error.endswith(
-        f" is not the manifest of a folder (the manifest of a folder names what is no sha256: {'aa' + target!r})"
+        f" is not the manifest of a folder (the manifest of a folder names what is no sha256: {'aa' + target!r:.80})"
     )
 
 

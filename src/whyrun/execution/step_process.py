@@ -96,7 +96,8 @@ class StepRunner:
         self._baseline = Baseline(str(self._scratch.work))
         self._peak = PeakMemory()
         self._mark = self._scratch.marker()
-        self._scratch.watch()
+        if start.commands is None:  # many short steps may come; in a sandbox is one step, and no descriptor too many
+            self._scratch.watch()
 
     def execute(self, command: ExecStep, secrets: dict[str, str], known: dict[str, Signature]) -> StepFinished:
         began = time.perf_counter()
