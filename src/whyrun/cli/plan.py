@@ -213,6 +213,6 @@ def save_plan(path: str, found: Planned, world: World) -> None:
 
     try:
         atomic_write(path, found.plan.to_bytes(), Area.SAVED)
-    except OSError as problem:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as problem:
         raise error("FILE_MISSING", f"`{path}` cannot be written: {problem.strerror}", hint="check the path") from None
     click.echo(f"saved; run exactly this with `whyrun run --plan {shlex.quote(path)}{words_of(world)}`", err=True)
