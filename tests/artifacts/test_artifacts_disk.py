@@ -51,7 +51,7 @@ def test_an_error_at_a_descriptor_names_its_file(tmp_path: Path) -> None:
 def test_folders_are_made_with_those_above_them(tmp_path: Path) -> None:
     disk.make_folders(Area.RUN, tmp_path / "a" / "b" / "c")
     disk.make_folders(Area.RUN, tmp_path / "a" / "b" / "c")
-    assert (tmp_path / "a" / "b" / "c").is_dir()
+    assert sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*")) == ["a", "a/b", "a/b/c"]
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(FileExistsError):
         disk.make_folders(Area.RUN, tmp_path / "file")
