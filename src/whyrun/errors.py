@@ -114,7 +114,7 @@ CODES: dict[str, Code] = {
     "MANIFEST_FINGERPRINT_MISMATCH": _invalid("A file is not the one that the inputs manifest was written for."),
     # state
     "LOCKED": _state("Another run of this workflow is going on; or `gc` and a run of any workflow meet."),
-    "LOG_DAMAGED": _state("A line of the event log is broken; nothing is guessed."),
+    "LOG_DAMAGED": _state("The event log is not as it was written, or a run is missing in it; nothing is guessed."),
     "LOG_INCOMPLETE": _state("The event log lacks a record that planning needs."),
     "PLAN_STALE": _state("The saved plan is not what would be planned now."),
     "STORE_DAMAGED": _state("Stored bytes do not have the content that the log says."),

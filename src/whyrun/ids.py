@@ -27,6 +27,8 @@ _BARE = re.compile(r"[A-Za-z0-9_.+-]+")
 _INTEGER = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan|infinity)", re.IGNORECASE)
 _STAR = re.compile(r"(?<![^./\[])\*(?![^./\[\]])")  # a whole name or index, not a star inside a quoted one
+_INDEX = re.compile(r'\[(?:"(?:[^"\\]|\\.)*"|[^\[\]"]+)\]')
+_NUMBERED = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\]")
 _FILE_NAME_LIMIT = 200
 _SHOWN = 300  # characters of an ID in a message
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_.~\-\[\]/]*")
@@ -126,6 +128,20 @@ def file_name(path: str) -> str:
     return name
 
 
+def by_number(id_: str) -> tuple[list[str | int | float], str]:
+    """The key that sorts IDs as people count: `Job:Fit[9]` before `Job:Fit[10]`."""
+    parts: list[str | int | float] = list(_NUMBERED.split(id_))  # text and number in turn, so that like meets like
+    for i in range(1, len(parts), 2):
+        text = str(parts[i])
+        parts[i] = int(text) if _INTEGER.fullmatch(text) else float(text)
+    return parts, id_
+
+
+def any_index(id_: str) -> str:
+    """The pattern of an ID and all that differ from it in their indices alone: `Job:Fit[*]`."""
+    return _INDEX.sub("[*]", id_)
+
+
 class IdPattern:
     """An ID in which `*` stands for a whole name or index: `Job:learn[asia][*]`."""
 
@@ -141,7 +157,7 @@ class IdPattern:
         out, i = [re.escape(kind + ":")], 0
         while i < len(rest):
             if rest.startswith("[*]", i):
-                out.append(r'\[(?:"(?:[^"\\]|\\.)*"|[^\[\]"]+)\]')
+                out.append(_INDEX.pattern)
                 i += 3
             elif _STAR.match(rest, i):
                 out.append(r"[A-Za-z_][A-Za-z0-9_-]*")

@@ -305,6 +305,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
     assert step_lines(err) == ["TIME [python] FAILED Job:J[0] after T → interrupted"]
     assert other_lines(err) == [
         "3 jobs to execute again and compare",
+        "note: stopping: waiting for 1 step, 10 s at most; Ctrl-C again ends it now",
         "r0002 was interrupted in T: 1 interrupted, 2 not started",
         "  USAGE",
         "evidence: .whyrun/slow/runs/r0002",

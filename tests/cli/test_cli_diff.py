@@ -104,3 +104,22 @@ def test_what_is_inactive_did_not_come_from_nothing(tmp_path: Path) -> None:
     ]
     lines = plain(whyrun(folder, "diff", "r0001", "r0002").out).splitlines()
     assert "  Artifact:Shout.Loud[1]         inactive → HASH…" in lines
+
+
+def test_instances_are_told_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text("""\
+workflow: twelve
+inputs: {Mark: {type: string, default: a}}
+loops: {i: {count: 12}}
+jobs:
+  Part:
+    for: [i]
+    uses: shell
+    with: {mark: "${{ inputs.Mark }}", run: 'echo "$mark" > "$out_T"'}
+    outputs: {T: {type: text}}
+""")
+    run(tmp_path)
+    run(tmp_path, "--set", "Mark=b")
+    found = whyrun(tmp_path, "diff", "r0001", "r0002", "--json").json
+    assert [one["id"] for one in found["reasons"]] == [f"Job:Part[{i}]" for i in range(12)]
+    assert [one["id"] for one in found["artifacts"]] == [f"Artifact:Part.T[{i}]" for i in range(12)]

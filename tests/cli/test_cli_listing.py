@@ -84,3 +84,49 @@ def test_what_cannot_be_chosen_is_refused(tmp_path: Path) -> None:
     part = whyrun(tmp_path, "plan", "--json", "--reason", "FORCED")
     assert part.code == 2
     assert part.json["diagnostics"][0]["message"] == "a plan is written whole, so that its digest fits"
+
+
+WIDE = """\
+workflow: wide
+inputs: {Broken: {type: boolean, default: false}}
+loops: {i: {count: 25}}
+jobs:
+  Part:
+    for: [i]
+    uses: shell
+    with: {broken: "${{ inputs.Broken }}", run: 'if [ "$broken" = true ]; then exit 3; fi; echo 1 > "$out_T"'}
+    outputs: {T: {type: text}}
+  Whole:
+    uses: shell
+    with: {parts: "${{ jobs.Part.outputs.T[:] }}", run: 'cat "${parts[@]}" > "$out_T"'}
+    outputs: {T: {type: text}}
+"""
+
+
+def test_every_particular_of_a_chosen_job_is_listed_with_all(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text(WIDE)
+    assert whyrun(tmp_path, "run", "-q", "--set", "Broken=true").code == 1
+    few = whyrun(tmp_path, "explain", "--job", "Job:Whole").out.splitlines()
+    assert few[2:] == [
+        "  Job:Whole   MISSING_OUTPUT   Artifact:Whole.T",
+        *(f"              UPSTREAM_FAILED  Artifact:Part.T[{i}]" for i in range(20)),
+        "              UPSTREAM_FAILED  … and 5 more (`--job ID --all` lists them)",
+        *(f"              UPSTREAM_DIRTY   Job:Part[{i}]" for i in range(20)),
+        "              UPSTREAM_DIRTY   … and 5 more (`--job ID --all` lists them)",
+        "1 of the 26 jobs in the plan",
+    ]
+    every = whyrun(tmp_path, "explain", "--job", "Job:Whole", "--all").out.splitlines()
+    assert every[2:] == [
+        "  Job:Whole   MISSING_OUTPUT   Artifact:Whole.T",
+        *(f"              UPSTREAM_FAILED  Artifact:Part.T[{i}]" for i in range(25)),
+        *(f"              UPSTREAM_DIRTY   Job:Part[{i}]" for i in range(25)),
+        "1 of the 26 jobs in the plan",
+    ]
+    shown = whyrun(tmp_path, "explain", "--job", "Job:Whole", "--all", "--json").json
+    assert shown["digest"] == whyrun(tmp_path, "plan", "--json").json["digest"], "what is shown changes no plan"
+    assert len(shown["layers"][0]["jobs"][0]["reasons"]) == 51
+    forced = whyrun(tmp_path, "explain", "--force", "Job:Whole", "--job", "Job:Whole", "--all").out.splitlines()
+    assert forced[2:-1] == [*every[2:-1], "              FORCED           --force Job:Whole"]
+    # Without `--job` the jobs are all listed, each with what the plan keeps of its reasons.
+    last = whyrun(tmp_path, "explain", "--all").out.splitlines()[-42:]
+    assert [line.split() for line in last] == [line.split() for line in few[3:-1]]

@@ -273,7 +273,9 @@ def test_ctrl_c_exits_130_and_the_evidence_is_complete(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    head, *rest = other_lines(err)[1:]
+    note, head, *rest = other_lines(err)[1:]
+    waiting = r"note: stopping: waiting for (1 step|\d steps), 10 s at most; Ctrl-C again ends (it|them) now"
+    assert re.fullmatch(waiting, note)
     assert head.startswith("r0001 interrupted in T: ")
     assert re.fullmatch(r"  FAILED (\d) \(\1 interrupted\)", rest[0])
     assert rest[1:-2] == ["  USAGE"]

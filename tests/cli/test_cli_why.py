@@ -95,7 +95,7 @@ def test_an_artifact_that_moved_on_is_named_with_the_run_that_made_it(tmp_path: 
     run(folder)
     (folder / "out/loud-0.txt").write_text("MINE\n")
     assert plain(whyrun(folder, "why", "Job:Shout[0]").out) == dedent("""
-        Job:Shout[0] is planned, and its result is reused (layer 1), after r0001
+        Job:Shout[0] is in the plan, and its result is reused (layer 1), after r0001
           MISSING_OUTPUT  Artifact:Shout.Loud[0]  out/loud-0.txt (changed)
                           keep your version: whyrun adopt 'Artifact:Shout.Loud[0]' out/loud-0.txt
           reuse           r0001
@@ -279,13 +279,13 @@ def test_a_wide_fan_in_is_told_by_three_of_a_kind(tmp_path: Path) -> None:
     run(tmp_path)
     lines = whyrun(tmp_path, "why", "Job:Whole", "--set", "Mark=b").out.splitlines()
     assert lines[0] == "Job:Whole is planned (layer 1), after r0001"
-    assert lines[21] == "  UPSTREAM_DIRTY  … and 10 more"
+    assert lines[21] == "  UPSTREAM_DIRTY  … and 10 more (`--all` lists them)"
     assert lines[22:] == [
         "  because Job:Part[0] is planned (layer 0)",
         '    INPUT_CHANGED  mark ← Input:Mark  "a" → "b"',
         "  because Job:Part[1] is planned (layer 0)",
         '    INPUT_CHANGED  mark ← Input:Mark  "a" → "b"',
-        "  because Job:Part[2] is planned (layer 0), and 27 more like it",
+        "  because Job:Part[2] is planned (layer 0), and 27 more like it (`--all` tells them)",
         '    INPUT_CHANGED  mark ← Input:Mark  "a" → "b"',
     ]
     found = whyrun(tmp_path, "why", "Job:Whole", "--set", "Mark=b", "--json").json
@@ -300,3 +300,69 @@ def test_a_wide_fan_in_is_told_by_three_of_a_kind(tmp_path: Path) -> None:
     assert beyond.out.splitlines() == ["no match of `Job:Part[*]` from 31 on: there are 30"]
     found = whyrun(tmp_path, "why", "Job:Part[*]", "--limit", "1", "--offset", "27", "--json").json
     assert ([answer["id"] for answer in found["answers"]], found["more"]) == (["Job:Part[27]"], 2)
+
+
+def test_with_all_nothing_of_a_wide_fan_in_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text(WIDE)
+    run(tmp_path)
+    changed = '    INPUT_CHANGED  mark ← Input:Mark  "a" → "b"'
+    lines = whyrun(tmp_path, "why", "Job:Whole", "--all", "--set", "Mark=b").out.splitlines()
+    assert lines == [
+        "Job:Whole is planned (layer 1), after r0001",
+        *(f"  UPSTREAM_DIRTY  Job:Part[{i}]" for i in range(30)),
+        *(line for i in range(30) for line in (f"  because Job:Part[{i}] is planned (layer 0)", changed)),
+    ]
+    found = whyrun(tmp_path, "why", "Job:Whole", "--all", "--set", "Mark=b", "--json").json
+    assert [reason.get("job") for reason in found["jobs"][0]["reasons"]] == [f"Job:Part[{i}]" for i in range(30)]
+    assert [(job["id"], job.get("alike")) for job in found["jobs"][1:]] == [(f"Job:Part[{i}]", None) for i in range(30)]
+    every = whyrun(tmp_path, "why", "Job:Part[*]", "--all").out.splitlines()
+    assert [line for line in every if line.startswith(("Job:", "…"))] == [
+        f"Job:Part[{i}] is up to date, after r0001" for i in range(30)
+    ]
+
+
+def test_every_changed_member_of_a_wide_fan_in_is_told_with_all(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text(WIDE)
+    run(tmp_path)
+    run(tmp_path, "--set", "Mark=b", "--up", "1")
+    lines = plain(whyrun(tmp_path, "why", "Job:Whole", "--all", "--set", "Mark=b").out).splitlines()
+    assert lines[1:] == [
+        *(f"  INPUT_CHANGED  parts ← Artifact:Part.T[{i}]  HASH… → HASH…" for i in range(30)),
+        *(f"                 Artifact:Part.T[{i}] was made in r0002" for i in range(30)),
+    ]
+    run(tmp_path, "--set", "Mark=b")
+    clean = plain(whyrun(tmp_path, "why", "Job:Whole", "--all", "--set", "Mark=b").out).splitlines()
+    same = [line for line in clean if line.startswith("  same ")]
+    assert [line.split()[3] for line in same[1:-1]] == [f"Artifact:Part.T[{i}]" for i in range(30)]
+
+
+MANY_READERS = """\
+workflow: many
+inputs: {A: {type: string, default: a}}
+loops: {i: {count: 60}}
+jobs:
+  Step:
+    for: [i]
+    uses: shell
+    with: {a: "${{ inputs.A }}", run: 'echo "$a" > "$out_T"'}
+    outputs: {T: {type: text}}
+"""
+
+
+def test_the_readers_of_an_input_come_in_pages(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text(MANY_READERS)
+
+    def told(*words: str) -> list[str]:
+        answer = whyrun(tmp_path, "why", "Input:A", *words)
+        assert (answer.code, answer.err) == (0, "")
+        first, title, *rest = answer.out.splitlines()
+        assert (first, title) == ("Input:A has not changed", "read by")
+        return [line.split("  ")[1] if "Job:" in line else line for line in rest]
+
+    jobs = [f"Job:Step[{i}]" for i in range(60)]
+    assert told() == [*jobs[:50], "  … 10 more; --all shows them"]
+    assert told("--all") == jobs
+    assert told("--limit", "3") == [*jobs[:3], "  … 57 more; --all shows them"]
+    assert told("--limit", "3", "--offset", "3") == [*jobs[3:6], "  … 54 more (`--offset 6` goes on)"]
+    assert told("--offset", "58") == jobs[58:]
+    assert told("--offset", "60") == ["  none from 61 on: there are 60"]

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cli_lab import whyrun
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,57 @@ def test_words_that_cannot_be_are_refused(tmp_path: Path, words: list[bytes], me
     assert ended.stdout == b""
     assert ended.stderr.decode().startswith(message)
     assert "Traceback" not in ended.stderr.decode()
+
+
+STEPS = """\
+workflow: steps
+loops: {i: {count: 12}}
+jobs:
+  Step:
+    for: [i]
+    uses: shell
+    with: {run: 'echo 1 > "$out_O"'}
+    outputs: {O: {type: text}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        ("plan --job Job:Stp[*]", "error[UNKNOWN_REFERENCE]: `Job:Stp[*]` names nothing in this workflow",
+         "did you mean `Job:Step[*]`?"),
+        ("why Artifact:Step.P[*]", "error[UNKNOWN_REFERENCE]: `Artifact:Step.P[*]` names nothing in this workflow",
+         "did you mean `Artifact:Step.O[*]`?"),
+        ("gc --keep 3", "error[USAGE]: `whyrun gc` has no option `--keep`",
+         "it is used as `whyrun gc [OPTIONS] [FILE]`; `whyrun gc --help` tells more"),
+        ("gc --hlep", "error[USAGE]: `whyrun gc` has no option `--hlep`", "did you mean `--help`?"),
+        ("gc --dry-run", "error[USAGE]: `whyrun gc` has no option `--dry-run`",
+         "without `--delete` it only shows what would go"),
+        ("runs prune --dry-run", "error[USAGE]: `whyrun runs prune` has no option `--dry-run`",
+         "without `--delete` it only shows what would go"),
+        ("runs prun", "error[USAGE]: `prun` is neither a file nor a command", "did you mean `prune`?"),
+        ("runs prune r2", "error[USAGE]: `r2` is neither a run nor a file", "did you mean `r0002`?"),
+        ("log 2", "error[USAGE]: `2` is neither a run nor a file", "did you mean `r0002`?"),
+        ("verify --replay r2", "error[USAGE]: invalid value for `--replay`: `r2` is not `all`",
+         "it is used as `whyrun verify [OPTIONS] [RUN] [FILE]`; `whyrun verify --help` tells more"),
+    ],
+)  # fmt: skip
+def test_what_is_misspelt_gets_the_right_word_as_a_hint(tmp_path: Path, words: str, message: str, hint: str) -> None:
+    (tmp_path / "workflow.yaml").write_text(STEPS)
+    answer = whyrun(tmp_path, *words.split())
+    assert (answer.code, answer.out, answer.err.splitlines()) == (2, "", [message, f"   hint: {hint}"])
+
+
+def test_a_file_with_the_name_of_a_command_or_a_run_is_that_file(tmp_path: Path) -> None:
+    for name in ("prun", "r2"):
+        (tmp_path / name).write_text(STEPS)
+    assert whyrun(tmp_path, "runs", "prun").out == "steps has not run yet\n"
+    assert whyrun(tmp_path, "runs", "prune", "r2").out == "steps has not run yet\n"
+
+
+def test_replay_needs_no_word(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text(STEPS)
+    assert whyrun(tmp_path, "run", "-q").code == 0
+    answer = whyrun(tmp_path, "verify", "--replay", "--json")
+    assert (answer.code, answer.json["checked"]["plans"]) == (0, 1)
+    assert answer.json == whyrun(tmp_path, "verify", "--replay", "all", "--json").json

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import accumulate
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyrun.execution.backends.dask_pulse import SILENT, Pulse
+from whyrun.execution.backends.dask_pulse import BEATS, SILENT, Pulse, beat_interval
 
 LOOK = 0.4
 BEAT = 0.5
@@ -98,6 +99,26 @@ def test_a_worker_that_makes_long_pauses_is_waited_for_longer() -> None:
         now = look * LOOK
         found += pulse.looked(now, now, {"w": max([0.0, *(beat for beat in beats if beat <= now)])})
     assert found == []
+
+
+@pytest.mark.parametrize("workers", [300, 3000])
+def test_in_a_large_cluster_where_all_beat_less_often_none_is_silent(workers: int) -> None:
+    """Also not those that were heard to beat only once, early, or are at work and have not been heard again."""
+    interval = beat_interval(workers)
+    pulse = Pulse(0.0)
+    names = [f"w{number}" for number in range(workers)]
+    pulse.looked(LOOK, LOOK, dict.fromkeys(names, 0.0))
+    for look in range(2, int(BEATS * interval / LOOK)):
+        now = look * LOOK
+        assert pulse.looked(now, now, dict.fromkeys(names, 0.5), at_work=names) == {}
+    now = 2 * LOOK + (BEATS + 1) * interval
+    assert list(pulse.looked(now, now, {**dict.fromkeys(names, 1.0), "w7": 0.5}, at_work=names)) == ["w7"]
+
+
+def test_the_beats_that_are_usual_are_those_that_the_scheduler_asks_for() -> None:
+    scheduler = pytest.importorskip("distributed.scheduler")
+    for workers in (1, 10, 11, 49, 50, 199, 200, 201, 1000, 100_000):
+        assert beat_interval(workers) == scheduler.heartbeat_interval(workers)
 
 
 def test_of_some_workers_only_the_silent_one_is_told_and_one_that_is_gone_is_forgotten() -> None:

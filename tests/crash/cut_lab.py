@@ -7,13 +7,16 @@ import os
 import random
 import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from crash_lab import check_links
 from cut_model import Disk
 from cut_record import Entry, read_record, told
 from fault_lab import FaultLab, Nursery, Scenario, copy_of, prepared
+from msgspec import UNSET
 
 from project_lab import Heard
 from whyrun.evidence.run_directory import RunDirectory
@@ -30,6 +33,7 @@ from whyrun.snapshot.world import World
 PARSED = ("project", "config", "reading", "workflow", "graph", "actions", "_observed", "inputs")  # of what is not cut
 STATE = (".whyrun", "out")  # where commands write
 RUNS = ".whyrun/fault/runs"
+LOCK = ".whyrun/fault/lock"
 OWN_TEXT = b"a text of the user's own\n"
 
 
@@ -57,8 +61,12 @@ class Cut:
 
     moment: int
     tree: dict[str, bytes | str | None]
-    durable: dict[str, bytes]  # run → what is certainly there of its log
+    durable: dict[str, bytes]  # run → what is certainly there of its log, with all that it speaks of
     told: str  # to the user, before
+
+    def without_lock(self) -> Cut:
+        """As if the file `lock`, which is never synced by itself, had not reached the disk."""
+        return replace(self, tree={path: b"" if path == LOCK else data for path, data in self.tree.items()})
 
 
 def record(scenario: Scenario, folder: Path, nursery: Nursery) -> Recorded:
@@ -80,13 +88,33 @@ def cuts(recorded: Recorded, number: int, seed: int) -> list[Cut]:
     runs = os.listdir(recorded.root / RUNS)  # those that it leaves: what it prunes is to go
     found: list[Cut] = []
     done = 0
+    of_all: set[object] = set()  # syncs of the whole file system
+    lasting = dict.fromkeys(runs, 0)  # run → bytes of its log that were synced together with all that they speak of
     for moment in moments:
         for entry in recorded.entries[done:moment]:
             disk.apply(entry)
+            if entry[0] == "sync begins" and entry[2] is None:
+                of_all.add(entry[1])
+            elif entry[0] == "sync ends" and entry[1] in of_all:
+                lasting = {run: len(disk.durable_content(f"{RUNS}/{run}/events.jsonl")) for run in runs}
         done = moment
-        durable = {run: disk.durable_content(f"{RUNS}/{run}/events.jsonl") for run in runs}
+        # What is written while the bytes are synced, and then synced with the log, may speak of bytes that are not.
+        # The first line is there together with the name of the run's folder.
+        logs = {run: disk.durable_content(f"{RUNS}/{run}/events.jsonl") for run in runs}
+        durable = {run: log[: max(lasting[run], log.find(b"\n") + 1)] for run, log in logs.items()}
         found.append(Cut(moment, disk.perhaps(chance), durable, told(recorded.entries[:moment])))
     return found
+
+
+def outputs_taken(events: Iterable[ev.AnyEvent]) -> dict[str, set[str]]:
+    """Step whose result is that of others → the outputs that are recorded of it."""
+    taken: dict[str, set[str]] = {}
+    for event in events:
+        if isinstance(event, ev.StepSkipped) and event.shared is not None:
+            taken[event.step_id] = set()
+        elif isinstance(event, ev.ArtifactAvailable) and event.step_id in taken:
+            taken[event.step_id].add(event.artifact)
+    return taken
 
 
 class CutLab(FaultLab):
@@ -152,7 +180,7 @@ class CutLab(FaultLab):
         for run in self.runs():
             made: dict[str, list[str]] = {}
             for event in run.events():
-                if isinstance(event, ev.ArtifactAvailable) and event.artifact.count(".") == 1:  # no leaf
+                if isinstance(event, ev.ArtifactAvailable) and event.value is UNSET:  # no value or leaf
                     made.setdefault(event.step_id, []).append(event.sha256)
                 elif isinstance(event, ev.StepStart | ev.StepFailed):
                     made.pop(event.step_id, None)
@@ -164,7 +192,8 @@ class CutLab(FaultLab):
         executes = self.to_execute(plan)
         synced = self.synced_completes(cut)
         if self.recorded.scenario.command[0] == "run":
-            done = {step for run in self.runs() if run.name not in self.known for step in self.done_in(run.events())}
+            new = [run for run in self.runs() if run.name not in self.known]
+            done = {step for run in new for step in self.done_in(run.events()) | self.taken_in(run.events())}
             assert executes <= self.executes_before - done, "complete in the log, and planned again"
             if not self.known:  # later, what came out as before needs no execution of its dependents
                 assert executes == self.executes_before - done, "not complete, and not planned"
@@ -192,6 +221,16 @@ class CutLab(FaultLab):
             elif isinstance(event, ev.StepComplete):
                 done.add(event.step_id)
         return done
+
+    def taken_in(self, events: Iterable[ev.AnyEvent]) -> set[str]:
+        """Steps whose result is that of others. It may still have to be published: then they are reused once more."""
+        all_of, there = self.outputs_taken, outputs_taken(events)
+        return {step for step, outputs in there.items() if outputs == all_of[step]}
+
+    @cached_property
+    def outputs_taken(self) -> dict[str, set[str]]:
+        runs = FaultLab(self.recorded.root, self.nursery).runs()
+        return {step: found for run in runs for step, found in outputs_taken(run.events()).items()}
 
     def synced_completes(self, cut: Cut) -> set[str]:
         """Steps that are complete in what was synced of the recorded run, and not begun again in what was not."""

@@ -121,6 +121,7 @@ class Scenario:
     killed: Fault | None = None  # a run that was killed before the command: what it left is what the command repairs
     executes_again: bool = False  # what the command is for
     word: str | None = None  # the setting that holds at its end
+    shared: bool = False  # another project has run before, and shares its results through a folder
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -158,6 +159,12 @@ SCENARIOS = {
         word="three",
     ),
 }
+DETERMINISTIC = tuple(
+    ("workflow.yaml", f"  {job}:\n    uses: python\n", f"  {job}:\n    uses: python\n    deterministic: true\n")
+    for job in ("Text", "Left")
+)
+# Only for power cuts: what comes from others is stored by the same calls as what steps make.
+SHARED = Scenario(("run",), files=DETERMINISTIC, shared=True)
 
 
 @dataclass(frozen=True)
@@ -176,14 +183,25 @@ def prepared(scenario: Scenario, root: Path, nursery: Nursery) -> FaultLab:
     (lab.root / "mine.txt").write_text("my own text\n")
     for words in scenario.before:
         lab.done(*words)
-    for name, old, new in scenario.files:
-        file = lab.root / name
-        assert old in file.read_text()
-        file.write_text(file.read_text().replace(old, new))
+    edit(lab, scenario)
+    if scenario.shared:
+        settings = f"store = {json.dumps(str(root.parent / 'kept'))}\n"
+        other = FaultLab(root.with_name(f"{root.name}-of-another"), nursery)
+        edit(other, scenario)
+        for each in (lab, other):
+            (each.root / "whyrun.toml").write_text(settings)
+        other.done("run")
     if scenario.killed is not None:
         assert lab.whyrun("run", *scenario.settings, fault=scenario.killed).code == -9
         lab.check_nobody_left()
     return lab
+
+
+def edit(lab: FaultLab, scenario: Scenario) -> None:
+    for name, old, new in scenario.files:
+        file = lab.root / name
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
 
 
 def course(scenario: Scenario, folder: Path, nursery: Nursery) -> Course:

@@ -12,11 +12,14 @@ import pytest
 from cut_lab import CutLab, cuts, record
 from cut_record import tree_of
 from fault_cases import SOAK
-from fault_lab import SCENARIOS, Courses, Nursery
+from fault_lab import SCENARIOS, SHARED, Courses, FaultLab, Nursery
+
+from whyrun.log.events import ArtifactAvailable, StepSkipped
 
 CUTS = {
     "run": 400, "change": 150, "adopt": 60, "restore": 60, "compare": 80, "repair": 100, "torn": 110, "prune": 40
 }  # fmt: skip
+SHARED_CUTS = 80
 RUN_TO_THE_END = 25  # every so many
 OURS = (".whyrun/tmp", "paid.log")  # what no command keeps: scratch folders, and the steps' own file
 
@@ -45,6 +48,27 @@ def test_after_a_power_cut_nothing_is_lost_that_was_synced(
                 assert found.pop("displaced") >= final["displaced"]
                 assert found == {"artifacts": final["artifacts"], "planned": final["planned"]}, f"cut at {cut.moment}"
                 lab.done("verify", "--replay", "all", *recorded.scenario.settings)
+
+
+def test_after_a_power_cut_values_that_others_made_are_believed_without_the_word_of_the_lock(
+    tmp_path: Path, nursery: Nursery
+) -> None:
+    """All that was synced holds, although nobody can say any more how far that was."""
+    recorded = record(SHARED, tmp_path / "recorded", nursery)
+    taken = [event for run in FaultLab(recorded.root, nursery).runs() for event in run.events()]
+    assert {event.step_id for event in taken if isinstance(event, StepSkipped) and event.shared is not None} == {
+        "Job:Text", "Job:Left"
+    }  # fmt: skip
+    assert "Artifact:Text.Length" in {event.artifact for event in taken if isinstance(event, ArtifactAvailable)}
+    lab = CutLab(recorded, tmp_path / "cut" / "project", nursery)
+    for seed in range(int(os.environ.get("WHYRUN_CUT_SEEDS", "20"))) if SOAK else range(1):
+        for number, cut in enumerate(cuts(recorded, SHARED_CUTS, 70_000 + seed)):
+            lab.put(cut.without_lock() if number % 2 else cut)
+            lab.check(cut)
+            if number % RUN_TO_THE_END == 0:
+                lab.done("run")
+                assert list(lab.plan().planned) == []
+                lab.done("verify", "--replay", "all")
 
 
 def test_without_a_cut_the_record_tells_all_that_is_on_the_disk(tmp_path: Path, nursery: Nursery) -> None:

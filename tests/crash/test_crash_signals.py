@@ -56,6 +56,8 @@ def test_a_step_that_ignores_sigterm_is_killed_by_the_second_signal(tmp_path: Pa
     assert len(lab.processes()) > 1
     host.signal(signal.SIGINT)
     ended = host.ended()
+    told = [line for line in ended.err.splitlines() if line.startswith("note: ")]
+    assert told == ["note: stopping: waiting for 2 steps, 3600 s at most; Ctrl-C again ends them now"]
     check_interrupted(lab, ended)
     check_goes_on(lab)
 

@@ -6,10 +6,12 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+from msgspec import structs
 from worker_lab import PATIENCE, Lab
 
 from whyrun.execution.backends.local_worker import Job, LocalWorker
-from whyrun.execution.commands import StepFinished
+from whyrun.execution.commands import ExecStep, StepFinished
 from whyrun.execution.wire import INLINE_LIMIT
 
 WORK = """\
@@ -26,7 +28,15 @@ def wait():
 
 def same(n, text=""):
     return {"n": n + len(text)}
+
+
+def tell(token):
+    return {"n": len(token)}
 """
+
+
+def long_command(command: ExecStep) -> ExecStep:
+    return structs.replace(command, recalled={"long": "x" * INLINE_LIMIT})
 
 
 def test_what_is_taken_back_is_never_executed_and_what_follows_is(tmp_path: Path) -> None:
@@ -37,13 +47,7 @@ def test_what_is_taken_back_is_never_executed_and_what_follows_is(tmp_path: Path
         with_ = {"n": number, **more}
         command = lab.call("work:same", {"n": "integer"}, with_=with_, step_id=f"Job:A[{number}]")
         if more:  # a command is long where a step has much to read, or to recall
-            return Job(
-                type(command)(
-                    command.step_id, command.driver, command.cfg_path, command.cfg_sha256, 1, {},
-                    recalled={"long": "x" * INLINE_LIMIT},
-                ),
-                {"TOKEN": "secret-" * 10},
-            )  # fmt: skip
+            return Job(long_command(command), {})
         return Job(command, {})
 
     lab.session.tmp.mkdir(parents=True, exist_ok=True)
@@ -108,3 +112,65 @@ def test_commands_that_are_given_and_taken_back_many_times_do_not_fill_the_chann
         worker.end(PATIENCE)
         worker.remove_scratch()
         lab.backend.close()
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_a_command_with_secrets_goes_alone_to_a_worker_that_has_nothing_else_to_do(
+    tmp_path: Path, is_long: bool
+) -> None:
+    """So they never lie in the memory of a worker while it executes another step."""
+    lab = Lab(tmp_path)
+    lab.file("work.py", WORK)
+    plain = [Job(lab.call("work:same", {"n": "integer"}, with_={"n": n}, step_id=f"Job:A[{n}]"), {}) for n in range(4)]
+    command = lab.call("work:tell", {"n": "integer"}, with_={"token": {"$secret": "TOKEN"}}, secrets=["TOKEN"])
+    secret = Job(long_command(command) if is_long else command, {"TOKEN": "secret-" * 10})
+    lab.session.tmp.mkdir(parents=True, exist_ok=True)
+    worker = LocalWorker(lab.session, lab.session.tmp / "w")
+    ended: list[StepFinished] = []
+    deadline = time.monotonic() + PATIENCE
+
+    def hear(steps: int) -> None:
+        while len(ended) < steps and time.monotonic() < deadline:
+            ended.extend(word for word in worker.hear() if isinstance(word, StepFinished))
+            os.sched_yield()
+
+    try:
+        assert worker.give([plain[0], plain[1], secret, plain[2]]) == 2  # not in one message with others,
+        assert worker.give([secret, plain[2]]) == 0  # nor ahead,
+        hear(2)
+        assert worker.give([secret, plain[2]]) == 1
+        assert worker.give([plain[2], plain[3]]) == 0  # and nothing behind it
+        assert list(worker.jobs) == [secret]
+        hear(3)
+        assert worker.give([plain[2], plain[3]]) == 2
+        hear(5)
+        assert [(word.step_id, word.error_type, [o.value for o in word.outputs]) for word in ended] == [
+            ("Job:A[0]", None, [0]), ("Job:A[1]", None, [1]), ("Job:S", None, [70]), ("Job:A[2]", None, [2]),
+            ("Job:A[3]", None, [3]),
+        ]  # fmt: skip
+    finally:
+        worker.let_go()
+        worker.end(PATIENCE)
+        worker.remove_scratch()
+        lab.backend.close()
+
+
+def test_steps_with_secrets_among_many_short_ones_are_all_executed(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, workers=2)
+    lab.file("work.py", WORK)
+    given, expected = [], []
+    for n in range(60):
+        if n % 7 == 3:
+            parameters = {"token": {"$secret": "TOKEN"}}
+            command = lab.call(
+                "work:tell", {"n": "integer"}, with_=parameters, secrets=["TOKEN"], step_id=f"Job:A[{n}]"
+            )
+            lab.backend.submit(command, {"TOKEN": "secret-" * 10})
+        else:
+            command = lab.call("work:same", {"n": "integer"}, with_={"n": n}, step_id=f"Job:A[{n}]")
+            lab.backend.submit(command)
+        given.append(command)
+        expected.append(70 if n % 7 == 3 else n)
+    words = [lab.end_of(command.step_id) for command in given]
+    lab.backend.close()
+    assert [isinstance(word, StepFinished) and word.outputs[0].value for word in words] == expected

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from project_lab import ENDLESS, Lab, Process, codes, processes_with, wait_until
 from whyrun.evidence.run_directory import RunDirectory
@@ -122,7 +123,12 @@ class LongQueue(LocalBackend):
         if time.monotonic() < self.opens or not any(isinstance(message, StepFinished) for message in self.kept):
             return []
         told, self.kept = self.kept, []
-        return told
+        return [with_duration(message, 0.01) for message in told]
+
+
+def with_duration(message: Message, seconds: float) -> Message:
+    """As if the step had taken that long by its own clock, however busy this machine is."""
+    return structs.replace(message, duration=seconds) if isinstance(message, StepFinished) else message
 
 
 def test_a_timeout_counts_from_the_beginning_of_the_step_not_from_its_place_in_the_queue(project: Make) -> None:
@@ -141,6 +147,75 @@ def test_a_timeout_counts_from_the_beginning_of_the_step_not_from_its_place_in_t
     )
     ran = lab.succeed(jobs=1, backend=LongQueue(0.5))
     assert ran.executed == [f"Job:Wait[{n}]" for n in range(2)]
+
+
+LIMIT = 0.2  # seconds
+
+
+class HeldUp(LocalBackend):
+    """The host is held up, for longer than the step may take, from when the step has begun until it has ended.
+    `unheard`: and when it goes on, it hears of the end only after it has ordered it."""
+
+    def __init__(self, took: float, unheard: bool) -> None:
+        super().__init__()
+        self.took, self.unheard = took, unheard
+        self.kept: list[Message] = []
+        self.begun = self.was_held_up = False
+        self.signals: list[tuple[str, int]] = []
+
+    def room(self) -> int:
+        if self.begun and not self.was_held_up:
+            self.was_held_up = True
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and not any(isinstance(word, StepFinished) for word in self.kept):
+                self.kept += super().messages(0.1)
+            time.sleep(2 * LIMIT)
+        return super().room()
+
+    def messages(self, timeout: float) -> Sequence[Message]:
+        if not self.begun:
+            heard = super().messages(timeout)
+            self.begun = bool(heard)
+            self.kept += heard[1:]
+            return heard[:1]
+        if self.unheard and not self.signals:
+            return []
+        told, self.kept = self.kept, []
+        return [with_duration(message, self.took) for message in told]
+
+    def signal(self, step_id: str, signum: int) -> None:
+        self.signals.append((step_id, signum))
+        super().signal(step_id, signum)
+
+
+@pytest.mark.parametrize("unheard", [False, True], ids=["heard before the order", "heard after the order"])
+@pytest.mark.parametrize(
+    ("took", "failed"),
+    [(LIMIT, {}), (LIMIT * 1.01, {"Job:Pays": ("TIMED_OUT", "TimedOut")})],
+    ids=["in time", "too late"],
+)
+def test_whether_a_step_was_in_time_is_told_by_its_own_clock_where_the_host_was_held_up(
+    project: Make, took: float, failed: dict[str, tuple[str, str]], unheard: bool
+) -> None:
+    lab = project(
+        f"""
+        workflow: w
+        jobs:
+          Pays:
+            uses: python
+            timeout: {LIMIT * 1000:g}ms
+            with: {{call: "steps:pay"}}
+            outputs: {{Text: {{type: text, path: paid.txt}}}}
+        """,
+        {"steps.py": "def pay():\n    return {'Text': 'paid'}\n"},
+    )
+    backend = HeldUp(took, unheard)
+    ran = lab.run(jobs=1, backend=backend)
+    assert ran.failed == failed
+    assert [event.error for event in ran.of(ev.StepFailed)] == ["timeout: 0.2s" for _ in failed]
+    assert ran.executed == ([] if failed else ["Job:Pays"])
+    assert [path.read_text() for path in lab.root.glob("paid.txt")] == ([] if failed else ["paid"])
+    assert backend.signals == ([("Job:Pays", signal.SIGKILL)] if unheard else [])
 
 
 # --- fail fast ---------------------------------------------------------------------------------------------------

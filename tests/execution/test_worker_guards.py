@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,10 @@ import pytest
 from worker_lab import PLACES, Lab
 
 from project_lab import wait_until
+from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.execution.commands import MetricReported, StepBegan, StepFinished, StepLost, TaskReported
+from whyrun.execution.failure import StepError
+from whyrun.execution.materialize import InputGuard
 
 SECRET = "s3cr3t-v4lue"
 TOKEN: dict[str, Any] = {"secrets": ["TOKEN"], "with_": {"token": {"$secret": "TOKEN"}}}
@@ -540,3 +544,18 @@ def test_a_secret_that_is_not_unicode_reaches_the_step(lab: Lab) -> None:
     more: dict[str, Any] = {"secrets": ["TOKEN"], "env": {"T": {"$secret": "TOKEN"}}}
     assert lab.one(lab.call("m:f", {"n": "integer"}, **more), {"TOKEN": value}).outputs[0].value == 7
     assert lab.evidence() == {"S/stdout.log": "x\n***"}
+
+
+def test_a_blob_that_was_changed_and_given_its_old_time_is_noticed(tmp_path: Path) -> None:
+    blob = tmp_path / "blob"
+    blob.write_bytes(b"right")
+    before = blob.stat()
+    guard = InputGuard(tmp_path)
+    guard.blob(str(blob), bytes_sha256(b"right"))
+    while blob.stat().st_ctime_ns == before.st_ctime_ns:  # until the clock of the file system has moved on
+        blob.write_bytes(b"wrong")
+        os.utime(blob, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (blob.stat().st_ino, blob.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    with pytest.raises(StepError, match="are damaged; they are removed"):
+        guard.blob(str(blob), bytes_sha256(b"right"))
+    assert not blob.exists()

@@ -26,7 +26,8 @@ past: 3 runs of 5 would go (SIZE)
 kept
   r0004  holds the latest attempt of Job:Write
   r0005  the latest run
-hint: --delete removes them
+not reusable any more: their results of Job:Bind, Job:Write
+hint: --delete removes them; what they made takes room in the store until `whyrun gc --delete`
 """,
     )
     done = past.whyrun("runs", "prune", "--keep", "1", "--delete")
@@ -39,6 +40,7 @@ past: 3 runs of 5 pruned (SIZE)
   r0003  succeeded  run  TIME  13 events  SIZE
 kept
   r0004  holds the latest attempt of Job:Write
+not reusable any more: their results of Job:Bind, Job:Write
 hint: `whyrun gc` shows what is not needed any more in the store
 """,
     )
@@ -77,6 +79,7 @@ def test_the_same_as_json(past: Past) -> None:
         "runs": 5,
         "kept": [{"run": "r0004", "why": "holds the latest attempt of Job:Write"}],
         "deleted": True,
+        "jobs": ["Job:Bind", "Job:Write"],
     }
     (left,) = past.whyrun("runs", "--json").json["pruned"]
     (stone,) = past.world().state.tombstones()

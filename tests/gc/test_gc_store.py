@@ -178,6 +178,17 @@ def test_other_workflows_of_the_same_store_keep_their_own(past: Past) -> None:
         assert verify(lab.world().state, lab.root, lambda run: None).problems == ()
 
 
+def test_what_goes_is_named_blob_by_blob(past: Past) -> None:
+    prune(past.world(), Selection(keep=1), utc_now)
+    before = past.blobs()
+    looked = collectable(state_of(past)).to_json()
+    told = cleared(past).to_json()
+    gone = {sha: data for sha, data in before.items() if sha not in past.blobs()}
+    assert told["blobs"] == [{"sha256": sha, "size": len(data)} for sha, data in sorted(gone.items())]
+    assert told["removed"] == {"count": len(gone), "bytes": size(gone)}
+    assert looked == {**told, "deleted": False}
+
+
 def test_litter_goes_and_what_is_no_blob_is_left_alone(past: Past) -> None:
     (past.store / "tmp").mkdir(exist_ok=True)
     (past.store / "tmp" / "tmp-1-dead-0").write_text("half")

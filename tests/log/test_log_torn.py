@@ -116,12 +116,91 @@ def test_what_was_synced_is_not_doubted(state, clock, run_start, begun):
     run, _, shas = begun
     before = run.events_path.read_bytes()
     (state.store / shas[1][:2] / shas[1][2:]).unlink()
-    state.lock_path.parent.mkdir(exist_ok=True)
-    state.lock_path.write_text('{"pid":1,"host":"h","started":"t","run":"r0001","synced":{"run":"r0001","seq":9}}\n')
+    say_synced(state, 9)
     report = mend(state, clock)
     assert report.cut_bytes == 0
     assert run.events_path.read_bytes().startswith(before)
     assert list(run.events())[-1].counts["completed"] == 3
+
+
+def say_synced(state, seq, run="r0001"):
+    state.lock_path.write_text(
+        f'{{"pid":1,"host":"h","started":"t","run":"{run}","synced":{{"run":"{run}","seq":{seq}}}}}\n'
+    )
+
+
+READERS = {
+    "events": lambda path: list(read_events(path)),
+    "fold": lambda path: list(scan(path)),
+    "chain": lambda path: check_chain([path]),
+}
+TORN = "the line has a byte 0, and 6 were on the disk for certain: its content is lost"
+CUT_OFF = "the log has 5 lines, and 6 were on the disk for certain: its end was cut off"
+
+
+@pytest.mark.parametrize(("damage", "line", "what"), [("a hole", 6, TORN), ("cut off", 5, CUT_OFF)])
+def test_a_synced_line_that_is_torn_or_gone_is_damage_for_all_and_nothing_is_cut(
+    state, clock, begun, damage, line, what
+):
+    run, _, _ = begun
+    torn, before = holed(run.events_path.read_bytes())
+    left = torn if damage == "a hole" else before + b'{"seq":6,"ts'
+    run.events_path.write_bytes(left)
+    say_synced(state, 6)
+    for read in READERS.values():
+        with pytest.raises(StateError) as refused:
+            read(run.events_path)
+        (told,) = refused.value.diagnostics
+        assert (told.code, told.file, told.line, told.message) == ("LOG_DAMAGED", str(run.events_path), line, what)
+    with pytest.raises(StateError, match="LOG_DAMAGED"):
+        mend(state, clock)
+    assert run.events_path.read_bytes() == left
+    assert sorted(path.name for path in run.path.iterdir()) == ["events.jsonl"]
+
+
+@pytest.mark.parametrize("said", ["5", "another run", "nothing", "half", "no lock"])
+def test_what_follows_the_synced_lines_may_be_torn(state, clock, begun, said):
+    run, _, _ = begun
+    torn, before = holed(run.events_path.read_bytes())
+    run.events_path.write_bytes(torn)
+    say_synced(state, 9 if said == "another run" else 5, "r0002" if said == "another run" else "r0001")
+    if said in ("nothing", "half"):
+        state.lock_path.write_bytes(state.lock_path.read_bytes()[: 0 if said == "nothing" else 40])
+    elif said == "no lock":
+        state.lock_path.unlink()
+    for read in READERS.values():
+        read(run.events_path)
+    report = mend(state, clock)
+    assert report.cut_bytes == len(torn) - len(before)
+    assert run.events_path.read_bytes().startswith(before)
+
+
+def test_what_was_synced_of_a_run_that_was_moved_away_says_nothing_of_the_next_with_its_name(
+    state, clock, run_start, begun, tmp_path
+):
+    run, _, _ = begun
+    say_synced(state, 13)
+    run.path.rename(tmp_path / "away")
+    with RunLock(state.lock_path, clock) as lock:
+        assert lock.synced_of("r0001") == 0
+        again, journal = create_run(state, run_start, clock)
+        journal.close()
+        assert [event.seq for event in again.events()] == [1]
+
+
+def test_a_small_value_needs_no_blob_to_have_survived(state, clock, run_start, step_events):
+    """Of others' results such values are taken from what they say. Nobody knows what was synced here."""
+    run, journal = create_run(state, run_start, clock)
+    for event in step_events("Num"):
+        if isinstance(event, ArtifactAvailable):
+            event = msgspec.structs.replace(event, type="integer", value=7, sha256=hashlib.sha256(b"7").hexdigest())
+        journal.append(event)
+    journal.close()
+    before = run.events_path.read_bytes()
+    report = mend(state, clock)
+    assert (report.cut_bytes, report.interrupted) == (0, ())
+    assert run.events_path.read_bytes().startswith(before)
+    assert list(run.events())[-1].counts["completed"] == 1
 
 
 def test_a_step_whose_cfg_or_long_list_did_not_reach_the_disk_did_not_begin(state, clock, run_start):

@@ -180,3 +180,27 @@ def test_the_order_of_leaves_in_the_file_does_not_matter(tmp_path: Path) -> None
     before = lab.plan().to_bytes()
     assert lab.try_flow(lab.flow.with_job(turned))
     assert lab.plan().to_bytes() == before
+
+
+def test_bytes_that_only_a_published_file_holds_are_reused_though_another_step_publishes_there(tmp_path: Path) -> None:
+    """Elements move by two: what `A[0]` made is to be `A[2]`, and its only copy stands where `A[0]` writes anew, before
+    there is room to look at `A[2]`."""
+    job = Job(
+        "A", ("e",), with_=(("p", In("Files", (Own("e"),))),), outputs=(Output("Text", "text", ".txt"),), module="m2"
+    )
+    flow = plain_flow(A=replace(job, deterministic=True))
+    lab = Lab(tmp_path, flow)
+    lab.run()
+    for blob in blobs(lab):
+        blob.unlink()
+    files = {"in/0.txt": "file 0", "in/x.txt": "x", "in/y.txt": "y"}
+    values = {**flow.values, "Files": ["in/x.txt", "in/y.txt", "in/0.txt"]}
+    assert lab.try_flow(replace(flow, values=values, files=files))
+    plan = lab.plan()
+    assert {job.id: job.reuse.run if job.reuse else None for job in plan.planned} == {
+        "Job:A[0]": None,
+        "Job:A[1]": None,
+        "Job:A[2]": "r0001",
+    }
+    lab.run(faults=Faults(workers=1))
+    lab.check_truth()

@@ -7,7 +7,14 @@ import pytest
 from s3_server import S3Server, s3_server
 from shared_lab import Kept, Team, use_server
 
-from project_lab import Lab
+from project_lab import PATIENCE, Lab
+from whyrun.execution import sharing
+
+
+@pytest.fixture(autouse=True)
+def no_word_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a run may have to wait for its last result, and says so. Here that is of no interest."""
+    monkeypatch.setattr(sharing, "QUIETLY", PATIENCE)
 
 
 @pytest.fixture
@@ -24,6 +31,7 @@ def s3_team(server: S3Server, project: Callable[..., Lab]) -> Team:
 
 @pytest.fixture
 def folder_team(tmp_path: Path, project: Callable[..., Lab]) -> Team:
+    (tmp_path / "kept" / "v1").mkdir(parents=True)  # not the first who uses it: those are told so
     return Team(Kept(str(tmp_path / "kept"), tmp_path / "kept", None), project)
 
 

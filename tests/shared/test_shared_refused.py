@@ -13,12 +13,20 @@ import pytest
 from shared_lab import Team, plan_told, shared_steps
 
 from project_lab import Lab
-from whyrun.artifacts.hashing import bytes_sha256
-from whyrun.artifacts.shared_result import Refused, SharedOutput, SharedResult
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json, value_sha256
+from whyrun.artifacts.shared_result import (
+    VALUE_KINDS,
+    Refused,
+    SharedOutput,
+    SharedResult,
+    decode_result,
+    encode_result,
+)
 from whyrun.artifacts.shared_store import SharedStore
 from whyrun.artifacts.shelf import PIECE, FolderShelf
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
+from whyrun.workflow.model import VALUE_TYPES
 
 BOTH = ["Job:Make", "Job:Use"]
 
@@ -80,6 +88,15 @@ def forge_output(**change: Any) -> Callable[[dict[str, Any]], bytes]:
         (forge_output(sha256="0" * 64 + "\n"), "it cannot be read"),
         (forge_output(size=-1), "it cannot be read"),
         (forge_output(value="forged\n"), "the value of `Text` does not have its hash"),
+        (forge_output(value="hello", sha256=value_sha256("hello")), "`Text` is of type text, and has a value"),
+        (forge_output(value={}, sha256=value_sha256({}), type="json"), "`Text` is of type json, and has a value"),
+        (forge_output(type="integer"), "`Text` is of type integer, and has no value"),
+        (forge_output(type="integer", value=True, sha256=value_sha256(True)), "the value of `Text` is no integer"),
+        (forge_output(type="number", value="1", sha256=value_sha256("1")), "the value of `Text` is no number"),
+        (forge_output(type="string", value=1, sha256=value_sha256(1)), "the value of `Text` is no string"),
+        (forge_output(type="boolean", value=1, sha256=value_sha256(1)), "the value of `Text` is no boolean"),
+        (forge_output(type="integer", value=7, sha256=value_sha256(7)), "`Text` has 1 bytes, not 4"),
+        (forge_output(size=999_999), "`Text` has 4 bytes, not 999999"),
         (forge_output(key="Folder"), "it has an output twice"),
         (lambda _: b"", "it cannot be read"),
         (lambda _: b"\xff\xfe", "it cannot be read"),
@@ -88,8 +105,9 @@ def forge_output(**change: Any) -> Callable[[dict[str, Any]], bytes]:
         (lambda result: json.dumps(result).encode() + b" " * (16 << 20), "it is too large for a result"),
     ],
     ids=[
-        "another-fingerprint", "version", "type", "path-for-hash", "newline-in-hash", "negative", "value", "twice",
-        "empty", "no-text", "deep", "truncated", "huge",
+        "another-fingerprint", "version", "type", "path-for-hash", "newline-in-hash", "negative", "value",
+        "value-for-text", "value-for-json", "no-value", "no-integer", "no-number", "no-string", "no-boolean",
+        "size-of-value", "size", "twice", "empty", "no-text", "deep", "truncated", "huge",
     ],
 )  # fmt: skip
 def test_a_forged_result_is_refused_and_replaced(
@@ -118,8 +136,8 @@ def test_a_run_tells_of_a_forged_result_and_makes_it_itself(folder_team: Team) -
     folder_team.kept.write(key, forge({"fingerprint": "0" * 64})(result))
     second = folder_team.clone()
     told = [
-        f"the shared store has the result with fingerprint {result['fingerprint'][:12]}…, but it is refused: it is "
-        f"the result of another fingerprint, {'0' * 64}; the step runs"
+        "the shared store has the result of Job:Make, but it is refused: it is the result of another fingerprint, "
+        f"{'0' * 64}; the step runs"
     ]
     plan, notes = plan_told(second)
     assert ([(job.id, job.reuse) for job in plan.planned], notes) == ([("Job:Make", None), ("Job:Use", None)], told)
@@ -127,6 +145,58 @@ def test_a_run_tells_of_a_forged_result_and_makes_it_itself(folder_team: Team) -
     assert (ran.executed, shared_steps(ran), ran.heard.notes) == (["Job:Make"], ["Job:Use"], told)
     check_result_is_right(second)
     assert folder_team.kept.result_of("Job:Make")[1]["outputs"] == result["outputs"]
+
+
+def test_a_value_in_place_of_a_text_is_not_consumed_and_replaced(folder_team: Team) -> None:
+    folder_team.clone().succeed()
+    key, result = folder_team.kept.result_of("Job:Make")
+    folder_team.kept.write(key, forge_output(value="hello", sha256=value_sha256("hello"), size=7)(result))
+    second = folder_team.clone()
+    ran = second.succeed()
+    assert (ran.executed, shared_steps(ran)) == (["Job:Make"], ["Job:Use"])
+    (note,) = ran.heard.notes
+    assert note.endswith(", but it is refused: `Text` is of type text, and has a value; the step runs")
+    check_result_is_right(second)
+    assert folder_team.kept.result_of("Job:Make")[1]["outputs"] == result["outputs"]
+    assert shared_steps(folder_team.clone().succeed()) == BOTH
+
+
+def test_a_size_that_is_not_that_of_the_content_is_refused(tmp_path: Path) -> None:
+    """Also where the bytes are here already, and of a folder."""
+    store, shelf = Store(tmp_path / "store"), FolderShelf(tmp_path / "kept")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_bytes(b"12345")
+    tree, size = store.put_tree(tmp_path / "folder")
+    stored = len(store.read(tree))
+    blob = store.put_bytes(b"1234567")
+
+    def fetch(output: SharedOutput) -> None:
+        SharedStore(shelf, store).fetch(SharedResult(1, "a" * 64, "shell", "b" * 64, (output,)), lambda: None)
+
+    fetch(SharedOutput("Folder", tree, size, "directory", stored=stored))
+    with pytest.raises(Refused, match="the files of `Folder` have 5 bytes, not 6"):
+        fetch(SharedOutput("Folder", tree, 6, "directory", stored=stored))
+    fetch(SharedOutput("Text", blob, 7, "text", stored=7))
+    with pytest.raises(Refused, match=f"the blob {blob} has 7 bytes, not 8"):
+        fetch(SharedOutput("Text", blob, 8, "text", stored=8))
+
+
+def test_values_of_others_are_those_of_workflows_and_get_a_blob_of_their_own(tmp_path: Path) -> None:
+    assert VALUE_KINDS.keys() == VALUE_TYPES
+    store, values = (
+        Store(tmp_path / "store"),
+        {"Name": ("string", "é"), "Big": ("integer", 10**30), "Yes": ("boolean", True)},
+    )
+    outputs = [
+        SharedOutput(key, value_sha256(value), len(canonical_json(value)), type_, value=value)
+        for key, (type_, value) in values.items()
+    ]
+    leaf = SharedOutput("Report.Sum", value_sha256([1]), 3, "json", value=[1])
+    result = SharedResult(1, "a" * 64, "shell", "b" * 64, (*outputs, leaf))
+    assert decode_result(encode_result(result), "a" * 64) == result
+    SharedStore(FolderShelf(tmp_path / "kept"), store).fetch(result, lambda: None)
+    assert [store.read(output.sha256) for output in outputs] == ['"é"'.encode(), b"1" + b"0" * 30, b"true"]
+    assert not store.has(leaf.sha256)
 
 
 @pytest.mark.parametrize("change", [{"suffix": ".png"}, {"key": "Other"}], ids=str)

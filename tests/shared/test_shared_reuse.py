@@ -12,10 +12,11 @@ import pytest
 from s3_server import SECRET, S3Server
 from shared_lab import WORKFLOW, Team, plan_told, shared_steps, skips
 
-from project_lab import Heard
+from project_lab import Heard, Lab
 from whyrun.api import plan_of_run
 from whyrun.console.foretold import dry_run_lines
 from whyrun.errors import WhyrunError
+from whyrun.evidence.history import job_history
 from whyrun.execution.adopt import adopt_file
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
@@ -274,3 +275,59 @@ def test_adopted_bytes_are_not_given(folder_team: Team) -> None:
     adopt_file(first.world(), "Artifact:Make.Text", first.root / "mine.txt", Heard())
     first.succeed()
     assert [r["origin"]["step"] for r in folder_team.kept.results().values()] == ["Job:Use"]
+
+
+# --- what was here once, and is lost -----------------------------------------------------------------------------
+
+
+def lose(lab: Lab, *artifacts: str) -> None:
+    """Both places where the bytes of these artifacts stand: the store, and where they are published."""
+    snapshot = lab.snapshot()
+    for artifact in artifacts:
+        found = snapshot.available_artifacts[artifact]
+        lab.blob(found.sha256).unlink()
+        if found.path is not None:
+            (lab.root / found.path).unlink()
+
+
+def test_what_was_lost_here_and_comes_from_others_is_told_and_recorded_so(team: Team) -> None:
+    """The bytes are here again before the steps are looked at; still it was the shared store that gave them."""
+    team.clone().succeed()
+    lab = team.clone()
+    lab.succeed()
+    lose(lab, "Artifact:Make.Text", "Artifact:Use.All")
+    plan, _ = plan_told(lab)
+    assert headline(plan) == "demo after r0001: none of 2 jobs to run, 2 reused from the shared store"
+    ran = lab.succeed()
+    assert ran.plan.digest == plan.digest
+    assert skips(ran) == ["Job:Make → reused from shared store", "Job:Use → reused from shared store"]
+    assert shared_steps(ran) == ["Job:Make", "Job:Use"]
+    assert {event.reused_from for event in ran.of(ev.ArtifactAvailable)} == {"shared store"}
+    assert [e.reused_from for e in job_history(lab.world().state.runs(), "Job:Use".__eq__, None)] == [
+        "shared store",
+        "shared store",
+    ]
+    assert plan_of_run(lab.world(), "r0002").plan.digest == plan.digest
+    assert lab.plan().totals["clean"] == 2
+
+
+def test_what_was_lost_here_and_is_asked_for_during_the_run_is_recorded_so(folder_team: Team) -> None:
+    lab = folder_team.clone(STORY)
+    lab.succeed()
+    lose(lab, "Artifact:Learn.Model")
+    ran = lab.succeed(force=["Job:Fetch"])
+    assert (ran.executed, shared_steps(ran)) == (["Job:Fetch"], ["Job:Learn"])
+    assert skips(ran) == ["Job:Learn → reused from shared store"]
+
+
+def test_what_others_made_does_not_count_as_adopted(folder_team: Team) -> None:
+    lab = folder_team.clone()
+    lab.succeed()
+    lab.write({"mine.txt": "mine\n"})
+    adopt_file(lab.world(), "Artifact:Make.Text", lab.root / "mine.txt", Heard())
+    lose(lab, "Artifact:Make.Text")
+    ran = lab.succeed()
+    assert shared_steps(ran) == ["Job:Make"]
+    assert lab.read("out/text.txt") == "cinema\n"
+    record = lab.snapshot().records.steps["Job:Make"]
+    assert [(attempt.origin, attempt.adopted) for attempt in record.attempts()] == [("reused", {})]

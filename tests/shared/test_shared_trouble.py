@@ -15,6 +15,7 @@ from whyrun.artifacts.shared_result import SharedOutput, SharedResult
 from whyrun.artifacts.shared_store import SharedStore
 from whyrun.artifacts.shelf import FolderShelf, Shelf
 from whyrun.artifacts.store import Store
+from whyrun.execution.run_sharing import Traffic
 from whyrun.execution.sharing import Patience, Sharing
 from whyrun.planning.plan import PlanOptions
 
@@ -42,6 +43,57 @@ def test_a_folder_that_is_not_mounted_is_told(folder_team: Team, tmp_path: Path)
     what = f"the shared store {away} cannot be used (there is no folder {tmp_path}/mnt); going on without it"
     assert ran.heard.notes == [what]
     assert not away.parent.exists()
+
+
+def test_a_file_in_place_of_the_folder_is_told_while_planning(folder_team: Team, tmp_path: Path) -> None:
+    (tmp_path / "afile").write_text("mine\n")
+    lab = folder_team.clone(files={"whyrun.toml": f"store = '{tmp_path}/afile'\n"})
+    what = f"the shared store {tmp_path}/afile cannot be used ({tmp_path}/afile is no folder); going on without it"
+    assert plan_told(lab)[1] == [what]
+    ran = lab.succeed()
+    assert (ran.executed, ran.heard.notes) == (BOTH, [what])
+    assert ran.result.shared == Traffic(gave=0, took=0, not_given=2)
+    assert (tmp_path / "afile").read_text() == "mine\n"
+
+
+def test_a_folder_that_becomes_useless_meanwhile_is_told_in_plain_words(tmp_path: Path) -> None:
+    """No name of a temporary file, no number of an error; and all that was not given is counted."""
+    lab_store, kept = Store(tmp_path / "store"), tmp_path / "kept"
+    notes: list[str] = []
+    sharing = Sharing("kept", tmp_path, lab_store, notes.append)
+    kept.write_text("mine\n")
+    output = SharedOutput("Out", lab_store.put_bytes(b"made"), 4, "file")
+    for number in range(3):
+        sharing.offer(SharedResult(1, f"{number}" * 64, "shell", "b" * 64, (output,)))
+    sharing.close()
+    assert notes == [f"results are not given to the shared store kept (it takes nothing: {kept} is no folder)"]
+    assert sharing.traffic == Traffic(gave=0, took=0, not_given=3)
+
+
+def test_who_makes_a_store_is_told_and_who_finds_it_empty_too(folder_team: Team, tmp_path: Path) -> None:
+    """A disk that is not mounted looks just like that."""
+    (tmp_path / "mounted").mkdir()
+    for name, told in {
+        "new": "made the shared store",
+        "mounted": "these are the first results in the shared store",
+    }.items():
+        settings = {"whyrun.toml": f"store = '{tmp_path}/{name}'\n"}
+        first, second = folder_team.clone(files=settings), folder_team.clone(files=settings)
+        assert plan_told(first)[1] == []
+        assert first.succeed().heard.notes == [f"{told} {tmp_path}/{name}"]
+        assert second.succeed(sets=["Topic=theatre"]).heard.notes == []
+
+
+def test_the_home_folder_can_be_named(folder_team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for address in ("~/kept", "file://~/kept"):
+        lab = folder_team.clone(files={"whyrun.toml": f"store = '{address}'\n"})
+        lab.succeed()
+        assert not (lab.root / "~").exists()
+    assert len(folder_team.kept.keys("results")) == 2
+    lab = folder_team.clone(files={"whyrun.toml": "store = '~nobody-of-this-name/kept'\n"})
+    (note,) = lab.succeed().heard.notes
+    assert note.startswith("the shared store ~nobody-of-this-name/kept cannot be used (")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +158,8 @@ def test_a_server_that_takes_nothing_ends_no_run(s3_team: Team, server: S3Server
     output = SharedOutput("Out", sha256, 4, "file")
     sharing.offer(SharedResult(1, "a" * 64, "shell", "b" * 64, (output,)))
     sharing.close()
-    assert notes[-1] == "1 result not given to the shared store s3://team/demo (no word for 0.2 s)"
+    assert notes[-1] == "results are not given to the shared store s3://team/demo (no word for 0.2 s)"
+    assert sharing.traffic == Traffic(gave=0, took=0, not_given=1)
     assert s3_team.kept.keys("results") == []  # before it is let go: then what was under way may still arrive
     slow.let_go.set()
 
@@ -121,7 +174,9 @@ def test_who_may_only_read_takes_and_is_told_once(
     ran = s3_team.clone().succeed(sets=["Topic=theatre"])
     assert ran.executed == BOTH
     (note,) = ran.heard.notes
-    assert "not given to the shared store s3://team/demo (it may be read, but not written: PermissionError" in note
+    what = "results are not given to the shared store s3://team/demo (it may be read, but not written: PermissionError"
+    assert note.startswith(what)
+    assert ran.result.shared == Traffic(gave=0, took=0, not_given=2)
     assert server.objects == before
 
 

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from verify_lab import Tales, about, sha256, without_counts
+from verify_lab import Tales, about, sha256, whyrun, without_counts
 
 
 def told(tales: Tales, *words: str) -> str:
@@ -68,8 +68,8 @@ def test_a_lost_artifact_whose_published_file_has_its_bytes(tales: Tales) -> Non
     answer = tales.verify()
     assert (answer.code, answer.out.splitlines()[-1]) == (
         0,
-        "note: Artifact:Join.All (r0007) is not in the store; `out/all.txt` has its bytes, and the next run takes them "
-        "from there",
+        "note: Artifact:Join.All (r0007) is not in the store; `out/all.txt` has its bytes, and a run that needs them "
+        "takes them from there",
     )
     (tales.root / "out/all.txt").write_text("edited\n")
     assert told(tales) == problems(
@@ -191,15 +191,31 @@ def test_the_status_is_what_the_events_come_to(tales: Tales) -> None:
     (tales.runs / "r0003/status.json").write_text("{fine}")
     assert told(tales) == problems(
         tales,
-        "  .whyrun/tales/runs/r0002/status.json: `ok` is not what the events come to",
-        "    expected  false",
-        "    found     true",
-        "  .whyrun/tales/runs/r0002/status.json: `steps_failed` is not what the events come to",
-        "    expected  1",
-        "    found     0",
+        "  .whyrun/tales/runs/r0002/status.json: `ok`, `steps_failed` are not what the events come to",
+        '    expected  {"ok":false,"steps_failed":1}',
+        '    found     {"ok":true,"steps_failed":0}',
         "  .whyrun/tales/runs/r0003/status.json: the file is no status: JSON is malformed: "
         "object keys must be strings (byte 1)",
     )
+
+
+def test_a_status_that_says_nothing_is_one_problem(tales: Tales) -> None:
+    (tales.runs / "r0002/status.json").write_text("{}\n")
+    (told,) = tales.verify("--json").json["problems"]
+    assert told["what"] == "`ok`, `state`, `exit_code` and 10 more are not what the events come to"
+    assert (json.loads(told["expected"])["steps_failed"], told["found"]) == (1, "{}")
+
+
+def test_a_damaged_snapshot_is_told_once(tales: Tales) -> None:
+    """By who reads the bytes; the replay that needs it is then only left out. And no job is said to make it again."""
+    sha = tales.event("r0003", "plan_computed")["snapshot_sha256"]
+    tales.spoil(sha)
+    found = tales.verify("--replay", "all", "--json").json
+    assert [(p["kind"], p["run"], p["expected"]) for p in found["problems"]] == [("blob", "r0003", sha)]
+    assert "the plan of r0003 is not computed again: a blob that it was made from is damaged" in found["notes"]
+    answer = whyrun(tales.root, "plan", "--at", "r0003")
+    assert answer.code == 3
+    assert answer.err.endswith("; a snapshot of the past cannot be made again\n")
 
 
 def test_files_that_every_run_has(tales: Tales) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import pytest
 from verify_lab import Tales, about, whyrun, without_counts
 
 from whyrun.log.journal import FIRST_CHAIN
@@ -109,7 +110,7 @@ def test_a_removed_run_is_named(tales: Tales) -> None:
     shutil.rmtree(tales.runs / "r0002")
     assert told(tales) == (
         "tales is damaged: 1 problem\n"
-        "  .whyrun/tales/runs/r0002: the run is not there: its folder was removed\n"
+        "  .whyrun/tales/runs/r0002: the run is not there, and was not pruned\n"
         f"last chain: {tales.chain()}\n"
     )
 
@@ -148,7 +149,7 @@ def test_the_end_of_an_earlier_log_cut_off(tales: Tales) -> None:
     assert [(p["run"], p["kind"], p.get("line"), p["what"]) for p in found["problems"]][:1] == [
         ("r0003", "log", left, "the log has no `run_complete`, although a later run began: its end was cut off")
     ]
-    assert {p["kind"] for p in found["problems"]} == {"log", "status"}
+    assert [(p["run"], p["kind"]) for p in found["problems"]] == [("r0003", "log"), ("r0004", "log")]
     follow = [p for p in found["problems"] if p["run"] == "r0004"]
     assert [(p["line"], p["expected"], p["found"]) for p in follow] == [(1, link(lines[-2]), link(lines[-1]))]
 
@@ -157,9 +158,15 @@ def test_the_end_of_the_last_log_cut_off_shows_in_its_status(tales: Tales) -> No
     """Nothing follows it in the chain; but only a run that has ended has a status."""
     tales.rewrite("r0007", lambda lines: lines[:-1])
     found = tales.verify("--json").json
-    assert {(p["run"], p["kind"]) for p in found["problems"]} == {("r0007", "status")}
-    assert found["problems"][-1]["what"] == "`state` is not what the events come to"
-    assert (found["problems"][-1]["expected"], found["problems"][-1]["found"]) == ('"interrupted"', '"succeeded"')
+    (told,) = found["problems"]
+    assert (told["run"], told["kind"]) == ("r0007", "status")
+    assert told["what"] == "`ok`, `state`, `exit_code` and 1 more are not what the events come to"
+    ours, theirs = json.loads(told["expected"]), json.loads(told["found"])
+    assert (ours.pop("ended") < theirs.pop("ended"), ours, theirs) == (
+        True,
+        {"ok": False, "state": "interrupted", "exit_code": 130},
+        {"ok": True, "state": "succeeded", "exit_code": 0},
+    )
 
 
 def test_one_run_is_checked_with_its_neighbours(tales: Tales) -> None:
@@ -192,3 +199,27 @@ def test_a_log_whose_first_run_does_not_begin_at_the_beginning(tales: Tales) -> 
     found = tales.verify("--json").json
     assert [(p["kind"], p["run"]) for p in found["problems"]][:1] == [("run", "r0001")]
     assert json.loads(tales.lines("r0002")[0])["previous_chain"] != FIRST_CHAIN
+
+
+@pytest.mark.parametrize("damage", ["a byte 0", "cut off"])
+def test_synced_lines_of_a_killed_run_that_are_torn_or_gone_are_damage(killed: Tales, damage: str) -> None:
+    whole = [line for line in killed.lines("r0006") if line.endswith(b"\n")]
+    said = {"pid": 1, "host": "", "started": "", "run": "r0006", "synced": {"run": "r0006", "seq": len(whole)}}
+    (killed.runs.parent / "lock").write_text(json.dumps(said) + "\n")
+    third = whole[2][:50] + b"\0" + whole[2][51:]
+    left = b"".join([*whole[:2], third, *whole[3:]] if damage == "a byte 0" else whole[:2])
+    killed.log("r0006").write_bytes(left)
+    certain = f"{len(whole)} were on the disk for certain"
+    told_so, line = f"the log has 2 lines, and {certain}: its end was cut off", 2
+    if damage == "a byte 0":
+        told_so, line = f"the line has a byte 0, and {certain}: its content is lost", 3
+    assert told(killed) == (
+        "tales is damaged: 1 problem\n"
+        f"  .whyrun/tales/runs/r0006/events.jsonl:{line}: {told_so}\n"
+        f"last chain: {link(whole[1])}\n"
+    )
+    for words in (("plan",), ("status",), ("run", "--quiet")):
+        answer = whyrun(killed.root, *words)
+        assert (answer.code, answer.out) == (3, ""), words
+        assert told_so in answer.err, words
+    assert killed.log("r0006").read_bytes() == left, "nothing is cut off, or written over"

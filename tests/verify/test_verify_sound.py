@@ -92,11 +92,18 @@ def test_a_run_that_goes_on_is_told_and_is_no_damage(tales: Tales) -> None:
     assert (answer.code, answer.out.splitlines()[-1]) == (0, note)
 
 
-def test_a_workflow_that_has_not_run(tmp_path: Path) -> None:
-    assert whyrun(tmp_path, "init").code == 0
-    name = whyrun(tmp_path, "runs").out.partition(" ")[0]
-    answer = whyrun(tmp_path, "verify")
-    assert (answer.code, answer.out, answer.err) == (0, f"{name} has not run yet\n", "")
+def test_where_there_is_nothing_to_verify_it_is_not_sound(tmp_path: Path, tales: Tales) -> None:
+    """A check in CI with a wrong path, or after the workflow was renamed, must not be green."""
+    nothing = "there is nothing to verify: `{}` has no runs in this folder\n   hint: {}\n"
+    answer = tales.verify("--state", str(tmp_path / "typo"))
+    hint = "run it first, or say with `--state` where its runs are"
+    told = f"error[RUN_UNKNOWN] {tmp_path / 'typo'}: {nothing.format('tales', hint)}"
+    assert (answer.code, answer.out, answer.err) == (3, "", told)
+    workflow = tales.root / "workflow.yaml"
+    workflow.write_text(workflow.read_text().replace("workflow: tales", "workflow: stories", 1))
+    answer = tales.verify()
+    told = f"error[RUN_UNKNOWN] {tales.root / '.whyrun'}: {nothing.format('stories', 'it has runs of `tales`')}"
+    assert (answer.code, answer.out, answer.err) == (3, "", told)
 
 
 def test_words_that_make_no_sense(tales: Tales) -> None:

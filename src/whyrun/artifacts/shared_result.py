@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from whyrun.artifacts.hashing import value_sha256
+from whyrun.artifacts.hashing import canonical_json, value_sha256
 
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 _Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -27,6 +27,10 @@ class SharedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
     suffix: str = ""
     stored: _Size = 0  # bytes under its hash: of a folder those of its list of files
     value: Any = msgspec.UNSET  # leaves and small values: they need no bytes of their own
+
+    @property
+    def is_leaf(self) -> bool:
+        return "." in self.key
 
 
 class SharedOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -54,6 +58,19 @@ class SharedResult(msgspec.Struct, frozen=True, omit_defaults=True):
         return {output.key: output.sha256 for output in self.outputs}
 
 
+# The types whose content is a value, and which values fit.
+VALUE_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+}
+
+
+def _is_json(value: Any) -> bool:
+    return True
+
+
 _decode = msgspec.json.Decoder(SharedResult)
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -67,8 +84,7 @@ def decode_result(data: bytes, fingerprint: str) -> SharedResult:
     try:
         result = _decode.decode(data)
         for output in result.outputs:
-            if output.value is not msgspec.UNSET and value_sha256(output.value) != output.sha256:
-                raise Refused(f"the value of `{output.key}` does not have its hash")
+            _check_output(output)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as wrong:
         raise Refused(f"it cannot be read: {wrong}") from None
     if result.fingerprint != fingerprint:
@@ -76,3 +92,19 @@ def decode_result(data: bytes, fingerprint: str) -> SharedResult:
     if len(result.content) != len(result.outputs):
         raise Refused("it has an output twice")
     return result
+
+
+def _check_output(output: SharedOutput) -> None:
+    """What is said of an output is true of its content, as far as that can be known before its bytes are there."""
+    held = output.value is not msgspec.UNSET
+    if held and value_sha256(output.value) != output.sha256:
+        raise Refused(f"the value of `{output.key}` does not have its hash")
+    fits = VALUE_KINDS.get(output.type, _is_json if output.is_leaf and output.type == "json" else None)
+    if held != (fits is not None):
+        # A value stands for the bytes, which are then not asked for. So only what is a value may have one.
+        raise Refused(f"`{output.key}` is of type {output.type}, and has {'a' if held else 'no'} value")
+    if fits is not None and not fits(output.value):
+        raise Refused(f"the value of `{output.key}` is no {output.type}")
+    size = len(canonical_json(output.value)) if held else output.stored
+    if output.size != size and (held or output.type != "directory"):  # that has the size of its files, known later
+        raise Refused(f"`{output.key}` has {size} bytes, not {output.size}")

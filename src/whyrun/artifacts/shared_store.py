@@ -17,7 +17,7 @@ from contextlib import suppress
 import msgspec
 
 from whyrun import disk
-from whyrun.artifacts.hashing import decode_tree
+from whyrun.artifacts.hashing import canonical_json, decode_tree
 from whyrun.artifacts.shared_result import Refused, SharedOutput, SharedResult, decode_result, encode_result
 from whyrun.artifacts.shelf import PIECE, Shelf
 from whyrun.artifacts.store import Store
@@ -34,6 +34,7 @@ class SharedStore:
 
     def __init__(self, shelf: Shelf, store: Store) -> None:
         self.shelf, self.store = shelf, store
+        self.given: set[str] = set()  # fingerprints of the results that were put there
         self._wrong: set[str] = set()  # keys whose content was refused: who can make the right one may replace it
 
     # --- taking --------------------------------------------------------------------------------------------------
@@ -57,8 +58,9 @@ class SharedStore:
         try:
             for output in result.outputs:
                 if output.value is not msgspec.UNSET:
-                    continue
-                if output.type == "directory":
+                    if not output.is_leaf:  # the folder of the run links to it, as to any output
+                        self.store.put_bytes(canonical_json(output.value))
+                elif output.type == "directory":
                     self._fetch_tree(output, alive)
                 else:
                     self._fetch_blob(output.sha256, output.stored, alive)
@@ -74,22 +76,26 @@ class SharedStore:
             tree = decode_tree(self.store.read(output.sha256))
         except (ValueError, RecursionError) as wrong:
             raise Refused(f"`{output.key}` is no folder: {wrong}") from None
+        if (size := sum(file.size for file in tree.files)) != output.size:
+            raise Refused(f"the files of `{output.key}` have {size} bytes, not {output.size}")
         for file in tree.files:
             self._fetch_blob(file.sha256, file.size, alive)
 
     def _fetch_blob(self, sha256: str, size: int, alive: Alive) -> None:
         if self._is_here(sha256):
+            if (found := os.stat(self.store.path(sha256)).st_size) != size:
+                raise Refused(f"the blob {sha256} has {found} bytes, not {size}")
             return
         temp = self.store.temp_path()
         try:
             descriptor = disk.open(Area.STORE, temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
             try:
-                found = self._copy(sha256, size, descriptor, alive)
+                copied = self._copy(sha256, size, descriptor, alive)
             finally:
                 os.close(descriptor)
-            if found != sha256:
+            if copied != sha256:
                 self._wrong.add(_blob_key(sha256))
-                raise Refused(f"the blob {sha256} has other bytes (sha256 {found})")
+                raise Refused(f"the blob {sha256} has other bytes (sha256 {copied})")
             self.store.put_file(temp, sha256, move=True)
         finally:
             with suppress(FileNotFoundError):  # moved into the store
@@ -137,7 +143,8 @@ class SharedStore:
                 self._wrong.discard(blob)
             alive()
         replace = key in self._wrong
-        self.shelf.put_bytes(key, encode_result(result), replace=replace)
+        if self.shelf.put_bytes(key, encode_result(result), replace=replace):
+            self.given.add(result.fingerprint)
         self._wrong.discard(key)
         return None
 

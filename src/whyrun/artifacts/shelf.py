@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +30,10 @@ class ReadOnlyShelf(ShelfError):
 class Shelf(Protocol):
     """Raises ShelfError where it cannot do what it is asked. Used by several threads at once."""
 
+    @property
+    def beginning(self) -> str | None:
+        """What there was before the first thing was put: `made` or `empty`. None: more, or nobody has looked."""
+
     def read(self, key: str, start: int, end: int) -> bytes | None:
         """These bytes of a thing, fewer where it ends before; None where there is no such thing."""
 
@@ -47,7 +53,11 @@ def open_shelf(address: str, project: Path) -> Shelf:
         from whyrun.artifacts.shelf_url import UrlShelf
 
         return UrlShelf(address)
-    return FolderShelf(project / address.removeprefix("file://"))
+    try:
+        folder = Path(address.removeprefix("file://")).expanduser()
+    except RuntimeError as problem:  # `~somebody`, and there is nobody of that name
+        raise ShelfError(str(problem)) from None
+    return FolderShelf(project / folder)
 
 
 class FolderShelf:
@@ -55,6 +65,12 @@ class FolderShelf:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._beginning: str | None = None
+        self._begun, self._lock = False, threading.Lock()
+
+    @property
+    def beginning(self) -> str | None:
+        return self._beginning
 
     def read(self, key: str, start: int, end: int) -> bytes | None:
         try:
@@ -89,11 +105,14 @@ class FolderShelf:
     def _put(self, key: str, write: Any, *, replace: bool) -> bool:
         target = self.root / key
         temp = self.root / "tmp" / temp_name()
+        written = False
         try:
-            temp.parent.mkdir(parents=True, exist_ok=True)
+            self._begin()
+            temp.parent.mkdir(exist_ok=True)
             target.parent.mkdir(parents=True, exist_ok=True)
             # Readable by whoever shares the folder, as far as the umask lets them.
             descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            written = True
             try:
                 write(descriptor)
                 os.fsync(descriptor)  # another machine, or this one after a power cut, finds all of it or nothing
@@ -105,7 +124,22 @@ class FolderShelf:
         except OSError as problem:
             raise ShelfError(_told(problem)) from problem
         finally:
-            temp.unlink(missing_ok=True)
+            if written:
+                temp.unlink(missing_ok=True)
+
+    def _begin(self) -> None:
+        """A disk that is not mounted looks like a store in which there is nothing: so whoever begins one is told."""
+        with self._lock:
+            if self._begun:
+                return
+            self._check_there()
+            try:
+                self.root.mkdir()
+                self._beginning = "made"
+            except FileExistsError:
+                with suppress(PermissionError):  # one may write into a folder, and yet not see what is in it
+                    self._beginning = None if os.listdir(self.root) else "empty"
+            self._begun = True
 
     def _into_place(self, temp: Path, target: Path, *, replace: bool) -> bool:
         if replace:
@@ -121,6 +155,8 @@ class FolderShelf:
         """A store that is empty and one that is not there (a disk that is not mounted) are two things."""
         if not self.root.parent.is_dir():
             raise ShelfError(f"there is no folder {self.root.parent}")
+        if self.root.exists() and not self.root.is_dir():
+            raise ShelfError(f"{self.root} is no folder")
 
 
 def _told(problem: OSError) -> str:

@@ -19,6 +19,8 @@ Answer = TypeVar("Answer")
 
 
 class UrlShelf:
+    beginning = None  # a bucket does not come to be by writing to it
+
     def __init__(self, url: str) -> None:
         self.scheme = scheme_of(url)
         try:

@@ -318,7 +318,8 @@ class Store:
             "STORE_DAMAGED",
             f"the stored blob {sha} {what}",
             file=self.path(sha),
-            hint="`whyrun plan` shows which job makes it again; a published copy with this content restores it",
+            hint="restore it from a copy. Without one, an artifact is taken from its published file or made again by "
+            "its job (`whyrun plan` shows which); a snapshot of the past cannot be made again",
         )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Remove from the store what no kept run needs.")
 @click.argument("file", required=False, type=click.Path())
 @click.option("--delete", is_flag=True, help="Remove it. Without this, it is only shown.")
-@click.option("--json", "as_json", is_flag=True, help="Print what goes and what stays as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what goes, blob by blob, and what stays as JSON.")
 @click.option("--state", metavar="DIR", help="Where state lives, instead of .whyrun.")
 def command(file: str | None, delete: bool, as_json: bool, state: str | None) -> None:
     """Show what is in the store and no kept run needs, or remove it.

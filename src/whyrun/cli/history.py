@@ -112,12 +112,19 @@ def _particulars(entry: HistoryEntry) -> str:
     if entry.error is not None:
         return entry.error.split("\n", 1)[0]
     if entry.reused_from is not None:
-        return f"from {entry.reused_from}"
+        return f"from {entry.reused_from}{_made_by(entry.by)}"
     if entry.by is not None:
         return f"by {entry.by}"
     if entry.because is not None:
         return f"by {', '.join(entry.because[:3])}"
     return entry.why or ""
+
+
+def _made_by(whom: str | None) -> str:
+    """Of a result from the shared store, whose records anybody may have written."""
+    from whyrun.planning.explain import printable
+
+    return f", made by {printable(whom)}" if whom else ""
 
 
 def _version(version: Version) -> str:

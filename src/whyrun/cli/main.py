@@ -142,6 +142,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             fail_loudly()
         where = f"`{problem.filename}`: " if problem.filename else ""
         hint = "the machine does not allow it; what was recorded before is safe"
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "free some space: `whyrun gc` and `whyrun runs prune` show what can go; what was recorded is safe"
         refused = error("DISK_FAILED", f"{where}{problem.strerror}", hint=hint)
         report(refused)
         if "--json" in (sys.argv[1:] if argv is None else argv):
@@ -177,10 +179,20 @@ def usage_error(problem: click.ClickException) -> WhyrunError:
         usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
         hint = f"it is used as `{usage}`; `{asked} --help` tells more"
     if isinstance(problem, click.exceptions.NoSuchOption):
-        near = f"did you mean `{problem.possibilities[0]}`?" if problem.possibilities else None
+        near = _near_option(problem)
         return error("USAGE", f"`{asked}` has no option `{problem.option_name}`", hint=near or hint)
     message = re.sub(r"'([^'\n]*)'", r"`\1`", problem.format_message()).rstrip(".")
     return error("USAGE", message[:1].lower() + message[1:], hint=hint)
+
+
+def _near_option(problem: click.exceptions.NoSuchOption) -> str | None:
+    """A hint at the option that may have been meant."""
+    context, asked = problem.ctx, problem.option_name
+    if asked == "--dry-run" and context is not None and any("--delete" in p.opts for p in context.command.params):
+        return "without `--delete` it only shows what would go"
+    # `--help` resembles `--keep` and much else; it is meant by who begins to write it.
+    near = [option for option in problem.possibilities or () if option != "--help" or asked.startswith("--h")]
+    return f"did you mean `{near[0]}`?" if near else None
 
 
 def refusal(problem: WhyrunError) -> dict[str, Any]:

@@ -30,7 +30,10 @@ def question_options(function: Function) -> Function:
             click.option(
                 "--assume", multiple=True, metavar="Input:X=changed|VALUE", help="As if an input were so. Repeatable."
             ),
-            click.option("--all", "show_all", is_flag=True, help="List every job, however many."),
+            click.option(
+                "--all", "show_all", is_flag=True,
+                help="List every job, however many; with --job, every particular of its reasons too.",
+            ),
             click.option("--summary", is_flag=True, help="Count jobs by name and reasons; so are more than 1000."),
             click.option("--job", "jobs", multiple=True, metavar="ID", help="Only these, `*` for any. Repeatable."),
             click.option(
@@ -39,7 +42,7 @@ def question_options(function: Function) -> Function:
             ),
             click.option(
                 "--status", "statuses", multiple=True, type=click.Choice(["planned", "reused", "deferred", "inactive"]),
-                help="Only jobs in this state. Repeatable.",
+                help="Only jobs in this state; `reused` are in the plan and not executed. Repeatable.",
             ),
             click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List N jobs."),
             click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="After the first N."),
@@ -93,14 +96,19 @@ class Wanted(NamedTuple):
         return bool(self.jobs or self.reasons or self.statuses or self.limit or self.offset or self.summary)
 
     def listing(self, found: Planned) -> Listing:
+        from whyrun.planning.known import KnownState
         from whyrun.planning.listing import Listing
         from whyrun.planning.plan import match_nodes
 
         graph = found.snapshot.dependency_graph
         nodes = frozenset(node for text in self.jobs for node in match_nodes(graph, text)) if self.jobs else None
+        whole = None
+        if self.show_all and self.jobs:
+            # Not without `--job`: thousands of jobs that read the same thousands of results would be millions of lines.
+            whole = KnownState(found.snapshot, found.plan).whole
         return Listing(
             self.reasons, nodes, self.statuses, self.limit, self.offset, self.show_all and not self.summary,
-            self.summary,
+            self.summary, whole,
         )  # fmt: skip
 
 

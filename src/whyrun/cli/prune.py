@@ -106,7 +106,10 @@ def _lines(found: Pruning, show_all: bool) -> Iterator[str]:
         yield from columns((run.run, run.why) for run in kept)
         if rest is not None:
             yield rest
+    if found.jobs:
+        some = ", ".join(found.jobs[:3]) + (f" and {len(found.jobs) - 3} more" if len(found.jobs) > 3 else "")
+        yield f"not reusable any more: {'their' if number > 1 else 'its'} results of {some}"
     if number and found.deleted:
         yield "hint: `whyrun gc` shows what is not needed any more in the store"
     elif number:
-        yield "hint: --delete removes them"
+        yield "hint: --delete removes them; what they made takes room in the store until `whyrun gc --delete`"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from whyrun.execution.checks import RunOptions
     from whyrun.execution.compare import CompareResult
     from whyrun.execution.session import RunResult
+    from whyrun.log.events import StepSkipped
     from whyrun.planning.plan import Plan, PlanOptions
     from whyrun.snapshot.snapshot import PlanningSnapshot
     from whyrun.snapshot.world import World
@@ -60,6 +61,8 @@ def command(
     A failure stops only what depends on it. Exit status: 0 all well (also: nothing to do), 1 a job failed or timed
     out, 2 something is invalid and nothing ran, 3 the state does not allow it (locked, damaged, a stale plan), 130
     interrupted.
+
+    Ctrl-C starts nothing more and gives what runs 10 seconds to end; a second one ends it at once.
 
     \b
     Example:
@@ -266,14 +269,18 @@ def summary(world: World, result: RunResult, failures: list[Failure], saved_time
         relative(world.state.runs_dir / result.run),
         words_of(world),
         options,
+        "" if result.shared is None else result.shared.told(),
     )
 
 
 def seconds_saved(world: World, result: RunResult, snapshot: PlanningSnapshot) -> float:
+    """What it took to make what was not made again: here, as logged, or with others, as they say."""
     from whyrun.console.render import saved_seconds
 
     reused = reused_steps(world, result) if result.counts.reused else []
-    return saved_seconds(result.plan, snapshot, reused)
+    own = [event.step_id for event in reused if event.shared is None]
+    of_others: list[float] = [event.shared.get("duration", 0.0) for event in reused if event.shared is not None]
+    return saved_seconds(result.plan, snapshot, own) + sum(of_others)
 
 
 def failures_of(world: World, result: RunResult | CompareResult) -> list[Failure]:
@@ -308,9 +315,9 @@ def unfinished_forced(world: World, result: RunResult) -> list[str]:
     return [id_ for id_ in forced if outcome.steps.get(id_) != "completed"]
 
 
-def reused_steps(world: World, result: RunResult) -> list[str]:
+def reused_steps(world: World, result: RunResult) -> list[StepSkipped]:
     from whyrun.log.events import StepSkipped
 
     assert result.run is not None
     events = world.state.run(result.run).events()
-    return [event.step_id for event in events if isinstance(event, StepSkipped) and event.why == "reused"]
+    return [event for event in events if isinstance(event, StepSkipped) and event.why == "reused"]

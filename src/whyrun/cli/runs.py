@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import click
 
 from whyrun.cli.main import print_json, world_options
 from whyrun.cli.text import columns, duration_text, local_time, page, print_lines
+from whyrun.errors import error
 
 if TYPE_CHECKING:
     from whyrun.evidence.run_list import RunSummary
@@ -26,6 +28,7 @@ class RunsCommand(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         if args[:1] != [PRUNE]:
+            _refuse_misspelt(args[:1])
             return super().make_context(info_name, args, parent, **extra)
         return self.get_command(PRUNE).make_context(f"{info_name} {PRUNE}", args[1:], parent, **extra)
 
@@ -37,6 +40,14 @@ class RunsCommand(click.Command):
 
         assert name == PRUNE
         return command
+
+
+def _refuse_misspelt(first: list[str]) -> None:
+    """`prun` is no file, and hardly meant as one."""
+    from difflib import get_close_matches
+
+    if first and get_close_matches(first[0], [PRUNE], cutoff=0.75) and not os.path.exists(first[0]):
+        raise error("USAGE", f"`{first[0]}` is neither a file nor a command", hint=f"did you mean `{PRUNE}`?")
 
 
 @click.command(cls=RunsCommand, short_help="List the runs of a workflow.")

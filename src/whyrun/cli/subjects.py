@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from whyrun.workflow.inputs import InputValue
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_RUN_IN_SHORT = re.compile(r"[rR]?([0-9]{1,9})")
 KINDS = ("Job:", "Artifact:", "Input:")
 
 
@@ -49,6 +52,8 @@ def words_and_world(is_word: Callable[[str], bool], metavar: str) -> Callable[[F
             if len(files) > 1:
                 raise error("USAGE", f"`{files[1]}` is one word too many", hint=f"the words are {metavar}")
             file = files[0] if files else None
+            if file is not None:
+                _refuse_run_in_short(file, is_word)
             world = World.open(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
             return function(world=world, words=tuple(word for word in words if is_word(word)), **rest)
 
@@ -67,6 +72,16 @@ def words_and_world(is_word: Callable[[str], bool], metavar: str) -> Callable[[F
         return result
 
     return decorate
+
+
+def _refuse_run_in_short(file: str, is_word: Callable[[str], bool]) -> None:
+    """`r2` for `r0002` is no file, and hardly meant as one."""
+    from whyrun.errors import error
+
+    number = _RUN_IN_SHORT.fullmatch(file)
+    if number is None or not is_word(run := f"r{int(number.group(1)):04}") or os.path.exists(file):
+        return
+    raise error("USAGE", f"`{file}` is neither a run nor a file", hint=f"did you mean `{run}`?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,21 @@ if TYPE_CHECKING:
 
 _WORDS = "[RUN] [FILE]"
 _HINT = (
-    "restore from a copy what is damaged. Without one: delete a blob with other bytes, and the next run makes its "
-    "artifact again; move a damaged run and all later ones away, and their jobs run again"
+    "restore from a copy what is damaged. Without one: delete a blob with other bytes, and what needs it takes the "
+    "published file, or its job runs again; move a damaged run's folder and all later ones away, and their jobs run "
+    "again"
 )
 
 
 @click.command(short_help="Check that the log and the stored bytes are what they were.")
 @words_and_world(is_run_name, _WORDS)
-@click.option("--replay", type=click.Choice(["all"]), help="Also compute the plan of every run again.")
+@click.option(
+    "--replay",
+    type=click.Choice(["all"]),
+    is_flag=False,
+    flag_value="all",  # the word may be left away
+    help="Also compute the plan of every run again.",
+)
 @click.option("--all", "show_all", is_flag=True, help="List every problem that is kept (1000), not only the first.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 @click.pass_context
@@ -41,7 +48,8 @@ def command(
 
     What a kill leaves, and a run that is going on, are told and are no damage.
 
-    Exit status: 0 sound; 2 the words make no sense; 3 damaged: every problem is listed, with its place.
+    Exit status: 0 sound; 2 the words make no sense; 3 damaged: every problem is listed, with its place; also 3 where
+    there is no such run, or none at all.
 
     \b
     Example:
@@ -59,6 +67,8 @@ def command(
         plan_of_run(world, run)
 
     found = verify(world.state, world.project, computed_again, only, runs)
+    if not (found.checked.runs or found.checked.pruned) and found.sound:
+        raise _nothing_there(world)
     if as_json:
         print_json(found.to_json())
     else:
@@ -78,12 +88,21 @@ def _chosen(words: tuple[str, ...], replay: str | None) -> str | None:
     return words[0] if words else None
 
 
+def _nothing_there(world: World) -> Exception:
+    """A check of nothing must not look like one that found all sound: the path may be wrong, or the name new."""
+    from whyrun.errors import error
+    from whyrun.evidence.gc import workflows_of
+
+    state = world.state
+    others = ", ".join(f"`{other.workflow}`" for other in workflows_of(state.state_dir))
+    hint = f"it has runs of {others}" if others else "run it first, or say with `--state` where its runs are"
+    what = f"there is nothing to verify: `{state.workflow}` has no runs in this folder"
+    return error("RUN_UNKNOWN", what, file=str(state.state_dir), hint=hint)
+
+
 def _lines(found: Verification, show_all: bool) -> Iterator[str]:
     from whyrun.console.lines import count
 
-    if not (found.checked.runs or found.checked.pruned) and found.sound:
-        yield f"{found.workflow} has not run yet"
-        return
     if found.sound:
         yield f"{found.workflow} is sound: {_checked(found.checked)}"
     else:

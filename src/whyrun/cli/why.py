@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import msgspec
 from msgspec import UNSET
 
 from whyrun.cli.main import note_running, print_json, world_options
-from whyrun.cli.text import columns, page, print_lines, short, state_text, value_text
+from whyrun.cli.text import LISTED, columns, page, print_lines, short, state_text, value_text
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
@@ -23,14 +24,14 @@ MATCHES = 20  # of a pattern that are answered; the rest is counted
 DEEPEST = 12  # levels of indentation; deeper chains go on at that level
 _STATES = {
     "planned": "is planned",
-    "reused": "is planned, and its result is reused",
+    "reused": "is in the plan, and its result is reused",
     "deferred": "is to run, but deferred",
     "inactive": "is inactive",
     "clean": "is up to date",
 }
 _PAST = {
     "planned": "was planned",
-    "reused": "was planned, and its result was to be reused",
+    "reused": "was in the plan, and its result was to be reused",
     "deferred": "was to run, but deferred",
     "inactive": "was inactive",
     "clean": "was up to date",
@@ -40,21 +41,26 @@ _PAST = {
 @click.command(short_help="Say why something is, was, or is not in the plan.")
 @click.argument("id_", metavar="ID")
 @click.option("--at", metavar="RUN", help="In the plan of that run, computed again from the log.")
-@click.option("--limit", type=click.IntRange(min=1), default=MATCHES, metavar="N", help="Answer N matches.")
+@click.option("--all", "show_all", is_flag=True, help="Tell everything, however much.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Answer N matches; of an input, list N jobs.")
 @click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="After the first N.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @world_options
-def command(world: World, id_: str, at: str | None, limit: int, offset: int, as_json: bool) -> None:
+def command(
+    world: World, id_: str, at: str | None, show_all: bool, limit: int | None, offset: int, as_json: bool
+) -> None:
     """Say why a job is, was, or is not in the plan: reason by reason, back to the root cause.
 
     An artifact's answer is that of its job. For an input: which jobs read it, and which would run if it changed. With
-    `*` for a name or index, every match is answered, 20 at a time.
+    `*` for a name or index, every match is answered, 20 at a time. Of many jobs or reasons of a kind some are told and
+    the rest is counted; with --all every one is told. JSON has all jobs that read an input.
 
     \b
     Example:
       whyrun why Job:Montage
       whyrun why 'Artifact:Clip.Frame[1]' --at r0002
       whyrun why 'Job:Clip[*]' --limit 50 --offset 100
+      whyrun why Job:Montage --all
       whyrun why Input:Topic
     """
     from whyrun.api import planned
@@ -70,8 +76,13 @@ def command(world: World, id_: str, at: str | None, limit: int, offset: int, as_
     known = KnownState(found.snapshot, found.plan)
     head: dict[str, Any] = {"id": id_, "at": at, "log_position": found.snapshot.log_position}
     is_pattern = subjects[0].id != id_
-    chosen = subjects[offset : offset + limit] if is_pattern else subjects
-    answers = [_answer(world, found, known, subject, at) for subject in chosen]
+    chosen = subjects
+    rows = Rows(None if show_all else LISTED)
+    if is_pattern:
+        chosen = subjects[offset:] if show_all and limit is None else subjects[offset : offset + (limit or MATCHES)]
+    elif limit is not None or offset:
+        rows = Rows(limit or rows.most, offset)
+    answers = [_answer(world, found, known, subject, at, rows) for subject in chosen]
     left_out = max(0, len(subjects) - offset - len(answers)) if is_pattern else 0
     if not as_json:
         if not chosen:
@@ -87,16 +98,33 @@ def command(world: World, id_: str, at: str | None, limit: int, offset: int, as_
         print_json({**head, "answers": written, "more": left_out})
 
 
+class Rows(NamedTuple):
+    """How much of an answer is told: so many rows of a list (None: everything), after the first few."""
+
+    most: int | None
+    offset: int = 0
+
+    def page(self, rows: Sequence[Any]) -> tuple[Sequence[Any], str | None]:
+        """The rows to show, and a line on those left out."""
+        if not self.offset:
+            return page(rows, self.most is None, self.most or 0)
+        shown = rows[self.offset : None if self.most is None else self.offset + self.most]
+        if not shown:
+            return shown, f"  none from {self.offset + 1} on: there are {len(rows)}"
+        rest = len(rows) - self.offset - len(shown)
+        return shown, f"  … {rest} more (`--offset {self.offset + len(shown)}` goes on)" if rest else None
+
+
 def _answer(
-    world: World, found: Planned, known: KnownState, subject: Subject, at: str | None
+    world: World, found: Planned, known: KnownState, subject: Subject, at: str | None, rows: Rows
 ) -> tuple[dict[str, Any], Iterable[str]]:
     """The answer for one subject, as JSON and as lines."""
     if subject.kind == "input":
         answer = _input_answer(world, found, known, subject, at)
-        return answer, _input_lines(subject.id, answer, at)
+        return answer, _input_lines(subject.id, answer, at, rows)
     from whyrun.planning.why import why_job
 
-    why = why_job(known, subject.node)
+    why = why_job(known, subject.node, whole=rows.most is None)
     return {"job": why.jobs[0].id, **why.to_json()}, why_lines(why, subject, at, known)
 
 
@@ -114,11 +142,11 @@ def why_lines(why: Why, subject: Subject, at: str | None, known: KnownState) -> 
         lead = " " * indent + ("" if job.depth == 0 else "because ")
         state = (_PAST if at else _STATES)[job.state]
         layer = f" (layer {job.layer})" if job.layer is not None and job.state != "inactive" else ""
-        alike = f", and {job.alike} more like it" if job.alike else ""
+        alike = f", and {job.alike} more like it (`--all` tells them)" if job.alike else ""
         yield f"{lead}{job.id} {state}{layer}{', ' + when if job.depth == 0 else ''}{alike}"
         yield from columns(_job_rows(job, known), indent + 2)
     if why.more:
-        yield f"… {why.more} more jobs upstream"
+        yield f"… {why.more} more jobs upstream (`--all` tells them)"
     if why.hidden:
         yield "root causes among these"
         yield from columns(_root_rows(why.hidden, known))
@@ -138,7 +166,9 @@ def _job_rows(job: WhyJob, known: KnownState) -> Iterator[tuple[str, ...]]:
     if job.state == "clean":
         yield from _clean_rows(job)
         return
-    yield from job_lines(known.jobs[job.node])
+    # The reasons as the answer has them: of the job asked about they may be more than the plan lists.
+    planned = msgspec.structs.replace(known.jobs[job.node], reasons=job.reasons)
+    yield from job_lines(planned, "--all" if job.depth == 0 else "")
     for artifact, success in job.made:
         words = {"executed": "was made in", "reused": "was reused in", "adopted": "was adopted in"}
         yield "", f"{artifact} {words[success.how]} {success.run}"
@@ -155,7 +185,7 @@ def _clean_rows(job: WhyJob) -> Iterator[tuple[str, ...]]:
         what = value_text(one.value) if one.value is not UNSET else short(one.sha256)
         yield "same", f"{one.id}  {what}" if one.id.startswith(own) else f"{one.name} ← {one.id}  {what}"
     if job.compared_more:
-        yield "", f"… and {job.compared_more} more"
+        yield "", f"… and {job.compared_more} more" + (" (`--all` lists them)" if job.depth == 0 else "")
 
 
 # --- inputs ------------------------------------------------------------------------------------------------------
@@ -165,6 +195,7 @@ def _input_answer(world: World, found: Planned, known: KnownState, subject: Subj
     from whyrun.api import assumed_plan
     from whyrun.errors import WhyrunError
     from whyrun.planning.explain import particulars
+    from whyrun.planning.listing import status_of
     from whyrun.planning.plan import PlanOptions
 
     graph, id_ = found.snapshot.dependency_graph, subject.id
@@ -172,7 +203,7 @@ def _input_answer(world: World, found: Planned, known: KnownState, subject: Subj
     rows = []
     for job, condition_only in readers_of_input(world, graph, id_):
         planned_job = known.jobs.get(graph.node_of[job])
-        row: dict[str, Any] = {"job": job, "state": planned_job.state if planned_job is not None else "clean"}
+        row: dict[str, Any] = {"job": job, "state": status_of(planned_job) if planned_job is not None else "clean"}
         if condition_only:
             row["condition_only"] = True
         if planned_job is not None and planned_job.reasons:
@@ -211,12 +242,12 @@ def readers_of_input(world: World, graph: Graph, id_: str) -> list[Reader]:
     return [r for r in readers(graph, other) if r.job in graph.node_of]  # without those that there would be only then
 
 
-def _input_lines(id_: str, answer: dict[str, Any], at: str | None) -> Iterator[str]:
+def _input_lines(id_: str, answer: dict[str, Any], at: str | None, rows: Rows) -> Iterator[str]:
     verb = "had changed" if at else "has changed"
     if answer["changed"]:
         yield f"{id_} {verb} since the run before" if at else f"{id_} {verb} since the last run"
         if answer["changed"] != [id_]:
-            shown, rest = page(answer["changed"], False)
+            shown, rest = rows.page(answer["changed"])
             yield from (f"  {element}" for element in shown)
             if rest is not None:
                 yield rest
@@ -228,13 +259,13 @@ def _input_lines(id_: str, answer: dict[str, Any], at: str | None) -> Iterator[s
         yield "only conditions read it; whether these jobs run depends on its value"
     else:
         yield "read by" if readers else "no job reads it"
-    shown, rest = page(readers, False)
+    shown, rest = rows.page(readers)
     yield from columns(_reader_row(r, only_conditions) for r in shown)
     if rest is not None:
         yield rest
     if answer.get("would_run"):
         yield "if it changed, these would run too" if answer["changed"] else "if it changed, these would run"
-        shown, rest = page(answer["would_run"], False)
+        shown, rest = rows.page(answer["would_run"])
         yield from columns((r["job"], r["reason"]) for r in shown)
         if rest is not None:
             yield rest

@@ -173,11 +173,13 @@ def run_summary(
     evidence: str,
     place: str,
     options: str = "",
+    shared: str = "",
 ) -> str:
     """What happened, what it cost and spared, what failed and where to look.
 
     `place` is what further commands need to find the same workflow and inputs: ` then-now.yaml --state DIR`, or
-    nothing; `options` what another run needs to be the same: ` --target Job:Montage`.
+    nothing; `options` what another run needs to be the same: ` --target Job:Montage`; `shared` what was given to the
+    shared store and taken from it.
     """
     everyone = {**counts, "inactive": counts["inactive"] + totals["inactive"]}  # found during the run, or before
     everyone.update(deferred=totals["deferred"], clean=totals["clean"])
@@ -187,6 +189,7 @@ def run_summary(
     if statuses:
         lines.append(f"  {_statuses_text(statuses, everyone)}")
     lines.extend(usage_lines(usage))
+    lines.extend([f"  shared store: {shared}"] if shared else ())
     # What was interrupted did nothing wrong: it is counted, and there is nothing to look at.
     own = [failure for failure in failures if failure.status != "INTERRUPTED"]
     told = _each_once(own)

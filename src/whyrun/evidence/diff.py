@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET
 
+from whyrun.ids import by_number
 from whyrun.planning.plan import Plan
 from whyrun.snapshot.records import Output, Records
 from whyrun.snapshot.snapshot import ActionFacts
@@ -89,12 +90,12 @@ def _not_known(*sides: RunSide) -> tuple[str, ...]:
     if not any(side.last_pruned for side in sides):
         return ()
     jobs = {job for side in sides for job in side.records.steps}
-    return tuple(sorted(job for job in jobs if not all(side.knows(job) for side in sides)))
+    return tuple(sorted((job for job in jobs if not all(side.knows(job) for side in sides)), key=by_number))
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Difference, ...]:
-    names: Iterable[str] = sorted({*old, *new})
-    return tuple(Difference(n, old.get(n), new.get(n)) for n in names if old.get(n) != new.get(n))
+    names = sorted((name for name in {*old, *new} if old.get(name) != new.get(name)), key=by_number)
+    return tuple(Difference(name, old.get(name), new.get(name)) for name in names)
 
 
 def _states(plan: Plan | None) -> dict[str, str]:

@@ -5,8 +5,9 @@ made and adopted, what they were made from, their snapshots, long lists, and fil
 they were written over (those of pruned runs, too: the tombstones name them). Of folders also what is in them. A hash is
 looked for as text: an event of a newer version that names a blob in a new way keeps it all the same.
 
-Nothing is removed while anybody writes runs (`StoreLock`), nor where a log is damaged or a run is missing: nobody could
-say what that needed. A kill in the middle leaves fewer blobs that nobody needs, and nothing else.
+Nothing is removed while anybody writes runs (`StoreLock`), nor where a run is missing or a log is damaged in its lines,
+their order, chain or end (`check_log`): nobody could say what that needed. A kill in the middle leaves fewer blobs that
+nobody needs, and nothing else.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 from whyrun.evidence.run_list import running_run
 from whyrun.evidence.verify_bytes import PLAN_FILE
-from whyrun.log.journal import EVENTS_FILE, Clock
+from whyrun.evidence.whole_log import check_log
+from whyrun.log.journal import Clock
 from whyrun.log.lock import RunLock, StoreLock, holder_and_state
 from whyrun.log.pruned_folders import remove_pruned_folders
-from whyrun.log.runs import STORE_LOCK, RunRef, WorkflowState, log_without_start, run_name
-from whyrun.log.scan import scan
+from whyrun.log.runs import STORE_LOCK, RunRef, WorkflowState
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES, WORKFLOW_NAME
 
 _HASH = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
@@ -57,6 +58,12 @@ class WorkflowNeeds:
 
 
 @dataclass(frozen=True, slots=True)
+class GoneBlob:
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Clearing:
     removed: Blobs  # or would be
     kept: Blobs
@@ -64,10 +71,11 @@ class Clearing:
     displaced: int  # of those that are kept: files of the user's that only tombstones name
     running: tuple[str, ...]  # workflows with a run that is going on: what it has not recorded yet counts as not needed
     deleted: bool
+    blobs: tuple[GoneBlob, ...] = ()  # those that are removed, or would be, in the order of their hashes
 
     def to_json(self) -> dict[str, Any]:
         told = asdict(self)
-        return {**told, "workflows": list(told["workflows"]), "running": list(self.running)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
 
 
 def collectable(state_dir: Path) -> Clearing:
@@ -83,8 +91,8 @@ def collect(state_dir: Path, clock: Clock) -> Clearing:
     with StoreLock(state_dir / STORE_LOCK, clock, lambda: _in_use(state_dir)):
         sweep = _Sweep(state_dir)
         found = sweep.clearing(deleted=True)
-        for path, _ in sweep.garbage:
-            disk.unlink(Area.GC, path)
+        for blob in sweep.garbage:
+            disk.unlink(Area.GC, sweep.store.path(blob.sha256))
         sweep.store.remove_leftovers(clock().timestamp())
     return found
 
@@ -103,7 +111,7 @@ def _finish_prunings(state_dir: Path, clock: Clock) -> None:
     """What a killed prune left; each under its own lock, which goes before the store's."""
     for state in workflows_of(state_dir):
         if state.pruned_folders.exists() or state.folders_of_pruned():
-            with RunLock.of(state, clock):
+            with RunLock.of(state, clock, to_make_room=True):
                 remove_pruned_folders(state)
 
 
@@ -117,8 +125,8 @@ class _Sweep:
         self.workflows = []
         of_tombstones: set[str] = set()
         for state in states:
-            runs, stones = state.runs_and_tombstones()
-            _check_whole(state, runs, {stone.number for stone in stones})
+            runs, stones = state.whole_log()
+            check_log(state, runs, stones, state.workflow in self.running)
             own = set(_hashes_of_runs(runs, self.store))
             own |= set(self._in_folders(own))
             of_tombstones |= {displaced.sha256 for stone in stones for displaced in stone.displaced}
@@ -127,18 +135,21 @@ class _Sweep:
         of_tombstones |= set(self._in_folders(of_tombstones))
         self.displaced = self._there(of_tombstones - needed)
         needed |= of_tombstones
-        self.garbage: list[tuple[str, int]] = []
+        self.garbage: list[GoneBlob] = []
         self.kept = [0, 0]
-        for sha, path, size in stored_blobs(self.store.root):
+        for sha, _, size in stored_blobs(self.store.root):
             if sha in needed:
                 self.kept[0] += 1
                 self.kept[1] += size
             else:
-                self.garbage.append((path, size))
+                self.garbage.append(GoneBlob(sha, size))
 
     def clearing(self, *, deleted: bool) -> Clearing:
-        removed = Blobs(len(self.garbage), sum(size for _, size in self.garbage))
-        return Clearing(removed, Blobs(*self.kept), tuple(self.workflows), self.displaced, self.running, deleted)
+        removed = Blobs(len(self.garbage), sum(blob.size for blob in self.garbage))
+        return Clearing(
+            removed, Blobs(*self.kept), tuple(self.workflows), self.displaced, self.running, deleted,
+            tuple(self.garbage),
+        )  # fmt: skip
 
     def _there(self, hashes: Iterable[str]) -> int:
         return sum(map(self.store.has, hashes))
@@ -174,11 +185,6 @@ def stored_blobs(root: Path) -> Iterator[tuple[str, str, int]]:
 def _hashes_of_runs(runs: list[RunRef], store: Store) -> Iterator[str]:
     lists: set[str] = set()
     for run in runs:
-        try:
-            for _ in scan(run.events_path):
-                pass  # LOG_DAMAGED, if a line is no event: then nobody can say what it spoke of
-        except FileNotFoundError:
-            raise log_without_start(run) from None
         for chunk in _chunks(run.events_path):
             yield from (found.decode() for found in _HASH.findall(chunk))
             lists.update(found.decode() for found in _LIST.findall(chunk))
@@ -203,18 +209,6 @@ def _chunks(path: Path) -> Iterator[bytes]:
                 before = (before + block)[-_OVERLAP:]
     except (FileNotFoundError, NotADirectoryError):
         return
-
-
-def _check_whole(state: WorkflowState, runs: list[RunRef], pruned: set[int]) -> None:
-    there = {run.number for run in runs} | pruned
-    for number in range(1, max(there, default=0)):
-        if number not in there:
-            raise error(
-                "LOG_DAMAGED",
-                f"`{run_name(number)}` of `{state.workflow}` is not there, and was not pruned",
-                file=str(state.runs_dir / run_name(number) / EVENTS_FILE),
-                hint="restore its folder from a copy first: what it needs of the store cannot be told without it",
-            )
 
 
 def _in_use(state_dir: Path) -> WhyrunError:

@@ -155,7 +155,8 @@ class _RunReader:
                 entry.outputs.clear()  # a failed attempt makes nothing available
             case ev.StepSkipped() if event.why == "reused":
                 source = event.from_run if event.shared is None else SHARED
-                entry = self.entry(event, "REUSED", fingerprint=event.fingerprint, reused_from=source)
+                by = None if event.shared is None else event.shared.get("by")
+                entry = self.entry(event, "REUSED", fingerprint=event.fingerprint, reused_from=source, by=by)
                 self.open[event.step_id] = entry
                 found.append(entry)
             case ev.StepSkipped():

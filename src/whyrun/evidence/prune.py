@@ -20,6 +20,7 @@ from typing import Any
 from whyrun.evidence.prune_facts import RunFacts, facts_of, folder_size, published_sites
 from whyrun.evidence.prune_needs import Needs, add_held, add_lost, add_remembered
 from whyrun.evidence.run_list import running_run
+from whyrun.ids import by_number
 from whyrun.log.journal import Clock, parse_timestamp, timestamp
 from whyrun.log.lock import RunLock
 from whyrun.log.pruned_folders import remove_pruned_folders
@@ -69,6 +70,7 @@ class Pruning:
     pruned: tuple[PrunedRun, ...]
     kept: tuple[KeptRun, ...]
     deleted: bool  # else it is what would go
+    jobs: tuple[str, ...] = ()  # of which results can no longer be reused, restored or compared with
 
     @property
     def bytes(self) -> int:
@@ -78,7 +80,8 @@ class Pruning:
         from dataclasses import asdict
 
         told = asdict(self)
-        return {**told, "pruned": list(told["pruned"]), "kept": list(told["kept"]), "bytes": self.bytes}
+        lists = {name: list(told[name]) for name in ("pruned", "kept", "jobs")}
+        return {**told, **lists, "bytes": self.bytes}
 
 
 def prunable(world: World, selection: Selection, clock: Clock) -> Pruning:
@@ -90,7 +93,7 @@ def prune(world: World, selection: Selection, clock: Clock) -> Pruning:
     """Remove what can go of what was asked for. LOCKED while a run is going on."""
     state = world.state
     world.graph, world.actions  # noqa: B018  # all that is invalid is found before the lock is taken
-    with RunLock.of(state, clock):
+    with RunLock.of(state, clock, to_make_room=True):
         remove_pruned_folders(state)
         choice = _Choice(world, selection, clock(), running=None)
         done = choice.pruning(deleted=True)
@@ -127,7 +130,9 @@ class _Choice:
             )
             for facts in self.gone
         )
-        return Pruning(self.state.workflow, len(self.runs), pruned, tuple(self.kept), deleted)
+        jobs = {step for facts in self.gone for step, how in facts.outcome.steps.items() if how == "completed"}
+        told = tuple(sorted(jobs, key=by_number))
+        return Pruning(self.state.workflow, len(self.runs), pruned, tuple(self.kept), deleted, told)
 
     def _asked(self, selection: Selection, now: datetime) -> list[RunRef]:
         if selection.names:

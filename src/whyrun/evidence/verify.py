@@ -15,19 +15,19 @@ import msgspec
 
 from whyrun import __version__
 from whyrun.artifacts.store import Store
-from whyrun.errors import WhyrunError
+from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.evidence.run_directory import RunDirectory
 from whyrun.evidence.run_list import running_run
 from whyrun.evidence.status import status_of
 from whyrun.evidence.verify_bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan
-from whyrun.evidence.verify_lines import LineCheck, described
+from whyrun.evidence.verify_lines import LineCheck, described, judged_end, misplaced_stone
 from whyrun.evidence.verify_report import Checked, Findings, Problem, Verification
 from whyrun.log import events as ev
 from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, last_chain, last_event, read_blocks, read_events
 from whyrun.log.lock import holder
 from whyrun.log.outcomes import RunOutcome
-from whyrun.log.runs import RunRef, WorkflowState, run_name
+from whyrun.log.runs import NOT_THERE, RunRef, WorkflowState, run_name
 from whyrun.log.tombstones import Tombstone
 from whyrun.snapshot.history import fold_runs
 
@@ -100,7 +100,8 @@ class _Verifier:
         plan: tuple[ev.PlanComputed, int] | None = None
         repaired = False
         size = 0
-        for block in _blocks(run):
+        blocks = _Blocks(run)
+        for block in blocks:
             size += len(block)
             events, numbers = lines.feed(block)
             for event, line in zip(events, numbers, strict=True):
@@ -126,13 +127,16 @@ class _Verifier:
             what = "there is no log" if not run.events_path.exists() else "the log is empty: no kill leaves it so"
             self.findings.add(Problem("run", run.name, lines.file, what))
             return None
+        if blocks.refused is not None:
+            self._damaged(run)
+            self.findings.add(Problem("log", run.name, lines.file, blocks.refused.message, blocks.refused.line))
         if plan is not None:
             self.plans[run.name] = outcome.start.engine_version if outcome.start is not None else ""
-        if run.name == self.running or self._goes_on(run, outcome):
+        if run.name == self.running or (blocks.refused is None and self._goes_on(run, outcome)):
             self.findings.note(f"{run.name} is running{self._by()}: its events so far are checked, its files are not")
             return lines.chain
-        self._end(run, outcome, lines, size, repaired)
-        self._folder(run, outcome, recorded, plan, lines.damaged)
+        whole = blocks.refused is None and self._end(run, outcome, lines, size, repaired) and not lines.damaged
+        self._folder(run, outcome, recorded, plan, whole)
         return lines.chain
 
     def _goes_on(self, run: RunRef, outcome: RunOutcome) -> bool:
@@ -141,23 +145,17 @@ class _Verifier:
             return False
         return running_run(self.state) == run.name or _has_ended(run)
 
-    def _end(self, run: RunRef, outcome: RunOutcome, lines: LineCheck, size: int, repaired: bool) -> None:
-        """How the log ends. What a kill leaves is no damage."""
+    def _end(self, run: RunRef, outcome: RunOutcome, lines: LineCheck, size: int, repaired: bool) -> bool:
+        """Whether the log ends as one does. What a kill leaves is no damage."""
         torn = os.stat(run.events_path).st_size - size
-        if outcome.end is None:
-            if run is not self.runs[-1]:
-                self._damaged(run)
-                what = "the log has no `run_complete`, although a later run began: its end was cut off"
-                self.findings.add(Problem("log", run.name, lines.file, what, lines.lines))
-                return
-            half = f", and its log ends in half a line ({torn} bytes)" if torn else ""
-            self.findings.note(f"{run.name} was interrupted{half}: what a kill leaves, and the next run repairs")
-        elif torn and repaired:  # a kill of the repair, right before its last act
-            self.findings.note(f"{torn} bytes that a kill left stand after the end of {run.name}; nobody reads them")
-        elif torn:
+        ended = outcome.end is not None
+        end = judged_end(lines, torn, ended=ended, repaired=repaired, is_last=run is self.runs[-1])
+        if end.problem is not None:
             self._damaged(run)
-            what = f"{torn} bytes follow the last line, after `run_complete`, where no kill leaves any"
-            self.findings.add(Problem("log", run.name, lines.file, what, lines.lines + 1))
+            self.findings.add(end.problem)
+        if end.note is not None:
+            self.findings.note(end.note)
+        return end.problem is None
 
     def _folder(
         self,
@@ -165,7 +163,7 @@ class _Verifier:
         outcome: RunOutcome,
         recorded: dict[str, Recorded],
         plan: tuple[ev.PlanComputed, int] | None,
-        damaged: bool,
+        whole: bool,
     ) -> None:
         for path, said in recorded.items():
             check_file(run.path, path, said, run.name, self.findings, self.checked)
@@ -182,7 +180,7 @@ class _Verifier:
         else:
             for name in missing:
                 self.findings.add(Problem("run", run.name, str(run.path / name), "the file is not there"))
-            if not damaged:  # else it would be compared with what is left of the log
+            if whole:  # else it would be compared with what is left of the log
                 self._status(run, outcome)
 
     def _status(self, run: RunRef, outcome: RunOutcome) -> None:
@@ -199,22 +197,21 @@ class _Verifier:
         if not isinstance(found, dict):
             self.findings.add(Problem("status", run.name, str(place), "the file is no status"))
             return
-        for name in sorted({*expected, *found}):
-            ours, theirs = expected.get(name), found.get(name)
-            if ours != theirs or (name in expected) != (name in found):
-                what = f"`{name}` is not what the events come to"
-                self.findings.add(
-                    Problem("status", run.name, str(place), what, expected=_text(ours), found=_text(theirs))
-                )
+        ours = {name: value for name, value in expected.items() if name not in found or found[name] != value}
+        theirs = {name: value for name, value in found.items() if name not in expected or name in ours}
+        names = [f"`{name}`" for name in {**ours, **theirs}]
+        which = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        what = f"{which} {'is' if len(names) == 1 else 'are'} not what the events come to"
+        self.findings.add(Problem("status", run.name, str(place), what, expected=_text(ours), found=_text(theirs)))
 
     # --- between runs --------------------------------------------------------------------------------------------
 
     def _tombstone(self, stone: Tombstone, chosen: RunRef | None, chain: str | None, before: str) -> str:
         """What is left of a pruned run: the chain goes through it. The last link of its own."""
         file, line = str(self.state.tombstones_path), self.stones.index(stone) + 1
-        if (chosen is None or stone.number == chosen.number + 1) and chain not in (None, stone.previous_chain):
-            what = f"the pruned run does not follow {before} (`previous_chain`): that was removed, replaced or changed"
-            self.findings.add(Problem("log", stone.run, file, what, line, expected=chain, found=stone.previous_chain))
+        misplaced = misplaced_stone(stone.run, stone.previous_chain, file, line, chain, before)
+        if (chosen is None or stone.number == chosen.number + 1) and misplaced is not None:
+            self.findings.add(misplaced)
             self._damaged_at(stone.number)
         if chosen is None:
             self.checked.pruned += 1
@@ -240,8 +237,7 @@ class _Verifier:
     def _lost(self, first: int, last: int) -> None:
         for number in range(first, last + 1):
             name = run_name(number)
-            what = "the run is not there: its folder was removed"
-            self.findings.add(Problem("run", name, str(self.state.runs_dir / name), what))
+            self.findings.add(Problem("run", name, str(self.state.runs_dir / name), f"the run {NOT_THERE}"))
         self._damaged_at(first)
 
     def _damaged(self, run: RunRef) -> None:
@@ -285,6 +281,9 @@ class _Verifier:
             if first.code == "RUN_PRUNED":
                 self.not_replayed.append(name)
                 return
+            if first.code == "STORE_DAMAGED" and self.findings.tell_of_blob(first.file):
+                self.findings.note(f"the plan of {name} is not computed again: a blob that it was made from is damaged")
+                return
             then = self.plans[name]
             versions = f" (recorded by whyrun {then}, computed by {__version__})" if then != __version__ else ""
             place = first.file if first.file is not None else str(self.state.runs_dir / name / EVENTS_FILE)
@@ -293,11 +292,20 @@ class _Verifier:
         self.checked.plans += 1
 
 
-def _blocks(run: RunRef) -> Iterator[bytes]:
-    try:
-        yield from read_blocks(run.events_path)
-    except (FileNotFoundError, IsADirectoryError):
-        return  # told by who finds no line
+class _Blocks:
+    """The lines of a log as far as they can be read."""
+
+    def __init__(self, run: RunRef) -> None:
+        self.run = run
+        self.refused: Diagnostic | None = None  # why there are no more: lines that were synced are gone
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from read_blocks(self.run.events_path)
+        except (FileNotFoundError, IsADirectoryError):
+            return  # told by who finds no line
+        except WhyrunError as damage:
+            self.refused = damage.diagnostics[0]
 
 
 def _has_ended(run: RunRef) -> bool:

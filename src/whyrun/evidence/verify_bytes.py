@@ -92,8 +92,8 @@ class BlobCheck:
                 older += 1
             elif path is not None and _has_bytes(self._project / path, sha):
                 self._findings.note(
-                    f"{mention.subject} ({mention.run}) is not in the store; `{path}` has its bytes, and the next run "
-                    "takes them from there"
+                    f"{mention.subject} ({mention.run}) is not in the store; `{path}` has its bytes, and a run that "
+                    "needs them takes them from there"
                 )
             else:
                 self._tell(mention, "artifact", "its bytes are not in the store", sha)

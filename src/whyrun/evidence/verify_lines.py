@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 
 import msgspec
@@ -133,6 +134,41 @@ class LineCheck:
         self.damaged = True
         name, subject = (None, None) if event is None else described(event)
         self._add(Problem("log", self.session, self.file, what, self.lines, name, subject, expected, found))
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """What is to be said of how a log ends: damage, something worth knowing, or nothing."""
+
+    problem: Problem | None = None
+    note: str | None = None
+
+
+def judged_end(log: LineCheck, torn: int, *, ended: bool, repaired: bool, is_last: bool) -> LogEnd:
+    """`torn`: bytes after the last newline. `ended`, `repaired`: the log has a `run_complete`, a `log_repaired`. What a
+    kill leaves is no damage."""
+    if not ended and not is_last:
+        what = "the log has no `run_complete`, although a later run began: its end was cut off"
+        return LogEnd(Problem("log", log.session, log.file, what, log.lines))
+    if not ended:
+        half = f", and its log ends in half a line ({torn} bytes)" if torn else ""
+        return LogEnd(note=f"{log.session} was interrupted{half}: what a kill leaves, and the next run repairs")
+    if torn and repaired:  # a kill of the repair, right before its last act
+        return LogEnd(note=f"{torn} bytes that a kill left stand after the end of {log.session}; nobody reads them")
+    if torn:
+        what = f"{torn} bytes follow the last line, after `run_complete`, where no kill leaves any"
+        return LogEnd(Problem("log", log.session, log.file, what, log.lines + 1))
+    return LogEnd()
+
+
+def misplaced_stone(
+    run: str, previous_chain: str, file: str, line: int, chain: str | None, before: str
+) -> Problem | None:
+    """Whether a pruned run follows the one before it. `chain` and `before` are as for a `LineCheck`."""
+    if chain in (None, previous_chain):
+        return None
+    what = f"the pruned run does not follow {before} (`previous_chain`): that was removed, replaced or changed"
+    return Problem("log", run, file, what, line, expected=chain, found=previous_chain)
 
 
 def described(event: AnyEvent) -> tuple[str, str | None]:

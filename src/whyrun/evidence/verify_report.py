@@ -44,6 +44,9 @@ class Findings:
         if len(self.problems) < KEPT:
             self.problems.append(problem)
 
+    def tell_of_blob(self, path: str | None) -> bool:
+        return path is not None and any(problem.stored == path for problem in self.problems)
+
     def note(self, text: str) -> None:
         self.notes.append(text)
 

@@ -13,7 +13,7 @@ from whyrun.ids import SECTION_MARK
 from whyrun.planning.consume import Consumption
 from whyrun.planning.plan import Plan
 from whyrun.planning.reuse import Reuse, is_undone, reusable, successes_by_fingerprint
-from whyrun.snapshot.records import Attempt
+from whyrun.snapshot.records import Attempt, Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 
@@ -21,6 +21,7 @@ class EarlierResults:
     def __init__(self, snapshot: PlanningSnapshot, publisher: Publisher) -> None:
         self.snapshot, self.publisher, self.store = snapshot, publisher, publisher.store
         self._others: Mapping[str, tuple[str, Attempt]] | None = None
+        self._gone = set(snapshot.lost)  # `Output.bytes_key` of bytes that were not there when they were looked for
 
     def announce_sections(self, plan: Plan) -> None:
         """Sections that will surely be reused go into their file together, however many were taken out of it.
@@ -36,6 +37,14 @@ class EarlierResults:
                     if output.path is not None and SECTION_MARK in output.path:
                         self.publisher.announce(output.path, output.sha256)
 
+    def fetch_back(self, plan: Plan) -> None:
+        """Before any step: what the plan reuses and only a published file still holds. Another step may publish its own
+        there before it is the turn of the one that reuses."""
+        for job in plan.planned:
+            for output in job.reuse.outputs.values() if job.reuse is not None and job.reuse.shared is None else ():
+                if output.path is not None and output.value is UNSET:
+                    self.is_there(output.sha256, output.type, output.path, output.size)
+
     def find(self, node: int, table: JobTable, position: int, fingerprint: str) -> Reuse | None:
         """An earlier result to take; its bytes are looked for now, and fetched back from published files."""
         record, others = self.snapshot.record(node), self._others_of(table)
@@ -48,9 +57,18 @@ class EarlierResults:
         lost: set[str] = set()
         for attempt in (own, other[1] if other is not None else None):
             for output in attempt.outputs if attempt is not None and attempt.has_result else ():
-                if output.value is UNSET and not self.is_there(output.sha256, output.type, output.path, output.size):
+                if output.value is UNSET and self._is_lost(output, fingerprint):
                     lost.add(output.bytes_key)
         return reusable(table, position, record, fingerprint, others, lost, self._shared(fingerprint))
+
+    def _is_lost(self, output: Output, fingerprint: str) -> bool:
+        """Lost, too, is what is there again because it came from others: they gave it, as the plan says."""
+        if fingerprint in self.snapshot.shared and output.bytes_key in self._gone:
+            return True
+        if self.is_there(output.sha256, output.type, output.path, output.size):
+            return False
+        self._gone.add(output.bytes_key)
+        return True
 
     def _shared(self, fingerprint: str) -> Mapping[str, SharedResult]:
         """What others have of it; its bytes were fetched before it was said to be there."""

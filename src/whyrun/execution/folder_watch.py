@@ -1,8 +1,12 @@
 """Which folders something was put into since the last question: asked of the kernel, so that a step which touched none
 of them costs one system call, and not a listing of each.
 
-The kernel notes every entry that any process makes, by whatever way (`inotify`). Where it cannot, or does not in a
-trial, the answer is always "all of them", and whoever asks looks for himself.
+The kernel notes every entry that any process makes, by whatever way (`inotify`). Where it cannot, does not in a trial,
+or may not know of all (another machine writes to a network file system too), the answer is always "all of them", and
+whoever asks looks for himself.
+
+The folder above is watched as well: where one of them is removed while something holds it open, that is told of at
+once there, and by the folder itself only when it is let go.
 """
 
 from __future__ import annotations
@@ -13,11 +17,38 @@ import struct
 from collections.abc import Sequence
 
 _CREATE, _MOVED_TO = 0x100, 0x80
+_DELETE, _MOVED_FROM = 0x200, 0x40
 _DELETE_SELF, _MOVE_SELF = 0x400, 0x800
 _ONLY_REAL_FOLDERS = 0x01000000 | 0x02000000  # IN_ONLYDIR, IN_DONT_FOLLOW
 _WATCHED = _CREATE | _MOVED_TO | _DELETE_SELF | _MOVE_SELF | _ONLY_REAL_FOLDERS
+_WATCHED_ABOVE = _WATCHED | _DELETE | _MOVED_FROM
+_ENTRY = _CREATE | _MOVED_TO | _DELETE | _MOVED_FROM
 _EVENT = struct.Struct("iIII")  # which watch, what, cookie, length of the name that follows
 _READ = 1 << 16
+
+_LOCAL = {  # as `statfs` numbers them: those that nobody writes to but through this kernel
+    0xEF53: "ext2, ext3, ext4",
+    0x58465342: "xfs",
+    0x9123683E: "btrfs",
+    0x01021994: "tmpfs",
+    0x858458F6: "ramfs",
+    0xF2F52010: "f2fs",
+    0x2FC12FC1: "zfs",
+    0xCA451A4E: "bcachefs",
+    0x794C7630: "overlay",  # the kernel forbids to write to its layers while it is mounted
+}
+_STATFS_SIZE = 512  # more than it has on any machine
+
+
+def is_local(folder: str) -> bool:
+    """Whether the kernel hears of all that is written there. What is not known counts as not."""
+    found = ctypes.create_string_buffer(_STATFS_SIZE)
+    try:
+        failed = ctypes.CDLL(None).statfs(os.fsencode(folder), found)
+    except AttributeError:  # not a system that has it
+        return False
+    (kind,) = struct.unpack_from("l", found.raw)
+    return failed == 0 and kind & 0xFFFFFFFF in _LOCAL
 
 
 class FolderWatch:
@@ -26,6 +57,8 @@ class FolderWatch:
         self._folders = tuple(folders)
         self._descriptor: int | None = None
         self._by_watch: dict[int, str] = {}
+        self._above = {os.path.dirname(folder) for folder in folders}
+        self._names = {os.fsencode(os.path.basename(folder)) for folder in folders}
         self.renew()
         if self._descriptor is not None and not self._notices():
             self._give_up()
@@ -42,35 +75,44 @@ class FolderWatch:
             data = os.read(self._descriptor, _READ)
         except BlockingIOError:
             return ()
-        except OSError:  # a step closed it
+        except OSError:
+            data = b""
+        if len(data) < _EVENT.size:  # a step closed it, and it may be another file now
             self._descriptor = None
             return self._folders
         found: set[str] = set()
         position = 0
-        while position < len(data):
+        while position + _EVENT.size <= len(data):
             watch, what, _, length = _EVENT.unpack_from(data, position)
-            position += _EVENT.size + length
+            name_at = position + _EVENT.size
+            position = name_at + length
             folder = self._by_watch.get(watch)
-            if folder is None or not what & (_CREATE | _MOVED_TO):
+            if folder is None or not what & _ENTRY:
                 return self._folders  # one is gone, or more happened than the kernel keeps
-            found.add(folder)
+            if folder not in self._above:
+                found.add(folder)
+            elif data[name_at:position].rstrip(b"\0") in self._names:
+                return self._folders  # one of them is another now
         return self._folders if len(data) > _READ // 2 else tuple(found)
 
     def renew(self) -> None:
         """Watch what stands at the paths now. To be called before looking at what is in them, so that nothing is made
         in between unnoticed."""
         self._give_up()
+        if not all(map(is_local, self._folders)):
+            return
         libc = ctypes.CDLL(None)
+        masks = {**dict.fromkeys(self._above, _WATCHED_ABOVE), **dict.fromkeys(self._folders, _WATCHED)}
         try:
             descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-            watches = [libc.inotify_add_watch(descriptor, os.fsencode(each), _WATCHED) for each in self._folders]
+            watches = [libc.inotify_add_watch(descriptor, os.fsencode(each), mask) for each, mask in masks.items()]
         except AttributeError:  # not a system that has it
             return
         if descriptor < 0:
             return
         self._descriptor = descriptor
-        self._by_watch = dict(zip(watches, self._folders, strict=True))
-        if min(watches) < 0 or len(self._by_watch) < len(self._folders):
+        self._by_watch = dict(zip(watches, masks, strict=True))
+        if min(watches) < 0 or len(self._by_watch) < len(masks):
             self._give_up()
 
     def _notices(self) -> bool:

@@ -98,7 +98,10 @@ class Datagrams:
         if beside:
             ((_, _, data),) = beside
             (descriptor,) = array.array("i", data[:_DESCRIPTOR])
-        self._received.extend((each, descriptor) for each in decode_assignments(self._view[:size]))
+        assignments = decode_assignments(self._view[:size])
+        self._received.extend((each, descriptor) for each in assignments)
+        if assignments[0].secrets:  # such a command comes alone; the steps after it shall not find them here
+            self._view[:size] = bytes(size)
 
 
 def _secrets(assignment: Assignment, beside: int | None) -> dict[str, str]:

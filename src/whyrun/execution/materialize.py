@@ -152,7 +152,7 @@ def _as_told(signature: Signature) -> tuple[int, ...]:
 
 def _blob_signature(path: str) -> Signature:
     found = os.stat(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns  # the last can be set by nobody
 
 
 def _why(problem: OSError) -> str:

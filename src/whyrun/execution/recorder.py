@@ -6,6 +6,7 @@ sync. Many events share one sync; a power cut loses at most the unsynced tail, a
 
 from __future__ import annotations
 
+import errno
 import queue
 import threading
 import time
@@ -64,7 +65,8 @@ class _Sync(threading.Thread):
         super().__init__(name="whyrun-sync", daemon=True)
         self.store, self.journal, self.lines = store, journal, lines
         self.seq = journal.seq  # what comes later may be synced with bytes that are not
-        self.problem: OSError | None = None
+        # Until it is done: whatever ends the thread before, nothing counts as synced that is not.
+        self.problem: Exception | None = RuntimeError("the sync did not come to its end")
         self.took = 0.0  # seconds
 
     def run(self) -> None:
@@ -73,9 +75,13 @@ class _Sync(threading.Thread):
             disk.sync_filesystem(Area.STORE, self.store.root)
             self.journal.sync_written()
             self.took = time.monotonic() - began
+            self.problem = None
         except OSError as problem:
             self.journal.cannot_sync(problem)
             self.problem = problem  # raised by whoever waits for the sync
+        except Exception as problem:
+            self.journal.cannot_sync(OSError(errno.EIO, f"{type(problem).__name__}: {problem}"))
+            self.problem = problem  # the same
 
 
 class _Links(threading.Thread):

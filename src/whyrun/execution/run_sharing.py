@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from whyrun.artifacts.shared_result import SharedOrigin, SharedOutput, SharedResult
+from whyrun.console.lines import count
 from whyrun.execution.commands import StepFinished
 from whyrun.execution.endings import Active
 from whyrun.graph.fingerprint import recorded_suffix
@@ -16,10 +18,35 @@ from whyrun.planning.shared import is_shareable
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 
+@dataclass(slots=True)
+class Traffic:
+    """How many results went to the shared store, and came from it. Told at the end of a run; nothing is decided by it.
+
+    What stood there already is none of them.
+    """
+
+    gave: int = 0
+    took: int = 0
+    not_given: int = 0
+    has_use: bool = True  # whether any job of the workflow may be shared
+
+    def told(self) -> str:
+        if not self.has_use:
+            return "not used, no job here may be shared"
+        left = f"; {self.not_given} not given" if self.not_given else ""
+        return f"gave {count(self.gave, 'result')}, took {self.took}{left}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"gave": self.gave, "took": self.took, "not_given": self.not_given}
+
+
 class Others(Protocol):
     """Who can ask the shared store, and give to it: `sharing.Sharing`."""
 
-    def ask_later(self, fingerprint: str) -> bool: ...
+    @property
+    def traffic(self) -> Traffic: ...
+
+    def ask_later(self, fingerprint: str, step: str) -> bool: ...
 
     def answers(self) -> Mapping[str, SharedResult | None]: ...
 
@@ -35,6 +62,7 @@ class RunSharing:
         self._shareable: dict[int, bool] = {}  # by number of the job's table
         self._asked: set[int] = set()  # nodes
         self._waiting: dict[int, str] = {}  # node → its fingerprint
+        others.traffic.has_use = any(self._may(table) for table in snapshot.dependency_graph.tables)
 
     def asks(self, node: int, table: JobTable, fingerprint: str) -> bool:
         """Whether to wait for an answer; it is asked once for each step."""
@@ -43,7 +71,7 @@ class RunSharing:
         if node in self._asked or not self._may(table):
             return False
         self._asked.add(node)
-        if not self.others.ask_later(fingerprint):
+        if not self.others.ask_later(fingerprint, self.snapshot.dependency_graph.job_id(node)):
             return False
         self._waiting[node] = fingerprint
         return True
@@ -66,6 +94,10 @@ class RunSharing:
             if result is not None:
                 self.snapshot.shared = {**self.snapshot.shared, result.fingerprint: result}
         return nodes
+
+    def took(self) -> None:
+        """A step has ended with a result that somebody else made."""
+        self.others.traffic.took += 1
 
     def give(self, active: Active, message: StepFinished) -> None:
         """A step has succeeded: others may have what it made."""

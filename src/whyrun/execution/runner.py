@@ -79,6 +79,7 @@ class Runner:
         self.endings = Endings(snapshot, recorder, publisher, backend.name)
         self.earlier = EarlierResults(snapshot, publisher)
         self.earlier.announce_sections(plan)
+        self.earlier.fetch_back(plan)
         self.handing = Handing(snapshot, backend, recorder, self.earlier, secrets, self.from_run)
         self.held = HeldSteps(self.graph, publisher)
         self.scheduler = Scheduler(self.graph, plan, limits, gated=self.gated)
@@ -146,13 +147,16 @@ class Runner:
             self.start_ready()
         if self.interrupts and not self.stopping.ordered:
             self.stop()
-        self.stopping.enforce_deadlines()
         waits = self.delayed or (self.sharing is not None and self.sharing.waits)
         if not self.active and not self.held and (self.stopping.ordered or not waits):
             self.recorder.sync()
             return False
         self.recorder.flush()
+        # A step is overdue by the time before what was said is heard: this process may have been held up for long, and
+        # the step may be done since.
+        as_of = time.monotonic()
         self.handle(self.backend.messages(self.patience()))
+        self.stopping.enforce_deadlines(as_of)
         self.recorder.flush()
         self.recorder.link_ended()
         self.recorder.sync_if_due()
@@ -255,6 +259,8 @@ class Runner:
         if self.scheduler.is_awaited(node):
             self.made[node] = made
         self.counts.reused += 1
+        if reuse.shared is not None and self.sharing is not None:
+            self.sharing.took()
         self.end(node, "reused")
 
     def submit(self, node: int, table: JobTable, position: int, found: Consumption, fingerprint: str) -> None:
@@ -318,6 +324,7 @@ class Runner:
                 active.timeout = None  # the way back is no time of the step
             case StepFinished():
                 self.leave(active, step)
+                self.stopping.judge(active, message)
                 self.recorder.metrics(step, message.metrics, message.ts)
                 self.usage.add(step, message.metrics)
                 if active.killed_for is not None:
@@ -397,6 +404,9 @@ class Runner:
             active = self.active.pop(command.step_id, None)
             if active is not None:
                 self.scheduler.release(active.node)
+        waiting = self.stopping.waiting()
+        if waiting is not None:
+            self.recorder.reporter.note(waiting)
         self.stopping.order()
 
     @property

@@ -27,6 +27,7 @@ _KEPT = ("work", "out", "tmp", "home")  # what may hold something worth looking 
 _SCRIPT = "script.sh"
 _EXECUTED = (_SCRIPT, "query.sql")  # what was really executed, as an action wrote it down
 _GATHERED = "kept"  # what becomes `scratch/` in the evidence, until it is moved there in one go
+_ASIDE = "aside-"  # beginning of the names of folders that could not be emptied
 MARKER, MARKER_SIZE = "step", 4096
 _NOT_KEPT, _TOLD = "not-kept.txt", 20  # beside what is kept: what is not, and how much of it is named
 
@@ -45,6 +46,7 @@ class Scratch:
         self._all = [str(folder) for folder in (self.work, self.out, self.tmp, self.home, self.inputs)]
         self._handed = (str(self.out), str(self.inputs))  # what a later step would take for its own
         self._watch: FolderWatch | None = None
+        self._to_empty: set[str] = set()  # folders that may hold something; stays until they are seen to be empty
 
     def make(self) -> None:
         for name in (*_KEPT, "inputs"):
@@ -174,17 +176,30 @@ class Scratch:
             self._empty(self._handed)
 
     def _empty(self, folders: Sequence[str]) -> None:
-        for folder in folders:
+        self._to_empty.update(folders)
+        if not self._to_empty:
+            return
+        for folder in self._to_empty:
             if not is_real_folder(folder):
                 # A step took it away, or put a link in its place: where that leads is not ours to empty.
                 if os.path.lexists(folder):
                     os.unlink(folder)
                 os.makedirs(folder)
-        if self._watch is not None and len(folders) == len(self._all):
+        if self._watch is not None and len(self._to_empty) == len(self._all):
             self._watch.renew()  # one of them may be another folder than before
-        for folder in folders:
-            for name in os.listdir(folder):
-                remove(f"{folder}/{name}")
+        for folder in sorted(self._to_empty):
+            try:
+                for name in os.listdir(folder):
+                    remove(f"{folder}/{name}")
+            except OSError:
+                self._put_aside(folder)
+            self._to_empty.discard(folder)
+
+    def _put_aside(self, folder: str) -> None:
+        """What cannot be removed (an immutable file; a process still writes there) must not reach the next step, and
+        is no reason to lose what this one made. Where not even that can be done, no step is executed here any more."""
+        os.rename(folder, f"{self.root}/{_ASIDE}{os.urandom(8).hex()}")
+        os.mkdir(folder)
 
     def tail(self, name: str, redactor: Redactor, limit: int = 4096) -> str:
         """The last bytes of a log, as text."""

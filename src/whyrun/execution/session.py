@@ -35,6 +35,7 @@ from whyrun.execution.on_finish import OnFinish
 from whyrun.execution.prepare import manifest
 from whyrun.execution.recorder import Recorder, Reporter
 from whyrun.execution.run_secrets import RunSecrets, needed_secrets
+from whyrun.execution.run_sharing import Traffic
 from whyrun.execution.runner import Runner
 from whyrun.execution.scratch import remove_scratch_folders
 from whyrun.execution.usage import Usage
@@ -71,6 +72,7 @@ class RunResult:
     duration: float
     repaired: RepairReport | None = None
     usage: Usage = field(default_factory=Usage)
+    shared: Traffic | None = None  # with the shared store, where the project has one
 
     @property
     def statuses(self) -> dict[str, int]:
@@ -103,6 +105,7 @@ class RunResult:
             "duration": round(self.duration, 3),
             "plan_digest": self.plan.digest,
             **self.usage.to_json(),
+            **({"shared_store": self.shared.to_json()} if self.shared is not None else {}),
         }
 
 
@@ -147,7 +150,10 @@ def run_workflow(
             around = Surroundings(world, reporter, clock, lock, place, interrupts, options.jobs, on_finish)
             done = conduct(_undertaking(world, snapshot, plan, options, limits, secrets, place, sharing), around)
         runner = done.runner
-        return RunResult(done.run, plan, done.state, done.exit_code, runner.counts, done.duration, report, runner.usage)
+        traffic = None if sharing is None else sharing.traffic  # complete once the shared store is closed
+        return RunResult(
+            done.run, plan, done.state, done.exit_code, runner.counts, done.duration, report, runner.usage, traffic
+        )
 
 
 @contextmanager

@@ -7,7 +7,7 @@ once, and the work goes on without it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +21,7 @@ from whyrun.artifacts.store import Store
 from whyrun.console.lines import count
 from whyrun.errors import WhyrunError
 from whyrun.execution.errands import Alive, Errand, Errands
-from whyrun.execution.run_sharing import RunSharing
+from whyrun.execution.run_sharing import RunSharing, Traffic
 from whyrun.planning.explain import printable
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.planning.shared import find_shared_results
@@ -51,11 +51,14 @@ class Sharing:
         self._asking, self._giving = Errands(ASKING, "whyrun-asks"), Errands(GIVING, "whyrun-gives")
         self._offers: list[tuple[SharedResult, Errand[SharedResult | None]]] = []
         self._known: dict[str, SharedResult | None] = {}  # what was said of the fingerprints that were asked for
-        self._later: dict[str, Errand[SharedResult | None]] = {}
-        self._gives = True
+        self._later: dict[str, tuple[str, Errand[SharedResult | None]]] = {}  # with the step that it is for
+        self.traffic = Traffic()
+        self._to_give = self._settled = 0  # results that others may have; those that they have now
+        self._gives, self._told_of_beginning = True, False
         self._shared: SharedStore | None = None
+        self._opened: SharedStore | None = None  # the same, also when it is left alone
         try:
-            self._shared = SharedStore(open_shelf(address, project), store)
+            self._opened = self._shared = SharedStore(open_shelf(address, project), store)
         except ShelfError as problem:
             self._leave_alone(str(problem))
 
@@ -78,7 +81,8 @@ class Sharing:
             plan = compute_execution_plan(snapshot, options)
         return plan
 
-    def ask(self, fingerprints: Sequence[str]) -> dict[str, SharedResult]:
+    def ask(self, fingerprints: Mapping[str, str]) -> dict[str, SharedResult]:
+        """What there is for these, each with a step that has it."""
         shared = self._shared
         if shared is None:
             return {}
@@ -91,7 +95,7 @@ class Sharing:
             self._leave_alone(f"no answer for {self.patience.answer:g} s")
         found: dict[str, SharedResult] = {}
         for fingerprint, errand in errands.items():
-            result = self._answer(errand, f"the result with fingerprint {fingerprint[:12]}…")
+            result = self._answer(errand, f"the result of {fingerprints[fingerprint]}")
             self._known[fingerprint] = result
             if result is not None:
                 found[fingerprint] = result
@@ -139,7 +143,7 @@ class Sharing:
     def of_run(self, snapshot: PlanningSnapshot, run: str) -> RunSharing:
         return RunSharing(self, snapshot, run)
 
-    def ask_later(self, fingerprint: str) -> bool:
+    def ask_later(self, fingerprint: str, step: str) -> bool:
         """Ask for a result, and fetch it, beside the work; False where there is nothing to be had."""
         shared = self._shared
         if shared is None or (fingerprint in self._known and self._known[fingerprint] is None):
@@ -153,23 +157,23 @@ class Sharing:
             return result
 
         if fingerprint not in self._later:
-            self._later[fingerprint] = self._asking.send(question)
+            self._later[fingerprint] = step, self._asking.send(question)
         return True
 
     def answers(self) -> dict[str, SharedResult | None]:
         """What has come by now of what was asked for later; all of it, once nothing more is to be expected."""
         if self._asking.is_silent(self.patience.piece):
             self._leave_alone(f"no word for {self.patience.piece:g} s")
-        over = [print_ for print_, errand in self._later.items() if errand.done or self._shared is None]
-        found = {
-            print_: self._answer(self._later.pop(print_), f"the result with fingerprint {print_[:12]}…")
-            for print_ in over
-        }
+        over = {print_: late for print_, late in self._later.items() if late[1].done or self._shared is None}
+        for print_ in over:
+            del self._later[print_]
+        found = {print_: self._answer(errand, f"the result of {step}") for print_, (step, errand) in over.items()}
         self._known.update({print_: None for print_, result in found.items() if result is None})
         return found
 
     def offer(self, result: SharedResult) -> None:
         """Give a result to the others, beside the work."""
+        self._to_give += 1
         shared = self._shared
         if shared is None or not self._gives:
             return
@@ -180,7 +184,7 @@ class Sharing:
     def close(self) -> None:
         """Wait for what is still on its way, as long as it moves."""
         try:
-            if not self._giving.wait([errand for _, errand in self._offers], QUIETLY):
+            if not self._giving.wait([errand for _, errand in self._offers], min(QUIETLY, self.patience.piece)):
                 left = count(sum(not errand.done for _, errand in self._offers), "result")
                 self.tell(f"giving {left} to the shared store {self.address} …")
             if not self._giving.wait([errand for _, errand in self._offers], self.patience.piece):
@@ -191,27 +195,42 @@ class Sharing:
         finally:
             self._asking.close()
             self._giving.close()
+            self.traffic.gave = 0 if self._opened is None else len(self._opened.given)
+            self.traffic.not_given = self._to_give - self._settled
 
     def _tell_of_offers(self) -> None:
-        going = []
-        for result, errand in self._offers:
+        offers, self._offers = self._offers, []
+        failed: list[Exception] = []
+        for result, errand in offers:
             if not errand.done:
-                going.append((result, errand))
+                self._offers.append((result, errand))
                 continue
             try:
                 standing = errand.answer()
             except (ShelfError, OSError, WhyrunError) as problem:
-                kept = "may be read, but not written" if isinstance(problem, ReadOnlyShelf) else "takes nothing"
-                self._stop_giving(f"it {kept}: {problem}")
-                return
+                failed.append(problem)
+                continue
+            self._settled += 1
             if standing is not None:
                 self.tell(_not_deterministic(result, standing))
-        self._offers = going
+        self._tell_of_beginning()
+        if failed:
+            kept = "may be read, but not written" if isinstance(failed[0], ReadOnlyShelf) else "takes nothing"
+            self._stop_giving(f"it {kept}: {failed[0]}")
+
+    def _tell_of_beginning(self) -> None:
+        """Once in the life of a store: it may be that another was meant, or that its disk is not mounted."""
+        beginning = None if self._opened is None else self._opened.shelf.beginning
+        if beginning is None or self._told_of_beginning:
+            return
+        self._told_of_beginning = True
+        made = "made the shared store" if beginning == "made" else "these are the first results in the shared store"
+        self.tell(f"{made} {self.address}")
 
     def _stop_giving(self, why: str) -> None:
-        left = sum(not errand.done or errand.problem is not None for _, errand in self._offers)
+        """How many were not given is known at the end: see `Traffic`."""
         if self._gives:
-            self.tell(f"{count(left, 'result')} not given to the shared store {self.address} ({why})")
+            self.tell(f"results are not given to the shared store {self.address} ({why})")
         self._gives, self._offers = False, []
         self._giving.close()
 

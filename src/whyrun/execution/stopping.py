@@ -7,7 +7,8 @@ import signal
 import time
 from collections.abc import Mapping
 
-from whyrun.execution.commands import Backend
+from whyrun.console.lines import count
+from whyrun.execution.commands import Backend, StepFinished
 from whyrun.execution.endings import Active
 
 
@@ -31,12 +32,19 @@ class Stopping:
             active.killed_for = active.killed_for or "INTERRUPTED"
             self.backend.signal(step, signal.SIGTERM)
 
+    def waiting(self) -> str | None:
+        """What a user should know who pressed Ctrl-C once, and wonders why the run has not ended."""
+        number = len(self.active)
+        if not number or self.interrupts != 1:  # none: it is `--fail-fast` that stops the run
+            return None
+        them = "it" if number == 1 else "them"
+        return f"stopping: waiting for {count(number, 'step')}, {self.grace:g} s at most; Ctrl-C again ends {them} now"
+
     def order_late(self, step: str) -> None:
         """Nobody knew that this step ran when the others were told to end."""
         self.backend.signal(step, signal.SIGKILL if self._killed_all else signal.SIGTERM)
 
-    def enforce_deadlines(self) -> None:
-        now = time.monotonic()
+    def enforce_deadlines(self, now: float) -> None:
         over = self.since is not None and (self.interrupts > 1 or now > self.since + self.grace)
         if over and not self._killed_all:
             self._killed_all = True
@@ -48,6 +56,17 @@ class Stopping:
             if now > active.began + active.timeout:
                 active.killed_for = "TIMED_OUT"
                 self.backend.signal(step, signal.SIGKILL)
+
+    def judge(self, active: Active, message: StepFinished) -> None:
+        """Whether a step was in time is for its own clock to say: ours also counts how long its words lay unheard. What
+        it made in time is not lost because we ordered its end later; it was ended at once, so it is no half of it."""
+        limit = active.table.decl.timeout
+        if limit is None or active.killed_for == "INTERRUPTED":
+            return
+        if message.duration > limit:
+            active.killed_for, active.timeout = "TIMED_OUT", limit
+        elif message.error_type is None:
+            active.killed_for = None
 
     def interrupt(self) -> None:
         """From a signal handler: once for a graceful end, twice for one at once."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from whyrun.errors import WhyrunError, error
 from whyrun.ids import Kind, artifact_id, parse_id, parse_id_of
-from whyrun.log.events import Event
+from whyrun.log.events import DAMAGE_HINT, Event
 
 _ID_FIELDS: tuple[tuple[str, Kind | None], ...] = (
     ("step_id", "Job"),
@@ -43,14 +43,7 @@ def check_ids(event: Event, file: str) -> None:
 
 
 def damaged_line(file: str, line: int, problem: str) -> WhyrunError:
-    return error(
-        "LOG_DAMAGED",
-        problem,
-        file=file,
-        line=line,
-        hint="nothing is guessed from a damaged log: restore this file from a backup, or move the run's folder and "
-        "all later ones away",
-    )
+    return error("LOG_DAMAGED", problem, file=file, line=line, hint=DAMAGE_HINT)
 
 
 def ids_of(event: Event) -> Iterator[tuple[str, Kind | None]]:

@@ -21,6 +21,11 @@ INTERRUPTED_ERROR = "the run ended before this step did"
 Success = Literal["EXECUTES", "IDENTICAL", "DIFFERENT"]  # the last two: what a comparison of the outputs found
 NOT_PUBLISHED = "NotPublished"  # `error_type` of a step whose outputs are recorded, but not all at their paths
 
+DAMAGE_HINT = (
+    "nothing is guessed from a damaged log: restore it from a copy; without one, move the run's folder and all later "
+    "ones away, and their jobs run again"
+)
+
 
 class Event(msgspec.Struct, tag_field="event", omit_defaults=True, kw_only=True, gc=False):
     """What all events share. `seq` is from 1 without gaps within a run, so it is also the number of the line."""

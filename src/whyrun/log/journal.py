@@ -23,7 +23,8 @@ import msgspec
 from whyrun import disk
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
-from whyrun.log.events import UNREADABLE, AnyEvent, Event, RunStart
+from whyrun.log.events import DAMAGE_HINT, UNREADABLE, AnyEvent, Event, RunStart
+from whyrun.log.synced import lines_synced
 
 FIRST_CHAIN = "0" * 64
 EVENTS_FILE = "events.jsonl"
@@ -232,9 +233,12 @@ def read_event_chunks(path: str | os.PathLike[str], session: str | None = None) 
 def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
     """The complete lines of a log in blocks of about 4 MB; what follows the last newline is left out.
 
-    So is what follows the first byte 0 in a run that has not come to its end: see `torn_from`.
+    So is what follows the first byte 0 in a run that has not come to its end: see `torn_from`. Both only after the
+    lines that were synced: where one of those is missing, the log is damaged.
     """
-    rest, too_long = b"", False
+    synced = lines_synced(path)
+    missing = synced  # of those that must be there
+    rest, too_long, torn = b"", False, None
     with open(path, "rb", buffering=0) as file:
         while data := file.read(CHUNK):
             end = data.rfind(b"\n") + 1
@@ -242,16 +246,24 @@ def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
                 raise _too_long(path, file.tell() - len(data))
             if end:
                 block = rest + data[:end]
-                if (torn := torn_from(path, block)) is not None:
-                    if torn:
-                        yield block[:torn]
-                    return
-                yield block
+                torn = torn_from(path, block)
+                block = block if torn is None else block[:torn]
+                if missing > 0:
+                    missing -= block.count(b"\n")
+                if block:
+                    yield block
+                if torn is not None:
+                    break
                 rest = data[end:]
             elif len(rest) + len(data) > LONGEST_LINE:
                 rest, too_long = b"", True  # if no newline comes, it is a tail, however long
             elif not too_long:
                 rest += data
+    if missing > 0:
+        lines, certain = synced - missing, f"{synced} were on the disk for certain"
+        if torn is not None:
+            raise damaged(path, lines + 1, f"the line has a byte 0, and {certain}: its content is lost")
+        raise damaged(path, lines or None, f"the log has {lines} lines, and {certain}: its end was cut off")
 
 
 def torn_from(path: str | os.PathLike[str], block: bytes) -> int | None:
@@ -355,14 +367,7 @@ def _check_first(path: str | os.PathLike[str], line: bytes, chain: str) -> None:
 
 
 def damaged(path: str | os.PathLike[str], line: int | None, what: str) -> WhyrunError:
-    return error(
-        "LOG_DAMAGED",
-        what,
-        file=os.fspath(path),
-        line=line,
-        hint="nothing is guessed from a damaged log: restore this file from a backup, or move the run's folder "
-        "and all later ones away",
-    )
+    return error("LOG_DAMAGED", what, file=os.fspath(path), line=line, hint=DAMAGE_HINT)
 
 
 def _too_long(path: str | os.PathLike[str], before: int) -> WhyrunError:

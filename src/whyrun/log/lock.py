@@ -10,11 +10,13 @@ is held for long, so there is no circle to wait in.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -25,6 +27,7 @@ from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import Clock, Journal, timestamp
+from whyrun.log.synced import Synced
 
 if TYPE_CHECKING:
     from whyrun.log.runs import WorkflowState
@@ -32,13 +35,7 @@ if TYPE_CHECKING:
 # `is_held` and `holder` take the lock for a moment themselves; a run that meets one of them tries again.
 _PATIENCE = 0.25
 _PAUSE = 0.01
-
-
-class Synced(msgspec.Struct, frozen=True):
-    """How far the log of a run, and the bytes that it speaks of, are on disk for certain."""
-
-    run: str
-    seq: int
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,9 +53,15 @@ class RunLock:
     """`with RunLock.of(state, clock) as lock: …`. Raises LOCKED at once if another process has it."""
 
     def __init__(
-        self, path: str | os.PathLike[str], clock: Clock, store_lock: str | os.PathLike[str] | None = None
+        self,
+        path: str | os.PathLike[str],
+        clock: Clock,
+        store_lock: str | os.PathLike[str] | None = None,
+        *,
+        to_make_room: bool = False,
     ) -> None:
         self.path = os.fspath(path)
+        self._to_make_room = to_make_room
         self._store_lock = store_lock
         self._clock = clock
         self._descriptor: int | None = None
@@ -66,8 +69,9 @@ class RunLock:
         self._holder: Holder | None = None
 
     @classmethod
-    def of(cls, state: WorkflowState, clock: Clock) -> RunLock:
-        return cls(state.lock_path, clock, state.store_lock)
+    def of(cls, state: WorkflowState, clock: Clock, *, to_make_room: bool = False) -> RunLock:
+        """`to_make_room`: the holder only removes, so on a full disk it may stay unsaid who that is."""
+        return cls(state.lock_path, clock, state.store_lock, to_make_room=to_make_room)
 
     @property
     def held(self) -> bool:
@@ -87,7 +91,10 @@ class RunLock:
             _held.add(self)
             before = _read(descriptor)
             synced = before.synced if before is not None else None  # kept until the next run: a repair wants it
-            self._tell(Holder(os.getpid(), os.uname().nodename, timestamp(self._clock()), synced=synced))
+            if synced is not None and not os.path.exists(f"{os.path.dirname(self.path)}/runs/{synced.run}"):
+                synced = None  # that run was moved away, and the next one will have its name
+            with _may_stay_unsaid(self._to_make_room):
+                self._tell(Holder(os.getpid(), os.uname().nodename, timestamp(self._clock()), synced=synced))
         except BaseException:
             self._descriptor = None
             self._leave_store()
@@ -163,7 +170,8 @@ class StoreLock:
         descriptor = disk.open(Area.LOCK, self.path, os.O_RDWR | os.O_CREAT)
         try:
             _acquire(descriptor, fcntl.LOCK_EX, self._in_use)
-            _say(descriptor, Holder(os.getpid(), os.uname().nodename, timestamp(self._clock())))
+            with _may_stay_unsaid(True):
+                _say(descriptor, Holder(os.getpid(), os.uname().nodename, timestamp(self._clock())))
         except BaseException:
             os.close(descriptor)
             raise
@@ -205,6 +213,17 @@ def _share_of(path: str | os.PathLike[str]) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+@contextmanager
+def _may_stay_unsaid(allowed: bool) -> Iterator[None]:
+    """Who holds a lock, where the disk has no room for that: the lock holds without it, and others read "another
+    process". Making room must not need room."""
+    try:
+        yield
+    except OSError as problem:
+        if not allowed or problem.errno not in _FULL:
+            raise
 
 
 def _say(descriptor: int, holder: Holder) -> None:

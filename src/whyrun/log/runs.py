@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from whyrun.artifacts.durable import atomic_write
 from whyrun.artifacts.shelf_address import holds_credentials
 from whyrun.disk import Area
 from whyrun.errors import did_you_mean, error
-from whyrun.log.events import AnyEvent, RunStart
+from whyrun.log.events import DAMAGE_HINT, AnyEvent, RunStart
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, Clock, Journal, last_chain, read_events
 from whyrun.log.tombstones import TOMBSTONES_FILE, Tombstone, read_tombstones, run_pruned
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
@@ -30,6 +30,7 @@ STORE_LOCK = "store.lock"
 STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"
 STORE_VARIABLE = "WHYRUN_STORE"
+NOT_THERE = "is not there, and was not pruned"  # a run whose number must have been given
 
 
 # --- project and state -------------------------------------------------------------------------------------------
@@ -255,6 +256,18 @@ class WorkflowState:
                 )
         return sorted(found, key=lambda run: run.number), stones
 
+    def whole_log(self, through: int | None = None) -> tuple[list[RunRef], list[Tombstone]]:
+        """`runs_and_tombstones`; LOG_DAMAGED if a run (of those up to `through`) is neither there nor pruned."""
+        runs, stones = self.runs_and_tombstones()
+        missing = missing_run(runs, stones, through)
+        if missing is not None and os.path.exists(self.runs_dir / run_name(missing)):
+            runs, stones = self.runs_and_tombstones()  # it was made while the folder was being listed
+            missing = missing_run(runs, stones, through)
+        if missing is not None:
+            what = f"`{run_name(missing)}` of `{self.workflow}` {NOT_THERE}"
+            raise error("LOG_DAMAGED", what, file=str(self.runs_dir / run_name(missing)), hint=DAMAGE_HINT)
+        return runs, stones
+
     def folders_of_pruned(self) -> list[str]:
         """Runs that have a tombstone and, after a kill, still a folder."""
         stones = self.tombstones()
@@ -274,8 +287,7 @@ class WorkflowState:
         raise error("RUN_UNKNOWN", f"there is no run `{name}` of `{self.workflow}`", hint=hint)
 
     def next_run_name(self) -> str:
-        runs, stones = self.runs_and_tombstones()
-        return run_name(max([0, *(run.number for run in runs[-1:]), *(stone.number for stone in stones[-1:])]) + 1)
+        return run_name(_last_number(*self.runs_and_tombstones()) + 1)
 
     def last_chain(self) -> str:
         """What the next run's log continues."""
@@ -298,6 +310,24 @@ def run_name(number: int) -> str:
     return f"r{number:04d}"
 
 
+def _last_number(runs: Sequence[RunRef], stones: Sequence[Tombstone]) -> int:
+    """0 before the first run."""
+    return max([0, *(run.number for run in runs[-1:]), *(stone.number for stone in stones[-1:])])
+
+
+def missing_run(runs: Sequence[RunRef], stones: Sequence[Tombstone], through: int | None = None) -> int | None:
+    """The first number, up to the last one given or to `through`, that no run and no tombstone has.
+
+    Numbers are given once and without gaps. So counting says whether one is missing, however many runs there are.
+    """
+    last = _last_number(runs, stones)
+    if len(runs) + len(stones) == last:
+        return None
+    there = {run.number for run in runs} | {stone.number for stone in stones}
+    until = last if through is None else min(last, through)
+    return next((number for number in range(1, until + 1) if number not in there), None)
+
+
 def log_without_start(run: RunRef) -> Exception:
     # Whoever listed the runs before a prune and reads after it comes here, too.
     stone = run.tombstone()
@@ -307,7 +337,7 @@ def log_without_start(run: RunRef) -> Exception:
         "LOG_INCOMPLETE",
         f"`{run.name}` has no `run_start`",
         file=str(run.events_path),
-        hint="no kill leaves a run without it: restore the file from a backup, or move the run's folder away",
+        hint=DAMAGE_HINT,
     )
 
 

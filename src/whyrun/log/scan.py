@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from whyrun.errors import WhyrunError, error
-from whyrun.log.events import UNREADABLE
+from whyrun.log.events import DAMAGE_HINT, UNREADABLE
 from whyrun.log.journal import read_blocks
 
 MARK = 64 << 10
@@ -237,10 +237,4 @@ def _damaged(path: Path, lines: bytes, first_line: int) -> WhyrunError:
 
 
 def damaged(path: Path, line: int, why: str) -> WhyrunError:
-    return error(
-        "LOG_DAMAGED",
-        f"this line is no event: {why}",
-        file=str(path),
-        line=line,
-        hint="nothing is planned from a damaged log; restore the file from a copy, or move the run folder away",
-    )
+    return error("LOG_DAMAGED", f"this line is no event: {why}", file=str(path), line=line, hint=DAMAGE_HINT)

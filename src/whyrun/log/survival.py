@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from whyrun.artifacts.hashing import file_sha256
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
@@ -46,8 +48,9 @@ def _is_borne_out(event: ev.AnyEvent, run: RunRef, store: Store) -> bool:
         case ev.CfgMaterialized():
             return _has_file(f"{run.path}/{event.path}", event.sha256)
         case ev.ArtifactAvailable():
-            is_leaf = output_of(event.artifact) is None  # a value within the file of its output
-            return is_leaf or _has_blob(store, event.sha256, event.type)
+            # A leaf, or a small value: the event itself holds it, and one that others made may never have had a blob.
+            holds_itself = event.value is not UNSET or output_of(event.artifact) is None
+            return holds_itself or _has_blob(store, event.sha256, event.type)
         case ev.StepStart() | ev.StepSkipped():
             lists = [members for members in (event.bindings or {}).values() if isinstance(members, dict)]
             return all(_has_blob(store, members["blob"]) for members in lists if "blob" in members)

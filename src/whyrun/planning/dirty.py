@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.graph.fingerprint import counted, counts, prefix, recorded_suffix, token
-from whyrun.graph.graph import ArtifactAt, JobTable
+from whyrun.graph.graph import ArtifactAt, Graph, JobTable
 from whyrun.planning.consume import (
     Consumer,
     Consumption,
@@ -29,6 +29,7 @@ from whyrun.planning.consume import (
     is_small,
 )
 from whyrun.planning.reasons import (
+    LISTED,
     Forced,
     InputChanged,
     MissingOutput,
@@ -87,13 +88,25 @@ def judge_all(snapshot: PlanningSnapshot, layers: Sequence[int], forced: Mapping
     return judge.verdicts
 
 
+Place = tuple[int, int, int]  # an artifact by table, row and output: in the order of the graph, [9] before [10]
+
+
+def _place(at: ArtifactAt) -> Place:
+    return at.table, at.position, at.artifact
+
+
+def _artifact_at(graph: Graph, place: Place) -> str:
+    table, position, artifact = place
+    return graph.artifact_id(ArtifactAt(table, artifact, position))
+
+
 class _Shared(NamedTuple):
     """The pending nodes and failed artifacts of some fan-ins."""
 
     nodes: list[int]
     node_set: set[int]
-    failed: list[str]
-    failed_set: set[str]
+    failed: list[Place]
+    failed_set: set[Place]
 
 
 class Judge:
@@ -132,12 +145,7 @@ class Judge:
             because = {"condition": table.condition.expression.text, "inputs": found.decision.inputs}
             return Verdict("inactive", because=because)
         record = self.snapshot.record(node)
-        reasons = [
-            *self.retry(record),
-            *bounded(self.missing_outputs(table, position, record)),
-            *bounded(self.changed_inputs(table, position, record, found)),
-            *self.upstream(found),
-        ]
+        reasons = self.reasons(node, found)
         if node in self.forced:
             reasons.append(Forced(self.forced[node]))
         if not reasons:
@@ -148,6 +156,17 @@ class Judge:
         return Verdict("dirty", tuple(reasons), reuse, found.undecided, found.maybe, found.shown)
 
     # -- the reasons, in their order --
+
+    def reasons(self, node: int, found: Consumption, most: int | None = LISTED) -> list[Reason]:
+        """All but FORCED, of each code so many particulars (None: all of them) and a count."""
+        table, position = self.graph.table_at(node)
+        record = self.snapshot.record(node)
+        return [
+            *self.retry(record),
+            *bounded(self.missing_outputs(table, position, record), most),
+            *bounded(self.changed_inputs(table, position, record, found), most),
+            *self.upstream(found, most),
+        ]
 
     def retry(self, record: StepRecord | None) -> list[Reason]:
         if record is None or record.latest.ok:
@@ -225,18 +244,24 @@ class Judge:
             )
         ]
 
-    def upstream(self, found: Consumption) -> list[Reason]:
+    def upstream(self, found: Consumption, most: int | None = LISTED) -> list[Reason]:
         """UPSTREAM_FAILED and UPSTREAM_DIRTY. What many consumers share of fan-ins is worked out once."""
         if not found.waits:
             return []
         shared = self._of_groups(found.groups)
         nodes = {self.graph.node(at) for at in found.singles} - shared.node_set
-        failed = {self.graph.artifact_id(at) for at in found.singles if self.is_failed(self.graph.node(at))}
-        failed -= shared.failed_set
+        failed = {_place(at) for at in found.singles if self.is_failed(self.graph.node(at))} - shared.failed_set
+        graph = self.graph
         return [
-            *listed_reasons("UPSTREAM_FAILED", shared.failed, sorted(failed), UpstreamFailed),
             *listed_reasons(
-                "UPSTREAM_DIRTY", shared.nodes, sorted(nodes), lambda node: UpstreamDirty(self.graph.job_id(node))
+                "UPSTREAM_FAILED",
+                shared.failed,
+                sorted(failed),
+                lambda at: UpstreamFailed(_artifact_at(graph, at)),
+                most,
+            ),
+            *listed_reasons(
+                "UPSTREAM_DIRTY", shared.nodes, sorted(nodes), lambda node: UpstreamDirty(graph.job_id(node)), most
             ),
         ]
 
@@ -250,7 +275,7 @@ class Judge:
         if found is None:
             pending = {at for group in groups for at in group.pending}
             nodes = {self.graph.node(at) for at in pending}
-            failed = {self.graph.artifact_id(at) for at in pending if self.is_failed(self.graph.node(at))}
+            failed = {_place(at) for at in pending if self.is_failed(self.graph.node(at))}
             found = self._shared[key] = _Shared(sorted(nodes), nodes, sorted(failed), failed)
         return found
 

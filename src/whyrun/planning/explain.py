@@ -64,7 +64,7 @@ def render_explain(
 
 
 def _reason_lines(found: Listed) -> Iterator[str]:
-    told = [(block, [(job.id, job_lines(job)) for job in block.jobs]) for block in found.blocks]
+    told = [(block, [(job.id, job_lines(job, "--job ID --all")) for job in block.jobs]) for block in found.blocks]
     ids = max((len(id_) for _, shown in told for id_, _ in shown), default=0)
     codes = max((len(code) for _, shown in told for _, lines in shown for code, _ in lines if code), default=0)
     for block, shown in told:
@@ -104,13 +104,15 @@ def headline(plan: Plan, estimate: float | None = None) -> str:
     return text if estimate is None or not totals["planned"] else f"{text}  (~{about(estimate)})"
 
 
-def job_lines(job: PlannedJob) -> list[Line]:
-    """All that the plan says of one job: its reasons in their order, then what else is known about its turn."""
+def job_lines(job: PlannedJob, shows_rest: str = "") -> list[Line]:
+    """All that the plan says of one job: its reasons in their order, then what else is known about its turn.
+    `shows_rest`: the words that show the particulars which are only counted."""
     if job.state == "inactive":
         return [_inactive(job.because)]
     lines: list[Line] = []
     for reason in job.reasons:
-        lines.append((reason.code, particulars(reason, job.id)))
+        how = f" (`{shows_rest}` lists them)" if shows_rest and isinstance(reason, More) else ""
+        lines.append((reason.code, particulars(reason, job.id) + how))
         if isinstance(reason, MissingOutput) and reason.change == "changed" and reason.path and reason.artifact:
             adopt = f"whyrun adopt {shlex.quote(reason.artifact)} {shlex.quote(split_site(reason.path)[0])}"
             lines.append(("", f"keep your version: {printable(adopt)}"))

@@ -6,12 +6,14 @@ reuse as they will be taken, inactive ones are absent, and everything else is st
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import UNSET
 
 from whyrun.graph.graph import ArtifactAt
 from whyrun.planning.consume import Consumer, Consumption, Look, Pending, Seen
 from whyrun.planning.dirty import Judge
 from whyrun.planning.plan import Plan, PlannedJob
+from whyrun.planning.reasons import Forced, More
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 
@@ -43,6 +45,14 @@ class KnownState:
 
     def consumption(self, node: int) -> Consumption:
         return self._consumer.consume(*self.graph.table_at(node))
+
+    def whole(self, job: PlannedJob) -> PlannedJob:
+        """The job with every particular of its reasons; the plan keeps 20 of a code, and a count."""
+        if not any(isinstance(reason, More) for reason in job.reasons):
+            return job
+        every = self._judge.reasons(job.node, self.consumption(job.node), most=None)
+        every += [reason for reason in job.reasons if isinstance(reason, Forced)]
+        return msgspec.structs.replace(job, reasons=tuple(every))
 
     def fingerprint(self, node: int, found: Consumption) -> str:
         """Of an instance whose consumption is known."""

@@ -6,7 +6,7 @@ unless somebody asks for a part of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -29,6 +29,7 @@ class Listing(msgspec.Struct, frozen=True):
     offset: int = 0
     show_all: bool = False
     summary: bool = False
+    whole: Callable[[PlannedJob], PlannedJob] | None = None  # gives a job every particular that the plan only counts
 
     @property
     def chooses(self) -> bool:
@@ -80,6 +81,8 @@ def listed(plan: Plan, listing: Listing) -> Listed:
             Block(title, jobs if whole else jobs[: DEFERRED if title == "deferred" else SHOWN], len(jobs))
             for title, jobs in plan_blocks(chosen)
         ]
+    if listing.whole is not None:
+        blocks = [Block(block.title, list(map(listing.whole, block.jobs)), block.total) for block in blocks]
     return Listed(blocks, len(chosen), summary)
 
 

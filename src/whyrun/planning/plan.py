@@ -17,7 +17,7 @@ from whyrun.artifacts.hashing import canonical_json, canonical_list, canonical_o
 from whyrun.errors import did_you_mean, error
 from whyrun.graph.graph import Graph
 from whyrun.graph.layers import compute_layers
-from whyrun.ids import IdPattern, output_of, parse_id
+from whyrun.ids import IdPattern, any_index, output_of, parse_id
 from whyrun.planning.dirty import NOTHING, Verdict, judge_all
 from whyrun.planning.reasons import Reason, reason_json
 from whyrun.planning.reuse import Reuse
@@ -284,6 +284,8 @@ def unknown_id(text: str, known: Sequence[str]) -> Exception:
     hint = None
     if near:
         hint = f"it has instances: name one, such as `{near[0]}`, or all with `{_all_of(text, near[0])}`"
+    elif "[*]" in text:  # who asks for all of something that is misspelt wants all of what it should be
+        known = list(dict.fromkeys(map(any_index, known)))
     return error(
         "UNKNOWN_REFERENCE", f"`{text}` names nothing in this workflow", hint=hint or did_you_mean(text, known)
     )

@@ -83,16 +83,18 @@ Reason = RetryPreviousFailure | MissingOutput | InputChanged | UpstreamFailed | 
 CODES = ("RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT", "INPUT_CHANGED", "UPSTREAM_FAILED", "UPSTREAM_DIRTY", "FORCED")
 
 
-def bounded(reasons: Sequence[Reason]) -> list[Reason]:
-    """At most 20 of one code, and a count of the rest."""
-    if len(reasons) <= LISTED:
+def bounded(reasons: Sequence[Reason], most: int | None = LISTED) -> list[Reason]:
+    """At most 20 of one code, and a count of the rest. `most`: None for all of them."""
+    if most is None or len(reasons) <= most:
         return list(reasons)
-    return [*reasons[:LISTED], More(reasons[0].code, len(reasons) - LISTED)]
+    return [*reasons[:most], More(reasons[0].code, len(reasons) - most)]
 
 
-def listed_reasons(code: str, shared: Sequence[Any], own: Sequence[Any], make: Callable[[Any], Reason]) -> list[Reason]:
+def listed_reasons(
+    code: str, shared: Sequence[Any], own: Sequence[Any], make: Callable[[Any], Reason], most: int | None = LISTED
+) -> list[Reason]:
     """The same for two sorted, disjoint lists of particulars: only those that are listed are made into reasons."""
-    first = list(islice(merge(shared, own), LISTED))
+    first = list(islice(merge(shared, own), most))
     rest = len(shared) + len(own) - len(first)
     return [*map(make, first), *([More(code, rest)] if rest else [])]
 

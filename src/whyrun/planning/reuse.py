@@ -106,8 +106,8 @@ def _shared_result(table: JobTable, position: int, result: SharedResult) -> Reus
         made = by_key.get(key)
         if made is None or (made.type, made.suffix) != (spec.type, recorded_suffix(table, a)):
             return None
-        if made.value is UNSET and (spec.is_leaf or spec.type in VALUE_TYPES):
-            return None  # of these the value itself is used
+        if (made.value is UNSET) == (spec.is_leaf or spec.type in VALUE_TYPES):
+            return None  # of these the value itself is used; of others the bytes, for which no value may stand
         held = () if made.value is UNSET else (made.value,)
         outputs[key] = Output(
             table.artifact_id(a, position), made.sha256, made.size, made.type, None, held, made.suffix

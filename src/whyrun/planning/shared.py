@@ -7,7 +7,7 @@ the graph is gone through layer by layer, and each layer is asked for at once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from whyrun.artifacts.shared_result import SharedResult
 from whyrun.graph.graph import JobTable
@@ -15,7 +15,8 @@ from whyrun.graph.layers import compute_layers
 from whyrun.planning.dirty import Judge
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
-Ask = Callable[[Sequence[str]], Mapping[str, SharedResult]]  # fingerprints → those of them that others have results of
+# Fingerprints, each with a step that has it → those of them that others have results of.
+Ask = Callable[[Mapping[str, str]], Mapping[str, SharedResult]]
 
 
 def is_shareable(snapshot: PlanningSnapshot, table: JobTable) -> bool:
@@ -51,7 +52,10 @@ def find_shared_results(snapshot: PlanningSnapshot, ask: Ask) -> None:
                 fingerprint = _takable(snapshot, judge, node)
                 if fingerprint is not None:
                     wanted[node] = fingerprint
-        new = sorted(set(wanted.values()) - asked)
+        new: dict[str, str] = {}
+        for node, fingerprint in wanted.items():
+            if fingerprint not in asked:
+                new.setdefault(fingerprint, graph.job_id(node))
         if new:
             asked.update(new)
             found.update(ask(new))

@@ -6,7 +6,7 @@ planned. A clean instance is answered with what was compared, an inactive one wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -129,8 +129,12 @@ class Why:
         }
 
 
-def why_job(known: KnownState, node: int) -> Why:
-    """Depth first along the reasons, each job once. Deep chains are walked, not recursed into."""
+def why_job(known: KnownState, node: int, *, whole: bool = False) -> Why:
+    """Depth first along the reasons, each job once. Deep chains are walked, not recursed into.
+
+    `whole`: every job is told, and the one asked about with every particular of its reasons. The others keep to what
+    the plan lists of theirs: what they lead to is told in its turn."""
+    explained, of_a_kind = (None, None) if whole else (EXPLAINED, OF_A_KIND)
     told: list[WhyJob] = []
     roots: list[WhyJob] = []
     hidden: list[WhyJob] = []
@@ -143,15 +147,21 @@ def why_job(known: KnownState, node: int) -> Why:
         if at in seen:
             continue
         seen.add(at)
-        causes = list(_causes(known, at))
-        answer = _describe(known, at, depth, causes)
-        is_root = not causes and len(roots) < EXPLAINED
+        job = known.jobs.get(at)
+        if whole and depth == 0 and job is not None:
+            job = known.whole(job)
+        causes = list(_causes(known, at, job))
+        if job is None:
+            answer = _clean(known, at, depth, None if whole and depth == 0 else COMPARED)
+        else:
+            answer = _describe(known, job, depth, causes)
+        is_root = not causes and _has_room(roots, explained)
         if is_root:
             roots.append(answer)
         alike = kinds.setdefault(_kind(known, answer), [])
-        if len(alike) >= OF_A_KIND:
+        if not _has_room(alike, of_a_kind):
             alike.append(-1)
-        elif len(told) < EXPLAINED:
+        elif _has_room(told, explained):
             alike.append(len(told))
             told.append(answer)
         else:
@@ -160,10 +170,14 @@ def why_job(known: KnownState, node: int) -> Why:
                 hidden.append(answer)
         stack.extend((cause, depth + 1) for cause in reversed(causes) if cause not in seen)
     for positions in kinds.values():
-        if len(positions) > OF_A_KIND:
+        if not whole and len(positions) > OF_A_KIND:
             last = positions[OF_A_KIND - 1]
             told[last] = replace(told[last], alike=len(positions) - OF_A_KIND)
     return Why(tuple(told), tuple(roots), more, tuple(hidden))
+
+
+def _has_room(members: Sized, most: int | None) -> bool:
+    return most is None or len(members) < most
 
 
 def _kind(known: KnownState, job: WhyJob) -> tuple[Any, ...]:
@@ -173,9 +187,8 @@ def _kind(known: KnownState, job: WhyJob) -> tuple[Any, ...]:
     return table.number, job.depth, job.state, job.reuse, job.conditional, reasons, bool(job.causes)
 
 
-def _causes(known: KnownState, node: int) -> Iterator[int]:
+def _causes(known: KnownState, node: int, job: PlannedJob | None) -> Iterator[int]:
     """The nodes that a job's reasons lead to, in the order of the reasons, each once."""
-    job = known.jobs.get(node)
     if job is None:
         return
     found: dict[int, None] = {}
@@ -201,15 +214,10 @@ def _causes(known: KnownState, node: int) -> Iterator[int]:
     yield from found
 
 
-def _describe(known: KnownState, node: int, depth: int, causes: Iterable[int]) -> WhyJob:
-    graph = known.graph
-    job = known.jobs.get(node)
-    id_ = graph.job_id(node)
-    if job is None:
-        return _clean(known, node, id_, depth)
+def _describe(known: KnownState, job: PlannedJob, depth: int, causes: Iterable[int]) -> WhyJob:
     return WhyJob(
-        id_,
-        node,
+        job.id,
+        job.node,
         depth,
         "reused" if job.state == "planned" and job.reuse is not None else job.state,
         job.layer,
@@ -217,7 +225,7 @@ def _describe(known: KnownState, node: int, depth: int, causes: Iterable[int]) -
         job.reuse.run if job.reuse is not None else None,
         job.conditional,
         job.because if job.state == "inactive" else None,
-        tuple(graph.job_id(cause) for cause in causes),
+        tuple(known.graph.job_id(cause) for cause in causes),
         tuple(_made(known, job)),
     )
 
@@ -234,7 +242,7 @@ def _made(known: KnownState, job: PlannedJob) -> Iterator[tuple[str, LastSuccess
                 yield reason.source, LastSuccess(run_name(run), record.latest.number, how or "executed")
 
 
-def _clean(known: KnownState, node: int, id_: str, depth: int) -> WhyJob:
+def _clean(known: KnownState, node: int, depth: int, most: int | None) -> WhyJob:
     table, position = known.graph.table_at(node)
     record = known.snapshot.record(node)
     assert record is not None, "a clean instance has succeeded"
@@ -247,13 +255,13 @@ def _clean(known: KnownState, node: int, id_: str, depth: int) -> WhyJob:
         for one in entry if isinstance(entry, list) else [entry]:
             compared.append(_compared(name.removeprefix("."), one))
     return WhyJob(
-        id_,
+        known.graph.job_id(node),
         node,
         depth,
         "clean",
         last_success=last_success(record.latest),
-        compared=tuple(compared[:COMPARED]),
-        compared_more=max(0, len(compared) - COMPARED),
+        compared=tuple(compared[:most]),
+        compared_more=0 if most is None else max(0, len(compared) - most),
     )
 
 

@@ -15,7 +15,7 @@ from whyrun.errors import WhyrunError, error
 from whyrun.ids import Kind, output_of, site_of
 from whyrun.log import scan
 from whyrun.log.event_ids import PLAIN_OWN, damaged_line, id_problem, owner_problem
-from whyrun.log.events import INTERRUPTED_ERROR, INTERRUPTED_TYPE, NOT_PUBLISHED
+from whyrun.log.events import DAMAGE_HINT, INTERRUPTED_ERROR, INTERRUPTED_TYPE, NOT_PUBLISHED
 from whyrun.log.scan import ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
 from whyrun.snapshot.records import KEPT_OF_ERROR, Attempt, InputRecord, Output, Records, StepRecord, run_name
 
@@ -70,7 +70,7 @@ class RunFold:
                     f"line {seq} should be event {seq} of {name}, and is event {event.seq} of {event.session}",
                     file=self.file,
                     line=seq,
-                    hint="lines were lost or moved; restore the file from a copy, or move the run folder away",
+                    hint=DAMAGE_HINT,
                 )
             if type(event) is ArtifactAvailable:
                 step = event.step_id
@@ -223,7 +223,7 @@ class RunFold:
             raise self.incomplete(seq, f"the reuse of `{event.step_id}` has no fingerprint")
         self.check_bindings(event.bindings, f"the reuse of `{event.step_id}`", seq)
         own = self.earlier(event.step_id, event.fingerprint)
-        source = own
+        source = own if event.shared is None else None  # what others made is nobody's adopted version
         if event.from_step is not None and event.from_step != event.step_id:
             self.check_ids(seq, "Job", event.from_step)
             source = self.earlier(event.from_step, event.fingerprint)
@@ -335,6 +335,5 @@ class RunFold:
             what,
             file=self.file,
             line=line,
-            hint="the log lacks a record that planning needs; restore the run folder from a copy, or move it away and "
-            "its jobs run again",
+            hint=DAMAGE_HINT,
         )

@@ -33,7 +33,7 @@ from whyrun.snapshot.records import Attempt, InputRecord, Records, StepRecord, r
 from whyrun.snapshot.snapshot import Consumed
 from whyrun.snapshot.step_index import IndexedSteps, JobBlock, into_blocks
 
-VERSION = 12
+VERSION = 13
 TICK = 50_000_000  # nanoseconds
 MUCH = 1_000_000  # events folded anew: their records are let go for those of the index, which need far less memory
 WORTH_INDEXING = 2000  # events folded anew: below, folding is quicker than writing the index
@@ -120,7 +120,7 @@ class History:
         self._marks: dict[int, Sequence[int]] = {}  # by run that the index covers
 
     def _list_runs(self) -> None:
-        runs, stones = self.state.runs_and_tombstones()
+        runs, stones = self.state.whole_log(self._through)
         gone = {stone.number for stone in self._without}
         last = self._through
         self.runs = [run for run in runs if run.number not in gone and (last is None or run.number <= last)]

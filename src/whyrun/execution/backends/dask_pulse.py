@@ -13,12 +13,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 SILENT = 3.2  # seconds without a beat, at least; with the time between two looks, and what is done then, less than 5
-BEATS = 3  # and that many of the longest pauses that it has made lately
+BEATS = 3  # and that many of the longest pauses that it has made lately, or that are usual in so large a cluster
 DELAYS = 4  # more for each second by which looks are late
 LATE = 0.5  # seconds: a look that is later than this, and than twice of what is usual, tells nothing of a silence
 LONGEST = 10.0  # seconds of a delay that are remembered: a host that was asleep need not wait for hours
 _FADING = 0.9  # the longest pause is forgotten in about ten beats,
 _FADING_DELAY = 0.97  # the longest delay in half a minute: what comes again and again must not start the time anew
+
+
+def beat_interval(workers: int) -> float:
+    """Seconds between two beats that the scheduler asks for. As `distributed` has it; here without its import."""
+    if workers < 200:
+        return 0.5 if workers <= 10 else 1.0 if workers < 50 else 2.0
+    return workers / 200 + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +64,17 @@ class Pulse:
             worker: self._heard[worker].after(beat, now) if worker in self._heard else _Heard(beat, now)
             for worker, beat in beats.items()
         }
+        usual = beat_interval(len(beats))
         return {
             worker: now - heard.since
             for worker, heard in self._heard.items()
-            if (heard.beats or worker in at_work) and self._is_silent(heard, now)
+            if (heard.beats or worker in at_work) and self._is_silent(heard, now, usual)
         }
 
     def unanswered(self, now: float) -> None:
         """A look to which the scheduler gave no answer."""
         self._steady = now
 
-    def _is_silent(self, heard: _Heard, now: float) -> bool:
-        limit = max(SILENT, BEATS * heard.pause) + DELAYS * self._delay
+    def _is_silent(self, heard: _Heard, now: float, usual: float) -> bool:
+        limit = max(SILENT, BEATS * max(heard.pause, usual)) + DELAYS * self._delay
         return now - max(heard.since, self._steady) > limit

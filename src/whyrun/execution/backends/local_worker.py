@@ -109,10 +109,17 @@ class LocalWorker:
     # --- giving and taking back ----------------------------------------------------------------------------------
 
     def give(self, jobs: Sequence[Job]) -> int:
-        """Send the first of these commands, as many as go into one message; how many. 0: the channel is full."""
+        """Send the first of these commands, as many as go into one message; how many. 0: the channel is full.
+
+        One with secrets goes alone, to a worker that has nothing else to do, and nothing follows before it has ended:
+        no other step runs where they lie in memory, also not after the command was taken back."""
+        if self.jobs and self.jobs[-1].secrets:
+            return 0
         parts: list[bytes] = []
         size = 0
         for number, job in enumerate(jobs, self._given + 1):
+            if job.secrets and (parts or self.jobs):
+                break
             secrets = secret_bytes(job.secrets) if job.secrets else {}
             data = encode(Assignment(number, job.command, secrets=secrets, known=job.known))
             size += len(data) + 1
@@ -121,7 +128,9 @@ class LocalWorker:
                     return self._sent(jobs[:1], *self._long(number, job.command, encode(secrets)))
                 break
             parts.append(data)
-        return self._sent(jobs[: len(parts)], b"[%b]" % b",".join(parts))
+            if job.secrets:
+                break
+        return self._sent(jobs[: len(parts)], b"[%b]" % b",".join(parts)) if parts else 0
 
     def _long(self, number: int, command: ExecStep, secrets: bytes) -> tuple[bytes, int]:
         """The command as a file; its secrets, which stand in none, as anonymous memory."""

@@ -40,7 +40,6 @@ class ThreadedBackend:
         self._idle: list[RemotePost] = []  # made and prepared, but not yet kept by a thread
         self._posts: list[RemotePost] = []
         self._threads: list[threading.Thread] = []
-        self._waiting = 0  # threads without a step
         self._closing = False
 
     def open(self, session: Session) -> None:
@@ -62,7 +61,9 @@ class ThreadedBackend:
     def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
         with self._changed:
             self._queue.append(RemoteJob(command, dict(secrets or {}), needs))
-            if self._waiting < len(self._queue) and len(self._threads) < self._session.workers:
+            # A thread whose step has been told as ended is as good as free, also where it does not wait yet.
+            free = len(self._threads) - len(self._running)
+            if free < len(self._queue) and len(self._threads) < self._session.workers:
                 post = self._idle.pop() if self._idle else self._new_post()
                 thread = threading.Thread(target=self._keep, args=(post,), daemon=True, name=f"whyrun-{self.name}")
                 self._threads.append(thread)
@@ -141,10 +142,7 @@ class ThreadedBackend:
 
     def _next(self, post: RemotePost) -> RemoteJob | None:
         with self._changed:
-            if not self._queue and not self._closing:
-                self._waiting += 1
-                self._changed.wait_for(lambda: self._queue or self._closing)
-                self._waiting -= 1
+            self._changed.wait_for(lambda: self._queue or self._closing)
             if self._closing:
                 return None
             job = self._queue.popleft()

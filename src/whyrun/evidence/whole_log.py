@@ -1,0 +1,106 @@
+"""Is the log of a workflow all there? What `verify` says of lines, chain and ends, for who must know before removing.
+
+The first damage is an error. Nothing of files and blobs is looked at, but for the status of a last run that has no end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from whyrun.errors import WhyrunError
+from whyrun.evidence.status import status_of
+from whyrun.evidence.verify_lines import LineCheck, judged_end, misplaced_stone
+from whyrun.evidence.verify_report import Problem
+from whyrun.log import events as ev
+from whyrun.log.events import UNREADABLE
+from whyrun.log.journal import FIRST_CHAIN, STATUS_FILE, damaged, read_blocks
+from whyrun.log.outcomes import RunOutcome
+from whyrun.log.runs import RunRef, WorkflowState, log_without_start
+from whyrun.log.tombstones import Tombstone
+
+
+def check_log(state: WorkflowState, runs: Sequence[RunRef], stones: Sequence[Tombstone], running: bool) -> None:
+    """LOG_DAMAGED, if anything of the log is not as it was written, or lost. Streamed: nothing is kept of the events.
+
+    `running`: the last run may be going on, so its log need not have an end.
+    """
+    chain: str | None = FIRST_CHAIN
+    before = "an empty log"
+    there: list[RunRef | Tombstone] = sorted([*runs, *stones], key=lambda one: one.number)
+    line = 0
+    for run in there:
+        if isinstance(run, Tombstone):
+            line += 1
+            stones_file = str(state.tombstones_path)
+            problem = misplaced_stone(run.run, run.previous_chain, stones_file, line, chain, before)
+            if problem is not None:
+                raise _refused(problem)
+            chain, before = run.chain, run.run
+        elif run is runs[-1]:
+            _check_last(run, chain, before, running)
+        else:
+            chain, before = _check_closed(run, chain, before), run.name
+
+
+def _check_closed(run: RunRef, chain: str | None, before: str) -> str | None:
+    """The last link of its chain."""
+    log, outcome, repaired, torn = _read(run, chain, before)
+    _check_end(log, outcome, repaired, torn, is_last=False)
+    return log.chain
+
+
+def _check_last(run: RunRef, chain: str | None, before: str, running: bool) -> None:
+    # Looked at before the log: a run that ends meanwhile writes its status last.
+    status = _status(run)
+    log, outcome, repaired, torn = _read(run, chain, before)
+    if outcome.end is None and status is not None and status != status_of(outcome):
+        what = f"the log has no `run_complete`, and `{STATUS_FILE}` says something else than it: its end was cut off"
+        raise damaged(log.file, log.lines, what)
+    if not running:
+        _check_end(log, outcome, repaired, torn, is_last=True)
+
+
+def _check_end(log: LineCheck, outcome: RunOutcome, repaired: bool, torn: int, *, is_last: bool) -> None:
+    end = judged_end(log, torn, ended=outcome.end is not None, repaired=repaired, is_last=is_last)
+    if end.problem is not None:
+        raise _refused(end.problem)
+
+
+def _read(run: RunRef, chain: str | None, before: str) -> tuple[LineCheck, RunOutcome, bool, int]:
+    """Its lines, checked; what they come to; whether a repair wrote some; how many bytes follow them."""
+    log = LineCheck(str(run.events_path), run.name, chain, before, _refuse)
+    outcome, repaired, size = RunOutcome(), False, 0
+    try:
+        for block in read_blocks(run.events_path):
+            size += len(block)
+            for event in log.feed(block)[0]:
+                outcome.add(event)
+                repaired = repaired or type(event) is ev.LogRepaired
+        torn = os.stat(run.events_path).st_size - size
+    except FileNotFoundError:
+        raise log_without_start(run) from None
+    if not log.lines:
+        raise log_without_start(run)
+    return log, outcome, repaired, torn
+
+
+def _status(run: RunRef) -> object:
+    """What `status.json` says; None if there is none."""
+    try:
+        return msgspec.json.decode((run.path / STATUS_FILE).read_bytes())
+    except FileNotFoundError:
+        return None
+    except UNREADABLE:
+        return "it cannot be read"  # so it is not what the events come to
+
+
+def _refuse(problem: Problem) -> None:
+    raise _refused(problem)
+
+
+def _refused(problem: Problem) -> WhyrunError:
+    told = " ".join(word for word in (problem.event, problem.subject) if word is not None)
+    return damaged(problem.file, problem.line, problem.what + (f" ({told})" if told else ""))

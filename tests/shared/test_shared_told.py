@@ -1,0 +1,77 @@
+"""What a person is told of the shared store at the end of a run, and afterwards."""
+
+from __future__ import annotations
+
+import json
+
+from shared_lab import WORKFLOW, Team, plan_told
+
+from command_lab import Answer, Command
+from project_lab import Lab
+from whyrun.execution.run_sharing import Traffic
+
+
+def whyrun(lab: Lab, *words: str) -> Answer:
+    answer = Command(lab.root, words, {}).ended()
+    assert answer.code == 0, answer.err
+    return answer
+
+
+def told(answer: Answer) -> list[str]:
+    return [line for line in answer.err.splitlines() if line.startswith("  shared store")]
+
+
+def say_of_origins(team: Team, **said: object) -> None:
+    for key, result in team.kept.results().items():
+        team.kept.write(key, json.dumps({**result, "origin": {**result["origin"], **said}}).encode())
+
+
+def test_a_run_says_what_it_gave_and_took_and_what_that_saved(folder_team: Team) -> None:
+    gave = whyrun(folder_team.clone(), "run")
+    assert told(gave) == ["  shared store: gave 2 results, took 0"]
+    say_of_origins(folder_team, duration=60.0, by="ci@\x1b[31mfarm")
+    second = folder_team.clone()
+    took = whyrun(second, "run", "--json")
+    assert told(took) == ["  shared store: gave 0 results, took 2"]
+    assert "2 reused; saved ~2 min by not running the rest again\n" in took.err
+    assert (took.json["shared_store"], took.json["saved_seconds"]) == ({"gave": 0, "took": 2, "not_given": 0}, 120.0)
+    (made_by,) = [line for line in whyrun(second, "history", "Job:Use").out.splitlines() if "made by" in line]
+    assert made_by.endswith("from shared store, made by ci@\N{REPLACEMENT CHARACTER}[31mfarm")
+
+
+def test_what_stands_there_already_is_not_given_again(folder_team: Team) -> None:
+    assert folder_team.clone().succeed().result.shared == Traffic(gave=2)
+    assert folder_team.clone().succeed(force=["Job:Make"]).result.shared == Traffic(took=1)
+    assert folder_team.clone().succeed(sets=["Topic=theatre"]).result.shared == Traffic(gave=2)
+
+
+def test_a_workflow_without_a_job_that_may_be_shared_says_so(folder_team: Team) -> None:
+    lab = folder_team.clone(WORKFLOW.replace("    deterministic: true\n", ""))
+    assert plan_told(lab)[1] == []
+    assert told(whyrun(lab, "run")) == ["  shared store: not used, no job here may be shared"]
+
+
+def test_a_project_without_a_shared_store_says_nothing_of_one(folder_team: Team) -> None:
+    answer = whyrun(folder_team.project(WORKFLOW), "run", "--json")
+    assert (told(answer), "shared_store" in answer.json) == ([], False)
+
+
+def test_a_record_that_cannot_be_read_is_told_with_its_job_also_during_the_run(folder_team: Team) -> None:
+    """The fingerprint of `Learn` is known once `Fetch`, which is not deterministic, has been executed."""
+    flow = """
+    workflow: demo
+    jobs:
+      Fetch: {uses: shell, with: {run: 'echo rows > "$out_Rows"'}, outputs: {Rows: {type: text}}}
+      Learn:
+        uses: shell
+        deterministic: true
+        with: {rows: "${{ jobs.Fetch.outputs.Rows }}", run: 'cat "$rows" > "$out_Model"'}
+        outputs: {Model: {type: file}}
+    """
+    folder_team.clone(flow).succeed()
+    key, _ = folder_team.kept.result_of("Job:Learn")
+    folder_team.kept.write(key, folder_team.kept.read(key)[:-5])
+    ran = folder_team.clone(flow).succeed()
+    (note,) = ran.heard.notes
+    assert note.startswith("the shared store has the result of Job:Learn, but it is refused: it cannot be read: ")
+    assert ran.result.shared == Traffic(gave=1)
