@@ -108,7 +108,29 @@ def cli() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The entry point: errors of ours become messages and exit statuses, never tracebacks."""
+    """The entry point."""
+    try:
+        _main(argv)
+    except SystemExit as end:
+        if "e2b" in sys.modules:
+            _leave_calls_behind(int(end.code or 0))
+        raise
+
+
+def _leave_calls_behind(code: int) -> None:
+    """A call to a service that does not answer is still under way, in a thread. Python would tear that down in the
+    middle of foreign code, which can abort the process and put its signal in the place of our exit status."""
+    import os
+    import threading
+
+    if threading.active_count() > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _main(argv: Sequence[str] | None) -> None:
+    """Errors of ours become messages and exit statuses, never tracebacks."""
     # A plan makes many long-lived objects and no cycles worth collecting; the process is short.
     gc.disable()
     try:
