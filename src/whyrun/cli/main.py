@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         _main(argv)
     except SystemExit as end:
-        if "e2b" in sys.modules:
+        if argv is None and "e2b" in sys.modules:  # as a command, and not called by a program that goes on
             _leave_calls_behind(int(end.code or 0))
         raise
 

@@ -183,7 +183,7 @@ class LocalBackend:
                     self._hear(worker)
             for worker in dead:
                 self._bury(worker)
-            if woken or time.monotonic() >= deadline:
+            if self._ready or woken or time.monotonic() >= deadline:
                 return
             self._dispatch()
 
