@@ -54,6 +54,8 @@ def _is_borne_out(event: ev.AnyEvent, run: RunRef, store: Store) -> bool:
         case ev.StepStart() | ev.StepSkipped():
             lists = [members for members in (event.bindings or {}).values() if isinstance(members, dict)]
             return all(_has_blob(store, members["blob"]) for members in lists if "blob" in members)
+        case ev.FileDisplaced():  # not synced yet: then what it speaks of still stands where it stood
+            return _has_blob(store, event.sha256)
         case _:
             return True  # speaks of no bytes, or of some that were synced before it was written
 
