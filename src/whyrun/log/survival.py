@@ -50,7 +50,9 @@ def _is_borne_out(event: ev.AnyEvent, run: RunRef, store: Store) -> bool:
         case ev.ArtifactAvailable():
             # A leaf, or a small value: the event itself holds it, and one that others made may never have had a blob.
             holds_itself = event.value is not UNSET or output_of(event.artifact) is None
-            return holds_itself or _has_blob(store, event.sha256, event.type)
+            # If there is one all the same, it is right, or it was torn before it was synced.
+            nowhere = holds_itself and not store.has(event.sha256)
+            return nowhere or _has_blob(store, event.sha256, event.type)
         case ev.StepStart() | ev.StepSkipped():
             lists = [members for members in (event.bindings or {}).values() if isinstance(members, dict)]
             return all(_has_blob(store, members["blob"]) for members in lists if "blob" in members)
