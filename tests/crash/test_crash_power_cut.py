@@ -22,7 +22,7 @@ CUTS = {
 SHARED_CUTS = 80
 RUN_TO_THE_END = 25  # every so many
 # What is recorded depends on when threads sync, and the model does not yet tell every such order apart: about one
-# recording in ten says "synced lines are lost" of lines that were never called synced. Until then it is no part of `make test`.
+# recording in ten says "synced lines are lost" of lines that were never called synced. So it is no part of `make test`.
 only_at_length = pytest.mark.skipif(
     not SOAK,
     reason="power cuts are tried with `make soak-crash`: their model still disagrees with one recording in ten",
