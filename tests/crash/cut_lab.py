@@ -88,15 +88,19 @@ def cuts(recorded: Recorded, number: int, seed: int) -> list[Cut]:
     runs = os.listdir(recorded.root / RUNS)  # those that it leaves: what it prunes is to go
     found: list[Cut] = []
     done = 0
-    of_all: set[object] = set()  # syncs of the whole file system
+    of_all: dict[object, dict[str, int]] = {}  # syncs of the whole file system → how long the logs were as they began
     lasting = dict.fromkeys(runs, 0)  # run → bytes of its log that were synced together with all that they speak of
     for moment in moments:
         for entry in recorded.entries[done:moment]:
             disk.apply(entry)
             if entry[0] == "sync begins" and entry[2] is None:
-                of_all.add(entry[1])
+                of_all[entry[1]] = {run: len(disk.written_content(f"{RUNS}/{run}/events.jsonl")) for run in runs}
             elif entry[0] == "sync ends" and entry[1] in of_all:
-                lasting = {run: len(disk.durable_content(f"{RUNS}/{run}/events.jsonl")) for run in runs}
+                # Not all that is durable now: another sync, of the log alone, may have ended meanwhile, with lines whose
+                # bytes came after this one began.
+                for run, size in of_all.pop(entry[1]).items():
+                    size = min(size, len(disk.durable_content(f"{RUNS}/{run}/events.jsonl")))
+                    lasting[run] = max(lasting[run], size)
         done = moment
         # What is written while the bytes are synced, and then synced with the log, may speak of bytes that are not.
         # The first line is there together with the name of the run's folder.

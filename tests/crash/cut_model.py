@@ -253,6 +253,13 @@ class Disk:
             node = node.durable.get(part) if isinstance(node, Folder) else None
         return node.durable if isinstance(node, File) else b""
 
+    def written_content(self, path: str) -> bytes:
+        """What was written of a file so far, synced or not."""
+        node: Node | None = self.top
+        for part in path.split("/"):
+            node = self._now[node].get(part) if isinstance(node, Folder) else None
+        return node.now() if isinstance(node, File) else b""
+
     def perhaps(self, chance: random.Random) -> dict[str, bytes | str | None]:
         """The tree that may be found: path → bytes of a file, text of a link, None for a folder."""
         fate = chance.random()
