@@ -73,7 +73,10 @@ TABLE: dict[Area, tuple[str, tuple[str, ...]]] = {
         "the other files of a run: commands, metrics, logs, what is made up when it ends",
         ("mkdir", "open", "write", "cut", "rename", "link", "unlink", "sync_filesystem"),
     ),
-    Area.ARTIFACT_LINK: ("links into the store: `artifacts/<step>/…`", ("mkdir", "link", "rename", "remove")),
+    Area.ARTIFACT_LINK: (
+        "links into the store: `artifacts/<step>/…`, and the process that makes those of a long run",
+        ("mkdir", "link", "rename", "remove", "start"),
+    ),
     Area.STATUS: (
         "`status.json`, the last file of a run",
         ("open", "write", "sync", "rename", "unlink", "sync_folder"),

@@ -96,8 +96,8 @@ def cuts(recorded: Recorded, number: int, seed: int) -> list[Cut]:
             if entry[0] == "sync begins" and entry[2] is None:
                 of_all[entry[1]] = {run: len(disk.written_content(f"{RUNS}/{run}/events.jsonl")) for run in runs}
             elif entry[0] == "sync ends" and entry[1] in of_all:
-                # Not all that is durable now: another sync, of the log alone, may have ended meanwhile, with lines whose
-                # bytes came after this one began.
+                # Not all that is durable now: another sync, of the log alone, may have ended meanwhile, with lines
+                # whose bytes came after this one began.
                 for run, size in of_all.pop(entry[1]).items():
                     size = min(size, len(disk.durable_content(f"{RUNS}/{run}/events.jsonl")))
                     lasting[run] = max(lasting[run], size)

@@ -16,9 +16,9 @@ from whyrun.disk import Area, points
 
 # Points that only something else leads to which has gone wrong, or that other tests come to.
 ELSEWHERE = {
-    "artifact-link.remove", "artifact-link.rename", "draft.remove", "draft.unlink", "index.unlink", "prune.unlink",
-    "publish.unlink", "run.cut", "run.link", "run.rename", "run.unlink", "saved.unlink", "section.unlink",
-    "status.unlink", "store.remove",
+    "artifact-link.remove", "artifact-link.rename", "artifact-link.start", "draft.remove", "draft.unlink",
+    "index.unlink", "prune.unlink", "publish.unlink", "run.cut", "run.link", "run.rename", "run.unlink", "saved.unlink",
+    "section.unlink", "status.unlink", "store.remove",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,20 +44,33 @@ def test_every_artifact_of_a_long_run_has_its_link(project: Callable[..., Lab]) 
     assert first.startswith("../../../../../store/5f/")
 
 
-def test_a_link_that_failed_once_is_made_in_the_end(
-    project: Callable[..., Lab], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("trouble", ["is not there", "ends at once", "ends later"])
+def test_links_do_not_depend_on_the_process_that_makes_them(
+    project: Callable[..., Lab], monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    failed: list[str] = []
+    asked: list[object] = []
 
-    def fail_once(point: str, call: Callable[..., object], *arguments: object, **options: object) -> object:
-        if point == "artifact-link.link" and not failed:
-            failed.append(point)
-            raise OSError(28, "No space left on device")
-        return call(*arguments, **options)
+    def disturbed(point: str, call: Callable[..., object], *arguments: object, **options: object) -> object:
+        if point != "artifact-link.start":
+            return call(*arguments, **options)
+        asked.append(arguments[0])
+        if trouble == "is not there":
+            raise OSError(11, "Resource temporarily unavailable")
+        program = {"ends at once": "exit 1", "ends later": "head -c 1000 >/dev/null; kill -9 $$"}[trouble]
+        return call(["sh", "-c", program], **options)
 
     lab = project(WORKFLOW, {"work.py": WORK})
-    monkeypatch.setattr(disk, "hook", fail_once)
+    monkeypatch.setattr(disk, "hook", disturbed)
     ran = lab.run()
-    assert (ran.exit_code, failed) == (0, ["artifact-link.link"])
     assert ran.folder is not None
-    assert linked(ran.folder) == EXPECTED
+    assert asked == [
+        [sys.executable, "-P", "-m", "whyrun.evidence.links", str(ran.folder), str(ran.folder.parents[2] / "store")]
+    ]
+    assert (ran.exit_code, linked(ran.folder)) == (0, EXPECTED)
+
+
+def test_the_process_that_makes_links_is_gone_when_the_run_has_ended(project: Callable[..., Lab]) -> None:
+    lab = project(WORKFLOW, {"work.py": WORK})
+    assert lab.run().exit_code == 0
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

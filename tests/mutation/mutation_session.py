@@ -58,7 +58,7 @@ class Mutation:
 
     def __init__(self, root: Path, areas: Sequence[str], chosen: argparse.Namespace) -> None:
         self.root, self.chosen = root, chosen
-        self.notes = root / ".mutation"
+        self.notes: Path = chosen.notes.resolve()
         self.notes.mkdir(exist_ok=True)
         base = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else self.notes
         self.scratch = base / f"mutation-{os.getpid()}"

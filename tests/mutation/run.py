@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("--survivors", action="store_true", help="try only those that survived the last time")
     parser.add_argument("--explained", action="store_true", help="try those of survivors.toml, too")
     parser.add_argument("--warm", action="store_true", help="leave out what runs at import, which takes seconds each")
+    parser.add_argument("--notes", type=Path, default=ROOT / ".mutation", help="where to keep what is known")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="folders of tests; all that may be of use")
     chosen = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # so that sets have the same order every time

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from whyrun.errors import error
 
 _CHUNK = 1 << 20
@@ -27,12 +29,13 @@ def canonical_json(value: Any) -> bytes:
     """One spelling per value: sorted keys, no spaces, UTF-8 unescaped, floats by repr. `1`, `1.0`, `true` differ.
 
     Refused, because two values would share one spelling or no reader would agree on it: NaN, infinities, keys that
-    are not strings, anything that JSON does not have. (msgspec is faster, but writes NaN as null and turns number
-    keys into strings.)
+    are not strings, anything that JSON does not have. (msgspec is faster, but spells floats in another way, writes NaN
+    as null and turns number keys into strings: so it is asked only where there is none of these.)
     """
     if type(value) is int:
         return b"%d" % value
-    _check_keys(value)
+    if _is_plain(value):
+        return _encode_plain(value)
     return _encode(value).encode()
 
 
@@ -45,22 +48,33 @@ def canonical_object(members: Mapping[str, bytes]) -> bytes:
     return b"{%b}" % b",".join(b"%b:%b" % (canonical_json(name), members[name]) for name in sorted(members))
 
 
-_PLAIN = frozenset({str, int, float, bool, type(None)})
+_PLAIN = frozenset({str, int, bool, type(None)})
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_encode_plain = msgspec.json.Encoder(order="sorted").encode
 
 
-def _check_keys(value: Any) -> None:
-    # By exact types first: most members are plain, and this is gone through for every job of a plan.
+def _is_plain(value: Any) -> bool:
+    """Whether there is nothing in it but texts, whole numbers, true, false, null, and lists and objects of these.
+
+    TypeError for a key that is not a string. By exact types first: this is gone through for every job of a plan.
+    """
     if isinstance(value, dict):
+        plain = type(value) is dict
         for key, member in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"a key of canonical JSON is a string, not {key!r}")
-            if type(member) not in _PLAIN:
-                _check_keys(member)
-    elif isinstance(value, (list, tuple)):
+            if type(key) is not str:
+                if not isinstance(key, str):
+                    raise TypeError(f"a key of canonical JSON is a string, not {key!r}")
+                plain = False
+            if type(member) not in _PLAIN and not _is_plain(member):
+                plain = False
+        return plain
+    if isinstance(value, (list, tuple)):
+        plain = type(value) is list or type(value) is tuple
         for member in value:
-            if type(member) not in _PLAIN:
-                _check_keys(member)
+            if type(member) not in _PLAIN and not _is_plain(member):
+                plain = False
+        return plain
+    return type(value) in _PLAIN
 
 
 def value_sha256(value: Any) -> str:

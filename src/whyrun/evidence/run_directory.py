@@ -110,7 +110,7 @@ class RunDirectory:
                 seen.add(event)
             self._remove_unborne(seen)
         self._ensure_files(seen.outcome)
-        self._link_artifacts(store, seen.artifacts())
+        self.link_artifacts(store, seen.artifacts())
         complete_composition(self.path, store)
         status = status_of(seen.outcome)
         disk.sync_filesystem(Area.RUN, self.path)
@@ -148,7 +148,7 @@ class RunDirectory:
         if outcome.start is not None and outcome.start.mode == "run" and not self.plan.exists():
             atomic_write(self.plan, canonical_json({"lost": "this run has no stored plan"}) + b"\n", Area.RUN)
 
-    def _link_artifacts(self, store: Store, artifacts: Iterable[_Artifact]) -> None:
+    def link_artifacts(self, store: Store, artifacts: Iterable[_Artifact]) -> None:
         """`artifacts/<step>/<output>`: relative links into the store; a folder is a folder of links.
 
         By two threads, where there are many: it is all waiting for the file system.
@@ -167,7 +167,7 @@ class RunDirectory:
                 half.result()
 
     def link_steps(self, store: Store, steps: EndedSteps) -> None:
-        """Also while a run goes on: so a long one has little left to do at its end, and need not remember it all."""
+        """Also while a run goes on (`links.py`): so a long one has little left to do at its end."""
         up = os.path.relpath(os.path.abspath(store.root), os.path.abspath(self.artifacts / "step"))
         made: set[str] = set()
         for artifact in (artifact for step in steps for artifact in step):

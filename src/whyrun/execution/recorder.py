@@ -7,7 +7,6 @@ sync. Many events share one sync; a power cut loses at most the unsynced tail, a
 from __future__ import annotations
 
 import errno
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,8 +19,8 @@ from whyrun import disk
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import LogLevel, TaskLine, TaskStatus
 from whyrun.disk import Area
-from whyrun.errors import WhyrunError
-from whyrun.evidence.run_directory import EndedSteps, Metric, RunDirectory, SeenEvents
+from whyrun.evidence.links import Links
+from whyrun.evidence.run_directory import Metric, RunDirectory, SeenEvents
 from whyrun.evidence.text_log import TextLog
 from whyrun.log.events import Event
 from whyrun.log.journal import Journal, read_events
@@ -84,40 +83,6 @@ class _Sync(threading.Thread):
             self.problem = problem  # the same
 
 
-class _Links(threading.Thread):
-    """Makes links while the run goes on: it is all waiting for the file system, and nobody waits for a link."""
-
-    def __init__(self, directory: RunDirectory, store: Store) -> None:
-        super().__init__(name="whyrun-links", daemon=True)
-        self.directory, self.store = directory, store
-        self._steps: queue.SimpleQueue[EndedSteps | None] = queue.SimpleQueue()
-        self._left: EndedSteps = []  # could not be linked, or not all of them
-        self._problem: OSError | WhyrunError | None = None
-
-    def run(self) -> None:
-        while (steps := self._steps.get()) is not None:
-            try:
-                self.directory.link_steps(self.store, steps)
-            except (OSError, WhyrunError) as problem:
-                self._left += steps
-                self._problem = problem  # raised by whoever gives more
-
-    def link(self, steps: EndedSteps) -> None:
-        if self.ident is None:
-            self.start()
-        self._steps.put(steps)
-        problem, self._problem = self._problem, None
-        if problem is not None:
-            raise problem
-
-    def finish(self) -> None:
-        """All that were given are made when this returns."""
-        if self.is_alive():
-            self._steps.put(None)
-            self.join()
-        self.directory.link_steps(self.store, self._left)  # if it is still not possible, that is the problem
-
-
 class Recorder:
     def __init__(
         self, journal: Journal, directory: RunDirectory, store: Store, reporter: Reporter, clock: Callable[[], datetime]
@@ -139,7 +104,7 @@ class Recorder:
         self.seen = SeenEvents()
         for event in read_events(directory.events):  # `run_start`, with which the run was made
             self.seen.add(event)
-        self._links = _Links(directory, store)
+        self._links = Links(directory, store)
         self._log = TextLog(directory.log)
         self._debug = TextLog(directory.debug_log)
 
