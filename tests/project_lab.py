@@ -49,8 +49,8 @@ class Heard:
     def started(self, run: str, total: int) -> None:
         pass
 
-    def line(self, line: TaskLine) -> None:
-        self.lines.append((line.status.value, line.render()))
+    def tell(self, lines: list[TaskLine]) -> None:
+        self.lines.extend((line.status.value, line.render()) for line in lines)
 
     def progress(self, ended: int, running: list[str]) -> None:
         pass

@@ -17,8 +17,9 @@ class Telling(Heard):
     def started(self, run: str, total: int) -> None:
         print(f"started {run}", flush=True)
 
-    def line(self, line: TaskLine) -> None:
-        print(f"{line.status.value} {line.render()}", flush=True)
+    def tell(self, lines: list[TaskLine]) -> None:
+        for line in lines:
+            print(f"{line.status.value} {line.render()}", flush=True)
 
 
 if __name__ == "__main__":

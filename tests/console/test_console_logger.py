@@ -74,6 +74,25 @@ def test_terminal_file_and_list_at_once(tmp_path: Path) -> None:
     assert stream.getvalue() == file.read_text() == "".join(f"{line}\n" for line in lines) == told
 
 
+def test_many_lines_are_one_write() -> None:
+    class Writes(io.StringIO):
+        def __init__(self) -> None:
+            super().__init__()
+            self.writes: list[str] = []
+
+        def write(self, text: str) -> int:
+            self.writes.append(text)
+            return len(text)
+
+    stream = Writes()
+    logger = WorkflowLogger(True, None, LogLevel.SUMMARY, stream=stream, clock=lambda: NOON)
+    lines = [TaskLine(NOON, "a", TaskStatus.EXECUTES, text) for text in ("one", "two")]
+    logger.tell([*lines, TaskLine(NOON, "a", TaskStatus.SKIPS, "three", LogLevel.ALL)])
+    logger.tell([])
+    head = "2026-06-23 12:03:23 [a] EXECUTES"
+    assert stream.writes == [f"{head} one\n{head} two\n"]
+
+
 def test_an_unknown_status_is_refused_with_all_that_there_are() -> None:
     with pytest.raises(ValueError, match=r"'DONE' is no status of a task; the statuses are EXECUTES, WOULD_EXECUTE,"):
         WorkflowLogger(terminal=False).log_task("a", "DONE", "one")

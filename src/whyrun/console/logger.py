@@ -12,7 +12,7 @@ import stat
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import IO, Any
 
@@ -62,6 +62,7 @@ class WorkflowLogger:
         self._terminal = _Terminal(shown) if terminal and shown is not None else None
         self._expected: tuple[Mapping[str, float | None], int] | None = None
         self._progress: BarProgress | PlainProgress | None = None
+        self._together: list[str] | None = None  # lines that are written in one go
         self._lock = threading.RLock()  # actions and the runner may speak from several threads
 
     # --- for programs --------------------------------------------------------------------------------------------
@@ -111,6 +112,18 @@ class WorkflowLogger:
         work = Weights(durations) if durations else EqualWork(total, None)
         with self._lock:
             self._begin(Progress(run, total, workers, work))
+
+    def tell(self, lines: Iterable[TaskLine]) -> None:
+        """Many lines; where nothing is drawn below them, in one write."""
+        with self._lock:
+            self._together = []
+            try:
+                for line in lines:
+                    self.line(line)
+            finally:
+                together, self._together = self._together, None
+                if together and self._terminal is not None:
+                    self._terminal.write("\n".join(together))
 
     def line(self, line: TaskLine) -> None:
         with self._lock:
@@ -182,8 +195,10 @@ class WorkflowLogger:
 
     def _show(self, text: str) -> None:
         assert self._terminal is not None
-        if self._progress is not None:
+        if isinstance(self._progress, BarProgress):
             self._progress.print(text)
+        elif self._together is not None:
+            self._together.append(text)
         else:
             self._terminal.write(text)
 

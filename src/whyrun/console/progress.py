@@ -134,9 +134,6 @@ class PlainProgress:
             self.progress.update(ended, running)
             self.write(f"progress: {self.progress.plain()}")
 
-    def print(self, text: str) -> None:
-        self.write(text)
-
     def finish(self) -> None:
         pass
 

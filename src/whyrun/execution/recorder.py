@@ -39,11 +39,11 @@ UNITS = {
 
 
 class Reporter(Protocol):
-    """Who tells the user. `line` comes after the sync that covers what it says."""
+    """Who tells the user. `tell` comes after the sync that covers what it says."""
 
     def started(self, run: str, total: int) -> None: ...
 
-    def line(self, line: TaskLine) -> None: ...
+    def tell(self, lines: list[TaskLine]) -> None: ...
 
     def progress(self, ended: int, running: list[str]) -> None: ...
 
@@ -198,7 +198,7 @@ class Recorder:
             self._unsynced = False
         self._last_sync = time.monotonic()
         untold, self._untold = self._untold, []
-        self._tell(untold)
+        self.reporter.tell(untold)
 
     def _end_sync(self) -> None:
         assert self._syncing is not None
@@ -208,11 +208,7 @@ class Recorder:
             raise ended.problem
         self._pause = max(SYNC_INTERVAL, min(LONGEST_PAUSE, (1 + SYNC_PAUSE) * ended.took))
         self.journal.is_synced(ended.seq)
-        self._tell(ended.lines)
-
-    def _tell(self, lines: list[TaskLine]) -> None:
-        for line in lines:
-            self.reporter.line(line)
+        self.reporter.tell(ended.lines)
 
     def close(self) -> None:
         self.sync()
