@@ -15,6 +15,7 @@ from whyrun.artifacts.shared_result import SharedOutput, SharedResult
 from whyrun.artifacts.shared_store import SharedStore
 from whyrun.artifacts.shelf import FolderShelf, Shelf
 from whyrun.artifacts.store import Store
+from whyrun.execution import sharing as sharing_module
 from whyrun.execution.run_sharing import Traffic
 from whyrun.execution.sharing import Patience, Sharing
 from whyrun.planning.plan import PlanOptions
@@ -132,6 +133,28 @@ def test_a_server_that_does_not_answer_is_left_alone(s3_team: Team, server: S3Se
     slow.let_go.set()
     assert [job.reuse for job in plan.planned] == [None, None]
     assert notes == ["the shared store s3://team/demo cannot be used (no answer for 0.2 s); going on without it"]
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_many_questions_that_take_a_while_are_told_of(
+    s3_team: Team, server: S3Server, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    monkeypatch.setattr(sharing_module, "QUIETLY", 0.05)
+    slow = Slow(server, "GET", "/results/")
+    lab = s3_team.clone()
+    notes: list[str] = []
+
+    def tell(note: str) -> None:
+        notes.append(note)
+        slow.let_go.set()
+
+    sharing = Sharing("s3://team/demo", lab.root, lab.world().store, tell, Patience(PATIENCE, PATIENCE))
+    asked = {f"{number:064x}": f"Job:Make[{number}]" for number in range(sharing_module.MANY - (not many))}
+    if not many:
+        threading.Timer(0.2, slow.let_go.set).start()
+    assert sharing.ask(asked) == {}
+    sharing.close()
+    assert notes == (["asking the shared store s3://team/demo for 100 results …"] if many else [])
 
 
 def test_a_server_that_stops_in_the_middle_of_bytes_is_left_alone(s3_team: Team, server: S3Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,8 +15,8 @@ Call = Callable[[Alive], Answer]  # is handed whom to tell that the other side i
 
 
 class Errand(Generic[Answer]):
-    def __init__(self, call: Call[Answer]) -> None:
-        self.call = call
+    def __init__(self, call: Call[Answer], then: Callable[[], None] | None = None) -> None:
+        self.call, self.then = call, then
         self.done = False
         self.problem: Exception | None = None
         self._answer: Answer | None = None
@@ -45,8 +46,9 @@ class Errands:
         self._going = 0
         self._open = True
 
-    def send(self, call: Call[Answer]) -> Errand[Answer]:
-        errand = Errand(call)
+    def send(self, call: Call[Answer], then: Callable[[], None] | None = None) -> Errand[Answer]:
+        """`then` is called once it is done, by the thread that did it."""
+        errand = Errand(call, then)
         with self._condition:
             if not self._going:
                 self._heard = time.monotonic()
@@ -58,14 +60,16 @@ class Errands:
             thread.start()
         return errand
 
-    def wait(self, errands: Sequence[Errand[Answer]], patience: float) -> bool:
-        """Until all are done. False: nothing was heard for so many seconds."""
+    def wait(self, errands: Sequence[Errand[Answer]], patience: float, at_most: float = math.inf) -> bool:
+        """Until all are done. False: nothing was heard for so many seconds, or `at_most` have passed."""
+        until = time.monotonic() + at_most
         with self._condition:
-            while not all(errand.done for errand in errands):
-                left = self._heard + patience - time.monotonic()
-                if left <= 0:
-                    return False
-                self._condition.wait(left)
+            for errand in errands:  # each word wakes us: those that were done before are not looked at again
+                while not errand.done:
+                    left = min(self._heard + patience, until) - time.monotonic()
+                    if left <= 0:
+                        return False
+                    self._condition.wait(left)
         return True
 
     def is_silent(self, patience: float) -> bool:
@@ -91,4 +95,6 @@ class Errands:
             with self._condition:
                 errand.done = True
                 self._going -= 1
+            if errand.then is not None:
+                errand.then()
             self._alive()

@@ -61,7 +61,8 @@ class RunSharing:
         self.others, self.snapshot, self.run = others, snapshot, run
         self._shareable: dict[int, bool] = {}  # by number of the job's table
         self._asked: set[int] = set()  # nodes
-        self._waiting: dict[int, str] = {}  # node → its fingerprint
+        self._waiting: set[int] = set()  # nodes
+        self._waiting_for: dict[str, list[int]] = {}  # fingerprint → those of them that have it
         others.traffic.has_use = any(self._may(table) for table in snapshot.dependency_graph.tables)
 
     def asks(self, node: int, table: JobTable, fingerprint: str) -> bool:
@@ -73,7 +74,8 @@ class RunSharing:
         self._asked.add(node)
         if not self.others.ask_later(fingerprint, self.snapshot.dependency_graph.job_id(node)):
             return False
-        self._waiting[node] = fingerprint
+        self._waiting.add(node)
+        self._waiting_for.setdefault(fingerprint, []).append(node)
         return True
 
     def has_asked(self, node: int) -> bool:
@@ -87,12 +89,12 @@ class RunSharing:
         """The steps to look at again: what there is for them is in the snapshot now, its bytes in the store."""
         if not self._waiting:
             return []
-        answers = self.others.answers()
-        nodes = [node for node, fingerprint in self._waiting.items() if fingerprint in answers]
-        for node in nodes:
-            result = answers[self._waiting.pop(node)]
+        nodes: list[int] = []
+        for fingerprint, result in self.others.answers().items():
+            nodes += self._waiting_for.pop(fingerprint)
             if result is not None:
-                self.snapshot.shared = {**self.snapshot.shared, result.fingerprint: result}
+                self.snapshot.shared[fingerprint] = result
+        self._waiting.difference_update(nodes)
         return nodes
 
     def took(self) -> None:

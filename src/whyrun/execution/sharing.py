@@ -7,6 +7,7 @@ once, and the work goes on without it.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 
 ASKING = 8  # questions at a time
 GIVING = 2  # results at a time
+MANY = 100  # questions, of which it is told that they are asked
 QUIETLY = 1.0  # seconds without a word, before the user is told what is waited for
 Tell = Callable[[str], None]
 Answer = TypeVar("Answer")
@@ -49,9 +51,10 @@ class Sharing:
         self.address, self.store, self.tell = address, store, tell
         self.patience = patience or Patience()
         self._asking, self._giving = Errands(ASKING, "whyrun-asks"), Errands(GIVING, "whyrun-gives")
-        self._offers: list[tuple[SharedResult, Errand[SharedResult | None]]] = []
+        self._offers: deque[tuple[SharedResult, Errand[SharedResult | None]]] = deque()
         self._known: dict[str, SharedResult | None] = {}  # what was said of the fingerprints that were asked for
         self._later: dict[str, tuple[str, Errand[SharedResult | None]]] = {}  # with the step that it is for
+        self._come: deque[str] = deque()  # those of them that are answered
         self.traffic = Traffic()
         self._to_give = self._settled = 0  # results that others may have; those that they have now
         self._gives, self._told_of_beginning = True, False
@@ -91,7 +94,10 @@ class Sharing:
             return lambda _: shared.find(fingerprint)
 
         errands = {fingerprint: self._asking.send(question(fingerprint)) for fingerprint in fingerprints}
-        if not self._asking.wait(list(errands.values()), self.patience.answer):
+        sent = list(errands.values())
+        if not self._asking.wait(sent, self.patience.answer, QUIETLY) and len(sent) >= MANY:
+            self.tell(f"asking the shared store {self.address} for {len(sent)} results …")
+        if not self._asking.wait(sent, self.patience.answer):
             self._leave_alone(f"no answer for {self.patience.answer:g} s")
         found: dict[str, SharedResult] = {}
         for fingerprint, errand in errands.items():
@@ -157,16 +163,17 @@ class Sharing:
             return result
 
         if fingerprint not in self._later:
-            self._later[fingerprint] = step, self._asking.send(question)
+            self._later[fingerprint] = step, self._asking.send(question, lambda: self._come.append(fingerprint))
         return True
 
     def answers(self) -> dict[str, SharedResult | None]:
         """What has come by now of what was asked for later; all of it, once nothing more is to be expected."""
         if self._asking.is_silent(self.patience.piece):
             self._leave_alone(f"no word for {self.patience.piece:g} s")
-        over = {print_: late for print_, late in self._later.items() if late[1].done or self._shared is None}
-        for print_ in over:
-            del self._later[print_]
+        come = [self._come.popleft() for _ in range(len(self._come))]
+        if self._shared is None:
+            come = list(self._later)
+        over = {print_: self._later.pop(print_) for print_ in come}
         found = {print_: self._answer(errand, f"the result of {step}") for print_, (step, errand) in over.items()}
         self._known.update({print_: None for print_, result in found.items() if result is None})
         return found
@@ -199,12 +206,9 @@ class Sharing:
             self.traffic.not_given = self._to_give - self._settled
 
     def _tell_of_offers(self) -> None:
-        offers, self._offers = self._offers, []
         failed: list[Exception] = []
-        for result, errand in offers:
-            if not errand.done:
-                self._offers.append((result, errand))
-                continue
+        while self._offers and self._offers[0][1].done:  # behind one that takes long, the others can wait
+            result, errand = self._offers.popleft()
             try:
                 standing = errand.answer()
             except (ShelfError, OSError, WhyrunError) as problem:
@@ -231,7 +235,7 @@ class Sharing:
         """How many were not given is known at the end: see `Traffic`."""
         if self._gives:
             self.tell(f"results are not given to the shared store {self.address} ({why})")
-        self._gives, self._offers = False, []
+        self._gives, self._offers = False, deque()
         self._giving.close()
 
     def _leave_alone(self, why: str) -> None:

@@ -115,7 +115,7 @@ class PlanningSnapshot:
     consumed: Mapping[tuple[int, int], Consumed] = field(default_factory=dict)
     rows: Sequence[Sequence[StepRecord | None]] = ()  # [table][row]: what the log says of it
     shas: list[list[HashColumn]] = field(default_factory=list)  # [table][artifact][row]: available, and there
-    shared: Mapping[str, SharedResult] = field(default_factory=dict)  # seen in a shared store, by fingerprint
+    shared: dict[str, SharedResult] = field(default_factory=dict)  # seen in a shared store, by fingerprint
     estimator: Estimator | None = None  # for estimates, which are no part of a plan
 
     @property
