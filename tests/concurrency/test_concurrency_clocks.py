@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from project_lab import Heard, Lab
-from whyrun.artifacts.file_clock import FileClock
-from whyrun.artifacts.hashing import bytes_sha256
+from whyrun.artifacts import file_clock
+from whyrun.artifacts.file_clock import FileClock, OtherClocks
+from whyrun.artifacts.hashing import bytes_sha256, file_sha256
 from whyrun.artifacts.settled import is_settled
 from whyrun.artifacts.stat_cache import StatCache
 from whyrun.evidence.run_list import list_runs
 from whyrun.evidence.verify import verify
+from whyrun.execution import materialize
+from whyrun.execution.cfg import InputSpec
 from whyrun.execution.checks import RunOptions
+from whyrun.execution.materialize import InputGuard
 from whyrun.execution.session import run_workflow
 from whyrun.planning.plan import PlanOptions
 
@@ -141,6 +146,49 @@ def test_a_file_server_that_is_ahead_only_costs_a_second_look(tmp_path: Path) ->
     assert cache.sha256_of(str(path)) == bytes_sha256(b"one")
     cache.save()
     assert len(StatCache.load(tmp_path / "stat-cache", clock)) == 0
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another file system than `tmp_path`."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("needs a second file system, such as /dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize(
+    ("served", "age", "known"),
+    [(True, 290, 0), (True, 310, 1), (False, 290, 1)],
+    ids=["of a file server", "of a file server, old", "of this kernel"],
+)
+def test_files_on_another_file_server_look_old_later(
+    served: bool, age: int, known: int, tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock that files get their times from there is not known, and might be behind."""
+    if served:
+        monkeypatch.setattr(file_clock, "is_local", lambda path: False)
+    path, own = elsewhere / "data.csv", tmp_path / "own.csv"
+    for file in (path, own):
+        file.write_text("one")
+
+    def later() -> int:
+        return time.time_ns() + age * SECOND
+
+    cache = StatCache.load(tmp_path / "state" / "stat-cache", later)
+    assert cache.sha256_of_many([str(path), str(own)]) == [bytes_sha256(b"one")] * 2
+    cache.save()
+    found = StatCache.load(tmp_path / "state" / "stat-cache", later)
+    assert [file.name for file in (path, own) if found.entry_of(str(file))] == ["data.csv"] * known + ["own.csv"]
+
+    guard = InputGuard(elsewhere, clock=later, others=OtherClocks(tmp_path / "state"))
+    spec = InputSpec("Input:Data", bytes_sha256(b"one"), "csv", ".csv", path="data.csv")
+    read: list[str] = []
+    monkeypatch.setattr(materialize, "file_sha256", lambda path: read.append(str(path)) or file_sha256(path))
+    for _ in range(2):
+        guard.project_file(spec)
+    assert read == [str(path)] * (2 - known), "read again by every step until then"
 
 
 def test_where_no_file_can_be_made_it_is_our_own_clock(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from worker_lab import Lab
 
+from whyrun.artifacts.file_systems import is_local
 from whyrun.execution import folder_watch
 from whyrun.execution.folder_watch import FolderWatch
 from whyrun.execution.scratch import Scratch
@@ -76,7 +77,7 @@ def test_what_happens_beside_the_folders_does_not_count(folders: list[str], tmp_
 
 
 def test_only_where_nobody_writes_but_through_this_kernel_is_it_asked() -> None:
-    assert (folder_watch.is_local("/dev/shm"), folder_watch.is_local("/proc"), folder_watch.is_local("/nowhere")) == (
+    assert (is_local("/dev/shm"), is_local("/proc"), is_local("/nowhere")) == (
         True, False, False,
     )  # fmt: skip
     watch = FolderWatch(["/proc/self/fd", "/proc/self/task"])

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from whyrun import disk
 from whyrun.artifacts.durable import discard_file, temp_name
+from whyrun.artifacts.file_systems import is_local
 from whyrun.disk import Area
 
 
@@ -45,3 +46,36 @@ class FileClock:
         finally:
             os.close(descriptor)
             discard_file(Area.STAT_CACHE, path)
+
+
+FURTHEST_BEHIND = 300 * 1_000_000_000  # nanoseconds: file servers that ask who one is refuse clocks that differ by more
+
+
+class OtherClocks:
+    """How far the clocks of other file systems than that of `folder` may be behind the one that it has.
+
+    No file is made there to see it: those are folders of users. One that this kernel alone writes to has this kernel's
+    clock. Of any other, such as a file server, it is only assumed that it is not further behind than any would be that
+    is looked after: files there look old only after five minutes, and are read again each time until then.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = os.path.abspath(folder)
+        self._behind: dict[int, int] = {}  # by device
+
+    def behind(self, path: str | os.PathLike[str], device: int) -> int:
+        """`device`: that of the file at `path`. Nanoseconds."""
+        if not self._behind:
+            self._behind[_device_of(self._folder)] = 0
+        if device not in self._behind:
+            self._behind[device] = 0 if is_local(os.fspath(path)) else FURTHEST_BEHIND
+        return self._behind[device]
+
+
+def _device_of(folder: str) -> int:
+    """Also of one that is still to be made: its device is that of the folder above it."""
+    while True:
+        try:
+            return os.stat(folder).st_dev
+        except FileNotFoundError:
+            folder = os.path.dirname(folder)

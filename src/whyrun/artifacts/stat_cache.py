@@ -19,7 +19,7 @@ import msgspec
 
 from whyrun import disk
 from whyrun.artifacts.durable import atomic_write
-from whyrun.artifacts.file_clock import FileClock
+from whyrun.artifacts.file_clock import FileClock, OtherClocks
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
 from whyrun.artifacts.second_look import SecondLook
 from whyrun.artifacts.settled import is_settled
@@ -62,6 +62,7 @@ class StatCache:
         self._asked_rows = bytearray(len(rows))  # 1 for every row whose file was looked at
         self._second: SecondLook | None = None
         self._now = now
+        self._others = OtherClocks(os.path.dirname(self._path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], now: Callable[[], int] | None = None) -> StatCache:
@@ -287,7 +288,7 @@ class StatCache:
         for _ in range(_TRIES):
             # The clock is read before the content: a write that comes after this moment gets a later ctime than
             # the one in the signature, if that one is more than a tick old.
-            now = self._now()
+            now = self._now() - self._others.behind(path, status.st_dev)
             try:
                 sha256 = file_sha256(path)
                 after = os.stat(path)

@@ -16,6 +16,8 @@ import os
 import struct
 from collections.abc import Sequence
 
+from whyrun.artifacts.file_systems import is_local
+
 _CREATE, _MOVED_TO = 0x100, 0x80
 _DELETE, _MOVED_FROM = 0x200, 0x40
 _DELETE_SELF, _MOVE_SELF = 0x400, 0x800
@@ -25,30 +27,6 @@ _WATCHED_ABOVE = _WATCHED | _DELETE | _MOVED_FROM
 _ENTRY = _CREATE | _MOVED_TO | _DELETE | _MOVED_FROM
 _EVENT = struct.Struct("iIII")  # which watch, what, cookie, length of the name that follows
 _READ = 1 << 16
-
-_LOCAL = {  # as `statfs` numbers them: those that nobody writes to but through this kernel
-    0xEF53: "ext2, ext3, ext4",
-    0x58465342: "xfs",
-    0x9123683E: "btrfs",
-    0x01021994: "tmpfs",
-    0x858458F6: "ramfs",
-    0xF2F52010: "f2fs",
-    0x2FC12FC1: "zfs",
-    0xCA451A4E: "bcachefs",
-    0x794C7630: "overlay",  # the kernel forbids to write to its layers while it is mounted
-}
-_STATFS_SIZE = 512  # more than it has on any machine
-
-
-def is_local(folder: str) -> bool:
-    """Whether the kernel hears of all that is written there. What is not known counts as not."""
-    found = ctypes.create_string_buffer(_STATFS_SIZE)
-    try:
-        failed = ctypes.CDLL(None).statfs(os.fsencode(folder), found)
-    except AttributeError:  # not a system that has it
-        return False
-    (kind,) = struct.unpack_from("l", found.raw)
-    return failed == 0 and kind & 0xFFFFFFFF in _LOCAL
 
 
 class FolderWatch:

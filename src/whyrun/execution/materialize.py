@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from whyrun.actions.base import TextFile
+from whyrun.artifacts.file_clock import OtherClocks
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
 from whyrun.artifacts.settled import is_settled
 from whyrun.artifacts.store import Store
@@ -49,12 +50,20 @@ def place_of_input(path: str) -> str:
 class InputGuard:
     """Sees to it that the files which a step reads have, before and after, the content that was planned with."""
 
-    def __init__(self, project: Path, *, away: bool = False, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        project: Path,
+        *,
+        away: bool = False,
+        clock: Callable[[], int] = time.time_ns,
+        others: OtherClocks | None = None,
+    ) -> None:
         """`away`: it is no project, but holds the inputs that were sent here, each where `place_of_input` says.
-        `clock`: the one that files get their times from."""
+        `clock`: the one that files get their times from; `others`: those of other file systems."""
         self._project = project
         self._away = away
         self._clock = clock
+        self._others = others or OtherClocks(project)
         self._known: dict[str, _Seen] = {}  # by path; lives as long as the worker, so a shared input is hashed once
         self._told: Mapping[str, tuple[int, ...]] = {}
         self._watched: list[tuple[str, str, str, Signature, bool]] = []
@@ -74,7 +83,7 @@ class InputGuard:
         assert spec.path is not None
         path = self._at(spec.path)
         try:
-            signature, settled = _look(path, self._clock())
+            signature, settled = self._look(path)
         except OSError as problem:
             raise StepError("MissingBinding", f"`{spec.id}`: `{spec.path}` {_why(problem)}") from None
         told = self._told.get(spec.path)
@@ -99,7 +108,7 @@ class InputGuard:
         for id_, relative, sha256, before, settled in self._watched:
             path = self._at(relative)
             try:
-                signature, settled_now = _look(path, self._clock())
+                signature, settled_now = self._look(path)
             except OSError:  # deleted while the step ran: nobody can say what it read
                 raise self._changed(id_, relative) from None
             if signature == before and settled:
@@ -111,6 +120,18 @@ class InputGuard:
                 # Root may write to read-only files. A blob with other bytes is worse than none.
                 os.unlink(path_)
                 raise StepError("InputChangedDuringRun", f"the step wrote into its input {sha256}; it is removed")
+
+    def _look(self, path: Path) -> tuple[Signature, bool]:
+        """What can be seen of a file or folder without reading it, and whether that can be relied on."""
+        now = self._clock()
+        found = os.stat(path)
+        rows: list[tuple[Any, ...]] = [("", *_facts(found))]
+        if stat.S_ISDIR(found.st_mode):
+            for parent, folders, files in os.walk(path):
+                rows += [(f"{parent}/{name}", *_facts(os.stat(f"{parent}/{name}"))) for name in (*folders, *files)]
+            rows.sort()
+        now -= self._others.behind(path, found.st_dev)
+        return tuple(rows), all(is_settled(row[-2], row[-1], now) for row in rows)
 
     def _at(self, path: str) -> Path:
         return self._project / (place_of_input(path) if self._away else path)
@@ -127,17 +148,6 @@ class InputGuard:
     def _changed(self, id_: str, path: str) -> StepError:
         message = f"`{path}` ({id_}) does not have the content that was planned with: it was edited meanwhile"
         return StepError("InputChangedDuringRun", message)
-
-
-def _look(path: Path, now: int) -> tuple[Signature, bool]:
-    """What can be seen of a file or folder without reading it, and whether that can be relied on."""
-    found = os.stat(path)
-    rows: list[tuple[Any, ...]] = [("", *_facts(found))]
-    if stat.S_ISDIR(found.st_mode):
-        for parent, folders, files in os.walk(path):
-            rows += [(f"{parent}/{name}", *_facts(os.stat(f"{parent}/{name}"))) for name in (*folders, *files)]
-        rows.sort()
-    return tuple(rows), all(is_settled(row[-2], row[-1], now) for row in rows)
 
 
 def _facts(found: os.stat_result) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from whyrun.actions.builtin.shell import as_text
 from whyrun.actions.load import LoadedAction, load_action
 from whyrun.artifacts.compare.result import Comparison
 from whyrun.artifacts.durable import write_all
-from whyrun.artifacts.file_clock import FileClock
+from whyrun.artifacts.file_clock import FileClock, OtherClocks
 from whyrun.artifacts.stat_rows import Signature
 from whyrun.artifacts.store import Store
 from whyrun.execution.cfg import StepCfg
@@ -80,8 +80,8 @@ class StepRunner:
         self._outbox = outbox
         self._cancellation = cancellation
         self._acknowledgements = acknowledgements
-        clock = FileClock(start.scratch)
-        self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project, clock=clock)
+        clock, others = FileClock(start.scratch), OtherClocks(start.scratch)
+        self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project, clock=clock, others=others)
         self._materializer = Materializer(self._sources, self._scratch, self._guard)
         self._actions: dict[str, LoadedAction] = {}
         self._spared: frozenset[int] = frozenset()  # processes that module-level pools keep
