@@ -117,6 +117,11 @@ def test_references_lead_to_one_connection_or_say_why_not() -> None:
         "`@mysql.primry`: the family `mysql` has no connection `primry`",
         "did you mean `@mysql.primary`?",
     )
+    assert lookup("@mysql.") == Unresolved(
+        "CONNECTION_UNKNOWN",
+        "`@mysql.`: the family `mysql` has no connection ``",
+        "did you mean `@mysql.replica`?",
+    )
     assert lookup("@msql") == Unresolved(
         "CONNECTION_UNKNOWN", "`@msql`: `connections.yaml` has no family `msql`", "did you mean `@mysql`?"
     )

@@ -21,12 +21,6 @@ CUTS = {
 }  # fmt: skip
 SHARED_CUTS = 80
 RUN_TO_THE_END = 25  # every so many
-# What is recorded depends on when threads sync, and the model does not yet tell every such order apart: about one
-# recording in ten says "synced lines are lost" of lines that were never called synced. So it is no part of `make test`.
-only_at_length = pytest.mark.skipif(
-    not SOAK,
-    reason="power cuts are tried with `make soak-crash`: their model still disagrees with one recording in ten",
-)
 OURS = (".whyrun/tmp", "paid.log")  # what no command keeps: scratch folders, and the steps' own file
 
 
@@ -34,7 +28,6 @@ def test_a_thousand_cuts_are_made() -> None:
     assert sum(CUTS.values()) == 1000
 
 
-@only_at_length
 @pytest.mark.parametrize("name", CUTS)
 def test_after_a_power_cut_nothing_is_lost_that_was_synced(
     name: str, tmp_path: Path, nursery: Nursery, courses: Courses
@@ -57,7 +50,6 @@ def test_after_a_power_cut_nothing_is_lost_that_was_synced(
                 lab.done("verify", "--replay", "all", *recorded.scenario.settings)
 
 
-@only_at_length
 def test_after_a_power_cut_values_that_others_made_are_believed_without_the_word_of_the_lock(
     tmp_path: Path, nursery: Nursery
 ) -> None:

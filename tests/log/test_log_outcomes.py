@@ -155,6 +155,15 @@ def test_a_wrong_id_is_damage_at_its_line() -> None:
     check_ids(ev.Comparison(artifact="Artifact:A.B", status="SAME", against="r0001", summary=""), "events.jsonl")
 
 
+def test_what_a_record_leaves_out_is_not_written_and_read_back_as_it_was() -> None:
+    line = b'{"event":"comparison","artifact":"Artifact:A.B","status":"IDENTICAL","against":"r0001","summary":"s"}'
+    read = msgspec.json.decode(line, type=ev.AnyEvent)
+    assert isinstance(read, ev.Comparison)
+    assert (read.details, read.more, read.adopted) == ([], 0, False)
+    assert (read.seq, read.ts, read.session, read.chain, read.v) == (0, "", "", "", 1)
+    assert check(read) == line
+
+
 @pytest.mark.parametrize(
     "given", [{"seq": 1}, {"ts": "2026-01-01T00:00:00.000000Z"}, {"session": "r0001"}, {"chain": "ab"}]
 )

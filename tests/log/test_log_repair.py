@@ -9,10 +9,11 @@ import sys
 import msgspec
 import pytest
 
+from whyrun import disk
 from whyrun.artifacts.store import Store
 from whyrun.errors import StateError
 from whyrun.log.events import ArtifactAvailable, LogRepaired, RunComplete, StepFailed, StepStart
-from whyrun.log.journal import check_chain, parse_timestamp
+from whyrun.log.journal import FIRST_CHAIN, Journal, check_chain, parse_timestamp
 from whyrun.log.lock import RunLock, is_held
 from whyrun.log.repair import RepairReport, repair
 from whyrun.log.runs import create_run
@@ -166,7 +167,127 @@ def test_an_earlier_run_without_an_end_is_left_as_its_successor_found_it(state, 
     assert killed.events_path.read_bytes() == before
     assert mend.completed == ["r0001", "r0002"]
     check_chain(run.events_path for run in state.runs())
+    assert mend() is None
+    assert mend.completed == ["r0001", "r0002"], "once is enough"
 
+
+
+@pytest.fixture
+def calls(state):
+    """What reaches the disk, in order: the point, and the file's name."""
+    found = []
+
+    def hook(point, call, *given):
+        name = os.readlink(f"/proc/self/fd/{given[0]}") if isinstance(given[0], int) else os.fspath(given[0])
+        if not point.startswith("lock."):
+            found.append(f"{point} {os.path.basename(name)}")
+        return call(*given)
+
+    disk.hook = hook
+    yield found
+    disk.hook = None
+
+
+WRITTEN = ["log.open events.jsonl", "log.write events.jsonl", "log.sync events.jsonl"]
+CUT = [
+    "run.open debug.log", "run.write debug.log",
+    "log.open events.jsonl", "log.cut events.jsonl", "log.sync events.jsonl",
+]  # fmt: skip
+
+
+def test_what_is_cut_off_is_gone_for_good_before_anything_is_written_in_its_place(killed, mend, calls):
+    before = len(os.listdir("/proc/self/fd"))
+    mend()
+    assert calls == WRITTEN, "nothing to cut"
+    whole = killed.events_path.read_bytes()
+    killed.events_path.write_bytes(whole[: whole.index(b'"seq":8') + 20])
+    (killed.path / "status.json").unlink()
+    calls.clear()
+    mend()
+    assert calls == [*CUT, "log.write events.jsonl", "log.sync events.jsonl"]
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_after_the_end_of_a_log_only_its_tail_is_cut(killed, mend, calls):
+    mend()
+    whole = killed.events_path.read_bytes()
+    torn = b'{"seq":12,'
+    killed.events_path.write_bytes(whole + torn)
+    (killed.path / "status.json").unlink()
+    calls.clear()
+    assert mend() == RepairReport("r0001", len(torn), hashlib.sha256(torn).hexdigest(), ())
+    assert calls == CUT
+    assert killed.events_path.read_bytes() == whole
+    assert mend.completed == ["r0001", "r0001"]
+
+
+def test_a_log_that_is_not_at_its_end_is_repaired_whatever_its_folder_says(killed, mend):
+    (killed.path / "status.json").write_text("{}")
+    assert mend().interrupted == ("Job:Clip[0]", "Job:Clip[1]")
+    assert isinstance(list(killed.events())[-1], RunComplete)
+    assert mend() is None
+    assert mend.completed == ["r0001"]
+
+
+def test_a_log_that_does_not_begin_with_its_start_is_not_repaired(state, clock, mend):
+    run_dir = state.runs_dir / "r0001"
+    run_dir.mkdir(parents=True)
+    journal = Journal.create(run_dir, "r0001", FIRST_CHAIN, clock)
+    journal.append(StepStart(step_id="Job:A", driver="d", attempt=1, fingerprint="f", bindings={}))
+    journal.close()
+    before = (run_dir / "events.jsonl").read_bytes()
+    with pytest.raises(StateError, match=r"LOG_INCOMPLETE\](.|\n)*`r0001` has no `run_start`"):
+        mend()
+    assert (run_dir / "events.jsonl").read_bytes() == before
+
+
+def test_a_clock_that_was_set_back_makes_no_run_shorter_than_nothing(state, clock, run_start, mend):
+    run, journal = create_run(state, run_start, clock)
+    step = StepStart(step_id="Job:A", driver="d", attempt=1, fingerprint="f", bindings={})
+    journal.append(step, "2020-01-01T00:00:00.000000Z")
+    journal.close()
+    mend()
+    assert list(run.events())[-1].duration == 0.0
+
+
+def test_a_repair_that_fails_closes_the_log(killed, mend):
+    before = len(os.listdir("/proc/self/fd"))
+
+    def full(point, call, *given):
+        if point == "log.sync":
+            raise OSError(28, "No space left on device")
+        return call(*given)
+
+    disk.hook = full
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            mend()
+    finally:
+        disk.hook = None
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert mend.completed == []
+
+
+def test_every_run_whose_folder_is_not_complete_is_completed_in_order(state, clock, run_start, mend):
+    for _ in range(3):
+        _, journal = create_run(state, run_start, clock)
+        journal.append(RunComplete(state="succeeded", counts={}, duration=0.0))
+        journal.close()
+    (state.runs_dir / "r0002" / "status.json").write_text("{}")
+    assert mend() is None
+    assert mend.completed == ["r0001", "r0003"]
+    assert mend() is None
+    assert mend.completed == ["r0001", "r0003"]
+
+
+def test_a_run_without_a_line_stops_the_repair_of_all_later_ones(state, clock, run_start, mend):
+    for _ in range(2):
+        create_run(state, run_start, clock)[1].close()
+    first = state.runs()[0].events_path
+    first.write_bytes(b"")
+    with pytest.raises(StateError, match=r"LOG_INCOMPLETE\](.|\n)*`r0001`"):
+        mend()
+    assert mend.completed == []
 
 RUN = """
 import sys

@@ -66,7 +66,8 @@ def short(found: Consumption) -> dict[str, Any]:
         (f"sum({MANY}[:])", {"Each0": SEVEN, "Each1": TO_COME}, {"unknown": ["x"], "waits": [(2, 1)]}),
         (f"first({A}, {B}) + 1", {"A": SEVEN, "B": NINE}, {"x": 8}),
         (f"first({A}, {B}) + 1", {"A": ABSENT, "B": NINE}, {"x": 10}),
-        (f"first({A}, {B}) + 1", {"A": ABSENT, "B": ABSENT}, {"unknown": ["x"], "inactive_by": "first()"}),
+        (f"first({A}, {B}) + 1", {"A": ABSENT, "B": ABSENT}, {"unknown": ["x"], "inactive_by": "Artifact:B.N"}),
+        (f"first({MANY}[i+1], {MANY}[i+2]) + 1", {}, {"unknown": ["x"], "inactive_by": "first()"}),
         (f"first({A}, {B}) + 1", {"A": TO_COME, "B": NINE}, {"unknown": ["x"], "waits": [(0, 0)]}),
         (f"first({A}, {B}) + 1", {"A": PERHAPS, "B": NINE}, {"unknown": ["x"], "waits": [(0, 0)]}),
         (

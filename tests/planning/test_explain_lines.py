@@ -21,7 +21,7 @@ from whyrun.planning.explain import (
     particulars,
 )
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
-from whyrun.planning.reasons import Forced, InputChanged, MissingOutput, RetryPreviousFailure
+from whyrun.planning.reasons import Forced, InputChanged, MissingOutput, More, RetryPreviousFailure
 from whyrun.planning.reuse import SHARED, Reuse
 from whyrun.snapshot.records import Attempt, StepRecord
 
@@ -52,6 +52,13 @@ def test_only_who_changed_a_published_file_is_told_how_to_keep_it() -> None:
     assert job_lines(missing("strange", None)) == [("MISSING_OUTPUT", "Artifact:A.B[0] (strange)")]
     assert job_lines(missing(None, "out/a.txt")) == [("MISSING_OUTPUT", "Artifact:A.B[0]")]
     assert job_lines(missing("changed", "out/a.txt", None)) == [("MISSING_OUTPUT", "it has not succeeded yet")]
+
+
+def test_who_can_see_the_rest_is_told_how() -> None:
+    counted = job(reasons=(Forced("layer:0"), More("UPSTREAM_DIRTY", 3)))
+    forced, more = ("FORCED", "--force layer:0"), particulars(More("UPSTREAM_DIRTY", 3), "Job:A")
+    assert job_lines(counted) == [forced, ("UPSTREAM_DIRTY", more)]
+    assert job_lines(counted, "--all") == [forced, ("UPSTREAM_DIRTY", f"{more} (`--all` lists them)")]
 
 
 def test_what_else_is_known_of_a_turn_comes_after_the_reasons() -> None:

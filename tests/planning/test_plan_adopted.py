@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from project_lab import Heard, Lab
@@ -45,4 +46,18 @@ def test_adopted_versions_that_would_be_made_anew_are_told(project: Make) -> Non
     lab.succeed(sets=["Word=b"])
     assert replaces(lab) == {"Job:Say": []}, "what was adopted for this word is taken again, and nothing stands now"
     assert lab.run(sets=["Word=bad"]).exit_code == 1
+    assert replaces(lab, sets=["Word=c"]) == {"Job:Say": []}
+
+
+def test_an_adopted_version_that_could_not_be_put_at_its_path_does_not_stand(project: Make) -> None:
+    flow = FLOW.replace("A: {type: text}", "A: {type: text, path: out/a.txt}")
+    lab = project(flow, {"acts.py": SAY, "mine.txt": "mine"})
+    lab.succeed()
+    adopt_file(lab.world(), "Artifact:Say.A", lab.root / "mine.txt", Heard())
+    lab.succeed(sets=["Word=b"])
+    (lab.root / "out").rename(lab.root / "aside")
+    os.symlink("/", lab.root / "out")
+    assert lab.run().failed == {"Job:Say": ("FAILED", "NotPublished")}
+    latest = lab.snapshot().records.steps["Job:Say"].latest
+    assert (latest.ok, latest.adopted) == (False, {"Artifact:Say.A": 2})
     assert replaces(lab, sets=["Word=c"]) == {"Job:Say": []}

@@ -58,6 +58,8 @@ def test_ids_and_patterns_of_jobs_and_artifacts(lab: Lab) -> None:
         ("Artifact:Row.N", "UNKNOWN_REFERENCE", "it has instances: name one, such as `Artifact:Row.N[0]`, or all with "
                                                 "`Artifact:Row.N[*]`"),
         ("Job:Aparr", "UNKNOWN_REFERENCE", "did you mean `Job:Apart`?"),
+        ("Job:Fitt[*][*]", "UNKNOWN_REFERENCE", "did you mean `Job:Fit[*][*]`?"),
+        ("Job:Fitt[0][1]", "UNKNOWN_REFERENCE", "did you mean `Job:Fit[0][1]`?"),
         ("Input:Two", "USAGE", "write `Job:…` or `Artifact:…`"),
     ],
 )  # fmt: skip
@@ -119,6 +121,17 @@ def test_the_summary_counts_who_failed_and_who_never_ran(lab: Lab) -> None:
         "available": 6, "failed": ["Artifact:First.N"], "inputs_changed": [],
         "jobs": {"succeeded": 3, "failed": 1, "never_run": 7, "running": 0},
     }  # fmt: skip
+    lab.edit("acts.py", "'M': 2", "'M': 3")
+    assert lab.plan().snapshot["jobs"] == {"succeeded": 3, "failed": 1, "never_run": 7, "running": 0}
+    assert lab.plan().headlines()["Job:Fit[0][0]"] == "INPUT_CHANGED"
+
+
+def test_the_only_instance_of_a_job_is_named_like_one_of_many(lab: Lab) -> None:
+    with pytest.raises(InvalidError) as caught:
+        match_nodes(lab.world(["Two=[1]"]).graph, "Job:Row")
+    assert [problem.hint for problem in caught.value.diagnostics] == [
+        "it has instances: name one, such as `Job:Row[0]`, or all with `Job:Row[*]`"
+    ]
 
 
 def test_hints_name_leaves_of_an_array_and_a_workflow_without_instances_has_no_layers(project: Make) -> None:

@@ -185,6 +185,26 @@ def test_a_result_of_others_is_taken_whole_or_not(table: Any, outputs: tuple[Sha
     assert reusable(table, 0, None, "other", {}, (), {"same": result}) is None
 
 
+@pytest.mark.parametrize(
+    ("leaf", "taken"),
+    [
+        (SharedOutput("S.Deep", "dd", 2, "json", value={}), True),
+        (SharedOutput("S.Deep", "dd", 2, "json"), False),
+    ],
+)
+def test_of_a_leaf_the_value_is_taken_whatever_its_type(project: Make, leaf: SharedOutput, taken: bool) -> None:
+    flow = SAY.replace("{Parts: {type: json, leaves: {Said: string}}}", "{S: {type: json, leaves: {Deep: json}}}")
+    (table,) = project(flow, {"acts.py": "def say(word):\n    return {}\n"}).world().graph.tables
+    whole = SharedOutput("S", "ff", 3, "json")
+    result = SharedResult(1, "same", "python", "", (whole, leaf))
+    found = reusable(table, 0, None, "same", {}, (), {"same": result})
+    kept = {
+        "S": Output("Artifact:Say.S[0]", "ff", 3, "json"),
+        "S.Deep": Output("Artifact:Say.S[0].Deep", "dd", 2, "json", None, ({},)),
+    }
+    assert found == (Reuse("shared store", "", kept, result) if taken else None)
+
+
 def test_what_was_made_here_comes_before_what_others_made(table: Any) -> None:
     shared = {"same": SharedResult(1, "same", "python", "", (N_SHARED, F_SHARED))}
     own = reusable(table, 0, StepRecord(attempt(3)), "same", {}, (), shared)

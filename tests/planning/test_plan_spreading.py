@@ -90,3 +90,67 @@ def test_up_counts_layers_of_what_is_to_run_lowest_first(project: Make) -> None:
     lab.write({"workflow.yaml": json.dumps(flow)})
     assert lab.plan(up=1).layers == [["Job:S1"]]
     assert lab.plan(up=2).layers == [["Job:S1"], ["Job:L8"]]
+
+
+def test_many_that_failed_or_have_to_run_are_told_in_the_order_of_the_graph(project: Make) -> None:
+    """[9] before [10], alone and in a fan-in, whoever was forced or failed first."""
+    code = {"acts.py": "def one(bad, **given):\n    assert not bad\n    return {'N': 1}\n"}
+    made = {"uses": "python", "outputs": {"N": {"type": "integer"}}}
+    each = {**made, "for": ["i"], "with": {"call": "acts:one", "bad": "${{ inputs.Many[i] > 0 }}"}}
+    singles = {f"x{i}": f"${{{{ jobs.Each.outputs.N[{i}] }}}}" for i in (11, 8, 2, 10, 1, 9)}
+    flow = {
+        "workflow": "w",
+        "inputs": {"Many": {"type": "integer[]", "default": [0] * 12}},
+        "loops": {"i": {"each": "inputs.Many"}},
+        "jobs": {
+            "Each": each,
+            "All": {**made, "with": {"call": "acts:one", "bad": False, "x": "${{ jobs.Each.outputs.N[:] }}"}},
+            "Some": {**made, "with": {"call": "acts:one", "bad": False, **singles}},
+        },
+    }
+    lab = project(json.dumps(flow), code)
+    dirty = [{"code": "UPSTREAM_DIRTY", "job": f"Job:Each[{i}]"} for i in range(12)]
+    failed = [{"code": "UPSTREAM_FAILED", "artifact": f"Artifact:Each.N[{i}]"} for i in range(12)]
+    some = (1, 2, 8, 9, 10, 11)
+    missing = {name: {"code": "MISSING_OUTPUT", "artifact": f"Artifact:{name}.N"} for name in ("All", "Some")}
+    found = reasons(lab.plan())
+    assert found["Job:All"] == [missing["All"], *dirty]
+    assert found["Job:Some"] == [missing["Some"], *(dirty[i] for i in some)]
+    assert lab.run(sets=[f"Many={[1] * 12}"]).exit_code == 1
+    found = reasons(lab.plan(sets=[f"Many={[1] * 12}"]))
+    assert found["Job:All"] == [missing["All"], *failed, *dirty]
+    assert found["Job:Some"] == [missing["Some"], *(failed[i] for i in some), *(dirty[i] for i in some)]
+    lab.succeed()
+    found = reasons(lab.plan(force=["Job:Each[8]", "Job:Each[1]"]))
+    assert (found["Job:All"], found["Job:Some"]) == ([dirty[1], dirty[8]], [dirty[1], dirty[8]])
+
+
+def test_a_job_without_outputs_that_only_failed_never_succeeded(project: Make) -> None:
+    lab = project(
+        """
+        workflow: w
+        jobs:
+          Do: {uses: python, with: {call: "acts:one"}}
+        """,
+        {"acts.py": "def one():\n    raise ValueError('no')\n"},
+    )
+    assert reasons(lab.plan()) == {"Job:Do": [{"code": "MISSING_OUTPUT"}]}
+    assert lab.run().exit_code == 1
+    failed = {"code": "RETRY_PREVIOUS_FAILURE", "run": "r0001", "attempt": 1, "error_type": "ValueError", "error": "no"}
+    assert reasons(lab.plan()) == {"Job:Do": [failed, {"code": "MISSING_OUTPUT"}]}
+
+
+def test_what_waits_for_its_condition_is_not_surely_taken_from_an_earlier_run(project: Make) -> None:
+    lab = project(
+        """
+        workflow: w
+        jobs:
+          Ask: {uses: python, with: {call: "acts:one"}, outputs: {N: {type: integer}}}
+          Do: {if: "${{ jobs.Ask.outputs.N > 0 }}", uses: python, with: {call: "acts:one"},
+               outputs: {N: {type: integer}}}
+        """,
+        CODE,
+    )
+    lab.succeed()
+    do = next(job for job in lab.plan(force=["Job:Ask"]).planned if job.id == "Job:Do")
+    assert (do.reuse, do.conditional) == (None, True)

@@ -26,6 +26,14 @@ def test_twenty_are_listed_and_the_rest_is_counted(number: int, more: list[int])
     assert listed_reasons("UPSTREAM_DIRTY", shared, own, UpstreamDirty) == bounded(reasons)
 
 
+def test_so_many_as_are_asked_for_are_listed_or_all_of_them() -> None:
+    reasons = [UpstreamDirty(f"{i:02}") for i in range(50)]
+    assert bounded(reasons, None) == reasons
+    assert bounded(reasons, 50) == reasons
+    assert bounded(reasons, 49) == [*reasons[:49], More("UPSTREAM_DIRTY", 1)]
+    assert listed_reasons("UPSTREAM_DIRTY", [], [reason.job for reason in reasons], UpstreamDirty, None) == reasons
+
+
 def test_versions_that_differ_are_told_where_any_were_recorded() -> None:
     assert version_changes({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == ("b 2 → 3", "c none → 4")
     assert version_changes({"z": "1", "a": "2"}, {}) == ("a 2 → none", "z 1 → none")

@@ -15,6 +15,7 @@ from whyrun.snapshot.patterns import are_normal, files_like, in_byte_order
 PATTERNS = [
     "*", "*.txt", "a/*.txt", "a/?.txt", "a/[xy].txt", "a/.*", ".*", "*/x.txt", "a/b/*", "a/b/../*.txt", "./*.txt",
     "a//*.txt", "**/*.txt", "a/**", "none/*", "a/x.txt/*", "a/*/", "../*/a/x.txt", "a/[", "a/*[!y].txt", "nö/*",
+    "a/", "",
 ]  # fmt: skip
 
 
@@ -35,6 +36,10 @@ def test_the_files_are_those_that_glob_finds(folder: Path, pattern: str) -> None
         assert sorted(files_like(given_, str(folder))) == sorted(expected)
 
 
+def test_a_pattern_in_the_root_of_the_file_system_is_no_pattern_in_the_project(folder: Path) -> None:
+    assert sorted(files_like("/*", str(folder))) == sorted(glob.glob("/*"))
+
+
 paths = st.lists(st.text(st.sampled_from("ab./\n~"), max_size=5), max_size=4)
 
 
@@ -50,6 +55,12 @@ def test_the_order_is_that_of_the_bytes(given_: list[str]) -> None:
     assert in_byte_order(given_) == sorted(given_, key=os.fsencode)
 
 
+def test_names_that_are_no_text_stand_where_their_bytes_do() -> None:
+    """As the operating system hands them over: bytes that are no UTF-8 come as surrogates."""
+    assert in_byte_order(["é", "\udc80", "a"]) == ["a", "\udc80", "é"]
+
+
 def test_the_usual_paths_are_normal() -> None:
     assert are_normal(["src/0.txt", "src/deep/er/1.txt", "top.txt"])
-    assert not are_normal(["/data/x"])
+    assert are_normal(["/data/x"]) is False
+    assert are_normal(["of two\nlines"]) is False

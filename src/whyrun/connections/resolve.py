@@ -36,7 +36,7 @@ class Unresolved:
 
 def find(connections: Connections, reference: str) -> WrittenConnection | Unresolved:
     """`@family.alias`, or `@family` for the default of the family."""
-    family, _, alias = reference.removeprefix("@").partition(".")
+    family, dot, alias = reference.removeprefix("@").partition(".")
     if not connections.exists:
         example = f"connections: {{{family or 'mysql'}: {{{alias or 'primary'}: {{host: …}}}}}}"
         hint = f"make it in the project folder: `{example}`"
@@ -44,7 +44,7 @@ def find(connections: Connections, reference: str) -> WrittenConnection | Unreso
     aliases = connections.families.get(family)
     if aliases is None:
         return _unknown(reference, f"`{FILE_NAME}` has no family `{family}`", connections)
-    if alias:
+    if dot:
         found = aliases.get(alias)
         return found or _unknown(reference, f"the family `{family}` has no connection `{alias}`", connections)
     default = next((connection for connection in aliases.values() if connection.default), None)

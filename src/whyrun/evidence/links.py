@@ -67,10 +67,8 @@ class Links:
         assert self._process is not None
         assert self._process.stdin is not None
         try:
-            while self._unsent:
-                self._unsent = self._unsent[os.write(self._process.stdin.fileno(), self._unsent) :]
-        except BlockingIOError:
-            pass  # it has enough to do
+            while self._unsent and (taken := self._process.stdin.write(self._unsent)):  # else it has enough to do
+                self._unsent = self._unsent[taken:]
         except BrokenPipeError:
             self._lost, self._unsent = True, b""
 

@@ -114,7 +114,7 @@ def _store(value: Any, path: str) -> str | None:
     hint = 'store = "s3://bucket/prefix", or a folder: store = "/mnt/team/whyrun"'
     if value is not None and not (isinstance(value, str) and value.strip()):
         raise error("WRONG_TYPE", "`store` is a URL or a folder: a string", file=path, hint=hint)
-    if value is not None and "://" in value and holds_credentials(value):
+    if value is not None and holds_credentials(value):
         what = "the URL of the shared store holds a user, password or key, and this is no place for it"
         hint = "leave it to the environment or the cloud's own configuration: AWS_PROFILE, AWS_ACCESS_KEY_ID, …"
         raise error("WRONG_TYPE", what, file=path, hint=hint)

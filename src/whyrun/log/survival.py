@@ -8,7 +8,9 @@ are gone; from there on it is as if the power had gone a moment sooner.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec import UNSET
 
@@ -17,9 +19,11 @@ from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
 from whyrun.ids import output_of
 from whyrun.log import events as ev
-from whyrun.log.journal import read_raw_lines
+from whyrun.log.journal import damaged, read_raw_lines
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.runs import RunRef
+
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +52,33 @@ def _is_borne_out(event: ev.AnyEvent, run: RunRef, store: Store) -> bool:
         case ev.CfgMaterialized():
             return _has_file(f"{run.path}/{event.path}", event.sha256)
         case ev.ArtifactAvailable():
+            sha256 = _hash(event.sha256, event, run)
             # A leaf, or a small value: the event itself holds it, and one that others made may never have had a blob.
             holds_itself = event.value is not UNSET or output_of(event.artifact) is None
             # If there is one all the same, it is right, or it was torn before it was synced.
-            nowhere = holds_itself and not store.has(event.sha256)
-            return nowhere or _has_blob(store, event.sha256, event.type)
+            nowhere = holds_itself and not store.has(sha256)
+            return nowhere or _has_blob(store, sha256, event.type)
         case ev.StepStart() | ev.StepSkipped():
             lists = [members for members in (event.bindings or {}).values() if isinstance(members, dict)]
-            return all(_has_blob(store, members["blob"]) for members in lists if "blob" in members)
+            blobs = [_hash(members["blob"], event, run) for members in lists if "blob" in members]
+            return all(_has_blob(store, blob) for blob in blobs)
         case ev.FileDisplaced():  # not synced yet: then what it speaks of still stands where it stood
-            return _has_blob(store, event.sha256)
+            return _has_blob(store, _hash(event.sha256, event, run))
         case _:
             return True  # speaks of no bytes, or of some that were synced before it was written
+
+
+def _hash(text: Any, event: ev.AnyEvent, run: RunRef) -> str:
+    """A power cut leaves lines as they were written, or not at all: what is no hash, somebody has put there."""
+    if not isinstance(text, str) or _HASH.fullmatch(text) is None:
+        raise damaged(run.events_path, event.seq, f"`{str(text)[:80]}` is no hash")
+    return text
 
 
 def _has_file(path: str, sha256: str) -> bool:
     try:
         return file_sha256(path) == sha256
-    except OSError:
+    except (OSError, ValueError):  # a ValueError: no file can be called so
         return False
 
 

@@ -268,31 +268,32 @@ class Consumer:
             self._groups[id(group)] = state
         return state
 
-    def _first(self, found: Consumption, term: FirstOf) -> tuple[Entry | None, list[str], bool]:
-        """(the chosen one, the candidates that are left, is it certain that there is none)."""
+    def _first(self, found: Consumption, term: FirstOf) -> tuple[Entry | None, list[str]]:
+        """(the chosen one, the candidates that are left). Without any, the instance is inactive, by the last one."""
         left: list[str] = []
         for candidate in term.candidates:
             if isinstance(candidate, InputAt):
                 left.append(candidate.id)
-                return (_input_entry(candidate) if len(left) == 1 else None), left, False
+                return (_input_entry(candidate) if len(left) == 1 else None), left
             look = self.look(candidate)
             if look is None:
                 continue
             left.append(self.graph.artifact_id(candidate))
             if isinstance(look, Seen):
-                return (self._artifact_entry(candidate, look) if len(left) == 1 else None), left, False
+                return (self._artifact_entry(candidate, look) if len(left) == 1 else None), left
             found.singles[candidate] = None
             if not look.maybe:
-                return None, left, False
+                return None, left
         if left:  # every candidate that is left may turn out to be inactive
             found.maybe = True
-        return None, left, not left
+        else:
+            last = self.graph.source_id(term.candidates[-1]) if term.candidates else "first()"
+            found.inactive_by = found.inactive_by or last
+        return None, left
 
     def _first_slot(self, found: Consumption, name: str, term: FirstOf) -> None:
-        entry, left, none = self._first(found, term)
-        if none:
-            names = [self.graph.source_id(c) for c in term.candidates]
-            found.inactive_by = found.inactive_by or (names[-1] if names else "first()")
+        entry, left = self._first(found, term)
+        if not left:
             return
         found.shown[name] = left[0] if entry is not None or len(left) == 1 else {"first": left}
         if entry is None:
@@ -321,10 +322,8 @@ class Consumer:
                 found.groups.append(group)
             return not group.pending, group.values
         if isinstance(operand, FirstOf):
-            entry, left, none = self._first(found, operand)
-            if none and not optional:
-                found.inactive_by = found.inactive_by or (left[-1] if left else "first()")
-            return entry is not None or (none and optional), ABSENT if entry is None else _entry_value(entry)
+            entry, _ = self._first(found, operand)
+            return entry is not None, None if entry is None else _entry_value(entry)
         if optional and isinstance(operand, ArtifactAt) and self.look(operand) is None:
             return True, ABSENT
         entry = self._source(found, operand)

@@ -31,15 +31,20 @@ COMPARED = 64  # members of one answer
 
 @dataclass(frozen=True, slots=True)
 class LastSuccess:
-    """`adopted`: the outputs that somebody adopted since, each with its run; empty where all of it was adopted."""
+    """`adopted`: the outputs that somebody adopted since, each with its run; empty where all of it was adopted.
+
+    `attempt` is None where only the run is known: of outputs that stand beside adopted ones.
+    """
 
     run: str
-    attempt: int
+    attempt: int | None
     how: str  # executed reused adopted
     adopted: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"run": self.run, "attempt": self.attempt, "how": self.how}
+        if self.attempt is None:
+            del found["attempt"]
         return {**found, "adopted": dict(self.adopted)} if self.adopted else found
 
 
@@ -76,10 +81,6 @@ class WhyJob:
     compared: tuple[Compared, ...] = ()
     compared_more: int = 0
     alike: int = 0  # so many more jobs are like this one: the same job, state and reasons, other indices
-
-    @property
-    def is_root(self) -> bool:
-        return not self.causes
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"id": self.id, "depth": self.depth, "state": self.state}
@@ -151,8 +152,8 @@ def why_job(known: KnownState, node: int, *, whole: bool = False) -> Why:
         if whole and depth == 0 and job is not None:
             job = known.whole(job)
         causes = list(_causes(known, at, job))
-        if job is None:
-            answer = _clean(known, at, depth, None if whole and depth == 0 else COMPARED)
+        if job is None:  # the one asked about: no reason leads to what is clean
+            answer = _clean(known, at, depth, None if whole else COMPARED)
         else:
             answer = _describe(known, job, depth, causes)
         is_root = not causes and _has_room(roots, explained)
@@ -231,15 +232,16 @@ def _describe(known: KnownState, job: PlannedJob, depth: int, causes: Iterable[i
 
 
 def _made(known: KnownState, job: PlannedJob) -> Iterator[tuple[str, LastSuccess]]:
+    graph = known.graph
     for reason in job.reasons:
-        if not isinstance(reason, InputChanged) or reason.source is None:
-            continue
-        if reason.source in known.graph.artifact_of:
-            producer = known.graph.node(known.graph.artifact_of[reason.source])
-            record = known.snapshot.record(producer)
-            if producer not in known.jobs and record is not None:
-                run, how = record.latest.source_of(reason.source)
-                yield reason.source, LastSuccess(run_name(run), record.latest.number, how or "executed")
+        match reason:
+            case InputChanged(source=str(source)) if source in graph.artifact_of:
+                producer = graph.node(graph.artifact_of[source])
+                if producer not in known.jobs:
+                    record = known.snapshot.record(producer)
+                    assert record is not None, "a clean instance has succeeded"
+                    run, how = record.latest.source_of(source)
+                    yield source, LastSuccess(run_name(run), _number(record.latest, run), how or "executed")
 
 
 def _clean(known: KnownState, node: int, depth: int, most: int | None) -> WhyJob:
@@ -249,7 +251,7 @@ def _clean(known: KnownState, node: int, depth: int, most: int | None) -> WhyJob
     found = known.consumption(node)
     action = known.snapshot.actions[table.name]
     compared = [Compared("action", f"Input:{table.path(position)}.action", action.sha256, action.name)]
-    for name, entry in sorted(found.entries.items()):
+    for name, entry in found.entries.items():  # in the order of their names, as the slots are
         if not counts(name, action.uncounted):
             continue
         for one in entry if isinstance(entry, list) else [entry]:
@@ -277,7 +279,11 @@ def last_success(attempt: Attempt) -> LastSuccess:
         return LastSuccess(run_name(attempt.run), attempt.number, attempt.origin or "executed")
     run, how = attempt.source_of(others[0])
     wholes = {artifact: run_name(adopted[artifact]) for artifact in sorted(adopted) if output_of(artifact) is not None}
-    return LastSuccess(run_name(run), attempt.number, how or "executed", wholes)
+    return LastSuccess(run_name(run), _number(attempt, run), how or "executed", wholes)
+
+
+def _number(attempt: Attempt, run: int) -> int | None:
+    return attempt.number if attempt.run == run else None
 
 
 def direct_readers(graph: Graph, at: ArtifactAt) -> list[str]:
@@ -365,7 +371,6 @@ def _named_inputs(workflow: Workflow, decl: JobDecl) -> set[str]:
 
 
 def _names(templates: Iterable[Any]) -> set[str]:
-    given = [template for template in templates if template is not None]
-    refs = [ref for template in given for expression in expressions_in(template) for ref in expression.refs]
+    refs = [ref for template in templates for expression in expressions_in(template) for ref in expression.refs]
     found = {ref.name for ref in refs if isinstance(ref, InputRef)}
     return found | {c.name for ref in refs if isinstance(ref, First) for c in ref.candidates if isinstance(c, InputRef)}

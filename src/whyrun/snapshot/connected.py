@@ -132,7 +132,9 @@ class _Connecting:
         if isinstance(term, Known):
             return self.placed(term.value, self.slot.path)
         if isinstance(term, InputAt) and not term.value.type.is_path:
-            return self.placed(term.value.value, self.slot.path)
+            value = term.value.value
+            # Where only names tell what is a connection, they are those that the workflow writes, not those in data.
+            return self.placed(value, self.slot.path) if self.info.typed or isinstance(value, str) else value
         if isinstance(term, Computed):
             self.refuse_computed(term.template, self.slot.path)
         return _NO_VALUE

@@ -40,9 +40,8 @@ def _problems(decl: JobDecl, is_plan: bool) -> Iterator[Diagnostic]:
     if decl.uses not in _WRITING:
         return
     for output in outputs[:1]:
+        # Of an expression it is known when the step starts: then `output.suffix` is empty.
         suffix = PurePosixPath(output.path).suffix if isinstance(output.path, str) else output.suffix
-        if output.path is not None and not isinstance(output.path, str):
-            continue  # an expression: known when the step starts
         if suffix.lower() not in _SUFFIXES:
             place = decl.places.get(f"outputs.{output.name}.path", output.place)
             message = f"`{decl.uses}` writes `.csv`, `.tsv` or `.parquet`, and `{output.name}` ends in `{suffix}`"

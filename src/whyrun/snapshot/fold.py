@@ -102,7 +102,6 @@ class RunFold:
                 attempt.duration = event.duration
                 self.settle(event.step_id, attempt)
             elif type(event) is not CfgMaterialized:
-                self.seq = seq
                 self.rare(event, seq)
         self.seq = seq
 
@@ -147,14 +146,13 @@ class RunFold:
 
     def finish(self) -> None:
         """The end of the run's file. Open steps of a run that has not ended are interrupted, repaired or not."""
-        if self.seq and not self.mode:
+        if not self.mode:
             raise self.incomplete(1, "the log has no `run_start`")
         if self.open and self.complete:
             step = next(iter(self.open))
             raise self.incomplete(self.seq, f"`{step}` started, the run ended, and no event says how the step ended")
         for step, (attempt, _) in self.open.items():
             self.fail(step, attempt, "INTERRUPTED", INTERRUPTED_TYPE, INTERRUPTED_ERROR)
-        self.open.clear()
         self.records.run, self.records.seq = self.run, self.seq
         if self.mode != "compare":
             self.records.inputs_of = self.run
@@ -277,7 +275,7 @@ class RunFold:
         taken = (output, *self.adopting.pop(step, ()))
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="adopted")
         attempt.outputs = tuple({o.id: o for o in (*standing, *taken)}.values())
-        if base is not None and standing:
+        if base is not None:
             others = {o.id for o in standing} - {o.id for o in taken}
             attempt.apart = {artifact: base.source_of(artifact) for artifact in sorted(others)} or None
         self.settle(step, attempt)

@@ -54,7 +54,8 @@ def _keys(decl: JobDecl) -> dict[str, list[tuple[str, str]]]:
     if isinstance(written, dict):
         sides = {PRIMARY: written.get("primary"), SECONDARY: written.get("secondary")}
         return {role: [(name, "with.keys") for name in _texts(names)] for role, names in sides.items()}
-    named = [(name, f"with.keys[{index}]") for index, name in enumerate(_texts(written))]
+    members = enumerate(written) if isinstance(written, list) else ()
+    named = [(name, f"with.keys[{index}]") for index, name in members if isinstance(name, str)]
     return {PRIMARY: named, SECONDARY: named}
 
 

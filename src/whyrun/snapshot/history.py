@@ -1,8 +1,8 @@
 """The log of a workflow, folded, with a derived index so that closed runs are folded once.
 
 The index is a cache and nothing more: it may be deleted at any time, and is not believed unless every run it covers
-has the same file (inode, size, times) with the same last chain as when it was made. It covers runs that have ended;
-a run without `run_complete` is folded anew each time, because a repair may still add to it.
+has the same file (inode, size, times) as when it was made. It covers runs that have ended; a run without `run_complete`
+is folded anew each time, because a repair may still add to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from whyrun.disk import Area
 from whyrun.errors import StateError, error
 from whyrun.log.event_ids import check_ids, damaged_line, id_problem
 from whyrun.log.events import UNREADABLE
-from whyrun.log.journal import last_chain
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.log.scan import line_marks, read_lines, scan
 from whyrun.log.tombstones import Tombstone
@@ -33,7 +32,7 @@ from whyrun.snapshot.records import Attempt, InputRecord, Records, StepRecord, r
 from whyrun.snapshot.snapshot import Consumed
 from whyrun.snapshot.step_index import IndexedSteps, JobBlock, into_blocks
 
-VERSION = 13
+VERSION = 14
 TICK = 50_000_000  # nanoseconds
 MUCH = 1_000_000  # events folded anew: their records are let go for those of the index, which need far less memory
 WORTH_INDEXING = 2000  # events folded anew: below, folding is quicker than writing the index
@@ -45,7 +44,6 @@ class _Covered(msgspec.Struct, array_like=True, frozen=True):
     size: int
     mtime_ns: int
     ctime_ns: int
-    chain: str
     marks: bytes  # see `line_marks`
 
 
@@ -359,7 +357,7 @@ def _cover(run: RunRef) -> _Covered:
     status = run.status()
     return _Covered(
         run.number, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns,
-        last_chain(run.events_path) or "", line_marks(run.events_path).tobytes(),
+        line_marks(run.events_path).tobytes(),
     )  # fmt: skip
 
 

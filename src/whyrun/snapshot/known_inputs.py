@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from whyrun.graph.graph import ArtifactAt, FirstOf, Graph, Group, InputAt, JobTable, Known, Source, Term
+from whyrun.graph.graph import ArtifactAt, Graph, Group, InputAt, JobTable, Known, Source, Term
 from whyrun.ids import split_site
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
@@ -50,9 +50,7 @@ class InputReader(msgspec.Struct, frozen=True):
         if isinstance(term, Group):
             members = [self._source(member) for member in term.members]
             return UNKNOWN if any(member is UNKNOWN for member in members) else members
-        if isinstance(term, FirstOf) and len(term.candidates) == 1:
-            return self._source(term.candidates[0])
-        return UNKNOWN  # it depends on what a run makes
+        return UNKNOWN  # it depends on what a run makes: an expression, `first`
 
     def _source(self, source: Source) -> Any:
         return self._input(source.value) if isinstance(source, InputAt) else self.artifact(source)
@@ -60,10 +58,7 @@ class InputReader(msgspec.Struct, frozen=True):
     def _input(self, value: InputValue) -> Any:
         if value.elements is not None:
             return [self._input(item) for item in value.elements]
-        if value.path is None:
-            return value.value
-        path = self.project / value.path
-        return msgspec.json.decode(path.read_bytes()) if value.type.base == "json" else path
+        return value.value if value.path is None else self.project / value.path
 
 
 def reader_of_snapshot(snapshot: PlanningSnapshot, project: Path, blob: Callable[[str], str]) -> InputReader:
@@ -110,8 +105,8 @@ def reader_of_graph(graph: Graph, project: Path) -> InputReader:
         table = graph.tables[at.table]
         spec = table.artifacts[at.artifact]
         sites = table.output_of(at.artifact).paths
-        if sites is None or spec.is_leaf or spec.type in VALUE_TYPES or spec.type == "json":
-            return UNKNOWN
+        if sites is None or spec.type in VALUE_TYPES or spec.type == "json":
+            return UNKNOWN  # also of leaves: they have one of these types
         return project / sites[at.position]
 
     return InputReader(project, artifact)

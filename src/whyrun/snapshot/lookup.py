@@ -51,7 +51,7 @@ def look_up_action(decl: JobDecl, project: Path, asker: Asker | None = None) -> 
         return LookedUp(None, (*others, *of_code), info)
     deterministic = info.deterministic if decl.deterministic is None else decl.deterministic
     files = {**facts.get("source", {}), **facts.get("code", {})}
-    effectful = info.origin == "builtin" and info.name in EFFECTFUL
+    effectful = decl.uses in EFFECTFUL  # no other action can have the name of a built-in one
     known = ActionFacts(decl.uses, sha256, deterministic, files, info.uncounted, _versions(info), effectful)
     return LookedUp(known, info=info)
 

@@ -20,6 +20,7 @@ from whyrun.snapshot.snapshot import BlobCheck
 from whyrun.workflow.expression import ABSENT, ExpressionError
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
+    FILE_TYPES,
     NO_DEFAULT,
     At,
     Expression,
@@ -43,7 +44,6 @@ class InputObserver:
     """Turns the given values into observed ones: patterns expanded, files found and hashed."""
 
     def __init__(self, project: Path, cache: StatCache) -> None:
-        self.project = project
         self.root = str(project)
         self.cache = cache
         self.diagnostics: list[Diagnostic] = []
@@ -113,17 +113,18 @@ class InputObserver:
         return handed
 
     def _misfit(self, decl: InputDecl, value: Any) -> str | None:
-        if isinstance(value, InputValue):
-            if value.type.is_path or decl.type.is_path:
-                fits = value.type.is_path == decl.type.is_path and value.type.depth == decl.type.depth
-            else:
-                fits = value_problem(decl.type, value.value) is None
-            if fits:
-                return None
-            return f"a {value.type} where a {decl.type} is due"
-        if decl.type.is_path and decl.type.depth == 1 and isinstance(value, str):
+        given = value.value if isinstance(value, InputValue) else value
+        if given is None and not decl.required and decl.default is NO_DEFAULT:
+            return None  # as if it were not given
+        if not isinstance(value, InputValue):
+            return value_problem(decl.type, value)
+        if given is not None and (value.type.is_path or decl.type.is_path):
+            fits = _kind(value.type) == _kind(decl.type)
+        else:
+            fits = value_problem(decl.type, given) is None
+        if fits:
             return None
-        return value_problem(decl.type, value)
+        return f"a {value.type} where a {decl.type} is due" + (", and it was not given" if given is None else "")
 
     def _template(
         self,
@@ -263,7 +264,8 @@ class InputObserver:
         except WhyrunError as problem:
             return problem
         except OSError as problem:  # a folder in it, or on the way to it, is closed to us
-            message = f"`{problem.filename or path}` cannot be read: {problem.strerror}"
+            where = problem.filename or path
+            message = f"`{where}` cannot be read: {problem.strerror}"
             return error("FILE_MISSING", message, hint="check the path and its permissions")
 
     def _relative(self, path: str) -> str:
@@ -273,6 +275,11 @@ class InputObserver:
             inside = os.path.relpath(normal, self.root)
             return normal if inside == ".." or inside.startswith(f"..{os.sep}") else inside.replace(os.sep, "/")
         return normal.replace(os.sep, "/")
+
+
+def _kind(type_: Type) -> tuple[str, int]:
+    """The same for paths that can stand for each other: folders for folders, files of any type for files."""
+    return "file" if type_.base in FILE_TYPES else type_.base, type_.depth
 
 
 def _all_there(template: Template, prefix: str, found: Mapping[str, InputValue]) -> bool:

@@ -37,8 +37,6 @@ def in_byte_order(paths: Sequence[str]) -> list[str]:
 
 def are_normal(paths: Sequence[str]) -> bool:
     """Are all of these relative, and written as `os.path.normpath` would? False where that is not plain to see."""
-    if os.sep != "/":
-        return False
     text = "\n" + "\n".join(paths) + "\n"
     if text.count("\n") != len(paths) + 1:
         return False

@@ -48,8 +48,8 @@ class Misfit:
     table: JobTable
     position: int
     problem: Problem
-    more: int = 0
-    origin: str | None = None  # where the value comes from, if it is not written in the job
+    more: int
+    origin: str | None  # where the value comes from, if it is not written in the job
 
     def diagnostic(self) -> Diagnostic:
         problem, hint = self.problem, self.problem.hint
@@ -91,11 +91,14 @@ def instance_misfits(
         computed = _computed(table)
         for (positions, _), problems in zip(blocks.values(), found, strict=True):
             alike = len(table) if _is_same_everywhere(table) else len(positions)
+            here: dict[tuple[str, ...], Problem] = {}  # an instance counts once, however often it has the mistake
             for problem in problems:
                 if not _is_told_by_lookup(problem, computed):
-                    first = Misfit(table, positions[0], problem, -1, _origin(graph, table, problem, given_by))
-                    before = shared.get(_kind(problem), first)
-                    shared[_kind(problem)] = replace(before, more=before.more + alike)
+                    here.setdefault(_kind(problem), problem)
+            for kind, problem in here.items():
+                first = Misfit(table, positions[0], problem, -1, _origin(graph, table, problem, given_by))
+                before = shared.get(kind, first)
+                shared[kind] = replace(before, more=before.more + alike)
         yield from shared.values()
 
 
@@ -108,9 +111,8 @@ def _is_told_by_lookup(problem: Problem, computed: set[str]) -> bool:
 
 def _kind(problem: Problem) -> tuple[str, ...]:
     """The same for one mistake in many instances, whatever the value is in each."""
-    kind = problem.brief[0] if problem.brief is not None else re.sub(r"\d+", "0", problem.message)
-    subject = problem.brief[1] if kind == "missing required" and problem.brief is not None else ""
-    return problem.entry or "", re.sub(r"\d+", "0", problem.inner), kind, subject
+    kind, subject = problem.brief or (re.sub(r"\d+", "0", problem.message), "")
+    return problem.entry or "", re.sub(r"\d+", "0", problem.inner), kind, subject if kind == "missing required" else ""
 
 
 def _origin(graph: Graph, table: JobTable, problem: Problem, given_by: GivenBy) -> str | None:
@@ -216,7 +218,7 @@ def known_term(graph: Graph, term: Term) -> Any:
         return _outline(term.template)
     if isinstance(term, InputAt):
         value = term.value
-        return Bound(str(value.type)) if value.type.is_path or value.path is not None else value.value
+        return Bound(str(value.type)) if value.type.is_path else value.value
     if isinstance(term, ArtifactAt):
         return Bound(_type(graph, term))
     if isinstance(term, Group | FirstOf):

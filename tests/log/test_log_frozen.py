@@ -1,0 +1,46 @@
+"""What the log hands around is what it was when it was read: nobody can change it in another's hands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from whyrun.log.lock import Holder
+from whyrun.log.outcomes import RunOutcome
+from whyrun.log.repair import RepairReport
+from whyrun.log.runs import ProjectConfig, RunRef, WorkflowState
+from whyrun.log.scan import Options
+from whyrun.log.survival import Survived
+from whyrun.log.synced import Synced
+from whyrun.log.tombstones import CarriedInput, Displaced, PublishedSite, Tombstone
+
+STONE = Tombstone(
+    run="r0001", mode="run", state="failed", started="", ended="", events=1, previous_chain="", chain="", pruned=""
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("record", "field"),
+    [
+        (Holder(1, "host", "since"), "run"),
+        (RepairReport("r0001", 0, "", ()), "run"),
+        (ProjectConfig(), "store"),
+        (RunRef("r0001", "runs/r0001", 1), "number"),
+        (WorkflowState(Path(".whyrun"), "wf"), "workflow"),
+        (Options(), "accept"),
+        (Survived(RunOutcome(), None, 0), "size"),
+        (Synced("r0001", 1), "seq"),
+        (CarriedInput("Input:A", ""), "value"),
+        (Displaced("out", ""), "section"),
+        (PublishedSite("Artifact:A.B", "out", ""), "site"),
+        (STONE, "events"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_a_record_cannot_be_changed(record: Any, field: str) -> None:
+    before = getattr(record, field)
+    with pytest.raises(AttributeError):
+        setattr(record, field, "other")
+    assert getattr(record, field) == before

@@ -1,0 +1,154 @@
+"""The action of a job, looked up: what planning knows of it, and all that does not fit, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from project_lab import Lab
+from whyrun.actions.describe import Description
+from whyrun.actions.plugins import Plugin
+from whyrun.actions.registry import ActionInfo
+from whyrun.snapshot.lookup import LookedUp, look_up_action
+
+Make = Callable[..., Lab]
+INPUT = "inputs: {F: {type: text, default: a.txt}}\n"
+OWN = """
+from whyrun import action
+@action("own", version="3", outputs={"Out": "text"}, deterministic=True)
+def own(x):
+    return {}
+"""
+CLASS = """
+from whyrun import Action
+class C(Action):
+    name = "cls"
+    version = "5"
+    outputs = {"Out": "text"}
+    def estimate_runtime(self, inputs):
+        return 1.0
+    def run(self, inputs):
+        return {"Out": "x"}
+"""
+
+
+def looked_up(lab: Lab, job: str = "J") -> LookedUp:
+    return lab.world().looked_up[job]
+
+
+def told(found: LookedUp) -> list[tuple[str, int | None, int | None, str]]:
+    return [(problem.code, problem.line, problem.column, problem.message) for problem in found.problems]
+
+
+def flow(job: str) -> str:
+    return f"workflow: w\njobs:\n  J: {{{job}, outputs: {{Out: {{type: text}}}}}}\n" + INPUT
+
+
+def test_code_in_the_project_is_known_by_its_files(project: Make) -> None:
+    lab = project(flow("uses: own, with: {x: 1}, code: [extra.txt]"), {"actions/a.py": OWN, "extra.txt": "e"})
+    found = looked_up(lab)
+    assert found.facts is not None
+    assert (found.facts.name, found.facts.deterministic, sorted(found.facts.files)) == (
+        "own",
+        True,
+        ["actions/a.py", "extra.txt"],
+    )
+    assert (found.facts.versions, found.facts.effectful, found.facts.uncounted) == ({}, False, ())
+    assert (found.info is not None and found.info.name, found.problems, found.misfits) == ("own", (), ())
+
+
+@pytest.mark.parametrize(("written", "expected"), [("true", True), ("false", False)])
+def test_a_job_says_itself_whether_it_is_deterministic(project: Make, written: str, expected: bool) -> None:
+    lab = project(flow(f"uses: own, with: {{x: 1}}, deterministic: {written}"), {"actions/a.py": OWN})
+    facts = looked_up(lab).facts
+    assert facts is not None
+    assert facts.deterministic is expected
+
+
+class Answering:
+    """Stands for the process that imports the code of others, which is not installed here."""
+
+    def __init__(self, version: str = "7") -> None:
+        self.version = version
+
+    def describe(self, info: ActionInfo) -> Description:
+        return Description(version=self.version, deterministic=True, uncounted=("wait",))
+
+
+@pytest.mark.parametrize(
+    ("version", "distribution", "versions"),
+    [
+        ("7", "mine-pack 1.2", {"mine/shout": "7", "mine-pack": "1.2"}),
+        ("7", "", {"mine/shout": "7"}),
+        ("", "mine-pack 1.2", {"mine-pack": "1.2"}),
+        ("", "", {}),
+    ],
+)
+def test_code_of_others_is_known_by_its_versions(
+    project: Make, monkeypatch: pytest.MonkeyPatch, version: str, distribution: str, versions: dict[str, str]
+) -> None:
+    offered = (Plugin("mine/shout", "json:dumps", distribution),)
+    monkeypatch.setattr("whyrun.actions.registry.installed_plugins", lambda: offered)
+    lab = project(flow("uses: mine/shout, with: {text: x}"))
+    decl = lab.world().workflow.jobs["J"]
+    found = look_up_action(decl, lab.root, Answering(version))  # type: ignore[arg-type]
+    assert told(found) == []
+    assert found.facts is not None
+    assert (found.facts.versions, found.facts.deterministic, found.facts.uncounted) == (versions, True, ("wait",))
+
+
+def test_a_class_in_the_project_is_known_by_its_file_and_not_by_its_version(project: Make) -> None:
+    lab = project(flow("uses: cls"), {"actions/a.py": CLASS})
+    found = look_up_action(lab.world().workflow.jobs["J"], lab.root, Answering())  # type: ignore[arg-type]
+    assert found.facts is not None
+    assert found.info is not None
+    assert (found.info.asked, found.info.version) == (True, "5")
+    assert (found.facts.versions, list(found.facts.files)) == ({}, ["actions/a.py"])
+
+
+@pytest.mark.parametrize(
+    ("job", "versions", "effectful"),
+    [
+        ("uses: shell, with: {run: 'true'}", {}, False),
+        ("uses: file/copy, with: {source: '${{ inputs.F }}'}", {"file/copy": "1"}, False),
+    ],
+)
+def test_what_is_built_in_has_a_version_of_its_own(
+    project: Make, job: str, versions: dict[str, str], effectful: bool
+) -> None:
+    facts = looked_up(project(flow(job), {"a.txt": "a"})).facts
+    assert facts is not None
+    assert (facts.versions, facts.effectful) == (versions, effectful)
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        ("uses: nothing, code: [z.txt]",
+         [("INVALID_USES", 3, 13, "there is no action `nothing`"),
+          ("FILE_MISSING", 3, 29, "`code: z.txt` matches no file")]),
+        ("uses: own, with: {y: 1}, code: [z.txt, extra.txt, y.txt]",
+         [("INVALID_PARAMETER", 3, 13, "the action `own` needs the parameter `x`"),
+          ("INVALID_PARAMETER", 3, 25, "the action `own` has no parameter `y`"),
+          ("FILE_MISSING", 3, 39, "`code: z.txt` matches no file"),
+          ("FILE_MISSING", 3, 57, "`code: y.txt` matches no file")]),
+        ("uses: own, with: {x: 1}, code: [extra.txt, z.txt]",
+         [("FILE_MISSING", 3, 50, "`code: z.txt` matches no file")]),
+        ("uses: python, with: {call: 'gone:f'}, code: [z.txt]",
+         [("INVALID_PARAMETER", 3, 34, "the project has no module `gone`"),
+          ("FILE_MISSING", 3, 52, "`code: z.txt` matches no file")]),
+        ("with: {x: 1}, code: [z.txt]", [("FILE_MISSING", 3, 28, "`code: z.txt` matches no file")]),
+        ("uses: own, with: {x: 1}, code: 7", []),
+        ("uses: own, with: {x: 1}, code: [z.txt, 7]", []),
+        ("uses: own, with: [1]", []),
+        ("uses: own, with: {x: '${{ nonsense', y: 1}",
+         [("INVALID_PARAMETER", 3, 44, "the action `own` has no parameter `y`")]),
+    ],
+)  # fmt: skip
+def test_all_that_does_not_fit_is_told_at_its_place(
+    project: Make, job: str, expected: list[tuple[str, int, int, str]]
+) -> None:
+    lab = project(flow(job), {"actions/a.py": OWN, "extra.txt": "e"})
+    found = looked_up(lab)
+    assert (told(found), found.facts) == (expected, None)

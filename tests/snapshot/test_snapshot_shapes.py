@@ -1,0 +1,83 @@
+"""What planning is given cannot be changed by it, and what the index keeps has one form, to the last default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from project_lab import Lab
+from whyrun.actions.problem import Problem
+from whyrun.snapshot.known_inputs import InputReader, KnownInputs
+from whyrun.snapshot.lookup import LookedUp
+from whyrun.snapshot.records import Attempt, InputRecord, Output, StepRecord
+from whyrun.snapshot.snapshot import (
+    ActionFacts,
+    ArtifactAvailabilityRecord,
+    BlobCheck,
+    InputStateRecord,
+    PlanningSnapshot,
+    ProducerAttemptRecord,
+)
+from whyrun.snapshot.step_index import JobBlock
+from whyrun.snapshot.typed import Misfit
+
+
+@pytest.mark.parametrize(
+    ("thing", "field"),
+    [
+        (KnownInputs({}, ()), "given"),
+        (InputReader(Path(), lambda at: None), "project"),
+        (LookedUp(None), "facts"),
+        (Output("Artifact:J.A", "aa", 1, "file"), "sha256"),
+        (InputRecord("aa"), "sha256"),
+        (ArtifactAvailabilityRecord("Artifact:J.A", "aa", 1, "file", "r0001", 2, "Job:J"), "sha256"),
+        (ProducerAttemptRecord("Job:J", "never_run"), "status"),
+        (InputStateRecord("Input:A", "aa", None), "sha256"),
+        (ActionFacts("shell", "aa"), "sha256"),
+        (BlobCheck("aa", 1, "file", None, "aa"), "sha256"),
+        (JobBlock("J", "", (), b"", (), (), b"", b""), "lines"),
+        (Misfit(None, 0, Problem(None, "no"), 0, None), "more"),  # type: ignore[arg-type]
+    ],
+    ids=lambda thing: type(thing).__name__,
+)
+def test_what_is_known_cannot_be_changed(thing: Any, field: str) -> None:
+    with pytest.raises(AttributeError):
+        setattr(thing, field, "other")
+
+
+@pytest.mark.parametrize(
+    ("thing", "written"),
+    [
+        (Output("Artifact:J.A", "aa", 1, "file"), ["Artifact:J.A", "aa", 1, "file", None, [], ""]),
+        (Attempt(1, 2, 3, "ff"), [1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None]),
+        (
+            StepRecord(Attempt(1, 2, 3, "ff")),
+            [[1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None], None, None, None, None],
+        ),
+        (InputRecord("aa"), ["aa", []]),
+        (JobBlock("J", "", (), b"", (), (), b"", b""), ["J", "", [], b"", [], [], b"", b""]),
+    ],
+    ids=lambda thing: type(thing).__name__,
+)
+def test_records_are_written_as_lists(thing: Any, written: list[Any]) -> None:
+    data = msgspec.msgpack.encode(thing)
+    assert msgspec.msgpack.decode(data) == written
+    assert msgspec.msgpack.decode(data, type=type(thing)) == thing
+
+
+def test_of_an_action_nothing_is_believed_that_it_does_not_say() -> None:
+    assert ActionFacts("shell", "aa") == ActionFacts("shell", "aa", False, {}, (), {}, False)
+
+
+def test_a_snapshot_is_only_itself_and_shares_nothing(project: Callable[..., Lab]) -> None:
+    found = project("workflow: w\njobs: {}\n").snapshot()
+    first, second = (
+        PlanningSnapshot(found.dependency_graph, found.records, {}, {}, frozenset()) for _ in range(2)
+    )  # fmt: skip
+    assert first != second
+    assert (first.consumed, first.shas, first.shared) == ({}, [], {})
+    assert first.shas is not second.shas
