@@ -187,16 +187,27 @@ def test_the_last_line_is_read_from_the_end_however_far_that_is(
         assert last_line(log) == b"x" * length
 
 
-def test_from_the_end_no_more_is_read_than_two_lines_can_have(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_last_line_that_no_event_can_be_is_damage(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(journal_module, "CHUNK", 1000)
     log.write_bytes(b"first\nsecond\n" + b"x" * 20_001 + b"\n")
     with pytest.raises(StateError) as caught:
         last_line(log)
     (diagnostic,) = caught.value.diagnostics
-    assert (diagnostic.code, diagnostic.file) == ("LOG_DAMAGED", str(log))
+    assert (diagnostic.code, diagnostic.file, diagnostic.line) == ("LOG_DAMAGED", str(log), 3)
     assert diagnostic.message == "the line is longer than 0 MB, which no event is"
-    log.write_bytes(b"x" * 19_999 + b"\n")
-    assert last_line(log) == b"x" * 19_999
+    log.write_bytes(b"x" * 9_000 + b"\n")
+    assert last_line(log) == b"x" * 9_000
+
+
+@pytest.mark.parametrize(("lines", "last"), [(b"first\nsecond\n", b"second"), (b"", None)])
+def test_a_tail_may_be_as_long_as_it_is(
+    log: Path, monkeypatch: pytest.MonkeyPatch, lines: bytes, last: bytes | None
+) -> None:
+    monkeypatch.setattr(journal_module, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(journal_module, "CHUNK", 1000)
+    log.write_bytes(lines + b"x" * 50_000)
+    assert last_line(log) == last
 
 
 def test_what_stands_before_the_last_line_is_not_read(small: None, log: Path) -> None:

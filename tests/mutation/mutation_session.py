@@ -27,6 +27,7 @@ from traced import Tracer
 
 HERE = Path(__file__).resolve().parent
 EXPLAINED = "explained"
+COLD = 200  # tests at most for what runs at import: each try is a process that collects them anew
 
 
 class Source:
@@ -187,7 +188,7 @@ class Mutation:
         mutant.apply()
         try:
             if mutant.function == MODULE:
-                return self._cold(source, tests[:40])
+                return self._cold(source, tests[:COLD])
             module = compile(source.tree, str(source.path), "exec")
         finally:
             mutant.revert()
@@ -236,12 +237,9 @@ class Mutation:
                 runs = lines is not None and (lines[0] != digest or not wanted.isdisjoint(lines[1:]))
             if runs:
                 found.append(test)
-        if not found:  # a function that is newer than what is known of the tests: those of its file may run it
-            found = [
-                test
-                for test, record in self.known.items()
-                if any(name.startswith(f"{source.name}::") for name in record["lines"])
-            ]
+        own = f"tests/{source.name.partition('/')[0]}/"
+        if not found:  # a function that is newer than what is known of the tests, or a file without any
+            found = [test for test in self.known if test.startswith(own)]
         # The files of tests take turns, so that each has had the same time: the tests of one mostly notice the same.
         found.sort(key=lambda test: self.known[test]["seconds"])
         spent: dict[str, float] = {}
@@ -249,7 +247,7 @@ class Mutation:
         for test in found:
             file = test.partition("::")[0]
             turn[test] = spent[file] = spent.get(file, 0.0) + self.known[test]["seconds"]
-        own = f"tests/{source.name.partition('/')[0]}/"  # the tests of the package itself are likelier to notice
+        # The tests of the package itself are likelier to notice.
         found.sort(key=lambda test: (-killers.get(test, 0), turn[test] / (5 if own in test else 1), test))
         budget, chosen = self.chosen.budget, []
         for test in found:

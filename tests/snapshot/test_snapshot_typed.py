@@ -27,7 +27,7 @@ inputs:
   Ok: {type: integer, default: 4}
   Empty: {type: json, default: {}}
   Text: {type: text, default: a.txt}
-loops: {i: {count: 3}, m: {each: inputs.Many}, none: {count: 0}}
+loops: {i: {count: 3}, m: {each: inputs.Many}, none: {count: 0}, w: {values: [ax, by]}}
 jobs:
   G: {uses: http/json, with: {url: "http://a", redirects: "${{ inputs.Ok }}"}, outputs: {Answer: {type: json}}}
   H: {uses: http/json, with: {url: "http://a"}, outputs: {Answer: {type: json}}}
@@ -194,7 +194,8 @@ def test_many_mistakes_stand_in_one_order(project: Make) -> None:
 
 
 def test_a_variable_of_the_environment_is_no_parameter(project: Make) -> None:
-    lab = lab_of(project, f"{URL}, redirects: {of('inputs.Few')}", f"env: {{redirects: {of('inputs.S')}}}, ")
+    block = f"{URL}, redirects: {of('inputs.Few')}, headers: {{A: {of('inputs.S')}}}"
+    lab = lab_of(project, block, f"env: {{redirects: {of('inputs.S')}, headers: {of('inputs.S')}}}, ")
     assert told(lab.world()) == []
 
 
@@ -212,6 +213,9 @@ def test_each_missing_part_of_a_record_is_told(project: Make) -> None:
         ("for: [i], ", "json: '${{ inputs.Ok }}', method: '${{ inputs.S }} ${{ i }}'",
          [('`method` is "x 0"; it takes one of "DELETE", "GET", "PATCH", "POST", "PUT" or null (in `Job:Z[0]`, and in '
            "2 more instances)", "correct `method:`")]),
+        ("for: [w], ", "method: '${{ w }}'",
+         [('`method` is "ax"; it takes one of "DELETE", "GET", "PATCH", "POST", "PUT" or null (in `Job:Z[ax]`, and in '
+           "1 more instance)", "correct `method:`")]),
         ("", "json: 1, body: x", []),
         ("", "retries: {max: x, limit: '${{ jobs.U.outputs.O + 1 }}'}",
          [('`retries.max` is "x"; it takes an integer ≥ 0 and ≤ 1000', "correct `retries.max`")]),

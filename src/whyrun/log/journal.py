@@ -295,7 +295,7 @@ def read_raw_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
 def last_line(path: str | os.PathLike[str]) -> bytes | None:
     """The last complete line, read from the end of the file; None if there is none."""
     if not _was_synced(path) and _has_zeros(path):
-        return deque(read_raw_lines(path), maxlen=1).pop() if any(read_blocks(path)) else None
+        return _last_of_all(path)
     with open(path, "rb", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         span = 8192
@@ -308,8 +308,13 @@ def last_line(path: str | os.PathLike[str]) -> bytes | None:
             if begin != -1 or start == 0:
                 return tail[begin + 1 : end] if end != -1 else None
             if span == 2 * LONGEST_LINE:
-                raise _too_long(path, size)
+                return _last_of_all(path)  # a tail without end, which is left out; or a line that is refused
             span = min(8 * span, 2 * LONGEST_LINE)
+
+
+def _last_of_all(path: str | os.PathLike[str]) -> bytes | None:
+    last = deque(read_raw_lines(path), maxlen=1)
+    return last.pop() if last else None
 
 
 def _has_zeros(path: str | os.PathLike[str]) -> bool:
