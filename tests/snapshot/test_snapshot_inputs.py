@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +181,26 @@ def test_what_fails_while_it_is_read_is_named_too(project: Make) -> None:
     (lab.root / "in/memory").symlink_to("/proc/self/mem")
     hint = "check the path and its permissions"
     assert problems(lab) == [("FILE_MISSING", "`Input:X`: `in/memory` cannot be read: Input/output error", hint)]
+
+
+class Closed(StatCache):
+    """As for a user who may not look into a folder; the superuser may look into each."""
+
+    def sha256_of(self, path: str, special: str | None = None) -> str | None:
+        raise PermissionError(13, "Permission denied", *([f"{path}/deep"] if path.endswith("in") else []))
+
+    def sha256_in(self, root: str, paths: Sequence[str], special: str | None = None) -> Sequence[str | None]:
+        return [self.sha256_of(f"{root}/{path}") for path in paths]
+
+
+@pytest.mark.parametrize(("path", "named"), [("in", "in/deep"), ("deep", "deep")])
+def test_a_closed_folder_is_named_and_be_it_deep_inside(project: Make, path: str, named: str) -> None:
+    root = lab_with(project, {}).root
+    eyes = InputObserver(root, Closed.load(root / "cache"))
+    with pytest.raises(InvalidError) as refused:
+        eyes.value("Input:X", Type("directory"), path, Place("w.yaml", 3, 5))
+    message, hint = f"`Input:X`: `{named}` cannot be read: Permission denied", "check the path and its permissions"
+    assert [(p.code, p.message, p.hint) for p in refused.value.diagnostics] == [("FILE_MISSING", message, hint)]
 
 
 def test_one_value_alone_is_observed_or_refused(project: Make) -> None:

@@ -31,7 +31,7 @@ FLOW = """
       Nothing: {type: "string[]", default: []}
       Topic: {type: string, default: cats}
       K: {type: integer, default: 3}
-    loops: {i: {each: inputs.Files}, none: {each: inputs.Nothing}}
+    loops: {i: {each: inputs.Files}, none: {each: inputs.Nothing}, two: {count: 2}}
     jobs:
       Make:
         for: [i]
@@ -86,10 +86,10 @@ FLOW = """
         with: {call: "acts:text", total: "${{ sum(jobs.Make.outputs.Number[:]) }}"}
         outputs: {Text: {type: text}}
       Alone:
-        for: [i]
+        for: [two]
         uses: python
         with: {call: "acts:alone"}
-        outputs: {Deep: {type: json, leaves: {"Parts[i]": integer}}}
+        outputs: {Deep: {type: json, leaves: {"Parts[two][0]": integer}}}
       Never:
         for: [none]
         uses: python
@@ -232,10 +232,11 @@ def action(job: str, **facts: object) -> Change:
         (inputs("Files=[in/0.txt, in/2.txt, in/1.txt]"), ["Make[1]", "Make[2]"]),
         (edited("out/${{ i }}.txt", "out/${{ i }}.md"),
          ["Aligned[0]", "Aligned[1]", "Aligned[2]", "All", "Before[1]", "Before[2]", *FIXED, *MAKE]),
-        (edited('"Parts[i]": integer', '"Parts[0]": integer'), ["Alone[1]", "Alone[2]"]),
+        (edited("Parts[two][0]", "Parts[0][0]"), ["Alone[1]"]),
+        (edited("Parts[two][0]", "Parts[0][two]"), ["Alone[1]"]),
         (edited("+ i }}", "+ i * i }}"), ["Sum[2]"]),
         (edited("+ i }}", "// i }}"), ["Sum[0]", "Sum[1]", "Sum[2]"]),
-        (action("Alone", sha256=OTHER), ["Alone[0]", "Alone[1]", "Alone[2]"]),
+        (action("Alone", sha256=OTHER), ["Alone[0]", "Alone[1]"]),
         (action("All", sha256=OTHER), ["All"]),
         (action("Make", uncounted=("word",)), MAKE),
         (action("Make", uncounted=("wo",)), []),
@@ -255,6 +256,6 @@ def test_what_would_be_computed_from_something_else_is_suspect_with_a_memo_or_wi
 def test_a_step_with_another_recorded_fingerprint_or_none_is_suspect(snapshot: PlanningSnapshot) -> None:
     memo: dict[str, str] = {}
     suspects(snapshot, memo)
-    changed = {"Make[1]": OTHER, "Alone[2]": "no hash", "All": OTHER}
+    changed = {"Make[1]": OTHER, "Alone[1]": "no hash", "All": OTHER}
     for known in ({}, memo, memo):
         assert suspects(snapshot, known, changed) == sorted([*ALWAYS, *changed])

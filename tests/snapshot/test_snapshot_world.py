@@ -291,6 +291,12 @@ def test_planning_alone_leaves_nothing_behind(lab: Lab) -> None:
     assert sorted(path.name for path in lab.root.iterdir()) == before
 
 
+def test_actions_can_be_asked_how_long_they_take(lab: Lab) -> None:
+    estimator = lab.snapshot().estimator
+    assert estimator is not None
+    assert estimator([0, 1]) == {}, "these say nothing"
+
+
 def test_what_was_hashed_and_compared_is_kept_and_need_not_be_writable(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
