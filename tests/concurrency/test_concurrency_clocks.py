@@ -191,6 +191,26 @@ def test_files_on_another_file_server_look_old_later(
     assert read == [str(path)] * (2 - known), "read again by every step until then"
 
 
+def test_in_a_folder_each_file_has_the_clock_of_its_own_file_system(
+    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another may be mounted within it. (Here a link stands for that; as content of an input, it would be refused.)"""
+    monkeypatch.setattr(file_clock, "is_local", lambda path: False)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "own.csv").write_text("one")
+    (elsewhere / "served.csv").write_text("one")
+    guard = InputGuard(tmp_path, clock=lambda: time.time_ns() + 60 * SECOND, others=OtherClocks(tmp_path / "state"))
+    assert guard._look(folder)[1] is True
+    (folder / "served.csv").symlink_to(elsewhere / "served.csv")
+    assert guard._look(folder)[1] is False
+
+
+def test_a_state_that_cannot_be_looked_at_has_the_clock_of_the_folder_above(tmp_path: Path) -> None:
+    (tmp_path / ".whyrun").symlink_to(".whyrun")
+    assert OtherClocks(tmp_path / ".whyrun").behind(tmp_path, tmp_path.stat().st_dev) == 0
+
+
 def test_where_no_file_can_be_made_it_is_our_own_clock(tmp_path: Path) -> None:
     assert FileClock(tmp_path / "nowhere", lambda: 7)() == 7
     assert FileClock(tmp_path, lambda: 7)() == 7, "and where files have later times than it is"

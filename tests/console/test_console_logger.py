@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import multiprocessing
+import os
 import re
 import shlex
 import subprocess
@@ -91,6 +92,28 @@ def test_many_lines_are_one_write() -> None:
     logger.tell([])
     head = "2026-06-23 12:03:23 [a] EXECUTES"
     assert stream.writes == [f"{head} one\n{head} two\n"]
+
+
+def test_a_terminal_that_does_not_wait_loses_nothing() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    heard: list[bytes] = []
+
+    def listen() -> None:
+        while piece := os.read(reading, 1000):
+            heard.append(piece)
+
+    listener = threading.Thread(target=listen)
+    lines = [TaskLine(NOON, "a", TaskStatus.EXECUTES, f"line {number}") for number in range(5000)]
+    with open(writing, "w", encoding="utf-8") as stream:
+        logger = WorkflowLogger(True, None, LogLevel.SUMMARY, stream=stream, clock=lambda: NOON)
+        threading.Timer(0.1, listener.start).start()  # until then the pipe runs full
+        logger.tell(lines)
+        logger.note("the end")
+    listener.join()
+    os.close(reading)
+    expected = [line.render() for line in lines]
+    assert b"".join(heard).decode().splitlines() == [*expected, "note: the end"]
 
 
 def test_an_unknown_status_is_refused_with_all_that_there_are() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,9 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from project_lab import Lab
+from project_lab import Lab, wait_until
 from whyrun import disk
+from whyrun.artifacts.store import Store
+from whyrun.evidence import links as links_module
+from whyrun.evidence.links import Links
+from whyrun.evidence.run_directory import Artifact, RunDirectory, SeenEvents
 from whyrun.execution.recorder import MANY_ENDED
+from whyrun.log.journal import read_events
 
 COUNT = MANY_ENDED + 44
 WORKFLOW = f"""\
@@ -64,16 +71,75 @@ def test_links_do_not_depend_on_the_process_that_makes_them(
     monkeypatch.setattr(disk, "hook", disturbed)
     ran = lab.run()
     assert ran.folder is not None
-    assert asked == [
-        [sys.executable, "-P", "-m", "whyrun.evidence.links", str(ran.folder), str(ran.folder.parents[2] / "store")]
-    ]
+    program = [sys.executable, "-P", "-m", "whyrun.evidence.links"]
+    assert asked == [[*program, str(ran.folder), str(ran.folder.parents[2] / "store"), str(os.getpid())]]
     assert (ran.exit_code, linked(ran.folder)) == (0, EXPECTED)
 
 
-def test_the_process_that_makes_links_is_gone_when_the_run_has_ended(project: Callable[..., Lab]) -> None:
+def test_the_process_makes_them_and_is_gone_when_the_run_has_ended(project: Callable[..., Lab]) -> None:
     lab = project(WORKFLOW, {"work.py": WORK})
     ran = lab.run()
-    assert (ran.exit_code, of_links(ran.folder)) == (0, [])
+    assert ran.folder is not None
+    for step in (ran.folder / "artifacts").iterdir():
+        (step / "Result").unlink()
+    links = Links(RunDirectory(ran.folder), lab.world().store)
+    seen = SeenEvents()
+    for event in read_events(ran.folder / "events.jsonl"):
+        seen.add(event)
+    links.link(seen.take_ended())
+    wait_until(lambda: len(of_links(ran.folder)) == 1)
+    child = os.fork()  # some process that goes on, and has all that this one had open
+    if child == 0:
+        signal.pause()
+    try:
+        links.finish()
+        assert (links.lost, linked(ran.folder), of_links(ran.folder)) == (False, EXPECTED, [])
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_one_that_does_not_keep_up_is_not_waited_for(
+    project: Callable[..., Lab], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = project(WORKFLOW, {"work.py": WORK}).run()
+    assert ran.folder is not None
+    monkeypatch.setattr(links_module, "MOST_WAITING", 3)
+    monkeypatch.setattr(disk, "hook", lambda point, call, command, **options: call(["sleep", "1000"], **options))
+    links = Links(RunDirectory(ran.folder), Store(ran.folder.parents[2] / "store"))
+    steps = [[Artifact("Square[0]", "Result" + "x" * 100_000, "0" * 64, "integer")]]
+    lost = []
+    for _ in range(6):
+        links.link(steps)
+        lost.append(links.lost)
+    assert lost == [False, False, False, True, True, True]
+
+
+HOST = """
+import os, signal, sys
+from whyrun.artifacts.store import Store
+from whyrun.evidence.links import Links
+from whyrun.evidence.run_directory import RunDirectory
+links = Links(RunDirectory(sys.argv[1]), Store(sys.argv[2]))
+links.link([])
+if sys.argv[3] == "later":
+    sys.stdin.readline()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("when", ["at once", "later"])
+def test_a_host_that_is_killed_leaves_nobody_behind(tmp_path: Path, when: str) -> None:
+    (tmp_path / "run").mkdir()
+    words = [sys.executable, "-c", HOST, str(tmp_path / "run"), str(tmp_path / "store"), when]
+    host = subprocess.Popen(words, stdin=subprocess.PIPE)
+    assert host.stdin is not None
+    if when == "later":
+        wait_until(lambda: bool(of_links(tmp_path / "run")))
+        host.stdin.write(b"\n")
+    host.stdin.close()
+    assert host.wait() == -signal.SIGKILL
+    wait_until(lambda: not of_links(tmp_path / "run"))
 
 
 def of_links(folder: Path | None) -> list[bytes]:

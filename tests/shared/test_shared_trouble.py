@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,33 @@ def test_a_server_that_takes_nothing_ends_no_run(s3_team: Team, server: S3Server
     assert sharing.traffic == Traffic(gave=0, took=0, not_given=1)
     assert s3_team.kept.keys("results") == []  # before it is let go: then what was under way may still arrive
     slow.let_go.set()
+
+
+def test_one_result_that_does_not_arrive_hides_no_other(folder_team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of six takes for ever: what the other five came to is told and counted all the same."""
+    lab = folder_team.clone()
+    world, notes, let_go = lab.world(), list[str](), threading.Event()
+    offer = SharedStore.offer
+
+    def held(store: SharedStore, result: SharedResult, alive: Callable[[], None]) -> SharedResult | None:
+        if result.fingerprint == f"{0:064x}":
+            let_go.wait(PATIENCE)
+        return offer(store, result, alive)
+
+    monkeypatch.setattr(SharedStore, "offer", held)
+    results = [
+        SharedResult(1, f"{number:064x}", "shell", "b" * 64, (SharedOutput("Out", bytes_sha256(made), 4, "file"),))
+        for number in range(6)
+        for made in [world.store.read(world.store.put_bytes(b"%04d" % number))]
+    ]
+    sharing = Sharing(folder_team.kept.address, lab.root, world.store, notes.append, Patience(PATIENCE, 0.3))
+    for result in results:
+        sharing.offer(result)
+    sharing.close()
+    assert sharing.traffic == Traffic(gave=5, took=0, not_given=1)
+    told = f"results are not given to the shared store {folder_team.kept.address} (no word for 0.3 s)"
+    assert notes[-1] == told
+    let_go.set()
 
 
 def test_who_may_only_read_takes_and_is_told_once(

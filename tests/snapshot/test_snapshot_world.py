@@ -374,3 +374,46 @@ def test_what_does_not_fit_is_told_before_there_is_a_plan(project: Make) -> None
         ("INVALID_PARAMETER", "`redirects` is 99; it takes an integer ≥ 0 and ≤ 50"),
         ("INVALID_USES", "there is no action `none/b`"),
     ]
+
+
+NAMED = """
+    from whyrun import Action, Parameters
+
+    class Named(Action):
+        name = "named"
+        outputs = {"O": "text"}
+        class Params(Parameters):
+            count: int
+        def run(self, inputs, context):
+            return {"O": "o"}
+        def get_output_files(self, inputs):
+            return ["out/" + "x" * inputs["count"] + ".txt"]
+"""
+
+
+def test_an_action_is_asked_nothing_with_parameters_that_do_not_fit(project: Make) -> None:
+    """Whatever other jobs there are: the one that cannot be asked stands beside one that need not be."""
+    lab = project(
+        """\
+        workflow: w
+        jobs:
+          A: {uses: named, with: {count: many}, outputs: {O: {type: text}}}
+          B: {uses: shell, with: {run: "true"}}
+        """,
+        {"actions/named.py": NAMED},
+    )
+    assert told(lab.world().problems) == [("INVALID_PARAMETER", "`count` is \"many\"; it takes an integer")]
+
+
+def test_where_parameters_cannot_be_read_none_is_missing(project: Make) -> None:
+    lab = project("workflow: w\njobs: {A: {uses: http/json, with: 7, outputs: {Answer: {type: json}}}}\n")
+    assert told(lab.world().problems) == [("WRONG_TYPE", "`with` of job `A` is the number `7`, not a map")]
+
+
+def test_a_wrong_workflow_is_told_before_a_log_that_cannot_be_read(lab: Lab) -> None:
+    lab.succeed()
+    runs = lab.root / ".whyrun" / "w" / "runs"
+    runs.rename(lab.root / "aside")
+    runs.write_text("no folder")
+    (lab.root / "a.txt").unlink()
+    assert [code for code, _ in refused(lab.snapshot)] == ["INPUT_MISSING"]

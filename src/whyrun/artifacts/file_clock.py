@@ -74,8 +74,8 @@ class OtherClocks:
 
 def _device_of(folder: str) -> int:
     """Also of one that is still to be made: its device is that of the folder above it."""
-    while True:
-        try:
-            return os.stat(folder).st_dev
-        except FileNotFoundError:
-            folder = os.path.dirname(folder)
+    try:
+        return os.stat(folder).st_dev
+    except OSError:
+        above = os.path.dirname(folder)
+        return _device_of(above) if above != folder else 0

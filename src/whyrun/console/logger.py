@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import stat
 import sys
 import threading
@@ -33,6 +34,7 @@ from whyrun.console.render import Paint
 from whyrun.errors import error
 
 PathLike = str | os.PathLike[str]
+PIECE = 2000  # characters in one write
 
 
 class WorkflowLogger:
@@ -122,8 +124,8 @@ class WorkflowLogger:
                     self.line(line)
             finally:
                 together, self._together = self._together, None
-                if together and self._terminal is not None:
-                    self._terminal.write("\n".join(together))
+                if self._terminal is not None:
+                    self._terminal.write_all(together)
 
     def line(self, line: TaskLine) -> None:
         with self._lock:
@@ -210,18 +212,38 @@ class _Terminal:
         self.interactive = stream is sys.stderr and stream.isatty() and os.environ.get("TERM") != "dumb"
         self._gone = False
 
+    def write_all(self, texts: list[str]) -> None:
+        """In few writes, each of them small enough for the buffer of the stream (see `_flush`)."""
+        piece: list[str] = []
+        for text in texts:
+            if piece and sum(map(len, piece)) + len(text) > PIECE:
+                self.write("\n".join(piece))
+                piece.clear()
+            piece.append(text)
+        if piece:
+            self.write("\n".join(piece))
+
     def write(self, text: str) -> None:
         if self._gone:
             return
         try:
             self.stream.write(f"{text}\n")
-            self.stream.flush()
+            self._flush()
         except OSError as problem:
             # Nobody listens any more (`whyrun run 2>&1 | head`), or talk goes to a disk that is full: no reason to
             # break off the run. Lines on stdout are what was asked for (a dry run): that they are lost is told.
             if self.stream is sys.stdout and not isinstance(problem, BrokenPipeError):
                 raise
             self._gone = True
+
+
+    def _flush(self) -> None:
+        """Also where the stream does not wait (others may have set it so): what it did not take stays in its buffer."""
+        while True:
+            try:
+                return self.stream.flush()
+            except BlockingIOError:
+                select.select([], [self.stream], [], 1.0)
 
 
 class _LogFile:

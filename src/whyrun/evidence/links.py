@@ -3,8 +3,8 @@
 They cost more of the file system than anything else that a short step leaves, and nobody waits for them. A thread of
 the host would not do: it would take turns with the host for the interpreter, at every call.
 
-As a program, `python -m whyrun.evidence.links RUN STORE`, it is that process: lists of artifacts, a line each, come in
-by its standard input, and it ends when that ends.
+As a program, `python -m whyrun.evidence.links RUN STORE HOST`, it is that process: lists of artifacts, a line each,
+come in by its standard input, and `null` is the last of them. HOST is the number of the process that it works for.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import deque
 
 import msgspec
 
@@ -24,6 +25,8 @@ from whyrun.evidence.run_directory import EndedSteps, RunDirectory, SeenEvents
 from whyrun.log.journal import read_events
 
 _PR_SET_PDEATHSIG = 1
+MOST_WAITING = 1000  # lines that the process has not taken: one that is so far behind is not waited for
+_END = b"null\n"  # not the mere end of the pipe, which a process that was forked meanwhile holds open, too
 
 
 class Links:
@@ -32,25 +35,28 @@ class Links:
     def __init__(self, directory: RunDirectory, store: Store) -> None:
         self.directory, self.store = directory, store
         self._process: subprocess.Popen[bytes] | None = None
-        self._unsent = b""
-        self._given = False
-        self._lost = False  # it could not be started, or has ended before its time
+        self._unsent: deque[bytes] = deque()
+        self._begun = False
+        self.lost = False  # it could not be started, has ended before its time, or does not keep up
 
     def link(self, steps: EndedSteps) -> None:
         """Never waits: what the process does not take now is offered again with the next."""
-        if not self._given:
-            self._given = True
+        if not self._begun:
+            self._begun = True
             self._start()
-        if not self._lost:
-            self._unsent += msgspec.json.encode(steps) + b"\n"
-            self._send()
+        if self.lost:
+            return
+        self._unsent.append(msgspec.json.encode(steps) + b"\n")
+        self._send()
+        if len(self._unsent) > MOST_WAITING:
+            self.abandon()
 
     def _start(self) -> None:
-        program = [sys.executable, "-P", "-m", "whyrun.evidence.links", str(self.directory.path), str(self.store.root)]
+        program = [sys.executable, "-P", "-m", "whyrun.evidence.links"]
         try:
             self._process = disk.start(
                 Area.ARTIFACT_LINK,
-                program,
+                [*program, str(self.directory.path), str(self.store.root), str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -58,7 +64,7 @@ class Links:
                 start_new_session=True,  # Ctrl-C on the host's terminal does not reach it
             )
         except OSError:
-            self._lost = True  # the host will make them, and is told then what cannot be made
+            self.lost = True  # the host will make them, and is told then what cannot be made
             return
         assert self._process.stdin is not None
         os.set_blocking(self._process.stdin.fileno(), False)
@@ -67,34 +73,60 @@ class Links:
         assert self._process is not None
         assert self._process.stdin is not None
         try:
-            while self._unsent and (taken := self._process.stdin.write(self._unsent)):  # else it has enough to do
-                self._unsent = self._unsent[taken:]
+            while self._unsent and (taken := self._process.stdin.write(self._unsent[0])):  # else it has enough to do
+                line = self._unsent.popleft()
+                if taken < len(line):
+                    self._unsent.appendleft(line[taken:])
         except BrokenPipeError:
-            self._lost, self._unsent = True, b""
+            self.abandon()
+
+    def abandon(self) -> None:
+        """The process ends now; what it has not made is still to be made."""
+        self.lost = True
+        self._unsent.clear()
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.kill()
+            self._process.wait()
+            self._process.stdin.close()
 
     def finish(self) -> None:
         """All that were given are made when this returns."""
-        if self._process is not None:
+        if self._process is not None and not self.lost:
             assert self._process.stdin is not None
             os.set_blocking(self._process.stdin.fileno(), True)
+            self._unsent.append(_END)
             self._send()
+        if self._process is not None and not self.lost:
+            assert self._process.stdin is not None
+            self.lost = self._process.wait() != 0
             self._process.stdin.close()
-            self._lost = self._process.wait() != 0 or self._lost
-        if self._lost:
+        if self.lost:
             seen = SeenEvents()
             for event in read_events(self.directory.events):
                 seen.add(event)
             self.directory.link_artifacts(self.store, seen.artifacts())
 
 
-def main() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # whoever repairs the run is alone with it
-    directory, store = RunDirectory(sys.argv[1]), Store(sys.argv[2])
-    decode = msgspec.json.Decoder(EndedSteps).decode
+def main(run: str, store: str, host: str) -> None:
+    _end_with(int(host))
+    directory, blobs = RunDirectory(run), Store(store)
+    decode = msgspec.json.Decoder(EndedSteps | None).decode
     for line in sys.stdin.buffer:
-        directory.link_steps(store, decode(line))
+        steps = decode(line)
+        if steps is None:
+            return
+        directory.link_steps(blobs, steps)
+    sys.exit(1)  # the host has ended without a word
+
+
+def _end_with(host: int) -> None:
+    """Whoever repairs the run of a killed host is alone with it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != host:  # it has ended already
+        sys.exit(1)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

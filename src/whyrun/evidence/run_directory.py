@@ -148,12 +148,12 @@ class RunDirectory:
         if outcome.start is not None and outcome.start.mode == "run" and not self.plan.exists():
             atomic_write(self.plan, canonical_json({"lost": "this run has no stored plan"}) + b"\n", Area.RUN)
 
-    def link_artifacts(self, store: Store, artifacts: Iterable[_Artifact]) -> None:
+    def link_artifacts(self, store: Store, artifacts: Iterable[Artifact]) -> None:
         """`artifacts/<step>/<output>`: relative links into the store; a folder is a folder of links.
 
         By two threads, where there are many: it is all waiting for the file system.
         """
-        by_step: dict[str, list[_Artifact]] = {}
+        by_step: dict[str, list[Artifact]] = {}
         for artifact in artifacts:
             by_step.setdefault(artifact.step_path, []).append(artifact)
         steps = list(by_step.values())
@@ -196,14 +196,14 @@ class RunDirectory:
             _link("../" * (file.path.count("/") + 1) + _blob(up, file.sha256), target)
 
 
-class _Artifact(msgspec.Struct, frozen=True):
+class Artifact(msgspec.Struct, frozen=True):
     step_path: str
     name: str  # the output with its suffix
     sha256: str
     type: str
 
 
-EndedSteps = list[list[_Artifact]]  # the artifacts of steps that succeeded
+EndedSteps = list[list[Artifact]]  # the artifacts of steps that succeeded
 _OF_ARTIFACTS = (ev.ArtifactAvailable, ev.ArtifactAdopted)
 
 
@@ -212,7 +212,7 @@ class SeenEvents:
 
     def __init__(self) -> None:
         self.outcome = RunOutcome()
-        self._by_step: dict[str, dict[str, _Artifact]] = {}
+        self._by_step: dict[str, dict[str, Artifact]] = {}
         self._ended: list[str] = []  # steps that succeeded
 
     def add(self, event: ev.Event) -> None:
@@ -227,7 +227,7 @@ class SeenEvents:
                 # What was not published (a comparison) has a suffix all the same; a section has a mark instead of one.
                 own = event.suffix if event.suffix.startswith(".") else ""
                 name = output + (suffix_of(event.type, event.path) or own)
-                artifact = _Artifact(event.step_id.removeprefix("Job:"), name, event.sha256, event.type)
+                artifact = Artifact(event.step_id.removeprefix("Job:"), name, event.sha256, event.type)
                 self._by_step.setdefault(event.step_id, {})[name] = artifact
 
     @property
@@ -240,7 +240,7 @@ class SeenEvents:
         ended, self._ended = self._ended, []
         return [list(self._by_step.pop(step, {}).values()) for step in ended]
 
-    def artifacts(self) -> Iterator[_Artifact]:
+    def artifacts(self) -> Iterator[Artifact]:
         """Those of steps that succeeded and were not taken yet: what a failed attempt left is not an output."""
         for step, artifacts in self._by_step.items():
             if self.outcome.steps.get(step) in ("completed", "skipped"):

@@ -47,7 +47,7 @@ class Errands:
         self._open = True
 
     def send(self, call: Call[Answer], then: Callable[[], None] | None = None) -> Errand[Answer]:
-        """`then` is called once it is done, by the thread that did it."""
+        """`then` is called when it is done, by the thread that did it, before anybody hears of it."""
         errand = Errand(call, then)
         with self._condition:
             if not self._going:
@@ -95,6 +95,6 @@ class Errands:
             with self._condition:
                 errand.done = True
                 self._going -= 1
-            if errand.then is not None:
-                errand.then()
+                if errand.then is not None:
+                    errand.then()
             self._alive()

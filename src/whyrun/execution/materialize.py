@@ -130,8 +130,9 @@ class InputGuard:
             for parent, folders, files in os.walk(path):
                 rows += [(f"{parent}/{name}", *_facts(os.stat(f"{parent}/{name}"))) for name in (*folders, *files)]
             rows.sort()
-        now -= self._others.behind(path, found.st_dev)
-        return tuple(rows), all(is_settled(row[-2], row[-1], now) for row in rows)
+        # Each by the clock of its own file system: there may be links in a folder that lead to another.
+        settled = (is_settled(row[-2], row[-1], now - self._others.behind(row[0] or path, row[2])) for row in rows)
+        return tuple(rows), all(settled)
 
     def _at(self, path: str) -> Path:
         return self._project / (place_of_input(path) if self._away else path)

@@ -211,7 +211,11 @@ class Recorder:
         self.reporter.tell(ended.lines)
 
     def close(self) -> None:
-        self.sync()
+        try:
+            self.sync()
+        except BaseException:
+            self._links.abandon()
+            raise
         self._links.finish()
         self._log.close()
         self._debug.close()

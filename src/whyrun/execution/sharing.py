@@ -51,7 +51,8 @@ class Sharing:
         self.address, self.store, self.tell = address, store, tell
         self.patience = patience or Patience()
         self._asking, self._giving = Errands(ASKING, "whyrun-asks"), Errands(GIVING, "whyrun-gives")
-        self._offers: deque[tuple[SharedResult, Errand[SharedResult | None]]] = deque()
+        self._offers: dict[int, tuple[SharedResult, Errand[SharedResult | None]]] = {}  # by number, not yet settled
+        self._over: deque[int] = deque()  # those of them that are over, however that was
         self._known: dict[str, SharedResult | None] = {}  # what was said of the fingerprints that were asked for
         self._later: dict[str, tuple[str, Errand[SharedResult | None]]] = {}  # with the step that it is for
         self._come: deque[str] = deque()  # those of them that are answered
@@ -184,20 +185,27 @@ class Sharing:
         shared = self._shared
         if shared is None or not self._gives:
             return
-        errand = self._giving.send(lambda alive: shared.offer(_measured(result, self.store), alive))
-        self._offers.append((result, errand))
+        number = self._to_give
+
+        def give(alive: Alive) -> SharedResult | None:
+            return shared.offer(_measured(result, self.store), alive)
+
+        self._offers[number] = result, self._giving.send(give, lambda: self._over.append(number))
         self._tell_of_offers()
 
     def close(self) -> None:
         """Wait for what is still on its way, as long as it moves."""
         try:
-            if not self._giving.wait([errand for _, errand in self._offers], min(QUIETLY, self.patience.piece)):
-                left = count(sum(not errand.done for _, errand in self._offers), "result")
+            offered = [errand for _, errand in self._offers.values()]
+            if not self._giving.wait(offered, min(QUIETLY, self.patience.piece)):
+                left = count(sum(not errand.done for errand in offered), "result")
                 self.tell(f"giving {left} to the shared store {self.address} …")
-            if not self._giving.wait([errand for _, errand in self._offers], self.patience.piece):
-                self._stop_giving(f"no word for {self.patience.piece:g} s")
+            moves = self._giving.wait(offered, self.patience.piece)
             self._tell_of_offers()
+            if not moves:
+                self._stop_giving(f"no word for {self.patience.piece:g} s")
         except KeyboardInterrupt:
+            self._tell_of_offers()
             self._stop_giving("interrupted")
         finally:
             self._asking.close()
@@ -207,8 +215,8 @@ class Sharing:
 
     def _tell_of_offers(self) -> None:
         failed: list[Exception] = []
-        while self._offers and self._offers[0][1].done:  # behind one that takes long, the others can wait
-            result, errand = self._offers.popleft()
+        over = [self._over.popleft() for _ in range(len(self._over))]
+        for result, errand in [self._offers.pop(number) for number in over if number in self._offers]:
             try:
                 standing = errand.answer()
             except (ShelfError, OSError, WhyrunError) as problem:
@@ -235,7 +243,8 @@ class Sharing:
         """How many were not given is known at the end: see `Traffic`."""
         if self._gives:
             self.tell(f"results are not given to the shared store {self.address} ({why})")
-        self._gives, self._offers = False, deque()
+        self._gives = False
+        self._offers.clear()
         self._giving.close()
 
     def _leave_alone(self, why: str) -> None:
