@@ -110,6 +110,7 @@ class Links:
 
 def main(run: str, store: str, host: str) -> None:
     _end_with(int(host))
+    os.nice(5)  # nobody waits for links while there is something else to do
     directory, blobs = RunDirectory(run), Store(store)
     decode = msgspec.json.Decoder(EndedSteps | None).decode
     for line in sys.stdin.buffer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from pathlib import Path
 
 from whyrun.execution.commands import Prepared
@@ -14,6 +13,8 @@ _TOLD = 2000  # bytes: the last of what it printed
 
 def prepare_place(command: str, project: Path, tmp: Path) -> Prepared:
     """Run it in the project folder. What it prints goes to a file: it may be much, and only its end is told."""
+    import tempfile  # it brings `random`, which a worker seeds anew for every step that finds it there
+
     with tempfile.TemporaryFile(dir=tmp) as printed:
         try:
             done = subprocess.run(

@@ -20,7 +20,7 @@ from whyrun.execution.wire import timestamp
 
 _SHORT = 0.005  # seconds: steps that take less are sent ahead
 _AHEAD = 8  # how many, beyond the one that runs
-_MOST_AHEAD, _AHEAD_FOR = 32, 0.005  # as many as take so many seconds, where that is more: fewer, fuller turns
+_MOST_AHEAD, _AHEAD_FOR = 64, 0.01  # as many as take so many seconds, where that is more: fewer, fuller turns
 _STALE = 0.01  # seconds that commands may wait behind a step that turned out long, before they are taken back
 _SMOOTHING = 0.2
 _GATHER = 0.002  # seconds at most to let short messages gather while every worker has enough to do
