@@ -9,6 +9,7 @@ import time
 import pytest
 
 from whyrun import disk
+from whyrun.artifacts import stat_cache
 from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import bytes_sha256, tree_manifest
 from whyrun.artifacts.publish import publish
@@ -329,3 +330,31 @@ def test_a_second_process_changes_no_answer(tmp_path, when):
     )
     assert done.stderr == ""
     assert done.stdout.split("\n") == [*map(str, answers), ""]
+
+
+def test_files_that_are_asked_for_together_come_to_stand_together(tmp_path, monkeypatch):
+    """Else none is found by comparing whole chunks, although most stand behind the one that is asked for before."""
+    monkeypatch.setattr(stat_cache, "MANY", 3)
+    folder, path = tmp_path / "files", tmp_path / "stat-cache"
+    folder.mkdir()
+    names = [f"f{i}" for i in range(8)]
+    for name in names:
+        (folder / name).write_text(name)
+    expected = [sha(name.encode()) for name in names]
+
+    def asked(*lists):
+        cache = StatCache.load(path, later())
+        found = [list(cache.sha256_in(str(folder), names)) for names in lists]
+        return found, cache.save(), StatCache.load(path)._rows.names
+
+    halves = names[4:] + names[:4]
+    assert asked(halves) == ([expected[4:] + expected[:4]], True, halves)
+    assert asked(names) == ([expected], True, names)
+    assert asked(names) == ([expected], False, names)
+    (folder / "f7").unlink()
+    assert asked(names) == ([[*expected[:7], None]], True, names[:7])
+    assert asked(names) == ([[*expected[:7], None]], False, names[:7])
+    even, first = names[:7:2], names[:4]  # they cannot both stand together: that is no reason to write each time
+    order = ["f0", "f2", "f4", "f6", "f1", "f3", "f5"]
+    assert asked(even, first) == ([expected[:7:2], expected[:4]], True, order)
+    assert asked(even, first) == ([expected[:7:2], expected[:4]], False, order)

@@ -59,6 +59,7 @@ class StatCache:
         self._expected = 0  # the row that the next question is likely to be about
         self._next = (0, 0)  # the same for many files: the row, and where its path begins
         self._misplaced = 0  # questions about other rows
+        self._scattered = False  # many files that were asked for together do not stand together
         self._asked_rows = bytearray(len(rows))  # 1 for every row whose file was looked at
         self._second: SecondLook | None = None
         self._now = now
@@ -116,6 +117,7 @@ class StatCache:
         self._root = root
         first = self._first_row(paths) if root == self._rows.root and paths else None
         if first is None:
+            self._scattered = self._scattered or len(paths) > MANY
             return self.sha256_of_many([_inside(root, path) for path in paths], special)
         self._asked.append((root, paths))
         end = first + len(paths)
@@ -180,7 +182,7 @@ class StatCache:
         """Write the file, if anything is new. Entries of files that are gone are dropped."""
         self.settle()
         asked = sum(len(paths) for _, paths in self._asked)
-        reorder = self._misplaced > max(MANY, asked // 2)
+        reorder = self._misplaced > max(MANY, asked // 2) or (self._scattered and not self._is_in_order())
         if not self._fresh and not self._gone and not reorder:
             return False
         if reorder or self._root != self._rows.root:
@@ -189,7 +191,7 @@ class StatCache:
             gone = {row for path in self._gone if (row := self._rows.row_of.get(self._rows.name_of(path))) is not None}
             gone |= {row for row in self._not_asked() if not os.path.lexists(self._rows.path_of(self._rows.names[row]))}
             rows = self._rows.changed(self._fresh, gone)
-        self._misplaced = 0
+        self._misplaced, self._scattered = 0, False
         disk.make_folders(Area.STAT_CACHE, os.path.dirname(self._path) or ".")
         atomic_write(self._path, rows.dump(), Area.STAT_CACHE)
         self._rows, self._asked_rows, self._next = rows, bytearray(len(rows)), (0, 0)
@@ -257,6 +259,13 @@ class StatCache:
         while at >= 0:
             yield at
             at = self._asked_rows.find(0, at + 1)
+
+    def _is_in_order(self) -> bool:
+        """Whether files stand as they were asked for, as far as they can: some may be asked for more than once."""
+        rows = self._rows
+        asked = (path if root == rows.root else rows.name_of(path) for root, paths in self._asked for path in paths)
+        wanted = [name for name in dict.fromkeys(asked) if name in rows.row_of]
+        return rows.names[: len(wanted)] == wanted
 
     def _reordered(self) -> StatRows:
         """In the order in which files were asked for, which is the order in which they will be."""
