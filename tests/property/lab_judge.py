@@ -227,6 +227,8 @@ class Judge:
             return None
         job = self.flow.jobs[artifact.job]
         output = job.output(artifact.output)
+        if not artifact.leaf and type_ == "text" and event["suffix"] != output.shown_suffix:
+            return None  # a file with another suffix is another output, also where its bytes lie at the new place
         path = None if artifact.leaf else published_path(job, artifact.row, output)
         if path is not None:
             return event if self.disk.file(path) == event["sha256"] else None
