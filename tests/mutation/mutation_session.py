@@ -15,6 +15,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -231,7 +232,7 @@ class Mutation:
         found = []
         for test, record in self.known.items():
             if mutant.function == MODULE:
-                runs = any(name.startswith(source.name) for name in record["lines"])
+                runs = any(name.startswith(source.name) for name in record["lines"]) or self._names(test, source)
             else:
                 lines = record["lines"].get(place)
                 runs = lines is not None and (lines[0] != digest or not wanted.isdisjoint(lines[1:]))
@@ -256,6 +257,11 @@ class Mutation:
             if budget < 0:
                 break
         return chosen
+
+    def _names(self, test: str, source: Source) -> bool:
+        """Whether the file of a test imports this one: it may make its records and call none of its functions."""
+        module = "whyrun." + source.name.removesuffix(".py").replace("/", ".")
+        return f"from {module} import" in _text(self.root / test.partition("::")[0])
 
     # --- the report -------------------------------------------------------------------------------------------------
 
@@ -331,6 +337,11 @@ def explanations() -> dict[tuple[str, str, str, str], str]:
     path = HERE / "survivors.toml"
     read = tomllib.loads(path.read_text()) if path.exists() else {}
     return {(s["file"], s["function"], s["was"], s["now"]): s["why"] for s in read.get("survivor", [])}
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text()
 
 
 def _digest(texts: Sequence[str]) -> str:
