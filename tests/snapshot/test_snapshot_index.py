@@ -350,5 +350,5 @@ def test_plans_with_and_without_the_index_are_the_same(
     assert lab.plan().to_bytes() == with_index
     index.unlink()
     (lab.world().state.index_dir / "memo").unlink(missing_ok=True)
-    lab.world().state.stat_cache.unlink()
+    lab.world().state.stat_cache.unlink(missing_ok=True)
     assert lab.plan().to_bytes() == with_index
