@@ -406,7 +406,8 @@ def test_an_action_is_asked_nothing_with_parameters_that_do_not_fit(project: Mak
 
 
 def test_where_parameters_cannot_be_read_none_is_missing(project: Make) -> None:
-    lab = project("workflow: w\njobs: {A: {uses: http/json, with: 7, outputs: {Answer: {type: json}}}}\n")
+    flow = "workflow: w\njobs: {A: {uses: named, with: 7, outputs: {O: {type: text}}}}\n"
+    lab = project(flow, {"actions/named.py": NAMED})  # nor is it asked about paths without them
     assert told(lab.world().problems) == [("WRONG_TYPE", "`with` of job `A` is the number `7`, not a map")]
 
 
