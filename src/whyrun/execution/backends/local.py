@@ -20,7 +20,7 @@ from whyrun.execution.wire import timestamp
 
 _SHORT = 0.005  # seconds: steps that take less are sent ahead
 _AHEAD = 8  # how many, beyond the one that runs
-_MOST_AHEAD, _AHEAD_FOR = 64, 0.01  # as many as take so many seconds, where that is more: fewer, fuller turns
+_MOST_AHEAD, _AHEAD_FOR = 256, 0.04  # as many as take so many seconds, where that is more: fewer, fuller turns
 _STALE = 0.01  # seconds that commands may wait behind a step that turned out long, before they are taken back
 _SMOOTHING = 0.2
 _GATHER = 0.002  # seconds at most to let short messages gather while every worker has enough to do
@@ -36,6 +36,7 @@ class LocalBackend:
         self._ready: list[Message] = []
         self._mean: float | None = None  # recent duration of a step, from its taking to its end
         self._numbers = count(1)
+        self._listened = 0.0  # to the workers, the last time
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -124,10 +125,9 @@ class LocalBackend:
         ahead = self._ahead()
         if ahead:
             share = -(-len(self._queue) // len(self._workers))
-            lively = time.monotonic() - _STALE
             for worker in self._workers:
                 # Not to one that is still starting, or in a long step: it would all be taken back in a moment.
-                if worker.worked and worker.last_word >= lively:
+                if worker.worked and not self._is_silent(worker):
                     self._give(worker, min(share, 1 + ahead - len(worker.jobs)))
 
     def _give(self, worker: LocalWorker, number: int) -> None:
@@ -141,10 +141,13 @@ class LocalBackend:
 
     def _rebalance(self) -> None:
         """Take back what waits behind a step that turned out long."""
-        limit = time.monotonic() - _STALE
         for worker in self._workers:
-            if worker.waiting() and worker.last_word < limit:
+            if worker.waiting() and self._is_silent(worker):
                 self._queue.extendleft(reversed(worker.take_back()))
+
+    def _is_silent(self, worker: LocalWorker) -> bool:
+        """By when it was last listened to: what it has said since then, while this process was busy, is not known."""
+        return worker.last_word < self._listened - _STALE
 
     def _hire(self) -> LocalWorker:
         scratch = self._session.tmp / f"{self._session.run}-{os.getpid()}-{next(self._numbers)}"
@@ -171,6 +174,7 @@ class LocalBackend:
             if rest > _GATHER:
                 self._gather()
             events = self._selector.select(rest)
+            self._listened = time.monotonic()
             dead: list[LocalWorker] = []
             woken = False
             for key, _ in events:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import fcntl
 import os
 import select
 import signal
@@ -12,6 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,6 +55,7 @@ from whyrun.log.events import UNREADABLE
 _CHUNK = 1 << 20
 _TICKETS = 512 * TICKET.size
 _LONGEST_LINE = 1 << 26
+_PIPE = 1 << 18  # bytes: the words of some hundred short steps
 _LOOK = 0.1  # seconds between two looks at whether to go on
 
 
@@ -87,6 +90,8 @@ class LocalWorker:
         control, self._control = os.pipe()
         self.messages_fd, messages = os.pipe()
         os.set_blocking(self.messages_fd, False)
+        with suppress(OSError):  # a user may have only so much of it
+            fcntl.fcntl(messages, fcntl.F_SETPIPE_SZ, _PIPE)  # so that it seldom waits for us
         given = (self._commands_end.fileno(), self._tickets_end)
         start = WorkerStart.of(session, scratch, *given, control, messages)
         with open(self._scratch.stdout, "ab") as stdout, open(self._scratch.stderr, "ab") as stderr:
