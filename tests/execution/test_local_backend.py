@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from worker_lab import Lab
 
 from project_lab import PATIENCE, wait_until
+from whyrun.execution.backends import local, local_worker
+from whyrun.execution.backends.local_worker import Job, LocalWorker
 from whyrun.execution.commands import StepBegan, StepFinished, StepLost
 
 SLEEPER = "import os, time\ndef f(n=60):\n    time.sleep(n)\ndef g(n):\n    return {'n': n, 'pid': os.getpid()}\n"
@@ -182,6 +186,38 @@ def test_withdraw_gives_back_exactly_what_no_worker_has_begun(make_lab: Callable
         ended |= {m.step_id for m in lab.backend.messages(0.2) if isinstance(m, StepFinished)}
     assert sorted([*ended, *back]) == sorted(command.step_id for command in commands)
     assert lab.backend.messages(0.2) == []
+
+
+def test_a_worker_is_not_taken_for_silent_because_the_host_was_busy(
+    make_lab: Callable[[int], Lab], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second goes by between any two looks at what workers said, and they have said something each time. What was
+    sent ahead stays sent: taken back and given out again in ones and twos, workers would wait for us."""
+    lab = make_lab(2)
+    seconds = 0.0
+    taken_back: list[list[Job]] = []
+    clock = SimpleNamespace(monotonic=lambda: seconds, sleep=time.sleep)
+    monkeypatch.setattr(local, "time", clock)
+    monkeypatch.setattr(local_worker, "time", clock)
+    take_back = LocalWorker.take_back
+
+    def spied(worker: LocalWorker) -> list[Job]:
+        taken_back.append(take_back(worker))
+        return taken_back[-1]
+
+    monkeypatch.setattr(LocalWorker, "take_back", spied)
+    outputs = {"n": "integer", "pid": "integer"}
+    for i in range(400):
+        lab.backend.submit(lab.call("m:g", outputs, with_={"n": i}, step_id=f"Job:A[{i}]"))
+    values: list[object] = []
+    while len(values) < 400:
+        values += [m.outputs[0].value for m in lab.backend.messages(PATIENCE) if isinstance(m, StepFinished)]
+        seconds += 1.0
+        for worker in lab.backend._workers:
+            if worker.jobs:
+                assert select.select([worker.messages_fd], [], [], PATIENCE)[0]  # it has something to say
+    assert sorted(values) == list(range(400))
+    assert taken_back == []
 
 
 def test_short_steps_do_not_wait_behind_a_long_one(make_lab: Callable[[int], Lab]) -> None:
