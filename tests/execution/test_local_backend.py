@@ -18,7 +18,7 @@ from worker_lab import Lab
 from project_lab import PATIENCE, wait_until
 from whyrun.execution.backends import local, local_worker
 from whyrun.execution.backends.local_worker import Job, LocalWorker
-from whyrun.execution.commands import StepBegan, StepFinished, StepLost
+from whyrun.execution.commands import StepBegan, StepFinished, StepLost, TaskReported
 
 SLEEPER = "import os, time\ndef f(n=60):\n    time.sleep(n)\ndef g(n):\n    return {'n': n, 'pid': os.getpid()}\n"
 
@@ -188,7 +188,7 @@ def test_withdraw_gives_back_exactly_what_no_worker_has_begun(make_lab: Callable
     assert lab.backend.messages(0.2) == []
 
 
-def test_a_worker_is_not_taken_for_silent_because_the_host_was_busy(
+def test_a_step_is_not_taken_for_long_because_the_host_was_busy(
     make_lab: Callable[[int], Lab], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second goes by between any two looks at what workers said, and they have said something each time. What was
@@ -220,12 +220,39 @@ def test_a_worker_is_not_taken_for_silent_because_the_host_was_busy(
     assert taken_back == []
 
 
-def test_short_steps_do_not_wait_behind_a_long_one(make_lab: Callable[[int], Lab]) -> None:
+def test_words_that_nobody_waits_for_gather_while_a_step_talks_and_only_then(
+    make_lab: Callable[[int], Lab], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = make_lab(1)
+    slept: list[float] = []
+    monkeypatch.setattr(local, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
+    lab.file(
+        "d.py",
+        "import time\nfrom pathlib import Path\nGATE = Path(__file__).parent / 'gate'\n"
+        "def f(logger):\n    for n in range(16):\n        logger.log_task('f', 'EXECUTES', str(n))\n"
+        "    while not GATE.exists():\n        time.sleep(0.01)\n    return {'n': 1}\n",
+    )
+    lab.backend.submit(lab.call("d:f", {"n": "integer"}))
+    told: list[str] = []
+    while len(told) < 16:
+        told += [message.message for message in lab.backend.messages(PATIENCE) if isinstance(message, TaskReported)]
+    assert (told, slept) == ([str(n) for n in range(16)], [])
+    assert lab.backend.messages(0.05) == []
+    assert slept == [local._LISTEN]  # more of it may come
+    assert lab.backend.messages(0.05) == []
+    assert slept == [local._LISTEN]  # it has stopped talking
+    lab.file("gate", "open")
+    assert isinstance(lab.end_of("Job:S"), StepFinished)
+
+
+@pytest.mark.parametrize("says", ["pass", "logger.log_task('f', 'EXECUTES', 'still at it')"], ids=["silent", "talking"])
+def test_short_steps_do_not_wait_behind_a_long_one(make_lab: Callable[[int], Lab], says: str) -> None:
     lab = make_lab(2)
     lab.file(
         "d.py",
         "import time\nfrom pathlib import Path\nGATE = Path(__file__).parent / 'gate'\n"
-        "def f(n):\n    while n == 40 and not GATE.exists():\n        time.sleep(0.01)\n    return {'n': n}\n",
+        "def f(n, logger):\n    while n == 40 and not GATE.exists():\n"
+        f"        {says}\n        time.sleep(0.001)\n    return {{'n': n}}\n",
     )
     for i in range(80):
         lab.backend.submit(lab.call("d:f", {"n": "integer"}, with_={"n": i}, step_id=f"Job:A[{i}]"))

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -257,11 +258,12 @@ class StepLogger:
         """With their sizes now, while they are there; without the folder of this machine that they lie in."""
         if given is None:
             return None
-        roots = (f"{self._context.work_dir.parent}/", f"{self._context.project}/")
-        shown = described_files(given)
-        for root in roots:
-            shown = [text.replace(root, "") for text in shown]
-        return shown
+        scratch, project = self._roots
+        return [text.replace(scratch, "").replace(project, "") for text in described_files(given)]
+
+    @cached_property
+    def _roots(self) -> tuple[str, str]:
+        return f"{self._context.work_dir.parent}/", f"{self._context.project}/"
 
 
 def output_path(scratch: Scratch, outputs: Mapping[str, OutputSpec], name: str) -> Path:

@@ -15,7 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count, islice
 
 from whyrun.execution.backends.local_worker import Job, LocalWorker
-from whyrun.execution.commands import NO_NEEDS, ExecStep, Message, Session, StepBegan, StepFinished, StepNeeds
+from whyrun.execution.commands import (
+    NO_NEEDS,
+    ExecStep,
+    Message,
+    MetricReported,
+    Session,
+    StepBegan,
+    StepFinished,
+    StepNeeds,
+    TaskReported,
+)
 from whyrun.execution.wire import timestamp
 
 _SHORT = 0.005  # seconds: steps that take less are sent ahead
@@ -24,6 +34,7 @@ _MOST_AHEAD, _AHEAD_FOR = 256, 0.04  # as many as take so many seconds, where th
 _STALE = 0.01  # seconds that commands may wait behind a step that turned out long, before they are taken back
 _SMOOTHING = 0.2
 _GATHER = 0.002  # seconds at most to let short messages gather while every worker has enough to do
+_TALK, _LISTEN = 16, 0.02  # after so many words in a row that nobody waits for, they may gather for so many seconds
 _PATIENCE = 1.0  # seconds for idle workers to end by themselves
 
 
@@ -37,6 +48,7 @@ class LocalBackend:
         self._mean: float | None = None  # recent duration of a step, from its taking to its end
         self._numbers = count(1)
         self._listened = 0.0  # to the workers, the last time
+        self._talk = 0  # words since one that somebody may wait for
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -127,7 +139,7 @@ class LocalBackend:
             share = -(-len(self._queue) // len(self._workers))
             for worker in self._workers:
                 # Not to one that is still starting, or in a long step: it would all be taken back in a moment.
-                if worker.worked and not self._is_silent(worker):
+                if worker.worked and not self._is_in_a_long_step(worker):
                     self._give(worker, min(share, 1 + ahead - len(worker.jobs)))
 
     def _give(self, worker: LocalWorker, number: int) -> None:
@@ -142,12 +154,12 @@ class LocalBackend:
     def _rebalance(self) -> None:
         """Take back what waits behind a step that turned out long."""
         for worker in self._workers:
-            if worker.waiting() and self._is_silent(worker):
+            if worker.waiting() and self._is_in_a_long_step(worker):
                 self._queue.extendleft(reversed(worker.take_back()))
 
-    def _is_silent(self, worker: LocalWorker) -> bool:
-        """By when it was last listened to: what it has said since then, while this process was busy, is not known."""
-        return worker.last_word < self._listened - _STALE
+    def _is_in_a_long_step(self, worker: LocalWorker) -> bool:
+        """By when it was last listened to: what it has done since then, while this process was busy, is not known."""
+        return worker.last_turn < self._listened - _STALE
 
     def _hire(self) -> LocalWorker:
         scratch = self._session.tmp / f"{self._session.run}-{os.getpid()}-{next(self._numbers)}"
@@ -175,6 +187,8 @@ class LocalBackend:
                 self._gather()
             events = self._selector.select(rest)
             self._listened = time.monotonic()
+            if not events:
+                self._talk = 0
             dead: list[LocalWorker] = []
             woken = False
             for key, _ in events:
@@ -192,13 +206,18 @@ class LocalBackend:
             self._dispatch()
 
     def _gather(self) -> None:
-        """Let words gather while every worker has enough to do: each one that is waited for wakes this process."""
+        """Let words gather while every worker has enough to do: each one that is waited for wakes this process, which
+        costs the one who speaks as much as the word itself."""
+        if self._talk >= _TALK:
+            time.sleep(_LISTEN)
+            return
         fewest = min((len(worker.jobs) for worker in self._workers), default=0)
         if self._mean is not None and self._mean < _SHORT and fewest > _AHEAD // 2:
             time.sleep(min(_GATHER, fewest * self._mean / 2))
 
     def _hear(self, worker: LocalWorker) -> None:
         for message in worker.hear():
+            self._talk = self._talk + 1 if isinstance(message, TaskReported | MetricReported) else 0
             if isinstance(message, StepFinished):
                 duration = message.duration
                 self._mean = duration if self._mean is None else self._mean + _SMOOTHING * (duration - self._mean)

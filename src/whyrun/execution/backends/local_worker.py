@@ -71,7 +71,7 @@ class LocalWorker:
         self.jobs: deque[Job] = deque()  # given and not finished, in order; the worker takes them in this order
         self.current: Job | None = None
         self.worked = False
-        self.last_word = time.monotonic()
+        self.last_turn = time.monotonic()  # when it last began or ended a step, as far as we heard
         self._session = session
         self._began = 0.0
         self._rest = b""
@@ -157,7 +157,7 @@ class LocalWorker:
                 os.close(beside)
         os.write(self._tickets, b"".join(map(TICKET.pack, numbers)))  # after what they stand for
         if not self.jobs:
-            self.last_word = time.monotonic()
+            self.last_turn = time.monotonic()
         self._given += len(jobs)
         self._numbers.extend(numbers)
         self.jobs.extend(jobs)
@@ -226,8 +226,6 @@ class LocalWorker:
         lines, newline, self._rest = b"".join(chunks).rpartition(b"\n")
         if self._complaint:
             return []  # it is being ended; what it still said came after what it should not have said
-        if newline:
-            self.last_word = time.monotonic()
         heard = self._accepted(lines) if newline else []
         if len(self._rest) > _LONGEST_LINE:
             self._distrust("it sent a line without end")
@@ -264,7 +262,8 @@ class LocalWorker:
         """A worker speaks only for the step that it runs."""
         if isinstance(message, StepBegan):
             if self.current is None and self.jobs and self.jobs[0].command.step_id == message.step_id:
-                self.current, self.worked, self._began = self.jobs[0], True, self.last_word
+                self.current, self.worked = self.jobs[0], True
+                self._began = self.last_turn = time.monotonic()
                 return True
         elif self.current is not None and self.current.command.step_id == message.step_id:
             if isinstance(message, StepFinished):
@@ -272,6 +271,7 @@ class LocalWorker:
                 self._numbers.popleft()
                 self._ended.add(self.current.command.step_id)
                 self.current = None
+                self.last_turn = time.monotonic()
             return not isinstance(message, StepLost)
         elif message.step_id in self._ended:
             return False  # a process that the step left behind: too late to be heard, and no fault of the next step
