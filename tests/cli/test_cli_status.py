@@ -8,8 +8,14 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, whyrun
 from question_lab import plain, run, tale
+
+from project_lab import wait_until
+from whyrun.cli.status import look
+from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.snapshot.world import World
 
 
 def test_before_the_first_run_everything_is_missing_and_nothing_is_left_behind(tmp_path: Path) -> None:
@@ -175,6 +181,54 @@ def test_an_unfinished_run_is_running_while_the_lock_is_held_and_interrupted_aft
         "r0002 was interrupted, 1 step open; the next run repairs its log",
     ]
     assert whyrun(folder, "runs", "--json").json["runs"][1]["state"] == "interrupted"
+
+
+CHAIN = """\
+workflow: chain
+jobs:
+  First:
+    uses: shell
+    with: {run: "until [ -e %(go)s ]; do sleep 0.05; done; echo 1 > $out_N"}
+    outputs: {N: {type: integer}}
+  Second:
+    needs: [First]
+    uses: shell
+    with: {run: "sleep 600; echo 2 > $out_N"}
+    outputs: {N: {type: integer}}
+"""
+
+
+def test_what_was_open_when_the_log_was_read_has_not_failed_though_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a run goes on, its log is longer a moment later: `First` ends, and `Second` begins, after the snapshot."""
+    folder, go = tmp_path / "project", tmp_path / "go"
+    folder.mkdir()
+    (folder / "workflow.yaml").write_text(CHAIN % {"go": go})
+    log = folder / ".whyrun/chain/runs/r0001/events.jsonl"
+    process = subprocess.Popen([*COMMAND, "run", "-q"], cwd=folder, env=QUIET_ENVIRONMENT, start_new_session=True)
+    take = World.snapshot
+
+    def then_goes_on(world: World) -> PlanningSnapshot:
+        snapshot = take(world)
+        go.touch()
+        wait_until(lambda: '"event":"step_start","step_id":"Job:Second"' in log.read_text())
+        return snapshot
+
+    monkeypatch.setattr(World, "snapshot", then_goes_on)
+    try:
+        wait_until(lambda: log.exists() and '"event":"step_start","step_id":"Job:First"' in log.read_text())
+        found = look(World.open(folder / "workflow.yaml"), ())
+    finally:
+        os.killpg(process.pid, 9)
+        process.wait()
+    assert found.jobs == {"succeeded": 0, "failed": 0, "never_run": 1, "running": 1}
+    assert found.unfinished is not None
+    assert (found.unfinished.run, found.unfinished.open_steps) == ("r0001", ("Job:First",))
+    assert [(a.id, a.state) for a in found.artifacts] == [
+        ("Artifact:First.N", "running"),
+        ("Artifact:Second.N", "missing"),
+    ]
 
 
 def _wait_for_step(folder: Path, name: str, step: str) -> None:

@@ -303,7 +303,9 @@ def test_a_job_that_ended_is_replaced_and_the_step_that_it_had_is_retried(
     assert status == 0, told
     events = lab.events("r0001")
     assert [(e.step_id, e.attempt) for e in events if isinstance(e, ev.StepStart)] == [("Job:Long", 1), ("Job:Long", 2)]
-    assert [e.error_type for e in events if isinstance(e, ev.StepFailed)] == ["WorkerDied"]
+    # SLURM tells all processes of the job to end, and the step may say so before its worker is gone, or not.
+    (failed,) = [e for e in events if isinstance(e, ev.StepFailed)]
+    assert (failed.error_type in ("WorkerDied", "StepCancelled"), failed.will_retry) == (True, True)
     wait_until(lambda: not slurm.jobs())
 
 

@@ -220,28 +220,42 @@ def test_a_step_is_not_taken_for_long_because_the_host_was_busy(
     assert taken_back == []
 
 
-def test_words_that_nobody_waits_for_gather_while_a_step_talks_and_only_then(
+def test_words_that_nobody_waits_for_gather_while_a_long_step_talks_and_only_then(
     make_lab: Callable[[int], Lab], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = make_lab(1)
+    seconds = 0.0
     slept: list[float] = []
-    monkeypatch.setattr(local, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
+    monkeypatch.setattr(local, "time", SimpleNamespace(monotonic=lambda: seconds, sleep=slept.append))
+    monkeypatch.setattr(local_worker, "time", SimpleNamespace(monotonic=lambda: seconds))
     lab.file(
         "d.py",
-        "import time\nfrom pathlib import Path\nGATE = Path(__file__).parent / 'gate'\n"
-        "def f(logger):\n    for n in range(16):\n        logger.log_task('f', 'EXECUTES', str(n))\n"
-        "    while not GATE.exists():\n        time.sleep(0.01)\n    return {'n': 1}\n",
+        "import time\nfrom pathlib import Path\nHERE = Path(__file__).parent\n"
+        "def f(logger):\n    for gate in ('first', 'second', 'third'):\n"
+        "        while not (HERE / gate).exists():\n            time.sleep(0.01)\n"
+        "        for n in range(16):\n            logger.log_task('f', 'EXECUTES', str(n))\n    return {'n': 1}\n",
     )
     lab.backend.submit(lab.call("d:f", {"n": "integer"}))
-    told: list[str] = []
-    while len(told) < 16:
-        told += [message.message for message in lab.backend.messages(PATIENCE) if isinstance(message, TaskReported)]
-    assert (told, slept) == ([str(n) for n in range(16)], [])
-    assert lab.backend.messages(0.05) == []
+
+    def talks(gate: str) -> None:
+        lab.file(gate, "open")
+        told: list[str] = []
+        while len(told) < 16:
+            told += [message.message for message in lab.backend.messages(PATIENCE) if isinstance(message, TaskReported)]
+        assert told == [str(n) for n in range(16)]
+
+    talks("first")
+    assert (list(lab.backend.messages(0.0)), slept) == ([], [])  # it has just begun, and may be about to end
+    seconds = 2.0
+    talks("second")
+    assert slept == []
+    assert lab.backend._selector.select(0.05) == []
+    lab.backend._gather()
     assert slept == [local._LISTEN]  # more of it may come
-    assert lab.backend.messages(0.05) == []
-    assert slept == [local._LISTEN]  # it has stopped talking
-    lab.file("gate", "open")
+    assert (list(lab.backend.messages(0.0)), lab.backend._talk) == ([], 0)  # it has stopped talking
+    lab.backend._gather()
+    assert slept == [local._LISTEN]
+    talks("third")
     assert isinstance(lab.end_of("Job:S"), StepFinished)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from whyrun.evidence.current import CurrentArtifact, StaleFile
     from whyrun.evidence.run_list import Unfinished
     from whyrun.planning.plan import Plan
+    from whyrun.snapshot.records import Attempt
     from whyrun.snapshot.snapshot import PlanningSnapshot
     from whyrun.snapshot.world import World
 
@@ -70,14 +71,20 @@ def look(world: World, patterns: tuple[str, ...]) -> State:
     from whyrun.evidence.run_list import unfinished_run
     from whyrun.planning.plan import compute_execution_plan, match_nodes
 
+    # Before the log is read: a run that ends in between was running when the snapshot was taken.
+    unfinished = unfinished_run(world.state)
     snapshot = world.snapshot()
+    if unfinished is None or unfinished.run != (snapshot.log_position or {}).get("run"):
+        unfinished = unfinished_run(world.state)  # one has begun in between
     plan = compute_execution_plan(snapshot)
     graph = snapshot.dependency_graph
-    unfinished = unfinished_run(world.state)
-    running = _running_steps(snapshot, unfinished)
+    open_steps = _open_steps(snapshot, unfinished)
+    running = [step for step in open_steps if step in graph.node_of]
+    if unfinished is not None and unfinished.state == "running":
+        unfinished = replace(unfinished, open_steps=tuple(open_steps))
     artifacts = list(current_artifacts(snapshot, plan))
     if unfinished is not None and running:
-        artifacts = list(while_running(artifacts, unfinished.run, running))
+        artifacts = list(while_running(artifacts, unfinished.run, set(running)))
     if patterns:
         wanted = _wanted(patterns)
         for pattern in patterns:
@@ -94,13 +101,18 @@ def _wanted(patterns: tuple[str, ...]) -> list[Any]:
     return [IdPattern(pattern) for pattern in patterns]
 
 
-def _running_steps(snapshot: PlanningSnapshot, unfinished: Unfinished | None) -> set[str]:
-    """Open steps of a run that goes on. Those that the snapshot knows of: the log may have grown since."""
+def _open_steps(snapshot: PlanningSnapshot, unfinished: Unfinished | None) -> list[str]:
+    """Of a run that goes on, as of the snapshot: the log grows, and what is open later are other steps."""
     if unfinished is None or unfinished.state != "running":
-        return set()
-    steps = snapshot.records.steps
-    known = snapshot.dependency_graph.node_of
-    return {s for s in unfinished.open_steps if s in known and s in steps and not steps[s].latest.ok}
+        return []
+    return sorted(step for step, record in snapshot.records.steps.items() if _is_open(record.latest, unfinished.run))
+
+
+def _is_open(attempt: Attempt, run: str) -> bool:
+    from whyrun.log.events import INTERRUPTED_ERROR
+    from whyrun.snapshot.records import run_name
+
+    return attempt.error == INTERRUPTED_ERROR and attempt.status == "INTERRUPTED" and run_name(attempt.run) == run
 
 
 def _job_counts(plan: Plan, running: int) -> dict[str, int]:

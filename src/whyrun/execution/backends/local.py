@@ -34,7 +34,9 @@ _MOST_AHEAD, _AHEAD_FOR = 256, 0.04  # as many as take so many seconds, where th
 _STALE = 0.01  # seconds that commands may wait behind a step that turned out long, before they are taken back
 _SMOOTHING = 0.2
 _GATHER = 0.002  # seconds at most to let short messages gather while every worker has enough to do
-_TALK, _LISTEN = 16, 0.02  # after so many words in a row that nobody waits for, they may gather for so many seconds
+# After so many words in a row that nobody waits for, they may gather for so many seconds, where all that runs has been
+# running for so long that its end may be heard of that much later.
+_TALK, _LISTEN, _LONG = 16, 0.02, 1.0
 _PATIENCE = 1.0  # seconds for idle workers to end by themselves
 
 
@@ -208,7 +210,7 @@ class LocalBackend:
     def _gather(self) -> None:
         """Let words gather while every worker has enough to do: each one that is waited for wakes this process, which
         costs the one who speaks as much as the word itself."""
-        if self._talk >= _TALK:
+        if self._talk >= _TALK and all(self._listened - worker.last_turn > _LONG for worker in self._workers):
             time.sleep(_LISTEN)
             return
         fewest = min((len(worker.jobs) for worker in self._workers), default=0)
