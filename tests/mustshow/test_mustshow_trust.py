@@ -132,10 +132,11 @@ def test_state_keeps_itself_out_of_git(project: Make) -> None:
 
 def test_code_edited_while_a_step_runs_fails_it(project: Make) -> None:
     """Lesson 16 for code: with the edit taken back later, the wrong result would look right for ever."""
-    edit = "import pathlib\ndef make(at):\n    pathlib.Path(at, 'main.py').touch()\n    return {'Text': 'one'}\n"
+    edit = "import pathlib\ndef make(at):\n    pathlib.Path(at, 'main.py').write_text('')\n    return {'Text': '1'}\n"
     lab = project(CODE, {"main.py": edit})
     lab.edit("workflow.yaml", '"main:make"', f'"main:make", at: "{lab.root}"')
-    message = "the code of `python` was edited since the plan was made"
+    said = "the code of `python` was edited since the plan was made (`main.py`)"
+    message = f"{said}: the result does not count; run again"
     (failed,) = lab.run().of(StepFailed)
     assert (failed.step_id, failed.error_type, failed.error) == ("Job:Make", "InputChangedDuringRun", message)
     assert not (lab.root / "out.txt").exists()

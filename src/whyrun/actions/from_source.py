@@ -2,19 +2,55 @@
 
 Python believes a `.pyc` whose source has the same size and was written in the same second. An edit from `+ 1` to `+ 2`
 right after a run fits that: the action's fingerprint would be the new one, and the code that runs the old.
+
+What was read is noted by file, so that whoever planned with this code can tell whether it was that.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from importlib import machinery
 from types import CodeType
+from typing import TypeVar
+
+_T = TypeVar("_T")
+Version = tuple[int, int, int]  # size and times of a file: no write leaves all of them as they were
+
+_read: dict[str, Version | None] = {}  # file → its version when it was read; None: it changed meanwhile
+
+
+def version_of(path: str) -> Version | None:
+    """None: gone, or out of reach."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def noted(path: str, read: Callable[[], _T]) -> _T:
+    """Read a file, and note its version."""
+    before = version_of(path)
+    try:
+        return read()
+    finally:
+        _read[path] = before if version_of(path) == before else None
+
+
+def take_noted(project: str) -> dict[str, Version | None]:
+    """What was read since the last call, by path in the project."""
+    root = f"{project.rstrip('/')}/"
+    found = {path.removeprefix(root): version for path, version in _read.items()}
+    _read.clear()
+    return found
 
 
 class _FromSource(machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        code: CodeType = self.source_to_code(self.get_data(path), path)
+        code: CodeType = self.source_to_code(noted(path, lambda: self.get_data(path)), path)
         return code
 
 

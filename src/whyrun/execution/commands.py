@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 
+from whyrun.actions.from_source import Version
 from whyrun.artifacts.compare.result import Comparison
 from whyrun.artifacts.stat_rows import Signature
 
@@ -168,6 +169,7 @@ class StepFinished(msgspec.Struct, tag_field="msg", tag="finished", frozen=True)
     traceback: str = ""
     n: int = 0
     comparisons: dict[str, Comparison] = {}  # by output, of those that were to be compared
+    loaded: dict[str, Version | None] = {}  # files of the project that were read as code since the worker's last word
 
 
 class StepLost(msgspec.Struct, tag_field="msg", tag="lost", frozen=True):

@@ -61,8 +61,7 @@ class CompareRunner(Runner):
             return False
         if node not in self.attempts:
             self.to_compare[node] = self.earlier_versions(subject, table, position)
-        self.submit(node, table, position, subject.found, subject.fingerprint)
-        return True
+        return self.submit(node, table, position, subject.found, subject.fingerprint)
 
     def lost_input(self, subject: Subject) -> str | None:
         """An artifact that it consumes, and whose bytes are neither stored nor at their path any more."""

@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import UNSET
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
-from whyrun.execution.code_guard import CodeGuard
+from whyrun.execution.code_guard import CodeGuard, edited_code
 from whyrun.execution.commands import (
     Backend,
     EarlierVersion,
@@ -143,6 +143,7 @@ class Runner:
 
     def turn(self) -> bool:
         """One round; False when nothing is left to do."""
+        self.code.look()
         if not self.stopping.ordered:
             self.start_ready()
         if self.interrupts and not self.stopping.ordered:
@@ -209,7 +210,7 @@ class Runner:
             self.end(node, "blocked")
             return False
         if found.problems:
-            self.fail_unstarted(node, table, position, found)
+            self.fail_unresolved(node, table, position, found)
             return False
         fingerprint = self.judge.fingerprint(table, position, found)
         if node not in self.forced and node not in self.attempts:
@@ -219,8 +220,7 @@ class Runner:
                 return False
             if self.sharing is not None and self.sharing.asks(node, table, fingerprint):
                 return False  # the answer brings it back
-        self.submit(node, table, position, found, fingerprint)
-        return True
+        return self.submit(node, table, position, found, fingerprint)
 
     def end(self, node: int, how: Ended) -> None:
         self.ended[node] = how
@@ -235,16 +235,23 @@ class Runner:
                 self.failed_of[number] = {node for node in nodes if self.ended.get(node) in ("failed", "blocked")}
         return {node for number in table.needs for node in self.failed_of[number]}
 
-    def fail_unstarted(self, node: int, table: JobTable, position: int, found: Consumption) -> None:
+    def fail_unresolved(self, node: int, table: JobTable, position: int, found: Consumption) -> None:
         """A parameter or condition that has no value: the step fails before its action is called."""
-        slot, problem = next(iter(found.problems.items()))
+        slot, what = next(iter(found.problems.items()))
         bindings = self.endings.bindings(table, position, found)
         fingerprint = bytes_sha256(canonical_json(["unresolved", bindings, found.problems]))
-        active = Active(table.job_id(position), node, table, position, 1, fingerprint, bindings, table.decl.uses, None)
-        self.endings.began(active, table.job_id(position))
         name = "the condition" if slot == "if" else f"`{slot.removeprefix('.')}`"
-        message = f"{name} cannot be computed: {problem}"
-        self.failure(active, Problem("FAILED", "ExpressionError", message, "", 0.0), final=True)
+        problem = Problem("FAILED", "ExpressionError", f"{name} cannot be computed: {what}", "", 0.0)
+        self.fail_unstarted(node, table, position, found, fingerprint, problem)
+
+    def fail_unstarted(
+        self, node: int, table: JobTable, position: int, found: Consumption, fingerprint: str, problem: Problem
+    ) -> None:
+        step, bindings = self.jobs[node].id, self.endings.bindings(table, position, found)
+        attempt = self.attempts.get(node, 0) + 1
+        active = Active(step, node, table, position, attempt, fingerprint, bindings, table.decl.uses, None)
+        self.endings.began(active, step)
+        self.failure(active, problem, final=True)
 
     def take_earlier(
         self, node: int, table: JobTable, position: int, found: Consumption, fingerprint: str, reuse: Reuse
@@ -263,7 +270,12 @@ class Runner:
             self.sharing.took()
         self.end(node, "reused")
 
-    def submit(self, node: int, table: JobTable, position: int, found: Consumption, fingerprint: str) -> None:
+    def submit(self, node: int, table: JobTable, position: int, found: Consumption, fingerprint: str) -> bool:
+        """Hand it to the backend; False if its result would not count, so that nothing is paid for it."""
+        if (edited := self.code.changed(table.name)) is not None:
+            problem = edited_code(self.snapshot.actions[table.name].name, edited, "it was not started", 0.0)
+            self.fail_unstarted(node, table, position, found, fingerprint, problem)
+            return False
         step = self.jobs[node].id  # one object for all who remember it: there may be many steps
         attempt = self.attempts[node] = self.attempts.get(node, 0) + 1
         recalled, compare = self.recalled(node, step, fingerprint), self.to_compare.get(node, {})
@@ -271,6 +283,7 @@ class Runner:
             step, table, position, found, fingerprint, attempt, self.endings, recalled, compare
         )
         self.scheduler.occupy(node)
+        return True
 
     def recalled(self, node: int, step: str, fingerprint: str) -> Recalled:
         return self.requests.recalled(node, step, fingerprint)
@@ -324,6 +337,7 @@ class Runner:
                 active.timeout = None  # the way back is no time of the step
             case StepFinished():
                 self.leave(active, step)
+                self.code.loaded(message.loaded)
                 self.stopping.judge(active, message)
                 self.recorder.metrics(step, message.metrics, message.ts)
                 self.usage.add(step, message.metrics)
@@ -331,9 +345,9 @@ class Runner:
                     # Whatever it answers to the signal, what happened is the order to end it. A step that stops early
                     # and calls its half a result (`context.cancelled`) must not be taken at its word.
                     self.failure(active, self.endings.killed(active, message.duration, message.traceback))
-                elif message.error_type is None and self.code.changed(active.table.name):
-                    what = f"the code of `{active.action}` was edited since the plan was made"
-                    self.failure(active, Problem("FAILED", "InputChangedDuringRun", what, "", message.duration))
+                elif message.error_type is None and (edited := self.code.changed(active.table.name)) is not None:
+                    problem = edited_code(active.action, edited, "the result does not count", message.duration)
+                    self.failure(active, problem, final=True)  # nor would that of another attempt
                 elif message.error_type is None:
                     made = self.endings.outputs(active, message)
                     if self.scheduler.is_awaited(active.node):

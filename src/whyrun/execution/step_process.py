@@ -14,6 +14,7 @@ import msgspec
 
 from whyrun.actions.builtin import WRITTEN_DOWN
 from whyrun.actions.builtin.shell import as_text
+from whyrun.actions.from_source import Version, take_noted
 from whyrun.actions.load import LoadedAction, load_action
 from whyrun.artifacts.compare.result import Comparison
 from whyrun.artifacts.durable import write_all
@@ -55,6 +56,7 @@ class _Done:
     metrics: dict[str, float]
     numbered: int
     comparisons: dict[str, Comparison] = field(default_factory=dict)
+    loaded: dict[str, Version | None] = field(default_factory=dict)
 
 
 _decode_done = msgspec.json.Decoder(_Done).decode
@@ -73,6 +75,7 @@ class StepRunner:
     ) -> None:
         self._run_dir = Path(start.run_dir)
         self._project = Path(start.project)
+        self._live = start.live
         self._store = Store(start.store)
         self._sources = Store(start.sources) if start.sources != start.store else self._store
         self._scratch = streams.scratch
@@ -124,7 +127,7 @@ class StepRunner:
         if failure is None:
             return StepFinished(
                 command.step_id, command.attempt, timestamp(), duration, done.outputs, metrics, n=number,
-                comparisons=done.comparisons,
+                comparisons=done.comparisons, loaded=self._loaded() | done.loaded,
             )  # fmt: skip
         failure = self._presentable(failure, redactor)
         return StepFinished(
@@ -174,7 +177,11 @@ class StepRunner:
                 comparisons = self._compare(command, cfg, outputs, redactor)
         except BaseException as problem:  # see `execute`
             failure = failure_of(problem)
-        return _Done(outputs, failure, Resources.now().since(before), self._outbox.numbered, comparisons)
+        loaded = self._loaded() if fresh else {}
+        return _Done(outputs, failure, Resources.now().since(before), self._outbox.numbered, comparisons, loaded)
+
+    def _loaded(self) -> dict[str, Version | None]:
+        return take_noted(str(self._project)) if self._live else {}
 
     def _compare(
         self, command: ExecStep, cfg: StepCfg, outputs: list[OutputResult], redactor: Redactor

@@ -39,6 +39,7 @@ class WorkerStart(msgspec.Struct, frozen=True):
     tickets_fd: int | None = None
     commands: str | None = None  # a folder: commands are files in it, and lines of `control` name them
     said: str | None = None  # a file that keeps what the worker said of its step
+    live: bool = False  # the code is the user's own, who may edit it while steps run; elsewhere it is a copy
 
     @classmethod
     def of(
@@ -56,6 +57,7 @@ class WorkerStart(msgspec.Struct, frozen=True):
             tickets_fd=tickets_fd,
             control_fd=control_fd,
             messages_fd=messages_fd,
+            live=session.known_files is not None,
         )
 
 

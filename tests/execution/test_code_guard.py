@@ -1,0 +1,199 @@
+"""Code that is touched or edited while a run goes on: what was paid for is kept where it counts, and nothing more is
+paid for where it would not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from project_lab import Lab
+from whyrun.actions.from_source import version_of
+from whyrun.execution import code_guard
+from whyrun.execution.code_guard import CodeGuard
+from whyrun.log.events import StepFailed, StepStart
+
+Make = Callable[..., Lab]
+
+WORKFLOW = """
+    workflow: edited
+    loops: {n: {count: 3}}
+    jobs:
+      Make:
+        for: [n]
+        uses: python
+        retries: 2
+        with: {call: "main:make", n: "${{ n }}", at: "%s"}
+        outputs: {Text: {type: string}}
+"""
+MAIN = """\
+import pathlib
+
+def make(n, at):
+    import helper
+    if n == 0:
+        %s
+    return {"Text": helper.text(n)}
+"""
+HELPER = "def text(n):\n    return f'text {n}'\n"
+
+
+def edited(project: Make, do: str) -> Lab:
+    """The first of three steps does something to the project, one step at a time."""
+    lab = project(WORKFLOW, {"main.py": MAIN % do, "helper.py": HELPER})
+    lab.edit("workflow.yaml", "%s", str(lab.root))
+    return lab
+
+
+@pytest.mark.parametrize(
+    "do",
+    [
+        "pathlib.Path(at, 'helper.py').touch()",
+        "pathlib.Path(at, 'main.py').open('a').write('# a comment')",
+        "p = pathlib.Path(at, 'helper.py'); p.rename(p.with_name('h')); p.write_text(p.with_name('h').read_text())",
+    ],
+    ids=["touched", "a comment", "saved by an editor"],
+)
+def test_what_does_not_count_costs_nothing(project: Make, do: str) -> None:
+    lab = edited(project, do)
+    ran = lab.run(jobs=1)
+    assert (ran.exit_code, ran.executed) == (0, ["Job:Make[0]", "Job:Make[1]", "Job:Make[2]"])
+    assert lab.plan().planned == []
+
+
+SAID = "the code of `python` was edited since the plan was made (`helper.py`): "
+EDIT = "pathlib.Path(at, 'helper.py').write_text('def text(n):\\n    return str(n)\\n')"
+
+
+def test_after_an_edit_nothing_more_is_started_and_what_ran_does_not_count(project: Make) -> None:
+    lab = edited(project, EDIT)
+    ran = lab.run(jobs=1)
+    attempts = {started.step_id: started.attempt for started in ran.of(StepStart)}
+    failures = {failed.step_id: (attempts[failed.step_id], failed.error) for failed in ran.of(StepFailed)}
+    assert failures["Job:Make[0]"] == (1, f"{SAID}the result does not count; run again")
+    assert failures["Job:Make[2]"] == (1, f"{SAID}it was not started; run again")
+    assert {f.error_type for f in ran.of(StepFailed)} == {"InputChangedDuringRun"}
+    assert (ran.exit_code, len(failures), len(ran.of(StepFailed))) == (1, 3, 3)  # no retries: they would not count
+    lab.edit("main.py", EDIT, "pass")
+    assert lab.succeed().executed == ["Job:Make[0]", "Job:Make[1]", "Job:Make[2]"]
+
+
+def test_an_edit_that_was_imported_and_taken_back_is_found_out(project: Make) -> None:
+    """No look of the host falls between the two: the worker says what it read."""
+    do = (
+        "import sys; p = pathlib.Path(at, 'helper.py'); before = p.read_text(); del sys.modules['helper']; "
+        "p.write_text(before.replace('text {n}', 'other')); import helper; p.write_text(before)"
+    )
+    lab = edited(project, do)
+    ran = lab.run(jobs=1)
+    (first, *_) = ran.of(StepFailed)
+    message = f"{SAID}the result does not count; run again"
+    assert (first.step_id, first.error_type, first.error) == ("Job:Make[0]", "InputChangedDuringRun", message)
+    assert ran.executed == []
+
+
+def test_the_same_in_a_process_of_its_own(project: Make) -> None:
+    """Steps with `env` are executed in a process that ends with them."""
+    do = (
+        "p = pathlib.Path(at, 'helper.py'); before = p.read_text(); del __import__('sys').modules['helper']; "
+        "p.write_text(before.replace('text {n}', 'other')); import helper; p.write_text(before)"
+    )
+    lab = edited(project, do)
+    lab.edit("workflow.yaml", "uses: python", "uses: python\n    env: {A: x}")
+    (first, *_) = lab.run(jobs=1).of(StepFailed)
+    assert (first.step_id, first.error_type) == ("Job:Make[0]", "InputChangedDuringRun")
+
+
+def test_a_script_that_was_edited_when_it_was_read_is_found_out(project: Make) -> None:
+    script = "context.output('Text').write_text('one')\n"
+    workflow = """
+        workflow: edited
+        jobs:
+          Make:
+            uses: python
+            with: {script: "make.py"}
+            outputs: {Text: {type: text}}
+    """
+    lab = project(workflow, {"make.py": script})
+    lab.write({"make.py": script + f"import pathlib; pathlib.Path({str(lab.root / 'make.py')!r}).touch()\n"})
+    assert lab.run().exit_code == 0
+
+
+# --- the guard alone ---
+
+
+def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_current: Callable[[str], bool]) -> CodeGuard:
+    monkeypatch.setattr(code_guard, "_EVERY", 0.0)
+    (tmp_path / "m.py").write_text("a = 1\n")
+    return CodeGuard(str(tmp_path), {"Job": ["m.py"], "Other": []}, is_current)
+
+
+def test_a_job_without_files_never_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = guard(tmp_path, monkeypatch, lambda job: job == "Job")
+    assert (watched.changed("Other"), watched.changed("Job")) == (None, None)
+
+
+def test_code_that_changed_before_the_run_is_found_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert guard(tmp_path, monkeypatch, lambda job: False).changed("Job") == "m.py"
+
+
+def test_a_file_that_is_gone_is_changed_until_it_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = guard(tmp_path, monkeypatch, lambda job: True)
+    (tmp_path / "m.py").rename(tmp_path / "n.py")
+    watched.look()
+    assert watched.changed("Job") == "m.py"
+    (tmp_path / "n.py").rename(tmp_path / "m.py")
+    watched.look_again()
+    assert watched.changed("Job") is None
+
+
+def test_an_edit_that_was_seen_counts_after_it_was_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    current = True
+    watched = guard(tmp_path, monkeypatch, lambda job: current)
+    (tmp_path / "m.py").write_text("a = 22\n")
+    current = False
+    watched.look()
+    (tmp_path / "m.py").write_text("a = 1\n")
+    current = True
+    watched.look_again()
+    assert watched.changed("Job") == "m.py"
+
+
+def test_what_was_read_must_be_a_version_that_was_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = guard(tmp_path, monkeypatch, lambda job: True)
+    first = version_of(str(tmp_path / "m.py"))
+    (tmp_path / "m.py").write_text("a = 1 # why\n")
+    second = version_of(str(tmp_path / "m.py"))
+    watched.loaded({"m.py": first, "elsewhere.py": None})
+    watched.loaded({"m.py": second})
+    assert watched.changed("Job") is None
+    watched.loaded({"m.py": (1, 2, 3)})
+    assert watched.changed("Job") == "m.py"
+
+
+def test_a_file_that_changed_while_it_was_read_is_not_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = guard(tmp_path, monkeypatch, lambda job: True)
+    watched.loaded({"m.py": None})
+    assert watched.changed("Job") == "m.py"
+
+
+def test_a_file_that_is_edited_while_it_is_looked_at_is_looked_at_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its version and its content are two looks: the version is right only if it was the same before and after."""
+    asked: list[str] = []
+
+    def is_current(job: str) -> bool:
+        asked.append(job)
+        if len(asked) == 2:
+            (tmp_path / "m.py").write_text("a = 1  # written while it is read\n")
+        return True
+
+    watched = guard(tmp_path, monkeypatch, is_current)
+    (tmp_path / "m.py").write_text("a = 1  # first\n")
+    between = version_of(str(tmp_path / "m.py"))
+    watched.look()
+    assert asked == ["Job", "Job", "Job"]
+    watched.loaded({"m.py": between})
+    assert watched.changed("Job") == "m.py"
