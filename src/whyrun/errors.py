@@ -51,8 +51,10 @@ CODES: dict[str, Code] = {
     "UNKNOWN_LOOP": _invalid("A loop that is not declared, or not in the job's `for:`."),
     "LOOP_MISMATCH": _invalid("The number of selectors does not fit the loops of the job."),
     "CYCLE": _invalid("Job instances (or imports) depend on each other in a circle."),
-    "DUPLICATE_OUTPUT_PATH": _invalid("Two outputs would be published at the same path."),
-    "PATH_OUTSIDE": _invalid("A path leaves the project folder."),
+    "DUPLICATE_OUTPUT_PATH": _invalid(
+        "Two outputs would be published at the same path, or one on top of an input, the workflow itself or its code."
+    ),
+    "PATH_OUTSIDE": _invalid("A path leaves the project folder, or a link on it does."),
     "EXPRESSION_SYNTAX": _invalid("The text inside `${{ }}` is not a valid expression."),
     "EXPRESSION_FORBIDDEN": _invalid("The expression uses something that expressions may not do."),
     "INPUT_MISSING": _invalid("A required input has no value, or its file does not exist."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 from crash_lab import TOPICS, Lab, Reference
 from fault_lab import Courses, Nursery
+
+ARCHITECTURE = str(Path(__file__).parents[1] / "architecture")  # how the source is looked at
+if ARCHITECTURE not in sys.path:
+    sys.path.append(ARCHITECTURE)
 
 
 @pytest.fixture(scope="session")

@@ -220,7 +220,7 @@ class Lab:
         # Nor is what was to be derived, which may have writers without a lock; nor a plan that a user saved here.
         derived = (state, *state.glob("*/index"), self.root)
         litter = [p for p in self.root.rglob("*.tmp-*") if state / "store" not in p.parents and p.parent not in derived]
-        assert litter == []
+        assert litter == [], f"litter: {litter}"
         assert list(self.root.glob("out/**/.whyrun*")) == []
 
     def _scratch(self) -> list[Path]:

@@ -30,7 +30,7 @@ class RecordingHook(FaultHook):
     """`hits` is where entries go. Nothing is disturbed."""
 
     def __init__(self, hits: int) -> None:
-        super().__init__(hits, None)
+        super().__init__(hits, ())
         self._numbers = count()
 
     def note(self, *entry: Any) -> None:

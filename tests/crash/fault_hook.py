@@ -10,9 +10,9 @@ import errno
 import os
 import signal
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from whyrun.execution import worker
@@ -20,58 +20,73 @@ from whyrun.execution import worker
 
 @dataclass(frozen=True)
 class Fault:
-    """At the `number`th time that a process of this role comes to the point. `how`: `before` and `after` are kills."""
+    """At the `number`th time that processes of this role, all together, come to the point."""
 
     point: str
     number: int
-    how: str  # before after short, or the name of an errno
+    how: str  # `before` and `after` are kills; short, short then kill, or the name of an errno
     role: str = "host"
 
 
 class FaultHook:
-    """Notes every point that is come to in a file, one line each, and does what it was told at one of them."""
+    """Notes every point that is come to in a file, one line each, and does what it was told at some of them.
 
-    def __init__(self, hits: int, fault: Fault | None) -> None:
+    Host and workers append to the same file, so the place of a line is its number among all: which of two workers comes
+    to a point is a matter of chance, how often they do is not. Each fault leaves a mark before it is done, a file that
+    must not be there yet: whoever asked for it sees that it was, and once. Without `armed` all is noted and none done.
+    """
+
+    def __init__(self, hits: int, faults: Sequence[Fault], mark: str = "", armed: bool = True) -> None:
         self.host = os.getpid()
         self.hits = hits
-        self.fault = fault
-        self.counts: Counter[str] = Counter()
+        self.faults = faults
+        self.mark = mark
+        self.armed = armed
+        self._own = count()
 
     def __call__(self, point: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         role = "host" if os.getpid() == self.host else "worker"
-        self.counts[point] += 1
-        os.write(self.hits, f"{role} {point}\n".encode())
-        due = (
-            self.fault is not None
-            and (self.fault.role, self.fault.point, self.fault.number) == (role, point, self.counts[point])
-        )  # fmt: skip
-        if not due or self.fault is None:
+        line = f"{role} {point} {os.getpid()}.{next(self._own)}\n".encode()
+        os.write(self.hits, line)
+        fault = self.due(role, point, line)
+        if fault is None:
             return self.perform(point, call, arguments, options)
-        if self.fault.how == "short":
+        if fault.how == "short":
             descriptor, data = arguments
             return call(descriptor, data[: len(data) // 2])
-        if self.fault.how == "short then kill":
+        if fault.how == "short then kill":
             descriptor, data = arguments
             call(descriptor, data[: len(data) // 2])
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.fault.how == "before":
+        if fault.how == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.fault.how == "after":
+        if fault.how == "after":
             try:
                 self.perform(point, call, arguments, options)
             finally:
                 os.kill(os.getpid(), signal.SIGKILL)
-        number = getattr(errno, self.fault.how)
+        number = getattr(errno, fault.how)
         raise OSError(number, os.strerror(number))
+
+    def due(self, role: str, point: str, line: bytes) -> Fault | None:
+        """The fault for which it is time, with its mark."""
+        here = [(index, fault) for index, fault in enumerate(self.faults) if (fault.role, fault.point) == (role, point)]
+        if not here or not self.armed:
+            return None
+        lines = os.pread(self.hits, os.fstat(self.hits).st_size, 0).splitlines(keepends=True)
+        same = [each for each in lines if each.startswith(f"{role} {point} ".encode())]
+        for index, fault in here:
+            if same.index(line) + 1 == fault.number:
+                mark = os.open(f"{self.mark}.{index}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+                os.write(mark, str(fault).encode())
+                os.close(mark)
+                return fault
+        return None
 
     def perform(self, point: str, call: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
         if point == "worker.start":
-            self.counts_of_host = self.counts
-            return ForkedWorker(*arguments, keep=self.hits, begin=self.begin_worker, **options)
+            return ForkedWorker(*arguments, keep=self.hits, **options)
         return call(*arguments, **options)
-
-    def begin_worker(self) -> None:
-        self.counts = Counter()
 
 
 class ForkedWorker:
@@ -82,7 +97,6 @@ class ForkedWorker:
         command: Sequence[str],
         *,
         keep: int,
-        begin: Callable[[], None],
         env: dict[str, str],
         cwd: os.PathLike[str],
         stdin: int,
@@ -97,7 +111,6 @@ class ForkedWorker:
         if self.pid == 0:
             status = 1
             try:
-                begin()
                 signal.set_wakeup_fd(-1)
                 for number in (signal.SIGINT, signal.SIGTERM):
                     signal.signal(number, signal.SIG_DFL)

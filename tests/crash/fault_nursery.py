@@ -18,6 +18,7 @@ from fault_hook import Fault, FaultHook
 
 from whyrun import disk
 from whyrun.cli.main import COMMANDS, main
+from whyrun.execution import recorder
 
 IMPORTED = (
     "whyrun.execution.backends.local", "whyrun.execution.step_process", "whyrun.actions.builtin", "whyrun.planning.why",
@@ -32,13 +33,15 @@ def perform(asked: dict[str, Any]) -> int:
         os.dup2(os.open(asked[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), descriptor)
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  # those of the nursery went elsewhere
     sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-    hits = os.open(asked["hits"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    hits = os.open(asked["hits"], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     if asked["record"]:
         recording = RecordingHook(hits)
         disk.hook = recording
         sys.stderr = TellingStream(recording, sys.stderr)  # type: ignore[assignment]
     else:
-        disk.hook = FaultHook(hits, Fault(**asked["fault"]) if asked["fault"] else None)
+        disk.hook = FaultHook(hits, [Fault(**fault) for fault in asked["faults"]], asked["mark"], asked["armed"])
+    if asked["many"]:
+        recorder.MANY_ENDED = asked["many"]
     sys.argv = ["whyrun", *asked["argv"]]
     try:
         main()

@@ -34,7 +34,7 @@ def test_after_a_power_cut_nothing_is_lost_that_was_synced(
 ) -> None:
     recorded = record(SCENARIOS[name], tmp_path / "recorded", nursery)
     lab = CutLab(recorded, tmp_path / "cut" / "project", nursery)
-    final = courses.of(name).final
+    final = courses.of(SCENARIOS[name]).final
     seeds = range(int(os.environ.get("WHYRUN_CUT_SEEDS", "20"))) if SOAK else range(1)
     for seed in seeds:
         for number, cut in enumerate(cuts(recorded, CUTS[name], 60_000 + seed)):

@@ -118,6 +118,7 @@ def test_after_a_cut_the_repair_leaves_the_plan_as_it_was_and_the_run_completes(
 def test_what_was_torn_can_be_adopted_again_and_restored(adopted: Lab) -> None:
     log = adopted.run_folder("r0002") / "events.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:4]))
+    (log.parent / "status.json").unlink()  # it could not have been made yet
     again = adopt_file(adopted.world(), "Artifact:Script.Story", adopted.root / "out/story.json", Heard())
     assert again.run == "r0003"
     assert adopted.content("Artifact:Script.Story.Title") == "mine"

@@ -36,17 +36,19 @@ TAIL = "; the result is kept, and the next run puts it there"
 
 
 @contextmanager
-def link_out_of_the_project(lab: Lab) -> Iterator[str]:
+def pipe_in_its_place(lab: Lab) -> Iterator[str]:
     out, aside = lab.root / "out", lab.root / "aside"
     stood = out.exists()
     if stood:
         out.rename(aside)
-    os.symlink("/", out)
+    out.mkdir()
+    os.mkfifo(out / "text.txt")
     yield (
-        "PATH_OUTSIDE: `out/text.txt` would be written through the link `out`, which leads out of the project "
-        "(outputs are published below the project folder only)"
+        "WRONG_TYPE: `out/text.txt` is neither a file nor a folder, so it cannot be saved before it is written over "
+        "(move it away, then run again)"
     )
-    out.unlink()
+    (out / "text.txt").unlink()
+    out.rmdir()
     if stood:
         aside.rename(out)
 
@@ -78,7 +80,7 @@ def read_only_folder(lab: Lab) -> Iterator[str]:
     (lab.root / "out").chmod(0o755)
 
 
-WAYS = (link_out_of_the_project, no_room_for_it, read_only_folder)
+WAYS = (pipe_in_its_place, no_room_for_it, read_only_folder)
 
 
 def paid(project: Make, more: str = "", old: str = "retries: {max: 3, backoff: 1ms}") -> Lab:
@@ -133,10 +135,25 @@ def test_it_fails_once_and_the_next_run_only_publishes(project: Make, way: Calla
     assert lab.plan().planned == []
 
 
+def test_a_link_that_comes_while_the_run_goes_on_is_not_followed(project: Make) -> None:
+    """It was not there when the run looked, before it started anything; and no run mends it, so none is promised to."""
+    lab = paid(project)
+    lab.edit("workflow.yaml", "echo x >>", f"ln -s / {lab.root}/out; echo x >>")
+    ran = lab.run()
+    assert (ran.exit_code, ran.failed) == (1, {"Job:Paid": ("FAILED", "NotPublished")})
+    assert failure(ran).error == (
+        "`out/text.txt` could not be written: PATH_OUTSIDE: `out/text.txt` would be written through the link `out`, "
+        "which leads out of the project; the result is kept: remove the link or choose another path, then run again"
+    )
+    (lab.root / "out").unlink()
+    last = lab.succeed()
+    assert (last.reused, executions(lab), lab.read("out/text.txt")) == ({"Job:Paid": "r0001"}, 1, "one\n")
+
+
 def test_an_older_success_stays_what_changes_are_told_against(project: Make) -> None:
     lab = paid(project)
     lab.succeed()
-    with link_out_of_the_project(lab):
+    with pipe_in_its_place(lab):
         lab.run(sets=["Word=two"])
     plan = lab.plan(sets=["Word=two"])
     assert codes(plan)["Job:Paid"] == ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT", "MISSING_OUTPUT", "INPUT_CHANGED"]
@@ -150,7 +167,7 @@ def test_an_older_success_stays_what_changes_are_told_against(project: Make) -> 
 
 def test_what_is_forced_is_executed_again(project: Make) -> None:
     lab = paid(project)
-    with link_out_of_the_project(lab):
+    with pipe_in_its_place(lab):
         lab.run()
     assert lab.succeed(force=["Job:Paid"]).executed == ["Job:Paid", "Job:Upper"]
     assert executions(lab) == 2
@@ -158,7 +175,7 @@ def test_what_is_forced_is_executed_again(project: Make) -> None:
 
 def test_without_its_bytes_it_is_executed_again(project: Make) -> None:
     lab = paid(project)
-    with link_out_of_the_project(lab):
+    with pipe_in_its_place(lab):
         (made, _) = lab.run().of(ev.ArtifactAvailable)
     blob = lab.blob(made.sha256)
     blob.parent.chmod(0o755)
@@ -172,7 +189,7 @@ def test_a_reuse_that_cannot_be_published_is_taken_by_the_next_run(project: Make
     lab = paid(project)
     lab.succeed()
     before = lab.plan(sets=["Word=two"])
-    with link_out_of_the_project(lab):
+    with pipe_in_its_place(lab):
         ran = lab.run()
         assert (ran.starts, ran.failed) == ([], {"Job:Paid": ("FAILED", "NotPublished")})
         assert failure(ran).will_retry is False
@@ -191,7 +208,7 @@ def test_a_reuse_that_cannot_be_published_is_taken_by_the_next_run(project: Make
 def test_with_fail_fast_a_reuse_that_cannot_be_published_stops_the_run(project: Make) -> None:
     lab = paid(project)
     lab.succeed()
-    with link_out_of_the_project(lab):
+    with pipe_in_its_place(lab):
         ran = lab.run(fail_fast=True, jobs=1, force=["Job:Upper"])
     assert (ran.exit_code, ran.failed, ran.starts) == (1, {"Job:Paid": ("FAILED", "NotPublished")}, [])
 
@@ -203,7 +220,8 @@ def test_a_deterministic_job_takes_what_another_could_not_publish(project: Make)
           One: {uses: shell, deterministic: true, with: {run: 'echo same > "$out_T"'}, outputs: {T: {type: text, path: a/t.txt}}}
           Two: {uses: shell, deterministic: true, with: {run: 'echo same > "$out_T"'}, outputs: {T: {type: text, path: b/t.txt}}}
     """)  # noqa: E501
-    os.symlink("/", lab.root / "a")
+    (lab.root / "a").mkdir()
+    os.mkfifo(lab.root / "a/t.txt")
     assert lab.run(targets=["Job:One"]).failed == {"Job:One": ("FAILED", "NotPublished")}
     ran = lab.run(targets=["Job:Two"])
     assert (ran.exit_code, ran.reused) == (0, {"Job:Two": "r0001"})
@@ -223,9 +241,10 @@ def test_adopted_bytes_that_cannot_be_published_again_stay_their_own_instances(p
     lab.succeed(targets=["Job:One"])
     adopt_file(lab.world(), "Artifact:One.T", lab.root / "mine.txt", Heard())
     lab.write({"a": None})
-    os.symlink("/", lab.root / "a")
+    (lab.root / "a").mkdir()
+    os.mkfifo(lab.root / "a/t.txt")
     assert lab.run(targets=["Job:One"]).failed == {"Job:One": ("FAILED", "NotPublished")}
-    (lab.root / "a").unlink()
+    (lab.root / "a/t.txt").unlink()
     last = lab.succeed()
     assert (last.reused, last.executed) == ({"Job:One": "r0002"}, ["Job:Two"])
     assert (lab.read("a/t.txt"), lab.read("b/t.txt")) == ("mine\n", "same\n")
@@ -234,7 +253,7 @@ def test_adopted_bytes_that_cannot_be_published_again_stay_their_own_instances(p
 def test_another_output_can_be_adopted_beside_what_could_not_be_published(project: Make) -> None:
     lab = paid(project)
     lab.write({"mine.txt": "mine\n"})
-    with link_out_of_the_project(lab):
+    with pipe_in_its_place(lab):
         lab.run()
     adopt_file(lab.world(), "Artifact:Paid.Log", lab.root / "mine.txt", Heard())
     assert (lab.read("logs/paid.txt"), lab.read("out/text.txt")) == ("mine\n", "one\n")
@@ -259,7 +278,7 @@ def test_an_error_of_a_steps_own_with_that_name_is_no_result(project: Make) -> N
 
 def test_a_log_that_says_so_of_a_step_that_never_began_is_incomplete(project: Make, tmp_path: Path) -> None:
     lab = paid(project)
-    with link_out_of_the_project(lab):
+    with pipe_in_its_place(lab):
         lab.run()
     log = lab.run_folder("r0001") / "events.jsonl"
     lines = log.read_bytes().splitlines(keepends=True)

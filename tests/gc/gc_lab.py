@@ -7,7 +7,7 @@ from pathlib import Path
 
 from command_lab import CommandLab
 from project_lab import Heard
-from whyrun.evidence.gc import stored_blobs
+from whyrun.evidence.spoken_blobs import stored_blobs
 from whyrun.execution.adopt import adopt_file
 from whyrun.log import events as ev
 

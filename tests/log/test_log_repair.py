@@ -15,6 +15,7 @@ from whyrun.errors import StateError
 from whyrun.log.events import ArtifactAvailable, LogRepaired, RunComplete, StepFailed, StepStart
 from whyrun.log.journal import FIRST_CHAIN, Journal, check_chain, parse_timestamp
 from whyrun.log.lock import RunLock, is_held
+from whyrun.log.outcomes import LOST_END_HINT
 from whyrun.log.repair import RepairReport, repair
 from whyrun.log.runs import create_run
 
@@ -111,6 +112,7 @@ def test_a_kill_at_any_byte_of_the_repair_is_repaired_again(killed, mend):
     whole = killed.events_path.read_bytes()
     for torn in (b'{"seq":8', b'{"seq":8,"ts":"' + b"x" * 3000):
         killed.events_path.write_bytes(whole + torn)
+        (killed.path / "status.json").unlink(missing_ok=True)
         mend()
         repaired = killed.events_path.read_bytes()
         for size in range(len(whole), len(repaired), 7):
@@ -221,12 +223,33 @@ def test_after_the_end_of_a_log_only_its_tail_is_cut(killed, mend, calls):
     assert mend.completed == ["r0001", "r0001"]
 
 
-def test_a_log_that_is_not_at_its_end_is_repaired_whatever_its_folder_says(killed, mend):
-    (killed.path / "status.json").write_text("{}")
+def test_a_log_without_an_end_is_not_repaired_beside_a_status(killed, mend, calls):
+    """That is written last, so the run had ended: a repair would write over what shows that the end was lost."""
+    status = killed.path / "status.json"
+    status.write_text("{}")
+    whole = killed.events_path.read_bytes()
+    with pytest.raises(StateError) as refused:
+        mend()
+    (told,) = refused.value.diagnostics
+    assert (told.code, told.file, told.line, told.hint) == ("LOG_DAMAGED", str(killed.events_path), 7, LOST_END_HINT)
+    assert told.message == (
+        "the log has no `run_complete`, although `status.json`, which is written after it, is there: its end was cut "
+        "off"
+    )
+    assert (calls, mend.completed) == ([], [])
+    assert (killed.events_path.read_bytes(), status.read_text()) == (whole, "{}")
+    status.unlink()  # the way out, as the hint says
     assert mend().interrupted == ("Job:Clip[0]", "Job:Clip[1]")
-    assert isinstance(list(killed.events())[-1], RunComplete)
+
+
+def test_lines_after_the_end_are_no_lost_end(killed, mend):
+    """They are damage of another kind, which `verify` tells of; the repair has nothing to end."""
+    mend()
+    lines = killed.events_path.read_bytes().splitlines(keepends=True)
+    more = lines[-2].replace(b'"seq":10', b'"seq":12')
+    assert more != lines[-2]
+    killed.events_path.write_bytes(b"".join([*lines, more]))
     assert mend() is None
-    assert mend.completed == ["r0001"]
 
 
 def test_a_log_that_does_not_begin_with_its_start_is_not_repaired(state, clock, mend):

@@ -142,8 +142,11 @@ def test_hints_name_leaves_of_an_array_and_a_workflow_without_instances_has_no_l
         jobs:
           Tale: {for: [i], uses: python, with: {call: "acts:one"}, outputs: {N: {type: integer}, M: {type: integer}}}
     """, CODE)  # fmt: skip
-    with pytest.raises(InvalidError, match="there is no such layer"):
+    with pytest.raises(InvalidError) as caught:
         lab.plan(force=["layer:0"])
+    assert [(problem.message, problem.hint) for problem in caught.value.diagnostics] == [
+        ("`--force layer:0`: there is no such layer", "there is no job, so there is no layer")
+    ]
     lab = project("""
         workflow: w
         jobs:

@@ -23,6 +23,11 @@ from whyrun.planning.plan import PlanOptions, compute_execution_plan
 from whyrun.snapshot.history import History
 
 
+def everything_first(lab: Lab) -> PlanOptions:
+    """The first layer by force; without any instance there is none."""
+    return PlanOptions(force=("layer:0",) if lab.world().graph.size else ())
+
+
 def plans(lab: Lab, options: list[PlanOptions]) -> list[bytes]:
     return [compute_execution_plan(lab.world().snapshot(), one).to_bytes() for one in options]
 
@@ -48,7 +53,7 @@ def prune_some(dice: Dice, lab: Lab, record: list[str]) -> None:
         return
     if chance(dice, 2):
         indexed_plan(lab, PlanOptions())  # so that an index of the time before is there
-    options = [PlanOptions(), new_options(dice, lab.flow), PlanOptions(force=("layer:0",))]
+    options = [PlanOptions(), new_options(dice, lab.flow), everything_first(lab)]
     before = plans(lab, options)
     wrong = damage(lab)
     asked = selected(dice, lab)
@@ -93,7 +98,7 @@ def tell_pruning(dice: Dice, project: Path, record: list[str], steps: int = 6) -
         for _ in range(dice.number(0, 2)):
             record.append(mutate(dice, lab))
         # Layer 0 anew, and so all that follows from it: else some old run would hold something for ever.
-        options = pick(dice, [PlanOptions(), PlanOptions(force=("layer:0",)), new_options(dice, lab.flow)])
+        options = pick(dice, [PlanOptions(), everything_first(lab), new_options(dice, lab.flow)])
         faults = new_faults(dice, lab.flow) if chance(dice, 3) else Faults()
         record.append(f"run: {options} {faults}")
         lab.run(options, faults)

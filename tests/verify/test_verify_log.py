@@ -154,18 +154,19 @@ def test_the_end_of_an_earlier_log_cut_off(tales: Tales) -> None:
     assert [(p["line"], p["expected"], p["found"]) for p in follow] == [(1, link(lines[-2]), link(lines[-1]))]
 
 
-def test_the_end_of_the_last_log_cut_off_shows_in_its_status(tales: Tales) -> None:
-    """Nothing follows it in the chain; but only a run that has ended has a status."""
+@pytest.mark.parametrize("says", ["what it said", "no status"])
+def test_the_end_of_the_last_log_cut_off_beside_its_status(tales: Tales, says: str) -> None:
+    """Nothing follows it in the chain; but only a run that has ended has a status. It is told once, and not as what a
+    kill leaves."""
     tales.rewrite("r0007", lambda lines: lines[:-1])
-    found = tales.verify("--json").json
-    (told,) = found["problems"]
-    assert (told["run"], told["kind"]) == ("r0007", "status")
-    assert told["what"] == "`ok`, `state`, `exit_code` and 1 more are not what the events come to"
-    ours, theirs = json.loads(told["expected"]), json.loads(told["found"])
-    assert (ours.pop("ended") < theirs.pop("ended"), ours, theirs) == (
-        True,
-        {"ok": False, "state": "interrupted", "exit_code": 130},
-        {"ok": True, "state": "succeeded", "exit_code": 0},
+    if says == "no status":
+        (tales.runs / "r0007/status.json").write_text("{")
+    left = len(tales.lines("r0007"))
+    assert told(tales) == (
+        "tales is damaged: 1 problem\n"
+        f"  .whyrun/tales/runs/r0007/events.jsonl:{left}: the log has no `run_complete`, although `status.json`, which "
+        "is written after it, is there: its end was cut off\n"
+        f"last chain: {tales.chain()}\n"
     )
 
 

@@ -189,6 +189,6 @@ def sha256(data: bytes) -> str:
 
 
 def without_counts(text: str) -> str:
-    """How many events and blobs there are is not what a test of damage is about; and the hint is always the same."""
-    assert text.count("\nhint: restore from a copy what is damaged. ") == 1
+    """How many events and blobs there are is not what a test of damage is about; and hints have tests of their own."""
+    assert text.count("\nhint: ") > 0
     return re.sub(r"^(checked|hint): .*\n", "", text, flags=re.M)

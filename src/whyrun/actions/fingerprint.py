@@ -14,7 +14,7 @@ from whyrun.actions.builtin.python import entry_file
 from whyrun.actions.imports import project_code
 from whyrun.actions.registry import ActionInfo, resolve_action
 from whyrun.artifacts.hashing import canonical_json, digest, file_sha256
-from whyrun.errors import Diagnostic, InvalidError, error
+from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 
 
 def action_fingerprint(
@@ -33,7 +33,8 @@ def action_fingerprint(
     facts: dict[str, Any] = {"name": info.name, "version": info.version, "distribution": info.distribution}
     entry = _entry(info, with_literals, project)
     if entry is not None:
-        code = project_code(project, entry, imported=info.name == "python" and "call" in with_literals)
+        called = info.name == "python" and "call" in with_literals
+        code = project_code(project, entry, imported=called, beside=_modules_named(project, code_globs))
         if code.problems:
             raise InvalidError(
                 Diagnostic("INVALID_USES", f"the action `{uses}` cannot be read: {p}", hint="correct that file")
@@ -56,17 +57,30 @@ def _entry(info: ActionInfo, with_literals: Mapping[str, Any], project: Path) ->
 
 def code_files(project: Path, globs: Sequence[str]) -> dict[str, str]:
     """The files that `code:` names, by path relative to the project, with their hashes; ordered by path bytes."""
-    found: dict[str, str] = {}
-    for pattern in globs:
-        if os.path.isabs(pattern) or ".." in Path(pattern).parts:
-            raise error("PATH_OUTSIDE", f"`code: {pattern}` leaves the project folder", hint="use a path inside it")
-        matches = [path for path in project.glob(pattern) if path.is_file()]
-        if not matches:
-            raise error(
-                "FILE_MISSING",
-                f"`code: {pattern}` matches no file",
-                hint="patterns are relative to the project folder; `**/*.py` also looks into subfolders",
-            )
-        for path in matches:
-            found[path.relative_to(project).as_posix()] = file_sha256(path)
+    found = {
+        path.relative_to(project).as_posix(): file_sha256(path)
+        for pattern in globs
+        for path in _matches(project, pattern)
+    }
     return dict(sorted(found.items(), key=lambda item: item[0].encode()))
+
+
+def _modules_named(project: Path, globs: Sequence[str]) -> list[Path]:
+    """Those of the files under `code:` that may read the docstrings or the source of the action's own modules."""
+    try:
+        return [path for pattern in globs for path in _matches(project, pattern) if path.suffix == ".py"]
+    except WhyrunError:
+        return []  # `code_files` tells, once the source itself is found to be in order
+
+
+def _matches(project: Path, pattern: str) -> list[Path]:
+    if os.path.isabs(pattern) or ".." in Path(pattern).parts:
+        raise error("PATH_OUTSIDE", f"`code: {pattern}` leaves the project folder", hint="use a path inside it")
+    matches = [path for path in project.glob(pattern) if path.is_file()]
+    if not matches:
+        raise error(
+            "FILE_MISSING",
+            f"`code: {pattern}` matches no file",
+            hint="patterns are relative to the project folder; `**/*.py` also looks into subfolders",
+        )
+    return matches

@@ -3,6 +3,12 @@
 Imports count wherever they stand, also in a function or under a condition that may never hold: to run a step once too
 often costs time, to skip one whose code has changed is wrong. What only running the code would tell, such as a module
 name that is computed, is not found; `code:` of the job names such files.
+
+Code may change where imports are looked for, or load files by name (`sys.path`, `spec_from_file_location`, …). Then
+every file counts that its texts can mean, since which one it will be only running it would tell.
+
+A file counts by its canonical form. Where any file of the code reads docstrings, those of all its files count, since
+the reader may be handed any function; where one reads source, all count by their bytes.
 """
 
 from __future__ import annotations
@@ -10,17 +16,69 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-from whyrun.actions.source import SourceError, parse_source, read_source, source_sha256
+from whyrun.actions.source import (
+    SourceError,
+    TextRead,
+    canonical_form,
+    form_sha256,
+    parse_source,
+    read_source,
+    source_sha256,
+    text_read,
+)
 
 # Functions that import what their first argument names: of `importlib`, of Python itself and of `runpy`.
 _IMPORTERS = frozenset({"import_module", "__import__", "run_module"})
 _COMPILED = tuple(EXTENSION_SUFFIXES)
+# What code says that loads a file which it names, as they stand in a canonical form; and what it says that changes
+# where imports are looked for, beside `sys.path`.
+_FILE_LOADERS = tuple(
+    f"{before}\nstr {len(name)} {name}\n"
+    for before, name in (
+        ("", "spec_from_file_location"),
+        ("", "run_path"),
+        ("", "importlib.machinery"),
+        (".attr", "machinery"),
+        (".name", "machinery"),
+    )
+)
+_PATH_WORDS = ("\nstr 10 addsitedir\n", "PYTHONPATH")
+_JOINS = 4  # so many texts may stand in one path: `ROOT / "a" / "b" / "c" / "d"`
+# Between the parts of a text that is a template, or a list as in `PYTHONPATH`.
+_GAPS = re.compile(r"%s|\{[^{}]*\}|:")
+# Libraries that make prompts, or descriptions of tools, of the docstrings of functions and classes given to them. Code
+# that imports one uses its docstrings as data without a word of `__doc__`. Each name costs its users an execution after
+# every edit of a docstring, so only those are here that are made for it. What makes help texts of docstrings (click,
+# typer, fire, docopt) is not: no result depends on them.
+DOCSTRING_READERS = frozenset(
+    {
+        "agents",  # openai-agents
+        "crewai",
+        "dspy",
+        "fastmcp",
+        "google.adk",
+        "haystack",
+        "instructor",
+        "langchain",  # and its parts: langchain_core, langchain_openai, …
+        "langgraph",
+        "llama_index",
+        "magentic",
+        "marvin",
+        "mcp",
+        "ollama",
+        "pydantic_ai",
+        "semantic_kernel",
+        "smolagents",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +103,25 @@ class FileFacts:
     sha256: str
     imports: tuple[Import, ...] = ()
     exports: tuple[str, ...] | None = ()  # what `__all__` lists; None where the source does not show it
+    reads: TextRead = TextRead.NOTHING  # by the names in it; what its imports say is known only beside the project
+    source: bytes | None = None  # None of what is no Python, such as a compiled one
+    moves_path: bool = False  # it may change where absolute imports are looked for
+    loads: bool = False  # it loads modules or files by names that are texts
+    texts: tuple[str, ...] = ()  # those in it that may be paths or names, if it does either
 
 
-def project_code(project: Path, entry: Path, *, imported: bool) -> ProjectCode:
+def project_code(project: Path, entry: Path, *, imported: bool, beside: Iterable[Path] = ()) -> ProjectCode:
     """A file and, transitively, every project module it imports.
 
     `imported`: the entry is itself imported by its name, which runs the `__init__.py` of each package it lies in;
-    a script or an action of the project is not.
+    a script or an action of the project is not. `beside`: files that count in another way, but may read the text of
+    these.
     """
     root = str(project).rstrip("/")
-    digests: dict[str, str] = {}
+    found: dict[str, FileFacts] = {}
     problems: list[str] = []
+    others = _readable(beside, root)
+    reads = max((_reads(path, facts, root) for path, facts in others.items()), default=TextRead.NOTHING)
     queue = [str(entry)]
     if imported:
         queue.extend(_package_inits(root, os.path.dirname(queue[0])))
@@ -65,16 +131,67 @@ def project_code(project: Path, entry: Path, *, imported: bool) -> ProjectCode:
         if path in seen:
             continue
         seen.add(path)
-        shown = _shown(path, root)
         try:
-            facts = _read(path, shown)
+            facts = _read(path, _shown(path, root))
         except SourceError as problem:
             problems.append(str(problem))
             continue
-        digests[shown] = facts.sha256
-        for found in facts.imports:
-            queue.extend(_files_of(found, root, os.path.dirname(path)))
-    return ProjectCode(tuple(sorted(digests.items())), tuple(sorted(problems)))
+        found[path] = facts
+        files, by_imports = _follow(facts, root, os.path.dirname(path))
+        queue.extend(files)
+        reads = max(reads, facts.reads, by_imports)
+    possible = _possible_code(found, others, root)
+    reads = max((reads, *(_reads(path, facts, root) for path, facts in possible.items())))
+    shown = ((_shown(path, root), facts) for path, facts in (found | possible).items())
+    digests = ((name, _digest(facts, name, reads)) for name, facts in shown)
+    return ProjectCode(tuple(sorted(digests)), tuple(sorted(problems)))
+
+
+def _follow(facts: FileFacts, project: str, folder: str) -> tuple[list[str], TextRead]:
+    """The files of the project that a file imports; and what the libraries among its imports read of its text."""
+    files: list[str] = []
+    reads = TextRead.NOTHING
+    for found in facts.imports:
+        own = list(_files_of(found, project, folder))
+        files.extend(own)
+        if not own:  # the project goes before what is installed: its own `agents.py` is not the library of that name
+            reads = max(reads, _read_by_library(found))
+    return files, reads
+
+
+def _readable(paths: Iterable[Path], project: str) -> dict[str, FileFacts]:
+    found: dict[str, FileFacts] = {}
+    for path in map(str, paths):
+        try:
+            found[path] = _read(path, _shown(path, project))
+        except SourceError:
+            continue  # it need not be Python
+    return found
+
+
+def _reads(path: str, facts: FileFacts, project: str) -> TextRead:
+    return max(facts.reads, _follow(facts, project, os.path.dirname(path))[1])
+
+
+def _read_by_library(found: Import) -> TextRead:
+    """`import dspy`, `from langchain_core.tools import tool`, `from google import adk`; `import tokenize`."""
+    if found.level or not found.module:
+        return TextRead.NOTHING
+    for parts in [(*found.module, name) for name in found.names] or [found.module]:
+        top = "langchain" if parts[0].startswith("langchain_") else parts[0]
+        if top == "tokenize":
+            return TextRead.SOURCE
+        if top in DOCSTRING_READERS or ".".join(parts[:2]) in DOCSTRING_READERS:
+            return TextRead.DOCSTRINGS
+    return TextRead.NOTHING
+
+
+def _digest(facts: FileFacts, shown: str, reads: TextRead) -> str:
+    if facts.source is None or reads is TextRead.NOTHING:
+        return facts.sha256
+    if reads is TextRead.SOURCE:
+        return hashlib.sha256(facts.source).hexdigest()
+    return _sha256_with_docstrings(facts.source, shown)
 
 
 # --- what one file says ------------------------------------------------------------------------------------------
@@ -91,7 +208,48 @@ def _read(path: str, shown: str) -> FileFacts:
 def facts_of(data: bytes, shown: str) -> FileFacts:
     """Many jobs share one module: it is looked through once."""
     tree = parse_source(data, shown)
-    return FileFacts(source_sha256(tree), tuple(dict.fromkeys(imports_in(tree))), _exports(tree))
+    form = canonical_form(tree)
+    imports = tuple(dict.fromkeys(imports_in(tree)))
+    loads_files = any(word in form for word in _FILE_LOADERS)
+    moves_path = loads_files or any(word in form for word in _PATH_WORDS) or _says_sys_path(tree, form)
+    loads = loads_files or any(f"\nstr {len(name)} {name}\n" in form for name in _IMPORTERS)
+    texts = _texts(tree) if moves_path or loads else ()
+    return FileFacts(form_sha256(form), imports, _exports(tree), text_read(form), data, moves_path, loads, texts)
+
+
+def _says_sys_path(tree: ast.Module, form: str) -> bool:
+    if "\nstr 3 sys\n" not in form or "\nstr 4 path\n" not in form:  # saves the walk for most files
+        return False
+    nodes = list(ast.walk(tree))
+    imported = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    own = {"sys", *(alias.asname for alias in imported if alias.name == "sys" and alias.asname)}
+    return any(_is_sys_path(node, own) for node in nodes)
+
+
+def _is_sys_path(node: ast.AST, own: set[str]) -> bool:
+    """`sys.path`, `os.sys.path`, `getattr(sys, "path")`, `from sys import path`. `own`: what `sys` is called there."""
+    match node:
+        case ast.Attribute(attr="path", value=ast.Attribute(attr="sys")):
+            return True
+        case ast.Attribute(attr="path", value=ast.Name(id=name)):
+            return name in own
+        case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id=name), ast.Constant(value="path"), *_]):
+            return name in own
+        case ast.ImportFrom(module="sys", level=0, names=names):
+            return any(alias.name in ("path", "*") for alias in names)
+    return False
+
+
+def _texts(tree: ast.Module) -> tuple[str, ...]:
+    """The texts that may be paths or names of modules, and the parts of templates of them, as `"%s/lib"` is one."""
+    values = (text for node in ast.walk(tree) if isinstance(node, ast.Constant) and (text := _text(node)))
+    parts = (part for text in values if not {"\n", "\0"} & set(text) for part in _GAPS.split(text))
+    return tuple(sorted({part for part in parts if part.strip("/")}))
+
+
+@lru_cache(maxsize=4096)
+def _sha256_with_docstrings(data: bytes, shown: str) -> str:
+    return source_sha256(parse_source(data, shown), docstrings=True)
 
 
 def imports_in(tree: ast.Module) -> Iterator[Import]:
@@ -128,15 +286,22 @@ def _called_import(call: ast.Call) -> Import | None:
     name = _text(call.args[0] if call.args else keywords.get("name", keywords.get("mod_name")))
     if name is None:
         return None
-    parts = name.lstrip(".")
-    level = len(name) - len(parts)
-    module = tuple(parts.split(".")) if parts else ()
+    level, module = _dotted(name)
     package = _text(call.args[1] if len(call.args) > 1 else keywords.get("package"))
     if level and package:
         above = package.split(".")
         level, module = 0, (*above[: len(above) - level + 1], *module)
-    # A file's name may be any, such as `my-model.py`, but nothing that leads elsewhere.
-    return Import(level, module) if all(part and not {"/", "\0"} & set(part) for part in module) else None
+    return Import(level, module) if _may_be_files(module) else None
+
+
+def _dotted(name: str) -> tuple[int, tuple[str, ...]]:
+    parts = name.lstrip(".")
+    return len(name) - len(parts), tuple(parts.split(".")) if parts else ()
+
+
+def _may_be_files(module: tuple[str, ...]) -> bool:
+    """A file's name may be any, such as `my-model.py`, but nothing that leads elsewhere."""
+    return all(part and not {"/", "\0"} & set(part) for part in module)
 
 
 def _text(node: ast.expr | None) -> str | None:
@@ -178,6 +343,10 @@ def _files_of(found: Import, project: str, folder: str) -> Iterator[str]:
         if root != project and not _is_below(root, project):
             return
         yield from _package_inits(project, root)
+    yield from _files_below(root, found, project)
+
+
+def _files_below(root: str, found: Import, project: str) -> Iterator[str]:
     yield from module_files(root, found.module)
     for name in found.names:
         if name == "*":
@@ -232,3 +401,177 @@ def module_files(root: str, parts: Iterable[str]) -> Iterator[str]:
             if not os.path.isdir(package):
                 return
         folder = package
+
+
+# --- where code says that they are -------------------------------------------------------------------------------
+
+
+def _possible_code(
+    code: Mapping[str, FileFacts], beside: Mapping[str, FileFacts], project: str
+) -> dict[str, FileFacts]:
+    """What else may run with code that changes where imports are looked for, or that loads files by name.
+
+    A change of `sys.path` holds for all modules of a process: with each one found there may be more folders to look in
+    for the imports of all the others.
+    """
+    found: dict[str, FileFacts] = {}
+    if not any(facts.moves_path or facts.loads for facts in [*code.values(), *beside.values()]):
+        return found
+    fresh: Mapping[str, FileFacts] = code
+    places: _Places | None = None
+    while fresh:
+        now = _Places.of({**beside, **code, **found}, project)
+        if now != places:
+            places, fresh = now, {**code, **found}
+        files = places.files(fresh) - code.keys() - found.keys()
+        if not files:  # and only then: a folder that was found last may have had what seemed to be missing
+            files = places.files_for_missing({**code, **found}) - code.keys() - found.keys()
+        fresh = {path: _read_possible(path, project) for path in sorted(files)}
+        found |= fresh
+    return found
+
+
+def _read_possible(path: str, project: str) -> FileFacts:
+    """It may never run, so it is no error that it could not."""
+    try:
+        return _read(path, _shown(path, project))
+    except SourceError:
+        pass
+    try:
+        return FileFacts(hashlib.sha256(read_source(path, path)).hexdigest())
+    except SourceError:
+        return FileFacts(hashlib.sha256().hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where absolute imports may be looked for, beside the project folder."""
+
+    project: str
+    moved: bool
+    folders: tuple[str, ...]
+    named: tuple[str, ...]  # those of them that a text names
+
+    @staticmethod
+    def of(code: Mapping[str, FileFacts], project: str) -> _Places:
+        movers = [(os.path.dirname(path), facts) for path, facts in code.items() if facts.moves_path]
+        near = {above for folder, _ in movers for above in _up(folder, project)}
+        named = {path for folder, facts in movers for path in _named_folders(facts, folder, project)}
+        folders = (near | named) - {project}  # that one is always looked in
+        return _Places(project, bool(movers), tuple(sorted(folders)), tuple(sorted(named - near)))
+
+    def files(self, code: Mapping[str, FileFacts]) -> set[str]:
+        """What these files may import or load. A name that is in several folders may mean each."""
+        found: set[str] = set()
+        for path, facts in code.items():
+            folder = os.path.dirname(path)
+            for one in facts.imports:
+                found.update(self._files_of(one, folder))
+            if facts.loads:
+                found.update(self._modules_in_texts(facts, folder))
+            found.update(_files_in_texts(facts, folder, self.project))
+        return found
+
+    def files_for_missing(self, code: Mapping[str, FileFacts]) -> set[str]:
+        """Imports that neither the project nor the machine seems to have come from a folder that could not be read."""
+        if not self.moved:
+            return set()
+        importers: dict[str, set[str]] = {}  # top-level name → folders of the files that import it
+        for path, facts in code.items():
+            folder = os.path.dirname(path)
+            for one in facts.imports:
+                if one.module and not one.level and not any(self._files_of(one, folder)):
+                    importers.setdefault(one.module[0], set()).add(folder)
+        near = {f for name, folders in importers.items() if not _is_installed(name, self.project) for f in folders}
+        if not near:
+            return set()
+        return {file for folder in near.union(self.named) for file in _modules_below(folder, self.project)}
+
+    def _files_of(self, found: Import, folder: str) -> Iterator[str]:
+        yield from _files_of(found, self.project, folder)
+        if not found.level:
+            for root in self.folders:
+                yield from _files_below(root, found, self.project)
+
+    def _modules_in_texts(self, facts: FileFacts, folder: str) -> Iterator[str]:
+        for text in facts.texts:
+            level, module = _dotted(text)
+            if module and _may_be_files(module):
+                yield from self._files_of(Import(level, module), folder)
+
+
+def _up(folder: str, project: str) -> Iterator[str]:
+    """The folder and those above it, up to the project."""
+    while _is_below(folder, project):
+        yield folder
+        folder = os.path.dirname(folder)
+    yield project
+
+
+def _named_folders(facts: FileFacts, folder: str, project: str) -> set[str]:
+    """Folders of the project that the texts can mean: from the project or from near the file, alone or joined.
+
+    Which are joined in which order is not looked at: `LIB = HERE / "lib"` may be far from `LIB / "more"`.
+    """
+    near = set(_up(folder, project))
+    found: set[str] = set()
+    starts = near
+    for _ in range(_JOINS):
+        joined = {_joined(start, text, project) for start in starts for text in facts.texts}
+        starts = {path for path in joined - found - near if _is_own_folder(path, project)}
+        found |= starts
+    return found
+
+
+def _joined(start: str, text: str, project: str) -> str:
+    return os.path.normpath(f"{start}/{text.removeprefix(project)}")  # a text may also be the whole path
+
+
+def _is_own_folder(path: str, project: str) -> bool:
+    """What is in `site-packages` is installed, also where that lies in the project."""
+    return _is_below(path, project) and "-packages/" not in f"{path[len(project) :]}/" and os.path.isdir(path)
+
+
+def _files_in_texts(facts: FileFacts, folder: str, project: str) -> Iterator[str]:
+    """`run_path("tools/x.py")`, `spec_from_file_location("x", HERE / "x.py")`; `run_path("tools")`."""
+    if not facts.texts:
+        return
+    named = _named_folders(facts, folder, project)
+    scripts = [text for text in facts.texts if text.endswith(".py")]
+    candidates = {_joined(start, text, project) for start in {*named, *_up(folder, project)} for text in scripts}
+    if facts.loads:
+        candidates |= {f"{start}/__main__.py" for start in named}
+    yield from (path for path in candidates if _is_below(path, project) and os.path.isfile(path))
+
+
+def _is_installed(name: str, project: str) -> bool:
+    if name in sys.stdlib_module_names:
+        return True
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec(name)  # of a top-level name: nothing is imported
+    except (ImportError, ValueError, AttributeError):
+        return False
+    if spec is None:
+        return False
+    # The folder that whyrun was started in may be on its path, and is on that of no step.
+    places = [spec.origin] if spec.has_location and spec.origin else [*(spec.submodule_search_locations or ())]
+    return any(not _is_below(place, project) or _is_below(place, sys.prefix) for place in places)
+
+
+def _modules_below(folder: str, project: str) -> Iterator[str]:
+    """Without hidden folders, what is installed, and, as in `code: "**"`, what links lead to."""
+    if "/." in folder[len(project) :]:
+        return
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if _may_hold_modules(f"{parent}/{name}")]
+        modules = (f"{parent}/{name}" for name in files if name.endswith((".py", *_COMPILED)))
+        yield from filter(os.path.isfile, modules)  # a link may lead nowhere
+
+
+def _may_hold_modules(folder: str) -> bool:
+    name = os.path.basename(folder)
+    if name.startswith(".") or name.endswith("-packages") or name == "node_modules":
+        return False
+    return not os.path.exists(f"{folder}/pyvenv.cfg")  # of a virtual environment

@@ -2,6 +2,8 @@
 
 The canonical form leaves out comments, layout, docstrings and type comments, and does not depend on the Python that
 reads it. `ast.dump` and `ast.unparse` were rejected: both changed between Python versions.
+
+Code may read its own docstrings, or its own source, and then they are data: `text_read` says whether it seems to.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -61,16 +64,24 @@ def parse_source(data: bytes, shown: str) -> ast.Module:
 # --- canonical form ----------------------------------------------------------------------------------------------
 
 
-def source_sha256(tree: ast.Module) -> str:
-    hasher = hashlib.sha256(b"whyrun/python-source/v1\n")
-    for token in canonical_tokens(tree):
-        hasher.update(token.encode("utf-8", "surrogatepass"))
-        hasher.update(b"\n")
-    return hasher.hexdigest()
+def source_sha256(tree: ast.Module, *, docstrings: bool = False) -> str:
+    return form_sha256(canonical_form(tree, docstrings=docstrings))
 
 
-def canonical_tokens(tree: ast.AST) -> Iterator[str]:
-    """One token a line: `(Name`, field names, constants with type and length, `)`. Iterative: nesting may be deep."""
+def canonical_form(tree: ast.Module, *, docstrings: bool = False) -> str:
+    return "\n".join(canonical_tokens(tree, docstrings=docstrings)) + "\n"
+
+
+def form_sha256(form: str) -> str:
+    return hashlib.sha256(b"whyrun/python-source/v1\n" + form.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def canonical_tokens(tree: ast.AST, *, docstrings: bool = False) -> Iterator[str]:
+    """One token a line: `(Name`, field names, constants with type and length, `)`. Iterative: nesting may be deep.
+
+    With `docstrings` each is one more field, of a name that no node has: so neither form is ever that of other code in
+    the other, and code that has no docstrings has the same form in both.
+    """
     stack: list[Any] = [tree]
     while stack:
         item = stack.pop()
@@ -85,6 +96,8 @@ def canonical_tokens(tree: ast.AST) -> Iterator[str]:
                     continue
                 stack.append(value)
                 stack.append(_Token("." + name))
+            if docstrings and (text := _docstring(item)) is not None:
+                stack += text, _Token(".docstring")
         elif isinstance(item, list):
             yield f"[{len(item)}"
             stack.extend(reversed(item))
@@ -120,6 +133,14 @@ def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
     return body
 
 
+def _docstring(node: ast.AST) -> str | None:
+    if isinstance(node, _DOCUMENTED):
+        match node.body:
+            case [ast.Expr(value=ast.Constant(value=str() as text)), *_]:
+                return text
+    return None
+
+
 def _joined(values: list[ast.expr]) -> list[ast.expr]:
     """The parts of an f-string with neighbouring texts put together: how they are cut depends on the Python."""
     parts: list[ast.expr] = []
@@ -140,6 +161,38 @@ def _constant(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"int {value:x}"  # hexadecimal: Python limits the length of decimal conversions
     return f"{type(value).__name__} {value!r}"
+
+
+# --- text that is data -------------------------------------------------------------------------------------------
+
+
+class TextRead(IntEnum):
+    """What code reads of the text that its canonical form leaves out; the greater includes the lesser."""
+
+    NOTHING = 0
+    DOCSTRINGS = 1
+    SOURCE = 2
+
+
+# `__file__` is not among them: nearly always it only leads to a data file nearby. `tokenize` is a method of every
+# tokenizer, so it is looked for among the imports.
+_SOURCE_NAMES = ("getsource", "getsourcelines", "getcomments", "getblock", "linecache")
+_SOURCE_LINES = tuple(f"\nstr {len(name)} {name}\n" for name in _SOURCE_NAMES)
+# `model_json_schema` of Pydantic puts the docstring of a model into its schema.
+_DOCSTRING_LINES = tuple(f"\nstr {len(name)} {name}\n" for name in ("getdoc", "model_json_schema"))
+
+
+def text_read(form: str) -> TextRead:
+    """By the names in a canonical form: attributes, variables, imports, and texts such as in `getattr(f, "__doc__")`.
+
+    A few searches in what is there for the hash anyway cost next to nothing; another walk over the tree would.
+    """
+    if any(line in form for line in _SOURCE_LINES):
+        return TextRead.SOURCE
+    # `__doc__` also within a text: `"{0.__doc__}".format(f)` and `attrgetter("f.__doc__")` read it.
+    if "__doc__" in form or any(line in form for line in _DOCSTRING_LINES):
+        return TextRead.DOCSTRINGS
+    return TextRead.NOTHING
 
 
 # --- definitions -------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 
 _TRIES = 5
+LINK_HINT = "remove the link or choose another path, then run again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,22 @@ def publish(
 def check_path(path: str) -> None:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not parts or path.startswith("/") or ".." in parts or parts[0] == ".whyrun" or "\0" in path:
-        raise _outside(path)
+        raise _outside(path, "is not a path inside the project folder", "outputs are published below that folder only")
 
 
-def _outside(path: str, why: str = "is not a path inside the project folder") -> WhyrunError:
-    return error("PATH_OUTSIDE", f"`{path}` {why}", hint="outputs are published below the project folder only")
+def _outside(path: str, why: str, hint: str) -> WhyrunError:
+    return error("PATH_OUTSIDE", f"`{path}` {why}", hint=hint)
+
+
+def link_problem(root: str, folder: str) -> str | None:
+    """Why nothing is written below this folder of the project. None where it is no link, or one that stays inside."""
+    place = f"{root}/{folder}"
+    if not os.path.islink(place):
+        return None
+    real, real_root = os.path.realpath(place), os.path.realpath(root)
+    if not real.startswith(real_root.rstrip("/") + "/"):
+        return f"would be written through the link `{folder}`, which leads out of the project"
+    return None if os.path.isdir(real) else f"would be written through the link `{folder}`, which leads to no folder"
 
 
 def make_parents(store: Store, root: str, path: str, on_displaced: OnDisplaced) -> tuple[Displaced, ...]:
@@ -111,11 +123,9 @@ def make_parents(store: Store, root: str, path: str, on_displaced: OnDisplaced) 
         place = f"{root}/{parent}"
         status = look(place)
         if status is not None and stat.S_ISLNK(status.st_mode):
-            real, real_root = os.path.realpath(place), os.path.realpath(root)
-            if not real.startswith(real_root.rstrip("/") + "/"):
-                raise _outside(path, f"would be written through the link `{parent}`, which leads out of the project")
-            if not os.path.isdir(real):
-                raise _outside(path, f"would be written through the link `{parent}`, which leads to no folder")
+            problem = link_problem(root, parent)
+            if problem is not None:
+                raise _outside(path, problem, LINK_HINT)
         elif status is not None and not stat.S_ISDIR(status.st_mode):
             saved = Displaced(parent, _save(store, place, status))
             displaced += (saved,)

@@ -49,14 +49,19 @@ def command(
       whyrun log r0002 --job 'Job:Clip[*]' --status FAILED
       whyrun log --follow --json
     """
+    from whyrun.log.runs import log_without_start
+
     run = _chosen(world, words)
     wanted = _filter(world, job, status, event)
-    for line in _lines(world, run, follow):
-        fields = _decoded(run, line)
+    number = 0
+    for number, line in enumerate(_lines(world, run, follow), 1):
+        fields = _decoded(run, number, line)
         if wanted(fields):
             click.echo(line.decode() if as_json else event_text(fields))
             if fields["event"] == "step_failed" and not as_json:
                 print_lines(_failure(run, fields))
+    if not number:
+        raise log_without_start(run)
 
 
 def _chosen(world: World, words: tuple[str, ...]) -> RunRef:
@@ -149,17 +154,19 @@ def _lines(world: World, run: RunRef, follow: bool) -> Iterator[bytes]:
             time.sleep(POLL)
 
 
-def _decoded(run: RunRef, line: bytes) -> dict[str, Any]:
-    import json
+def _decoded(run: RunRef, number: int, line: bytes) -> dict[str, Any]:
+    import msgspec
 
+    from whyrun.log.events import UNREADABLE
     from whyrun.log.journal import damaged
 
     try:
-        fields = json.loads(line)
-    except ValueError as wrong:
-        raise damaged(run.events_path, None, f"a line is broken: {wrong}") from None
+        fields = msgspec.json.decode(line)
+    except UNREADABLE as wrong:
+        what = f"the line is broken: {wrong}" if line else "the line is empty"
+        raise damaged(run.events_path, number, what) from None
     if not isinstance(fields, dict) or "event" not in fields:
-        raise damaged(run.events_path, None, "a line is no event")
+        raise damaged(run.events_path, number, "the line is no event")
     return fields
 
 

@@ -129,7 +129,7 @@ def would_run(
     from whyrun.console.lines import LogLevel, TaskStatus
     from whyrun.console.render import expectation
     from whyrun.evidence.metrics import expected_peak
-    from whyrun.execution.checks import check_limits, check_resources, resource_limits
+    from whyrun.execution.checks import check_folders, check_limits, check_resources, resource_limits
     from whyrun.execution.run_secrets import missing_secrets
     from whyrun.execution.session import check_expected
     from whyrun.log.journal import utc_now
@@ -140,7 +140,9 @@ def would_run(
     plan = plan_now(world, snapshot, options, tell_note)
     check_expected(plan, saved)
     check_limits(world, run_options.limits or {})
-    check_resources(snapshot, [job.node for job in plan.planned], resource_limits(world, run_options))
+    nodes = [job.node for job in plan.planned]
+    check_resources(snapshot, nodes, resource_limits(world, run_options))
+    check_folders(world, nodes)
     estimate = Planned(plan, snapshot).estimate(run_options.jobs)
     workers = run_options.jobs or os.cpu_count() or 1
     peak = expected_peak(plan, snapshot, world.state.runs(), workers)

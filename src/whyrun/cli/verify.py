@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from whyrun.snapshot.world import World
 
 _WORDS = "[RUN] [FILE]"
-_HINT = (
-    "restore from a copy what is damaged. Without one: delete a blob with other bytes, and what needs it takes the "
-    "published file, or its job runs again; move a damaged run's folder and all later ones away, and their jobs run "
-    "again"
-)
 
 
 @click.command(short_help="Check that the log and the stored bytes are what they were.")
@@ -59,6 +54,7 @@ def command(
     """
     from whyrun.api import plan_of_run
     from whyrun.evidence.verify import verify
+    from whyrun.log.runs import all_runs_lost
 
     only = _chosen(words, replay)
     runs = [only] if only is not None else [run.name for run in world.state.runs()] if replay is not None else []
@@ -67,6 +63,8 @@ def command(
         plan_of_run(world, run)
 
     found = verify(world.state, world.project, computed_again, only, runs)
+    if world.state.lost_all_runs():
+        raise all_runs_lost(world.state)
     if not (found.checked.runs or found.checked.pruned) and found.sound:
         raise _nothing_there(world)
     if as_json:
@@ -94,7 +92,7 @@ def _nothing_there(world: World) -> Exception:
     from whyrun.evidence.gc import workflows_of
 
     state = world.state
-    others = ", ".join(f"`{other.workflow}`" for other in workflows_of(state.state_dir))
+    others = ", ".join(f"`{other.workflow}`" for other in workflows_of(state.state_dir) if other.runs())
     hint = f"it has runs of {others}" if others else "run it first, or say with `--state` where its runs are"
     what = f"there is nothing to verify: `{state.workflow}` has no runs in this folder"
     return error("RUN_UNKNOWN", what, file=str(state.state_dir), hint=hint)
@@ -102,6 +100,7 @@ def _nothing_there(world: World) -> Exception:
 
 def _lines(found: Verification, show_all: bool) -> Iterator[str]:
     from whyrun.console.lines import count
+    from whyrun.evidence.verify_report import hints_for
 
     if found.sound:
         yield f"{found.workflow} is sound: {_checked(found.checked)}"
@@ -115,7 +114,7 @@ def _lines(found: Verification, show_all: bool) -> Iterator[str]:
         if show_all and found.count > len(found.problems):
             yield f"  … {found.count - len(found.problems)} more, which are not kept"
         yield f"checked: {_checked(found.checked)}"
-        yield f"hint: {_HINT}"
+        yield from (f"hint: {hint}" for hint in hints_for(found.problems))
     if found.chain is not None:
         yield f"last chain: {found.chain}"
     yield from (f"note: {note}" for note in found.notes)

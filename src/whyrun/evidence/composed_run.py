@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -148,19 +148,36 @@ class _Summary(TypedDict):
     decisions: list[_Decision]
 
 
-def _link_inputs(folder: Path, section: Mapping[str, Any], events: Iterable[ev.Event], around: _Around) -> None:
-    """What each step read, under its own name, as links into the store: the same every time."""
+def input_links(folder: Path, store: Store) -> Iterator[tuple[Path, str]]:
+    """Of a run that has ended: what each step read, under its own name, and its hash. Nothing of other runs."""
+    with (folder / "manifest.yaml").open("rb") as file:
+        if file.read(len(MARK)) != MARK:
+            return
+        file.seek(0)
+        section = json.loads(file.read())["composition"]
+    yield from _input_links(folder, section, read_events(folder / EVENTS_FILE), _Around(folder, store))
+
+
+def _input_links(
+    folder: Path, section: Mapping[str, Any], events: Iterable[ev.Event], around: _Around
+) -> Iterator[tuple[Path, str]]:
     for event in events:
         if not isinstance(event, ev.StepStart):
             continue
         place = folder / "steps" / file_name(event.step_id.removeprefix("Job:")) / "inputs"
         for slot, _, source in given_sources(event.bindings or {}, section, around):
-            if source.get("as", "v") == "v":
-                continue  # a value
-            blob = Path(around.store.path(source["sha256"]))
-            if not blob.exists():
-                continue  # a folder, or bytes that are lost: the summary has the hash
-            disk.make_folders(Area.RUN, place)
-            link = place / f"{file_name(slot)}{source['as'][1:]}"
-            if not link.is_symlink():
-                disk.link(Area.RUN, os.path.relpath(blob, place), link)
+            if source.get("as", "v") != "v":  # else it is a value
+                yield place / f"{file_name(slot)}{source['as'][1:]}", source["sha256"]
+
+
+def link_target(link: Path, blob: str) -> str:
+    return os.path.relpath(blob, link.parent)
+
+
+def _link_inputs(folder: Path, section: Mapping[str, Any], events: Iterable[ev.Event], around: _Around) -> None:
+    """Links into the store: the same every time."""
+    for link, sha256 in _input_links(folder, section, events, around):
+        if link.is_symlink() or not around.store.has(sha256):
+            continue  # not there: a folder, or bytes that are lost. The summary has the hash
+        disk.make_folders(Area.RUN, link.parent)
+        disk.link(Area.RUN, link_target(link, around.store.path(sha256)), link)

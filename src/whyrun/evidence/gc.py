@@ -2,43 +2,33 @@
 
 Needed is every blob whose hash stands in the log of a run that is kept, of any workflow of the state folder: what runs
 made and adopted, what they were made from, their snapshots, long lists, and files of the user's that were saved before
-they were written over (those of pruned runs, too: the tombstones name them). Of folders also what is in them. A hash is
-looked for as text: an event of a newer version that names a blob in a new way keeps it all the same.
+they were written over (those of pruned runs, too: the tombstones name them). Of folders also what is in them.
 
-Nothing is removed while anybody writes runs (`StoreLock`), nor where a run is missing or a log is damaged in its lines,
-their order, chain or end (`check_log`): nobody could say what that needed. A kill in the middle leaves fewer blobs that
-nobody needs, and nothing else.
+Nothing is removed while anybody writes runs (`StoreLock`), nor where a run is missing, all are (`lost_all_runs`)
+or a log is damaged in its lines, their order, chain or end (`check_log`): nobody could say what that needed. A kill in
+the middle leaves fewer blobs that nobody needs, and nothing else.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from whyrun import disk
-from whyrun.artifacts.hashing import decode_tree
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 from whyrun.evidence.run_list import running_run
-from whyrun.evidence.verify_bytes import PLAN_FILE
+from whyrun.evidence.spoken_blobs import files_of_folder, hashes_of_runs, stored_blobs
 from whyrun.evidence.whole_log import check_log
 from whyrun.log.journal import Clock
 from whyrun.log.lock import RunLock, StoreLock, holder_and_state
 from whyrun.log.pruned_folders import remove_pruned_folders
-from whyrun.log.runs import STORE_LOCK, RunRef, WorkflowState
+from whyrun.log.runs import STORE_LOCK, WorkflowState, all_runs_lost
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES, WORKFLOW_NAME
-
-_HASH = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-_LIST = re.compile(rb'"blob":"([0-9a-f]{64})"')
-_CHUNK = 4 << 20
-_OVERLAP = 128  # more than `"blob":"…"` has
-_TREE_START = b'{"empty_dirs":'  # as `encode_tree` begins; what begins so and is none is refused by `decode_tree`
-MANIFEST = "manifest.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +94,8 @@ def workflows_of(state_dir: Path) -> list[WorkflowState]:
     except FileNotFoundError:
         return []
     found = [name for name in names if WORKFLOW_NAME.fullmatch(name) and name not in RESERVED_WORKFLOW_NAMES]
-    return [WorkflowState(state_dir, name) for name in found if (state_dir / name / "runs").is_dir()]
+    states = [WorkflowState(state_dir, name) for name in found]
+    return [state for state in states if state.runs_dir.is_dir() or state.lost_all_runs()]
 
 
 def _finish_prunings(state_dir: Path, clock: Clock) -> None:
@@ -126,13 +117,15 @@ class _Sweep:
         of_tombstones: set[str] = set()
         for state in states:
             runs, stones = state.whole_log()
+            if state.lost_all_runs():
+                raise all_runs_lost(state)
             check_log(state, runs, stones, state.workflow in self.running)
-            own = set(_hashes_of_runs(runs, self.store))
-            own |= set(self._in_folders(own))
+            own = set(hashes_of_runs((run.path for run in runs), self.store))
+            own |= self._in_folders(own)
             of_tombstones |= {displaced.sha256 for stone in stones for displaced in stone.displaced}
             needed |= own
             self.workflows.append(WorkflowNeeds(state.workflow, len(runs), len(stones), self._there(own)))
-        of_tombstones |= set(self._in_folders(of_tombstones))
+        of_tombstones |= self._in_folders(of_tombstones)
         self.displaced = self._there(of_tombstones - needed)
         needed |= of_tombstones
         self.garbage: list[GoneBlob] = []
@@ -154,61 +147,8 @@ class _Sweep:
     def _there(self, hashes: Iterable[str]) -> int:
         return sum(map(self.store.has, hashes))
 
-    def _in_folders(self, hashes: Iterable[str]) -> Iterator[str]:
-        """What is in those that are folders. Nothing says of a hash what it is of, so each is looked at."""
-        for sha in hashes:
-            try:
-                with open(self.store.path(sha), "rb") as file:
-                    start = file.read(len(_TREE_START))
-                    data = start + file.read() if start == _TREE_START else b""
-            except (FileNotFoundError, NotADirectoryError):
-                continue  # not in the store: the hash of something else, or lost
-            try:
-                yield from (one.sha256 for one in decode_tree(data).files) if data else ()
-            except ValueError:
-                continue  # a file that begins as a folder's manifest does
-
-
-def stored_blobs(root: Path) -> Iterator[tuple[str, str, int]]:
-    """Every blob of a store: hash, path, size. Other things there are left alone."""
-    if not root.is_dir():
-        return
-    for folder in sorted(os.scandir(root), key=lambda entry: entry.name):
-        if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
-            continue
-        for entry in sorted(os.scandir(folder.path), key=lambda entry: entry.name):
-            sha = folder.name + entry.name
-            if _HASH.fullmatch(sha.encode(errors="replace")) and entry.is_file(follow_symlinks=False):
-                yield sha, entry.path, entry.stat(follow_symlinks=False).st_size
-
-
-def _hashes_of_runs(runs: list[RunRef], store: Store) -> Iterator[str]:
-    lists: set[str] = set()
-    for run in runs:
-        for chunk in _chunks(run.events_path):
-            yield from (found.decode() for found in _HASH.findall(chunk))
-            lists.update(found.decode() for found in _LIST.findall(chunk))
-        # The plan also has the hashes of what was superseded, as reasons: of it, only its long lists are needed.
-        for chunk in _chunks(run.path / PLAN_FILE):
-            lists.update(found.decode() for found in _LIST.findall(chunk))
-        for chunk in _chunks(run.path / MANIFEST):
-            yield from (found.decode() for found in _HASH.findall(chunk))
-    for sha in lists:
-        yield sha
-        for chunk in _chunks(Path(store.path(sha))):
-            yield from (found.decode() for found in _HASH.findall(chunk))
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    """The content of a file in pieces that overlap, so that no hash is cut in two; nothing, where there is none."""
-    try:
-        with path.open("rb") as file:
-            before = b""
-            while block := file.read(_CHUNK):
-                yield before + block
-                before = (before + block)[-_OVERLAP:]
-    except (FileNotFoundError, NotADirectoryError):
-        return
+    def _in_folders(self, hashes: Iterable[str]) -> set[str]:
+        return {file.sha256 for sha in hashes for file in files_of_folder(sha, self.store)}
 
 
 def _in_use(state_dir: Path) -> WhyrunError:

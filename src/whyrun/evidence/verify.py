@@ -21,10 +21,10 @@ from whyrun.evidence.run_list import running_run
 from whyrun.evidence.status import status_of
 from whyrun.evidence.verify_bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan
 from whyrun.evidence.verify_lines import LineCheck, described, judged_end, misplaced_stone
-from whyrun.evidence.verify_report import Checked, Findings, Problem, Verification
+from whyrun.evidence.verify_report import NOT_WHOLE, Checked, Findings, Problem, Verification
 from whyrun.log import events as ev
 from whyrun.log.events import UNREADABLE
-from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, last_chain, last_event, read_blocks, read_events
+from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, STATUS_FILE, last_chain, last_event, read_blocks, read_events
 from whyrun.log.lock import holder
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.runs import NOT_THERE, RunRef, WorkflowState, run_name
@@ -94,6 +94,7 @@ class _Verifier:
     def _run(self, run: RunRef, chain: str | None, before: str) -> str | None:
         """The last link of its chain; None if it is not known."""
         self.checked.runs += 1
+        has_status = (run.path / STATUS_FILE).exists()  # asked before reading: a run that ends meanwhile writes it last
         lines = LineCheck(str(run.events_path), run.name, chain, before, self.findings.add)
         outcome = RunOutcome()
         recorded: dict[str, Recorded] = {}  # file of the run folder → the last that the log says of it
@@ -135,7 +136,8 @@ class _Verifier:
         if run.name == self.running or (blocks.refused is None and self._goes_on(run, outcome)):
             self.findings.note(f"{run.name} is running{self._by()}: its events so far are checked, its files are not")
             return lines.chain
-        whole = blocks.refused is None and self._end(run, outcome, lines, size, repaired) and not lines.damaged
+        ends_well = blocks.refused is None and self._end(run, outcome, lines, size, repaired, has_status)
+        whole = ends_well and not lines.damaged
         self._folder(run, outcome, recorded, plan, whole)
         return lines.chain
 
@@ -145,11 +147,14 @@ class _Verifier:
             return False
         return running_run(self.state) == run.name or _has_ended(run)
 
-    def _end(self, run: RunRef, outcome: RunOutcome, lines: LineCheck, size: int, repaired: bool) -> bool:
+    def _end(
+        self, run: RunRef, outcome: RunOutcome, lines: LineCheck, size: int, repaired: bool, has_status: bool
+    ) -> bool:
         """Whether the log ends as one does. What a kill leaves is no damage."""
         torn = os.stat(run.events_path).st_size - size
         ended = outcome.end is not None
-        end = judged_end(lines, torn, ended=ended, repaired=repaired, is_last=run is self.runs[-1])
+        is_last = run is self.runs[-1]
+        end = judged_end(lines, torn, ended=ended, repaired=repaired, is_last=is_last, has_status=has_status)
         if end.problem is not None:
             self._damaged(run)
             self.findings.add(end.problem)
@@ -179,7 +184,8 @@ class _Verifier:
                 self.findings.note(f"{run.name} has no `status.json`: the next run completes its folder")
         else:
             for name in missing:
-                self.findings.add(Problem("run", run.name, str(run.path / name), "the file is not there"))
+                place = str(run.path / name)
+                self.findings.add(Problem("run", run.name, place, "the file is not there", hint=NOT_WHOLE))
             if whole:  # else it would be compared with what is left of the log
                 self._status(run, outcome)
 

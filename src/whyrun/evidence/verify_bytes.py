@@ -1,8 +1,9 @@
 """Bytes that the log has the hash of: blobs of the store and files of run folders, read and hashed again.
 
-What must be there: the latest version of every artifact, what a replay needs (snapshot blobs and long lists), and what
-was saved from being written over. An older version may be gone (somebody may have made room); one that is there has
-its bytes checked like any other.
+What must be there: the latest version of every artifact, what a replay needs (snapshot blobs and long lists), what was
+saved from being written over, and the data that a composition has kept. An older version may be gone (somebody may have
+made room). What is there has its bytes checked in any case, whatever of the log or the run folders speaks of it: all
+that `gc` keeps.
 """
 
 from __future__ import annotations
@@ -17,13 +18,25 @@ from typing import Any
 
 import msgspec
 
-from whyrun.artifacts.hashing import Tree, bytes_sha256, canonical_json, decode_tree, file_sha256
+from whyrun.artifacts.hashing import Tree, TreeFile, bytes_sha256, canonical_json, decode_tree, file_sha256
 from whyrun.artifacts.store import Store
+from whyrun.errors import WhyrunError
+from whyrun.evidence.composed_run import input_links, link_target
+from whyrun.evidence.spoken_blobs import files_of_folder, hashes_of_runs, stored_names
 from whyrun.evidence.verify_lines import described
-from whyrun.evidence.verify_report import Checked, Findings, Kind, Problem
+from whyrun.evidence.verify_links import LinkCheck
+from whyrun.evidence.verify_report import PLAN_AGAIN, Checked, Findings, Kind, Problem
 from whyrun.log import events as ev
+from whyrun.log.journal import EVENTS_FILE
 
 PLAN_FILE = "plan.json"
+MANIFEST_FILE = "manifest.yaml"
+_SAVED = "that was saved before it was written over"
+_KEPT_DATA = (
+    "data that steps have read: restore the blob from a copy, which may be the data file itself. No job needs it: "
+    "without a copy, what the step has read cannot be looked at any more, and nothing else comes of it"
+)
+_UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, WhyrunError)
 Recorded = tuple[str, int]  # the hash of a file, and the line of the log that says it
 _APART = ("digest", "log_position")  # of a written plan: what its digest is not over
 
@@ -34,16 +47,19 @@ class Mention:
 
     run: str
     file: str
-    line: int
-    event: str
-    subject: str | None
+    line: int | None = None
+    event: str | None = None
+    subject: str | None = None
+
+    hint: str | None = None
 
     def problem(self, kind: Kind, what: str, stored: str, expected: str, found: str | None = None) -> Problem:
-        return Problem(kind, self.run, self.file, what, self.line, self.event, self.subject, expected, found, stored)
+        place = (self.line, self.event, self.subject)
+        return Problem(kind, self.run, self.file, what, *place, expected, found, stored, self.hint)
 
 
 class BlobCheck:
-    """Each blob is read once, however often the log speaks of it."""
+    """Each blob is read once, however often the log speaks of it. And the links to blobs."""
 
     def __init__(self, store: Store, project: Path, findings: Findings, checked: Checked) -> None:
         self._store = store
@@ -52,23 +68,41 @@ class BlobCheck:
         self._checked = checked
         self._seen: set[str] = set()
         self._gone: dict[str, tuple[Mention, str | None]] = {}  # artifacts: hash → its first mention, published path
+        self._told: set[str] = set()
+        self._links = LinkCheck(store, findings)
+        self._run = ""
+        self._folders: list[Path] = []  # of the runs so far
 
     def artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str, line: int) -> None:
+        if run != self._run:
+            self._begin(run, file)
+        self._links.made(event)
         if event.sha256 not in self._seen:
             self._artifact(event, run, file, line)
 
     def event(self, event: ev.AnyEvent, run: str, file: str, line: int) -> None:
         """What any event but `artifact_available` speaks of."""
+        if run != self._run:
+            self._begin(run, file)
         match event:
+            case ev.StepStart():
+                self._links.dropped(event.step_id)
+                self._lists(event, event.bindings, run, file, line)
+            case ev.StepComplete():
+                self._links.ended(event.step_id)
+            case ev.StepFailed():
+                self._links.dropped(event.step_id)
+            case ev.StepSkipped():
+                self._lists(event, event.bindings, run, file, line)
             case ev.ArtifactAdopted():
                 self.artifact(event, run, file, line)
-                self._lists(event, event.bindings, run, file, line)
-            case ev.StepStart() | ev.StepSkipped():
                 self._lists(event, event.bindings, run, file, line)
             case ev.PlanComputed():
                 self._needed(event, event.snapshot_sha256, "the snapshot that the plan was made from", run, file, line)
             case ev.FileDisplaced():
-                self._needed(event, event.sha256, "a file that was saved before it was written over", run, file, line)
+                self.saved(event.sha256, Mention(run, file, line, *described(event)))
+            case ev.RunComplete():
+                self._links.run_ended()
             case _:
                 pass  # speaks of no stored bytes
 
@@ -78,11 +112,25 @@ class BlobCheck:
             self._look(blob, "a long list of the plan", mention)
 
     def saved(self, sha: str, mention: Mention) -> None:
-        """A file that a pruned run had saved: only its tombstone speaks of it."""
-        self._look(sha, "a file that was saved before it was written over", mention)
+        """A file or a folder of the user's: this may be the only copy. Of a pruned run, its tombstone speaks of it."""
+        self._look(sha, f"a file {_SAVED}", mention)
+        for file in self._files_of(sha):
+            self._look(file.sha256, f"`{file.path}` of a folder {_SAVED}", mention)
 
     def finish(self, current: Callable[[], Container[str] | None]) -> None:
-        """Tell of artifacts that are gone. `current()`: the hashes of latest versions, None if nobody can say."""
+        """Tell of all that can be told only now. `current()`: the hashes of latest versions, None if nobody can say."""
+        folders = [folder for folder in self._folders if (folder / MANIFEST_FILE).is_file()]  # else that is told
+        for folder in folders:
+            self._inputs(folder)
+        self._others(folders)
+        self._tell_gone(current)
+
+    def _begin(self, run: str, file: str) -> None:
+        self._run = run
+        self._folders.append(Path(file).parent)
+        self._links.begin(run, self._folders[-1])
+
+    def _tell_gone(self, current: Callable[[], Container[str] | None]) -> None:
         if not self._gone:
             return
         latest = current()
@@ -100,6 +148,60 @@ class BlobCheck:
         if older:
             which = "1 older version is" if older == 1 else f"{older} older versions are"
             self._findings.note(f"{which} not in the store any more, and cannot be restored or reused")
+
+    def _inputs(self, folder: Path) -> None:
+        """What steps that compose datasets have read: kept in the store, where there is a link to it."""
+        try:
+            links = list(input_links(folder, self._store))
+        except _UNREADABLE:
+            return  # the manifest or the log is not as it was written, which is told
+        for link, sha in sorted(dict(reversed(links)).items()):  # of several attempts, the first has made the link
+            place, target = str(link), link_target(link, self._store.path(sha))
+            if not link.is_symlink() or not self._links.compare(folder.name, place, target):
+                continue  # no link: a file that is no dataset is not kept
+            mention = Mention(folder.name, place, hint=_KEPT_DATA)
+            if sha not in self._seen:  # else it is an artifact, or another step has read it
+                self._look(sha, "what the step has read", mention)
+            for file in self._files_of(sha):
+                if file.sha256 not in self._seen:
+                    self._look(file.sha256, f"`{file.path}` of a folder that the step has read", mention)
+
+    def _others(self, folders: list[Path]) -> None:
+        """Whatever else the runs speak of. Their text is read only where the store has more than was looked at."""
+        try:
+            left = stored_names(self._store.root) - self._seen
+            found = left.intersection(hashes_of_runs(folders, self._store)) if left else set()
+        except OSError:
+            return  # a folder of the store or a file of a run that cannot be read, which is told
+        for sha in sorted(found):
+            self._other(sha, sha)
+            for file in self._files_of(sha):
+                if file.sha256 in left:  # what is not there may be the hash of anything
+                    self._other(file.sha256, sha)
+
+    def _other(self, sha: str, spoken_of: str) -> None:
+        if sha in self._seen:
+            return
+        self._seen.add(sha)
+        found = self._hash(sha)
+        if found is not None and found != sha:
+            what = "what the log speaks of has other bytes in the store"
+            self._tell(self._first_mention(spoken_of), "blob", what, sha, found)
+
+    def _first_mention(self, sha: str) -> Mention:
+        """Looked for only where there is something to tell."""
+        text = sha.encode()
+        for name in (EVENTS_FILE, MANIFEST_FILE):
+            for place in (folder / name for folder in self._folders):
+                lines = place.read_bytes().splitlines() if place.is_file() else []
+                for number, line in enumerate(lines, 1):
+                    if text in line:
+                        return Mention(place.parent.name, str(place), number, *_told(line))
+        return Mention(self._run, self._store.path(sha))  # it stands in a long list
+
+    def _files_of(self, sha: str) -> tuple[TreeFile, ...]:
+        """What is in a folder. Nothing of a blob that has other bytes, or none that can be read."""
+        return () if sha in self._told else files_of_folder(sha, self._store)
 
     def _artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str, line: int) -> None:
         sha = event.sha256
@@ -156,6 +258,7 @@ class BlobCheck:
             self._tell(mention, "blob", f"{what} has other bytes in the store", sha, found)
 
     def _tell(self, mention: Mention, kind: Kind, what: str, sha: str, found: str | None = None) -> None:
+        self._told.add(sha)
         self._findings.add(mention.problem(kind, what, self._store.path(sha), sha, found))
 
     def _hash(self, sha: str) -> str | None:
@@ -165,6 +268,14 @@ class BlobCheck:
             self._checked.blobs += 1
             self._checked.bytes += size
         return found
+
+
+def _told(line: bytes) -> tuple[str | None, str | None]:
+    try:
+        event: ev.AnyEvent = msgspec.json.decode(line, type=ev.AnyEvent)
+    except ev.UNREADABLE:
+        return None, None  # broken, which is told
+    return described(event)
 
 
 def _hash_and_size(path: str) -> tuple[str | None, int]:
@@ -203,14 +314,14 @@ def check_plan(folder: Path, event: ev.PlanComputed, mention: Mention, findings:
     except OSError as refused:
         gone = isinstance(refused, FileNotFoundError)
         what = "the file is not there" if gone else f"the file cannot be read: {refused.strerror}"
-        findings.add(Problem("file", run, str(place), what, expected=event.plan_sha256))
+        findings.add(Problem("file", run, str(place), what, expected=event.plan_sha256, hint=PLAN_AGAIN))
         return None
     checked.files += 1
     expected, found = event.plan_sha256, _plan_digest(data, event.log_position)
     if found == expected:
         return json.loads(data)
     what = f"the file is not the plan that line {mention.line} of the log says"
-    findings.add(Problem("file", run, str(place), what, expected=expected, found=found))
+    findings.add(Problem("file", run, str(place), what, expected=expected, found=found, hint=PLAN_AGAIN))
     return None
 
 

@@ -1,6 +1,6 @@
 """Is the log of a workflow all there? What `verify` says of lines, chain and ends, for who must know before removing.
 
-The first damage is an error. Nothing of files and blobs is looked at, but for the status of a last run that has no end.
+The first damage is an error. Nothing of files and blobs is looked at, but whether the last run has a status.
 """
 
 from __future__ import annotations
@@ -8,14 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-import msgspec
-
 from whyrun.errors import WhyrunError
-from whyrun.evidence.status import status_of
 from whyrun.evidence.verify_lines import LineCheck, judged_end, misplaced_stone
 from whyrun.evidence.verify_report import Problem
 from whyrun.log import events as ev
-from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import FIRST_CHAIN, STATUS_FILE, damaged, read_blocks
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
@@ -54,17 +50,17 @@ def _check_closed(run: RunRef, chain: str | None, before: str) -> str | None:
 
 def _check_last(run: RunRef, chain: str | None, before: str, running: bool) -> None:
     # Looked at before the log: a run that ends meanwhile writes its status last.
-    status = _status(run)
+    has_status = (run.path / STATUS_FILE).exists()
     log, outcome, repaired, torn = _read(run, chain, before)
-    if outcome.end is None and status is not None and status != status_of(outcome):
-        what = f"the log has no `run_complete`, and `{STATUS_FILE}` says something else than it: its end was cut off"
-        raise damaged(log.file, log.lines, what)
-    if not running:
-        _check_end(log, outcome, repaired, torn, is_last=True)
+    if has_status or not running:
+        _check_end(log, outcome, repaired, torn, is_last=True, has_status=has_status)
 
 
-def _check_end(log: LineCheck, outcome: RunOutcome, repaired: bool, torn: int, *, is_last: bool) -> None:
-    end = judged_end(log, torn, ended=outcome.end is not None, repaired=repaired, is_last=is_last)
+def _check_end(
+    log: LineCheck, outcome: RunOutcome, repaired: bool, torn: int, *, is_last: bool, has_status: bool = False
+) -> None:
+    ended = outcome.end is not None
+    end = judged_end(log, torn, ended=ended, repaired=repaired, is_last=is_last, has_status=has_status)
     if end.problem is not None:
         raise _refused(end.problem)
 
@@ -85,16 +81,6 @@ def _read(run: RunRef, chain: str | None, before: str) -> tuple[LineCheck, RunOu
     if not log.lines:
         raise log_without_start(run)
     return log, outcome, repaired, torn
-
-
-def _status(run: RunRef) -> object:
-    """What `status.json` says; None if there is none."""
-    try:
-        return msgspec.json.decode((run.path / STATUS_FILE).read_bytes())
-    except FileNotFoundError:
-        return None
-    except UNREADABLE:
-        return "it cannot be read"  # so it is not what the events come to
 
 
 def _refuse(problem: Problem) -> None:

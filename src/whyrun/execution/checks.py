@@ -1,13 +1,20 @@
-"""What a run is asked to do with resources: the options themselves, and what of them cannot be."""
+"""What a run is asked to do: its options, and what of them and of its plan cannot be. Before anything starts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
+from operator import itemgetter
 
+from whyrun.artifacts.hashing import iter_parents
+from whyrun.artifacts.publish import LINK_HINT, link_problem
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean, error
+from whyrun.graph.graph import Graph
+from whyrun.ids import split_site
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.snapshot.world import World
+from whyrun.workflow.model import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +67,34 @@ def check_resources(snapshot: PlanningSnapshot, nodes: Sequence[int], limits: Ma
                 problems[table.name] = place.diagnostic("USAGE", message, "raise the limit, or lower the job's share")
     if problems:
         raise InvalidError(problems.values())
+
+
+def check_folders(world: World, nodes: Sequence[int]) -> None:
+    """Where publishing would refuse to write, nothing is paid for first. (It still looks itself: links can come later.)
+
+    Each folder is looked at once, however many outputs go there.
+    """
+    look = cache(partial(link_problem, str(world.project)))
+    problems: dict[tuple[str, int, int], Diagnostic] = {}  # one for each output is enough
+    for place, path in _one_path_for_each_folder(world.graph, nodes):
+        problem = next(filter(None, map(look, iter_parents(path))), None)
+        if problem is not None:
+            told = place.diagnostic("PATH_OUTSIDE", f"`{path}` {problem}", LINK_HINT)
+            problems.setdefault((place.source, place.line, place.column), told)
+    if problems:
+        raise InvalidError(problem for _, problem in sorted(problems.items(), key=itemgetter(0)))
+
+
+def _one_path_for_each_folder(graph: Graph, nodes: Sequence[int]) -> Iterator[tuple[Place, str]]:
+    """Of each output of these nodes: the first path in each folder that it goes to, and where that is written."""
+    seen: set[tuple[str, str, str]] = set()
+    for node in nodes:
+        table, position = graph.table_at(node)
+        for output in table.outputs:
+            if output.paths is None:
+                continue
+            path, _ = split_site(output.paths[position])
+            key = (table.name, output.name, path.rpartition("/")[0])
+            if key not in seen:
+                seen.add(key)
+                yield table.decl.places.get(f"outputs.{output.name}.path", table.decl.place), path

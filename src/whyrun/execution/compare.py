@@ -12,7 +12,7 @@ from typing import Any
 
 from whyrun.console.lines import TaskStatus, seconds
 from whyrun.execution.backends.choose import place_for
-from whyrun.execution.checks import RunOptions, check_limits, check_resources
+from whyrun.execution.checks import RunOptions, check_folders, check_limits, check_resources
 from whyrun.execution.commands import Backend
 from whyrun.execution.comparable import Subject
 from whyrun.execution.compare_foretold import Foretold, subjects_of
@@ -144,6 +144,8 @@ def compare_workflow(
             return CompareResult(None, "nothing", 0, CompareCounts(), 0.0)
         executing = [subject.node for subject in subjects if subject.executes]
         check_resources(snapshot, executing, limits)
+        if compare.accept:  # else nothing is published
+            check_folders(world, executing)
         secrets = needed_secrets(world, snapshot, executing)
         with Interrupts() as interrupts:
             place = backend or place_for(options, world.graph, executing)

@@ -304,6 +304,8 @@ def whats_wrong(problem: WhyrunError | OSError, path: str) -> str:
         first = problem.diagnostics[0]
         if first.code == "SECTION_FILE_INVALID":  # it is told of each step that has a section in the file: in short
             return f"{first.code}: {first.message}; correct it or move it away, and the next run puts the result there"
+        if first.code == "PATH_OUTSIDE":  # the next run would only meet the same link
+            return f"`{path}` could not be written: {first.code}: {first.message}; the result is kept: {first.hint}"
         kind, reason = first.code, f"{first.message} ({first.hint})" if first.hint else first.message
     else:
         kind, reason = type(problem).__name__, problem.strerror or str(problem).split("\n", 1)[0]

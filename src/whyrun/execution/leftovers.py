@@ -14,7 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from whyrun import disk
 from whyrun.artifacts.store import Store
+from whyrun.disk import Area
 from whyrun.evidence.run_directory import RunDirectory, complete_run
 from whyrun.execution.backends.site import SCRATCH as SITE_SCRATCH
 from whyrun.execution.backends.site import WHOSE
@@ -68,8 +70,8 @@ def _keep_leftovers(run: RunRef, scratch: Path) -> None:
                 left = Scratch(folder if site is None else _brought(folder, site))
                 left.keep_all(step_folder(run.path, marked[0]), NOTHING_SECRET)
             except OSError as problem:  # a step may have left what cannot be moved; that must not stop every later run
-                with open(RunDirectory(run.path).debug_log, "a", encoding="utf-8") as log:
-                    log.write(f"{marked[0]}: what it left could not be kept: {problem.strerror}\n")
+                told = f"{marked[0]}: what it left could not be kept: {problem.strerror}"
+                disk.append_line(Area.RUN, RunDirectory(run.path).debug_log, told)
 
 
 # A step that was confined could put a link in the place of anything below its site. We are not confined: nothing there

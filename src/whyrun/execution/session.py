@@ -19,6 +19,7 @@ from whyrun.errors import error
 from whyrun.execution.backends.choose import place_for
 from whyrun.execution.checks import (
     RunOptions,
+    check_folders,
     check_limits,
     check_resources,
     resource_limits,
@@ -137,6 +138,7 @@ def run_workflow(
         compute = compute_execution_plan if sharing is None else sharing.plan_to_run
         plan = compute(snapshot, plan_options)
         check_expected(plan, saved_plan)
+        check_folders(world, [job.node for job in plan.planned])
         if on_plan is not None:
             on_plan(plan, snapshot)
         for name in unlimited_resources(world, limits) if plan.planned else ():

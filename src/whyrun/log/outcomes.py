@@ -16,6 +16,10 @@ Outcome = Literal["open", "completed", "failed", "timed_out", "interrupted", "sk
 _FAILURES: dict[str, Outcome] = {"FAILED": "failed", "TIMED_OUT": "timed_out", "INTERRUPTED": "interrupted"}
 _SILENT = (ev.ArtifactAvailable, ev.CfgMaterialized)  # half of all events, and they say nothing of how a step ended
 COUNTED: tuple[Outcome, ...] = ("completed", "failed", "timed_out", "interrupted", "skipped", "blocked")
+LOST_END_HINT = (
+    "restore `events.jsonl` from a copy; without one, delete the run's `status.json`: the run then counts as "
+    "interrupted where its log ends now, and what followed runs again"
+)
 
 
 @dataclass(slots=True)
@@ -84,3 +88,15 @@ def count_outcomes(steps: Mapping[str, Outcome]) -> dict[str, int]:
         if outcome != "open":
             counts[outcome] += 1
     return counts
+
+
+def lost_end(*, ended: bool, has_status: bool) -> str | None:
+    """What to say of a log whose end was cut off after its run had ended; None: nothing shows that.
+
+    `ended`: it has a `run_complete`. `has_status`: there is a `status.json`, whatever it says. That is written last and
+    in one piece, when the end of the log is on the disk: no kill and no power cut leaves it beside a log without one.
+    """
+    if ended or not has_status:
+        return None
+    after = "although `status.json`, which is written after it, is there"
+    return f"the log has no `run_complete`, {after}: its end was cut off"

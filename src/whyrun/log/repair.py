@@ -4,7 +4,8 @@ A run that was killed has no `run_complete`, perhaps half a line at the end, per
 ended; after a power cut it may have more at its end that does not count (`survival`). The repair cuts off what does not
 count and writes `log_repaired`, `step_failed` (INTERRUPTED) for each open step, and
 `run_complete`; then it has the run folder completed. A kill during the repair leaves a log that the next repair treats
-the same way; after a finished one there is nothing left to do.
+the same way; after a finished one there is nothing left to do. Where the folder shows that the run had ended
+(`lost_end`), it was not killed but damaged, and is left as it is.
 
 Only the last run is written to. An earlier one without `run_complete` cannot come from a kill, since every run begins
 with a repair; and adding to it would break the chain that the next run continues. Readers treat it as interrupted.
@@ -19,9 +20,11 @@ from dataclasses import dataclass
 from whyrun import disk
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
+from whyrun.errors import error
 from whyrun.log.events import INTERRUPTED_ERROR, INTERRUPTED_TYPE, LogRepaired, RunComplete, RunStart, StepFailed
 from whyrun.log.journal import STATUS_FILE, Clock, Journal, last_event, parse_timestamp
 from whyrun.log.lock import RunLock
+from whyrun.log.outcomes import LOST_END_HINT, lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.log.survival import survived
 
@@ -45,22 +48,26 @@ def repair(
     report = None
     runs = state.runs()
     for run in runs:
+        has_status = (run.path / STATUS_FILE).exists()
         if not run.events_path.exists() or (last := last_event(run.events_path)) is None:
             raise log_without_start(run)
-        if (run.path / STATUS_FILE).exists() and (run is not runs[-1] or isinstance(last, RunComplete)):
+        if has_status and (run is not runs[-1] or isinstance(last, RunComplete)):
             continue
         if run is runs[-1]:
-            report = _end_log(run, Store(state.store), lock.synced_of(run.name), clock)
+            report = _end_log(run, Store(state.store), lock.synced_of(run.name), clock, has_status)
         complete_folder(run)  # killed after `run_complete`, before its folder was whole
     return report
 
 
-def _end_log(run: RunRef, store: Store, synced: int, clock: Clock) -> RepairReport | None:
+def _end_log(run: RunRef, store: Store, synced: int, clock: Clock, has_status: bool) -> RepairReport | None:
     """None if the log has its end."""
     left = survived(run, store, synced)  # LOG_DAMAGED here: nothing has been touched yet
     outcome, last = left.outcome, left.last
     if last is None or outcome.start is None:
         raise log_without_start(run)
+    lost = lost_end(ended=outcome.end is not None, has_status=has_status)
+    if lost is not None:  # a repair would take it for a kill, and write over what shows that it was none
+        raise error("LOG_DAMAGED", lost, file=str(run.events_path), line=last.seq, hint=LOST_END_HINT)
     tail = _tail(run, left.size)
     if outcome.end is not None and not tail:
         return None

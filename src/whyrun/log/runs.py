@@ -21,6 +21,7 @@ from whyrun.disk import Area
 from whyrun.errors import did_you_mean, error
 from whyrun.log.events import DAMAGE_HINT, AnyEvent, RunStart
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, Clock, Journal, last_chain, read_events
+from whyrun.log.synced import last_synced
 from whyrun.log.tombstones import TOMBSTONES_FILE, Tombstone, read_tombstones, run_pruned
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
 
@@ -30,6 +31,7 @@ STORE_LOCK = "store.lock"
 STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"
 STORE_VARIABLE = "WHYRUN_STORE"
+MADE_FROM_RUNS = ("memo", "fold")  # files of the index that no workflow has before its first run
 NOT_THERE = "is not there, and was not pruned"  # a run whose number must have been given
 
 
@@ -268,6 +270,14 @@ class WorkflowState:
             raise error("LOG_DAMAGED", what, file=str(self.runs_dir / run_name(missing)), hint=DAMAGE_HINT)
         return runs, stones
 
+    def lost_all_runs(self) -> bool:
+        """Whether there is no run, and something tells that there were some: the lock, or what is made from runs."""
+        runs, stones = self.runs_and_tombstones()
+        if runs:
+            return False
+        indexed = any((self.index_dir / name).exists() for name in MADE_FROM_RUNS)
+        return bool(stones) or indexed or last_synced(self.lock_path) is not None  # no prune takes the latest run
+
     def folders_of_pruned(self) -> list[str]:
         """Runs that have a tombstone and, after a kill, still a folder."""
         stones = self.tombstones()
@@ -326,6 +336,15 @@ def missing_run(runs: Sequence[RunRef], stones: Sequence[Tombstone], through: in
     there = {run.number for run in runs} | {stone.number for stone in stones}
     until = last if through is None else min(last, through)
     return next((number for number in range(1, until + 1) if number not in there), None)
+
+
+def all_runs_lost(state: WorkflowState) -> Exception:
+    hint = (
+        "restore them from a copy, or run it again. If all that they made is to go, delete the workflow's folder, too: "
+        f"`{state.folder}`"
+    )
+    what = f"`{state.workflow}` has had runs, and none of them is there"
+    return error("LOG_DAMAGED", what, file=str(state.runs_dir), hint=hint)
 
 
 def log_without_start(run: RunRef) -> Exception:

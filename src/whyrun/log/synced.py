@@ -35,13 +35,18 @@ def lines_synced(log: str | os.PathLike[str]) -> int:
     Ask before reading the log: a run that goes on may sync more while it is read.
     """
     folder = os.path.dirname(os.path.abspath(log))
+    told = last_synced(f"{os.path.dirname(os.path.dirname(folder))}/{LOCK_FILE}")
+    return told.seq if told is not None and told.run == os.path.basename(folder) else 0
+
+
+def last_synced(lock: str | os.PathLike[str]) -> Synced | None:
+    """What the lock says of the last run; None after one that ended well."""
     try:
-        with open(f"{os.path.dirname(os.path.dirname(folder))}/{LOCK_FILE}", "rb", buffering=0) as file:
+        with open(lock, "rb", buffering=0) as file:
             data = file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return 0  # a log outside of any state
+        return None  # a log outside of any state
     try:
-        told = _decoder.decode(data).synced if data else None
+        return _decoder.decode(data).synced if data else None
     except UNREADABLE:
-        return 0  # a power cut has torn it
-    return told.seq if told is not None and told.run == os.path.basename(folder) else 0
+        return None  # a power cut has torn it

@@ -306,8 +306,8 @@ def _forced(graph: Graph, layers: Sequence[int], force: Sequence[str]) -> dict[i
             number = text.removeprefix("layer:")
             nodes = [n for n, layer in enumerate(layers) if str(layer) == number]
             if not nodes:
-                top = max(layers, default=-1)
-                raise error("USAGE", f"`--force {text}`: there is no such layer", hint=f"layers are 0 to {top}")
+                known = f"layers are 0 to {max(layers)}" if layers else "there is no job, so there is no layer"
+                raise error("USAGE", f"`--force {text}`: there is no such layer", hint=known)
         else:
             nodes = match_nodes(graph, text)
         for node in nodes:

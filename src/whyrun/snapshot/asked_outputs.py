@@ -7,6 +7,7 @@ published never depends on what has run. The answers stand in the snapshot, and 
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,7 @@ def _added_paths(
             return {}
         rows.append(given if isinstance(given, Mapping) else dict(zip(open_, given, strict=False)))
     everywhere = [name for name in open_ if all(name in row for row in rows)]
-    return {name: [prefix + row[name] for row in rows] for name in everywhere}
+    return {name: [prefix + posixpath.normpath(row[name]) for row in rows] for name in everywhere}
 
 
 def _is_open(table: JobTable, name: str) -> bool:

@@ -21,6 +21,7 @@ from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.expand import expand
 from whyrun.graph.graph import Graph
 from whyrun.graph.known_part import known_part, without_jobs_at
+from whyrun.graph.own_files import own_file_problems
 from whyrun.log.runs import (
     STAT_CACHE,
     ProjectConfig,
@@ -38,6 +39,7 @@ from whyrun.snapshot.history import History
 from whyrun.snapshot.known_inputs import reader_of_snapshot
 from whyrun.snapshot.lookup import LookedUp, look_up_action
 from whyrun.snapshot.observe import DiskObserver, InputObserver
+from whyrun.snapshot.own_files import own_files
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 from whyrun.snapshot.typed import Misfit, instance_misfits
 from whyrun.workflow.inputs import InputValue, known_inputs
@@ -174,9 +176,16 @@ class World:
     def with_asked_outputs(self, graph: Graph) -> Graph:
         """The graph with its connections, and with what actions say of where they publish."""
         problems = self._connect(graph) or ask_outputs(graph, self._fitting(graph), self.asker, self.project)
+        problems = problems or self._replaced_files(graph)
         if problems:
             raise InvalidError(problems)
         return graph
+
+    def _replaced_files(self, graph: Graph) -> list[Diagnostic]:
+        """Outputs on top of what the workflow is read from. Not a matter of `expand`: it knows no project folder."""
+        others = [file for file in (self.manifest_file, self.inputs_file) if file is not None]
+        own = own_files(self.file, graph.workflow, others, self.looked_up, self.project)
+        return list(own_file_problems(graph, own))
 
     @cached_property
     def connections(self) -> Connections:
@@ -306,6 +315,7 @@ class World:
                 yield from self._connect(graph)
                 yield from self.parameter_problems(graph)
                 yield from ask_outputs(graph, self._fitting(graph), self.asker, self.project)
+                yield from self._replaced_files(graph)
                 return
             except WhyrunError as wrong:
                 yield from wrong.diagnostics

@@ -1,0 +1,366 @@
+"""Code that changes where imports are looked for, or loads files by name: whatever its texts can mean belongs to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from project_lab import Lab, reasons
+from whyrun.actions.fingerprint import action_fingerprint
+from whyrun.actions.imports import facts_of, project_code
+from whyrun.errors import InvalidError
+
+Make = Callable[..., Lab]
+
+HERE = "import os, site, sys, runpy, importlib\nfrom pathlib import Path\nHERE = Path(__file__).parent\n"
+INSERT = "import os, sys\nsys.path.insert(0, os.path.dirname(__file__))\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def fingerprint(folder: Path, script: str, code: tuple[str, ...] = ()) -> tuple[str, list[str]]:
+    sha256, facts = action_fingerprint("python", {"script": script}, folder, code)
+    return sha256, sorted(facts["source"])
+
+
+def counted(folder: Path, script: str, code: tuple[str, ...] = ()) -> list[str]:
+    """The `.py` files of the project whose edit changes the fingerprint: just those that the facts name."""
+    before, named = fingerprint(folder, script, code)
+    seen = []
+    for path in sorted(folder.rglob("*.py")):
+        text = path.read_text()
+        path.write_text(f"{text}\nEDITED = 1\n")
+        if fingerprint(folder, script, code)[0] != before:
+            seen.append(path.relative_to(folder).as_posix())
+        path.write_text(text)
+    assert fingerprint(folder, script, code) == (before, named)
+    assert [name for name in seen if name in named] == [name for name in named if name.endswith(".py")]
+    return seen
+
+
+# --- folders that literals name ------------------------------------------------------------------------------------
+
+FOLDERS = [
+    ("sys.path.insert(0, os.path.dirname(__file__))", "scripts"),
+    ("sys.path[:0] = [str(HERE)]", "scripts"),
+    ("os.sys.path.append(str(HERE))", "scripts"),
+    ("getattr(sys, 'path').append(str(HERE))", "scripts"),
+    ("from sys import path\npath.append(str(HERE))", "scripts"),
+    ("import sys as s\ns.path += [str(HERE)]", "scripts"),
+    ("def f():\n    if never:\n        sys.path.append(str(HERE))", "scripts"),
+    ("sys.path.append('lib')", "lib"),
+    ("sys.path.append('lib/deep')", "lib/deep"),
+    ("sys.path.insert(0, str(Path(__file__).parent / 'lib'))", "scripts/lib"),
+    ("sys.path.insert(0, str(HERE.parent / 'lib'))", "lib"),
+    ("sys.path.insert(0, str(HERE / 'lib' / 'deep'))", "scripts/lib/deep"),
+    ("LIB = HERE / 'lib'\nDEEP = LIB / 'deep'\nsys.path.append(str(DEEP))", "scripts/lib/deep"),
+    ("sys.path.insert(0, os.path.join(os.path.dirname(__file__), 'lib'))", "scripts/lib"),
+    ("sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'lib'))", "lib"),
+    ("sys.path.insert(0, os.path.join(os.path.dirname(__file__), '../lib'))", "lib"),
+    ("sys.path.insert(0, os.path.dirname(__file__) + '/lib')", "scripts/lib"),
+    ("sys.path.insert(0, f'{HERE}/../lib/')", "lib"),
+    ("sys.path.insert(0, '%s/lib' % HERE)", "scripts/lib"),
+    ("sys.path.insert(0, '{}/lib'.format(HERE))", "scripts/lib"),
+    ("sys.path.insert(0, 'FOLDER/lib')", "lib"),
+    ("site.addsitedir('lib')", "lib"),
+    ("from site import addsitedir as add\nadd('lib')", "lib"),
+    ("os.environ['PYTHONPATH'] = 'other:lib'", "lib"),
+    ("import importlib.machinery\nFINDER = importlib.machinery.PathFinder.find_spec('x', ['lib'])", "lib"),
+]
+
+
+@pytest.mark.parametrize(("code", "place"), FOLDERS)
+@pytest.mark.parametrize("words", ["import shelp", "def f():\n    from shelp import x", "from shelp.part import y"])
+def test_an_import_is_looked_for_where_the_code_can_mean(folder: Path, code: str, place: str, words: str) -> None:
+    """Below, above and beside that folder are modules of the same name that it cannot mean."""
+    helper = f"{place}/shelp/part.py" if "part" in words else f"{place}/shelp.py"
+    source = f"{HERE}{code.replace('FOLDER', str(folder))}\n{words}\n"
+    write(folder, {"scripts/s.py": source, helper: "", f"{place}/other.py": "", "elsewhere/shelp.py": "", "top.py": ""})
+    assert counted(folder, "scripts/s.py") == sorted(["scripts/s.py", helper])
+
+
+def test_all_of_several_count_and_the_package_and_what_they_import(folder: Path) -> None:
+    write(
+        folder,
+        {
+            "scripts/deep/s.py": f"{INSERT}sys.path.append('lib')\nimport shelp\n",
+            "scripts/deep/shelp.py": "from shelp_b import x\n",
+            "scripts/shelp.py": "",
+            "shelp.py": "",
+            "lib/shelp/__init__.py": "from . import part\n",
+            "lib/shelp/part.py": "",
+            "lib/shelp/unused.py": "",
+            "lib/shelp_b.py": "import top\n",
+            "top.py": "",
+            "lib/json.py": "",
+            "unused.py": "",
+        },
+    )
+    assert counted(folder, "scripts/deep/s.py") == [
+        "lib/shelp/__init__.py",
+        "lib/shelp/part.py",
+        "lib/shelp_b.py",
+        "scripts/deep/s.py",
+        "scripts/deep/shelp.py",
+        "scripts/shelp.py",
+        "shelp.py",
+        "top.py",
+    ]
+
+
+def test_what_is_installed_may_be_hidden_by_a_file(folder: Path) -> None:
+    write(folder, {"scripts/s.py": f"{INSERT}import json, msgspec\n", "scripts/json.py": "", "scripts/msgspec.py": ""})
+    assert counted(folder, "scripts/s.py") == ["scripts/json.py", "scripts/msgspec.py", "scripts/s.py"]
+
+
+def test_a_change_of_the_path_holds_for_all_modules(folder: Path) -> None:
+    """Here the one that changes it is imported, itself by way of another such folder, or named by `code:`."""
+    write(
+        folder,
+        {
+            "s.py": "import paths\nimport shelp\n",
+            "paths.py": "import sys\nsys.path.append('one')\nimport more\n",
+            "one/more.py": "import sys\nsys.path.append('two')\n",
+            "two/shelp.py": "",
+            "two/other.py": "",
+        },
+    )
+    assert counted(folder, "s.py") == ["one/more.py", "paths.py", "s.py", "two/shelp.py"]
+    write(folder, {"paths.py": "", "beside.py": "import sys\nsys.path.append('two')\n"})
+    assert counted(folder, "s.py", ("beside.py",)) == ["beside.py", "paths.py", "s.py", "two/shelp.py"]
+
+
+def test_a_new_file_that_would_go_first_is_a_change(folder: Path) -> None:
+    write(folder, {"scripts/s.py": f"{INSERT}import shelp\n", "shelp.py": ""})
+    before = fingerprint(folder, "scripts/s.py")
+    write(folder, {"scripts/shelp.py": ""})
+    assert fingerprint(folder, "scripts/s.py")[0] != before[0]
+
+
+def test_docstrings_that_a_module_found_so_reads_count(folder: Path) -> None:
+    write(folder, {"scripts/s.py": f'{INSERT}import shelp\ndef f():\n    "one"\n', "scripts/shelp.py": "X = 1"})
+    plain = fingerprint(folder, "scripts/s.py")
+    write(folder, {"scripts/s.py": f'{INSERT}import shelp\ndef f():\n    "two"\n'})
+    assert fingerprint(folder, "scripts/s.py") == plain
+    write(folder, {"scripts/shelp.py": "def g(f): return f.__doc__"})
+    reading = fingerprint(folder, "scripts/s.py")
+    write(folder, {"scripts/s.py": f'{INSERT}import shelp\ndef f():\n    "one"\n'})
+    assert fingerprint(folder, "scripts/s.py")[0] != reading[0]
+
+
+# --- files that literals name --------------------------------------------------------------------------------------
+
+FILES = [
+    "spec = importlib.util.spec_from_file_location('x', 'lib/tool.py')",
+    "from importlib.util import spec_from_file_location as spec\nspec('x', str(HERE.parent / 'lib' / 'tool.py'))",
+    "NAME = 'tool'\nspec = importlib.util.spec_from_file_location(NAME, HERE.parent / 'lib' / f'{NAME}.py')",
+    "from importlib.machinery import SourceFileLoader\nSourceFileLoader('x', os.path.join('lib', 'tool.py'))",
+    "from importlib import machinery\nmachinery.SourceFileLoader('x', 'lib/tool.py')",
+    "runpy.run_path('lib/tool.py')",
+    "TOOL = f'{HERE}/../lib/tool.py'\nrunpy.run_path(TOOL)",
+    "for name in ('lib.tool', 'lib.gone'):\n    importlib.import_module(name)",
+    "NAME = 'lib.tool'\n__import__(NAME)",
+    "NAME = 'lib.tool'\nrunpy.run_module(NAME)",
+    "for name in ['lib/tool.py']:\n    importlib.import_module(name[:-3].replace('/', '.'))",
+    "sys.path.append('lib')\nfor name in ('tool',):\n    importlib.import_module(name)",
+]
+
+
+@pytest.mark.parametrize("code", FILES)
+def test_files_and_modules_that_are_named_count(folder: Path, code: str) -> None:
+    write(folder, {"scripts/s.py": f"{HERE}{code}\n", "lib/tool.py": "", "lib/other.py": "", "scripts/other.py": ""})
+    assert counted(folder, "scripts/s.py") == ["lib/tool.py", "scripts/s.py"]
+
+
+def test_a_relative_name_is_relative_to_the_file(folder: Path) -> None:
+    load = "import importlib\nfor name in ('.one', '..two'): importlib.import_module(name, __package__)\n"
+    write(folder, {"a/b/s.py": load, "a/b/one.py": "", "a/two.py": "", "one.py": "", "two.py": "", "a/one.py": ""})
+    assert counted(folder, "a/b/s.py") == ["a/b/one.py", "a/b/s.py", "a/two.py"]
+
+
+def test_a_folder_that_is_run_is_its_main_module(folder: Path) -> None:
+    write(folder, {"s.py": "import runpy\nrunpy.run_path('tool')\n", "tool/__main__.py": "", "tool/other.py": ""})
+    assert counted(folder, "s.py") == ["s.py", "tool/__main__.py"]
+
+
+# --- what cannot be read -------------------------------------------------------------------------------------------
+
+COMPUTED = "import os, sys\nsys.path.append(os.environ['WHERE'])\n"
+TREE = {
+    "scripts/any/where/shelp.py": "",
+    "scripts/other.py": "import top\n",
+    "scripts/.hidden/x.py": "",
+    "scripts/env/pyvenv.cfg": "",
+    "scripts/env/lib/x.py": "",
+    "scripts/site-packages/x.py": "",
+    "scripts/node_modules/x.py": "",
+    "top.py": "",
+    "unrelated.py": "",
+}
+ALL = ["scripts/any/where/shelp.py", "scripts/other.py", "scripts/s.py", "top.py"]
+
+
+def test_where_the_folder_cannot_be_read_all_modules_below_count(folder: Path) -> None:
+    write(folder, {**TREE, "scripts/s.py": f"{COMPUTED}import shelp\n"})
+    assert counted(folder, "scripts/s.py") == ALL
+    write(folder, {"scripts/new/more.py": ""})
+    assert "scripts/new/more.py" in counted(folder, "scripts/s.py")
+
+
+def test_folders_that_are_named_are_looked_through_too(folder: Path) -> None:
+    code = "import sys\nfrom pathlib import Path\nfor one in Path('libs').iterdir():\n    sys.path.append(str(one))\n"
+    write(folder, {"scripts/s.py": f"{code}import shelp\n", "libs/a/shelp.py": "", "more/a/shelp.py": ""})
+    assert counted(folder, "scripts/s.py") == ["libs/a/shelp.py", "scripts/s.py"]
+
+
+@pytest.mark.parametrize(
+    "found", ["import os, json", "import msgspec, msgspec.json", "import top", "from . import shelp"]
+)
+def test_what_is_found_needs_no_look_at_all_of_them(folder: Path, found: str) -> None:
+    write(folder, {**TREE, "scripts/s.py": f"{COMPUTED}{found}\n"})
+    assert counted(folder, "scripts/s.py") == ["scripts/s.py", *(["top.py"] if "top" in found else [])]
+
+
+def test_a_folder_that_only_the_host_has_on_its_path_is_not_installed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder, {**TREE, "scripts/s.py": f"{COMPUTED}import shelp\n"})
+    before = fingerprint(folder, "scripts/s.py")
+    monkeypatch.syspath_prepend(str(folder / "scripts/any/where"))
+    assert fingerprint(folder, "scripts/s.py") == before
+    monkeypatch.setattr(sys, "prefix", str(folder / "scripts"))  # a virtual environment in the project
+    assert fingerprint(folder, "scripts/s.py")[1] == ["scripts/s.py"]
+
+
+def test_a_file_that_may_never_run_need_not_be_python(folder: Path) -> None:
+    write(
+        folder, {"scripts/s.py": f"{COMPUTED}import shelp\n", "scripts/old.py": "print 'two'\n", "scripts/b.py": "\0"}
+    )
+    before, named = fingerprint(folder, "scripts/s.py")
+    assert named == ["scripts/b.py", "scripts/old.py", "scripts/s.py"]
+    write(folder, {"scripts/old.py": "print 'three'\n"})
+    assert fingerprint(folder, "scripts/s.py")[0] != before
+    os.symlink("b.py", folder / "scripts/c.py")
+    (folder / "scripts/b.py").unlink()  # now that link leads nowhere
+    assert fingerprint(folder, "scripts/s.py")[1] == ["scripts/old.py", "scripts/s.py"]
+    write(folder, {"scripts/s.py": f"{COMPUTED}import shelp, top\n", "top.py": "print 'two'\n"})
+    with pytest.raises(InvalidError, match=r"top\.py:1"):  # but this one surely runs
+        fingerprint(folder, "scripts/s.py")
+
+
+# --- bounds --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_outside_the_project_is_looked_at(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    out = f"sys.path += ['..', '../lib', '/', {str(tmp_path / 'lib')!r}, 'lib/../../lib']\n"
+    write(
+        tmp_path,
+        {
+            "project/s.py": f"{HERE}{out}runpy.run_path('../lib/shelp.py')\nimport shelp\n",
+            "lib/shelp.py": "",
+            "shelp.py": "",
+            "project/lib/other.py": "",
+        },
+    )
+    named = [name for name, _ in project_code(project, project / "s.py", imported=False).digests]
+    assert named == ["lib/other.py", "s.py"]
+
+
+def test_a_link_to_a_folder_is_followed_where_it_is_named_and_circles_end(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    write(tmp_path, {"out/shelp.py": "", "project/s.py": "import sys\nsys.path += ['lib', 'round']\nimport shelp\n"})
+    os.symlink(tmp_path / "out", project / "lib")
+    os.symlink(".", project / "round")
+    named = [name for name, _ in project_code(project, project / "s.py", imported=False).digests]
+    assert "lib/shelp.py" in named
+    assert all(name.endswith(("shelp.py", "s.py")) for name in named)
+
+
+NO_CHANGE = [
+    "import os, sys\nX = os.path.join('lib', sys.argv[0])",
+    "import sys\nclass C:\n    path = 'lib'\nX = C().path",
+    "import sys\nX = {'path': 'lib'}['path']",
+    "'sys.path and spec_from_file_location of lib'  # sys.path.append('lib'), import_module, PYTHON" + "PATH",
+    "X = 'sys.path of lib', 'machinery', 'lib'",
+    "import runpy, site, importlib.util\nX = 'lib', 'lib/shelp.py'",
+]
+
+
+@pytest.mark.parametrize("code", NO_CHANGE)
+def test_other_code_has_the_fingerprint_that_it_always_had(folder: Path, code: str) -> None:
+    write(folder, {"scripts/s.py": f"{code}\nimport shelp\n", "scripts/shelp.py": "", "lib/shelp.py": ""})
+    facts = facts_of((folder / "scripts/s.py").read_bytes(), "scripts/s.py")
+    assert (facts.moves_path, facts.loads, facts.texts) == (False, False, ())
+    assert counted(folder, "scripts/s.py") == ["scripts/s.py"]
+
+
+# --- end to end ----------------------------------------------------------------------------------------------------
+
+WORKFLOW = """
+workflow: moved
+jobs:
+  Script:
+    uses: python
+    with: {script: scripts/s.py}
+    outputs: {o: {type: text}}
+  Lib:
+    uses: python
+    with: {call: "call:go"}
+    outputs: {o: {type: text}}
+  Load:
+    uses: python
+    with: {call: "load:go"}
+    outputs: {o: {type: text}}
+"""
+PROJECT = {
+    "scripts/s.py": (
+        "import os, sys\nsys.path.insert(0, os.path.dirname(__file__)); import shelp\n"
+        "context.output('o').write_text(shelp.TEXT)\n"
+    ),
+    "scripts/shelp.py": "TEXT = 'script one'\n",
+    "scripts/unrelated.py": "X = 1\n",
+    "call.py": (
+        "import sys\nfrom pathlib import Path\nsys.path.insert(0, str(Path(__file__).parent / 'lib'))\n"
+        "import lhelp\ndef go(): return {'o': lhelp.TEXT}\n"
+    ),
+    "lib/lhelp.py": "TEXT = 'lib one'\n",
+    "load.py": (
+        "import runpy\nfrom pathlib import Path\n"
+        "def go(): return {'o': runpy.run_path(str(Path(__file__).parent / 'tools' / 'tool.py'))['TEXT']}\n"
+    ),
+    "tools/tool.py": "TEXT = 'tool one'\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("job", "file"), [("Script", "scripts/shelp.py"), ("Lib", "lib/lhelp.py"), ("Load", "tools/tool.py")]
+)
+def test_a_plan_names_the_helper_that_was_edited(project: Make, job: str, file: str) -> None:
+    lab = project(WORKFLOW, PROJECT)
+    lab.succeed()
+    assert lab.content(f"Artifact:{job}.o").endswith(" one")
+    lab.edit("scripts/unrelated.py", "X = 1", "X = 2")
+    lab.edit(file, "TEXT", "# why\nTEXT")
+    assert lab.plan().headlines() == {}
+    old = lab.world().actions[job].sha256
+    lab.edit(file, " one", " two")
+    new = lab.world().actions[job].sha256
+    reason = {"code": "INPUT_CHANGED", "binding": "action", "source": f"Input:{job}.action", "old": old, "new": new}
+    assert reasons(lab.plan()) == {f"Job:{job}": [{**reason, "files": [file]}]}
+    assert lab.succeed().executed == [f"Job:{job}"]
+    assert lab.content(f"Artifact:{job}.o").endswith(" two")
+    assert lab.plan().headlines() == {}

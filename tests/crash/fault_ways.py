@@ -1,0 +1,142 @@
+"""Ways to the points that an undisturbed course does not come to: what has gone wrong before, or happened to a project.
+
+A way is a scenario, and calls in its command that fail first (`leading`).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from fault_cases import SOAK
+from fault_hook import Fault
+from fault_lab import SCENARIOS, FaultLab, Scenario
+
+KILLED = Fault("section.rename", 1, "after")  # Text and Tree are complete then, or nearly
+DAYS = 2 * 86400  # seconds: older than what may still have a writer
+COMPOSED = """\
+workflow: fault
+composition: {mode: sequential, roles: {Main: primary_dataset}}
+inputs:
+  Main: {type: dataset, default: main.csv}
+jobs:
+  Clean:
+    uses: shell
+    with: {run: 'cp "$primary_dataset" "$out_Data"', primary_dataset: "${{ inputs.Main }}"}
+    outputs: {Data: {type: dataset, path: out/clean.csv}}
+"""
+
+
+@dataclass(frozen=True)
+class Way:
+    point: str
+    scenario: Scenario
+    leading: tuple[Fault, ...] = ()
+    role: str = "host"
+    # What is known to be wrong. A test holds that it is so: where it no longer is, take the word away here.
+    hides: bool = False  # where the point fails as well, its reason is told in place of the one that led there
+    litters: bool = False  # where the point is not passed, a `.tmp-…` stays in the run's folder for good
+
+    def faults(self, name: str) -> list[Fault]:
+        """In the suite a kill on one side of the call, and a call that fails."""
+        kills = ("before", "after") if SOAK or self.litters else (random.Random(name).choice(("before", "after")),)
+        return [Fault(self.point, 1, how, self.role) for how in (*kills, "ENOSPC")]
+
+
+def last_run(lab: FaultLab) -> Path:
+    return max((lab.root / ".whyrun" / "fault" / "runs").iterdir())
+
+
+def links_without_events(lab: FaultLab) -> None:
+    """As a power cut leaves them: the links of a step are there, and its events are not."""
+    step = last_run(lab) / "artifacts" / "Last"
+    step.mkdir(parents=True)
+    (step / "Report.json").symlink_to("../../../../../store/00/11")
+
+
+def another_link(lab: FaultLab) -> None:
+    step = last_run(lab) / "artifacts" / "Text"
+    step.mkdir(parents=True)
+    (step / "Text.txt").symlink_to("../../../../../store/00/11")
+
+
+def killed_completion(lab: FaultLab) -> None:
+    """The repair of a killed run was killed as well, before its last file had its name."""
+    killed = lab.whyrun("run", faults=(Fault("status.rename", 1, "before"),))
+    assert killed.code == -9
+    lab.check_nobody_left()
+    assert list(last_run(lab).glob(".tmp-*"))
+
+
+def torn_commands(lab: FaultLab) -> None:
+    """As a power cut leaves it: the last line is not whole."""
+    commands = last_run(lab) / "commands.jsonl"
+    assert commands.stat().st_size > 10
+    os.truncate(commands, commands.stat().st_size - 5)
+
+
+def file_in_the_way(lab: FaultLab) -> None:
+    """Where a folder is needed stands a file of the user's."""
+    (lab.root / "out" / "deep").write_text("no folder\n")
+
+
+def half_written_tombstones(lab: FaultLab) -> None:
+    assert lab.whyrun(*SCENARIOS["prune"].command, faults=(Fault("prune.rename", 1, "before"),)).code == -9
+    lab.check_nobody_left()
+    assert list((lab.root / ".whyrun" / "fault").glob(".tmp-*"))
+
+
+def old_folder_in_the_store(lab: FaultLab) -> None:
+    left = lab.root / ".whyrun" / "store" / "tmp" / "tmp-1-00000000-0"
+    (left / "inside").mkdir(parents=True)
+    (left / "inside" / "file").write_text("half")
+    then = left.stat().st_mtime - DAYS
+    os.utime(left, (then, then))
+
+
+def composed(lab: FaultLab) -> None:
+    (lab.root / "main.csv").write_text("id,x\n1,2\n")
+    (lab.root / "workflow.yaml").write_text(COMPOSED)
+
+
+RUN, PLAN, PRUNE = SCENARIOS["run"], SCENARIOS["plan"], SCENARIOS["prune"]
+COMPOSED_RUN = Scenario(("run",), arrange=composed)
+
+WAYS = {
+    "links that no event speaks of": Way(
+        "artifact-link.remove", Scenario(("run",), killed=KILLED, arrange=links_without_events)
+    ),
+    "a link that leads elsewhere": Way(
+        "artifact-link.rename", Scenario(("run",), killed=KILLED, arrange=another_link), litters=True
+    ),
+    "a long run": Way("artifact-link.start", Scenario(("run",), many=2)),
+    "a killed draft": Way("draft.remove", Scenario(("run",), killed=Fault("draft.sync_filesystem", 1, "after"))),
+    "a draft that fails": Way("draft.unlink", RUN, (Fault("draft.rename", 1, "EIO"),)),
+    "an index that fails": Way("index.unlink", PLAN, (Fault("index.rename", 1, "EIO"),)),
+    "tombstones that fail": Way("prune.unlink", PRUNE, (Fault("prune.rename", 1, "EIO"),)),
+    "half-written tombstones": Way(
+        "prune.unlink", Scenario(PRUNE.command, PRUNE.before, arrange=half_written_tombstones, word=PRUNE.word)
+    ),
+    "a publication that fails": Way("publish.unlink", RUN, (Fault("publish.rename", 1, "EIO"),), hides=True),
+    "a file where a folder is needed": Way("publish.unlink", Scenario(("run",), arrange=file_in_the_way)),
+    "commands that fail": Way(
+        "run.cut", RUN, (Fault("run.write", 1, "short"), Fault("run.write", 2, "EIO")), hides=True
+    ),
+    "inputs of a composition": Way("run.link", COMPOSED_RUN),
+    "the summary of a composition": Way("run.rename", COMPOSED_RUN),
+    "torn commands": Way("run.rename", Scenario(("run",), killed=KILLED, arrange=torn_commands)),
+    "a killed completion": Way("run.unlink", Scenario(("run",), killed=KILLED, arrange=killed_completion)),
+    "a saved plan that fails": Way("saved.unlink", PLAN, (Fault("saved.rename", 1, "EIO"),)),
+    "a section that fails": Way("section.unlink", RUN, (Fault("section.sync", 1, "EIO"),), hides=True),
+    "a status that fails": Way("status.unlink", RUN, (Fault("status.rename", 1, "EIO"),)),
+    "a result that is stored already": Way(
+        "store.unlink",
+        Scenario(("run",), (("run",),), files=(("steps.py", "range(600)", "range(0, 600)"),)),
+        role="worker",
+    ),
+    "an old folder in the store": Way(
+        "store.remove", Scenario(("run", "--set", "Word=two"), (("run",),), arrange=old_folder_in_the_store, word="two")
+    ),
+}

@@ -1,0 +1,29 @@
+"""A kill and a failure at the points that only something else leads to which has gone wrong (`fault_ways`)."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fault_lab import Courses, check_afterwards, check_killed, check_told
+from fault_ways import WAYS
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_after_a_kill_or_a_failure_in_the_midst_of_trouble_the_next_command_completes(
+    name: str, courses: Courses, tmp_path: Path
+) -> None:
+    way = WAYS[name]
+    course = courses.of(way.scenario)
+    for fault in way.faults(name):
+        lab, ended = courses.disturbed(way.scenario, tmp_path / fault.how, fault, way.leading)
+        if fault.how == "ENOSPC":
+            first = way.leading[-1].how if way.leading and not way.hides else fault.how
+            check_told(lab, replace(fault, how=first), ended)
+        else:
+            check_killed(fault, ended)
+        litters = way.litters and fault.how != "after"
+        with pytest.raises(AssertionError, match=r"litter: .*/\.tmp-") if litters else nullcontext():
+            check_afterwards(lab, course, ended)

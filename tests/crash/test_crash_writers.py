@@ -1,0 +1,140 @@
+"""What `whyrun.execution` writes past `whyrun.disk`, module by module: it is no state, or stands here as a gap.
+
+No kill, failure or power cut of these tests comes to what is written past it. Of the other packages, and of
+`execution/recorder.py` and `execution/publisher.py`, tests/architecture/test_architecture_disk.py holds that there is
+nothing at all.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+
+from source_tree import modules, shown, tree_of
+from test_architecture_disk import direct_calls
+
+SCRATCH = "in a worker's own scratch folder, which the next run takes away"
+SITE = "at a site: a folder for one worker below the scratch folder, or on another machine"
+WORDS = "into pipes between processes"
+PROGRAM = "a program that is asked or waited for, and not a worker of the local backend"
+# module → (what it does by itself and how often, why that is no state)
+ALLOWED: dict[str, tuple[dict[str, int], str]] = {
+    "backends/copying.py": (
+        {"os.ftruncate": 1, "os.pwrite": 1, "os.copy_file_range": 1},
+        "copies into files that others have opened",
+    ),
+    "backends/dask.py": ({".mkdir": 1}, SCRATCH),
+    "backends/dask_boot.py": ({"os.makedirs": 1, "shutil.rmtree": 1}, SITE),
+    "backends/dask_cluster.py": ({"shutil.rmtree": 1}, SCRATCH),
+    "backends/dask_inputs.py": ({".mkdir": 2, ".write_bytes": 1, "os.replace": 1}, SITE),
+    "backends/dask_parcel.py": (
+        {".mkdir": 1, ".write_bytes": 1, "open to write": 1, "os.symlink": 1, "shutil.rmtree": 1,
+         "tempfile.TemporaryDirectory": 1},
+        SCRATCH,
+    ),
+    "backends/dask_site.py": (
+        {".mkdir": 2, ".unlink": 1, ".write_bytes": 1, "os.replace": 2, "os.write": 1}, SITE
+    ),
+    "backends/dask_slurm.py": ({"shutil.rmtree": 1, "shutil.which": 1, "subprocess.run": 1}, SCRATCH),
+    "backends/e2b_files.py": (
+        {".mkdir": 4, "open to write": 2, "os.symlink": 1, "shutil.copyfileobj": 1, "tempfile.TemporaryDirectory": 2},
+        SCRATCH,
+    ),
+    "backends/local.py": ({".mkdir": 1}, SCRATCH),
+    "backends/local_worker.py": ({".write_bytes": 1, "open to write": 2, "os.write": 3}, f"{SCRATCH}; {WORDS}"),
+    "backends/process.py": (
+        {".mkdir": 2, ".unlink": 1, ".write_bytes": 1, "open to write": 1, "os.symlink": 1, "shutil.copyfile": 1,
+         "shutil.copytree": 1, "shutil.rmtree": 1, "subprocess.Popen": 1},
+        SITE,
+    ),
+    "backends/remote.py": ({"shutil.rmtree": 1, "tempfile.TemporaryDirectory": 1}, SCRATCH),
+    "backends/sandbox.py": ({".unlink": 1, "shutil.rmtree": 1}, SCRATCH),
+    "backends/sandbox_check.py": ({"shutil.which": 2, "subprocess.run": 1}, PROGRAM),
+    "backends/sandbox_nursery.py": ({"os.write": 4, "subprocess.Popen": 1}, f"{WORDS}; {PROGRAM}"),
+    "backends/sandbox_place.py": ({".mkdir": 1, ".write_bytes": 1, "open to write": 2}, SITE),
+    "backends/sandbox_process.py": ({"subprocess.Popen": 1}, PROGRAM),
+    "backends/sandbox_view.py": ({"subprocess.run": 1}, PROGRAM),
+    "backends/site.py": ({"shutil.rmtree": 1}, SCRATCH),
+    "backends/threaded.py": ({".mkdir": 1}, SCRATCH),
+    "backends/untrusted.py": ({".mkdir": 1, "open to write": 1, "os.symlink": 1}, SCRATCH),
+    "bundle.py": ({"open to write": 1}, "an archive in memory"),
+    "collect.py": ({"os.rename": 2}, SCRATCH),
+    "folder_watch.py": ({"os.open to write": 1, "os.unlink": 1}, SCRATCH),
+    "given.py": ({"os.unlink": 1}, SCRATCH),
+    "isolation.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
+    "leftovers.py": ({"os.rename": 1}, SCRATCH),
+    "materialize.py": ({"os.symlink": 2}, SCRATCH),
+    "on_finish.py": ({"subprocess.run": 1}, "a command of the user's"),
+    "outbox.py": ({"os.ftruncate": 1, "os.open to write": 1}, SITE),
+    "preparation.py": ({"subprocess.run": 1, "tempfile.TemporaryFile": 1}, "a command of the user's, and its words"),
+    "scratch.py": (
+        {".mkdir": 3, ".unlink": 1, ".write_bytes": 1, "open to write": 3, "os.makedirs": 1, "os.mkdir": 1,
+         "os.rename": 1, "os.unlink": 3},
+        SCRATCH,
+    ),
+    "stopping.py": ({"os.write": 1}, WORDS),
+    "streams.py": ({"os.open to write": 1}, SCRATCH),
+    "trees.py": ({"os.rename": 1, "os.rmdir": 3, "os.unlink": 2}, f"{SCRATCH}; what else it removes: see GAPS"),
+    "unpack.py": (
+        {"os.makedirs": 2, "os.open to write": 1, "os.rename": 1, "os.symlink": 1, "shutil.copyfileobj": 1,
+         "shutil.rmtree": 1},
+        SITE,
+    ),
+    "unwritable.py": ({".write_text": 1}, SCRATCH),
+    "versions.py": ({".mkdir": 1}, SCRATCH),
+    "worker.py": ({"open to write": 1}, "/dev/null"),
+}  # fmt: skip
+BACK = "outputs that come back from elsewhere: `store/tmp/…`, until they are checked"
+# Writes to state, and no fault comes to them.
+GAPS: dict[str, tuple[dict[str, int], str]] = {
+    "backends/e2b_files.py": ({"open to write": 1}, BACK),
+    "backends/site.py": (
+        {".mkdir": 1, ".unlink": 1, "open to write": 1, "shutil.rmtree": 1},
+        f"{BACK}; `merge_step_folder`: `steps/<step>/` of what was done elsewhere, and logs that are appended to",
+    ),
+    "backends/untrusted.py": ({"open to write": 1}, BACK),
+    "conduct.py": ({"os.makedirs": 1}, "the folder of the store, of a first comparison"),
+    "materialize.py": ({"os.unlink": 2}, "damaged blobs are removed from the store"),
+    "scratch.py": (
+        {"shutil.move": 1},
+        "`steps/<step>/…` on another file system; and `keep_partial` removes `scratch/` of an attempt before",
+    ),
+}
+
+
+def writes(tree: ast.Module) -> Iterator[str]:
+    """Also by methods of paths, by functions that are handed on, and to files that are there already."""
+    yield from direct_calls(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="os" | "disk"))):
+                pass
+            case ast.Call(func=ast.Attribute(attr="unlink" | "mkdir" | "rename" as name)):
+                yield f".{name}"
+            case ast.Call(func=ast.Name(id="open"), args=[_, ast.Constant(value="r+b" | "r+" | "rb+"), *_]):
+                yield "open to write"
+            case ast.Call(args=given):
+                for each in given:
+                    match each:
+                        case ast.Attribute(value=ast.Name(id="os"), attr="unlink" | "rmdir" | "rename" as handed):
+                            yield f"os.{handed}"
+
+
+def test_execution_writes_state_through_the_one_module_but_for_these() -> None:
+    files = {shown(file).removeprefix("execution/"): file for file in modules("execution/**/*.py")}
+    found = {name: Counter(writes(tree_of(file))) for name, file in files.items()}
+    known = {name: Counter[str]() for name in found}
+    for name, (calls, why) in (*ALLOWED.items(), *GAPS.items()):
+        assert why
+        known[name].update(calls)
+    assert {name: calls for name, calls in found.items() if calls != known[name]} == {}
+    assert not found["leftovers.py"] - Counter({"os.rename": 1}), "`debug.log` is state"
+
+
+def test_the_check_would_notice() -> None:
+    bad = "path.unlink()\n(a / b).mkdir()\nopen(a, 'r+b')\ntake(os.unlink, a)\nopen(a, 'a')\nos.rename(a, b)"
+    assert sorted(writes(ast.parse(bad))) == [
+        ".mkdir", ".unlink", "open to write", "open to write", "os.rename", "os.unlink"
+    ]  # fmt: skip
+    assert sorted(writes(ast.parse("disk.unlink(area, a)\nopen(a, 'rb')\ntext.replace(a, b)"))) == []

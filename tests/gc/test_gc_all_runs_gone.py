@@ -1,0 +1,82 @@
+"""All runs removed by hand: nobody can say what they needed, so nothing goes where anything tells of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from gc_lab import Past
+
+from whyrun.evidence.gc import workflows_of
+from whyrun.evidence.prune import Selection, prune
+from whyrun.log.journal import utc_now
+from whyrun.log.runs import WorkflowState
+
+
+def without_runs(past: Past, folder_too: bool) -> None:
+    runs = past.world().state.runs_dir
+    shutil.rmtree(runs)
+    if not folder_too:
+        runs.mkdir()
+
+
+def forget(state: WorkflowState) -> None:
+    """All that tells of runs."""
+    shutil.rmtree(state.index_dir, ignore_errors=True)
+    state.lock_path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("folder_too", [False, True])
+def test_nothing_goes_and_verify_says_the_same(past: Past, folder_too: bool) -> None:
+    past.whyrun("plan")
+    state = past.world().state
+    without_runs(past, folder_too)
+    before = past.blobs()
+    told = (
+        f"error[LOG_DAMAGED] {state.runs_dir}: `past` has had runs, and none of them is there\n"
+        "   hint: restore them from a copy, or run it again. If all that they made is to go, delete the workflow's "
+        f"folder, too: `{state.folder}`\n"
+    )
+    for words in (("gc",), ("gc", "--delete"), ("verify",)):
+        answer = past.whyrun(*words)
+        assert (answer.code, answer.out, answer.err) == (3, "", told), words
+    assert past.blobs() == before
+    shutil.rmtree(state.folder)  # the hint holds
+    assert past.whyrun("gc", "--delete").code == 0
+    assert past.blobs() == {}
+
+
+@pytest.mark.parametrize("by", ["memo", "fold", "lock", "a tombstone"])
+def test_each_trace_counts_for_itself(past: Past, by: str) -> None:
+    state = past.world().state
+    if by == "a tombstone":
+        prune(past.world(), Selection(keep=2), utc_now)
+    forget(state)
+    if by in ("memo", "fold"):
+        state.index_dir.mkdir()
+        (state.index_dir / by).touch()
+    elif by == "lock":
+        state.lock_path.write_text('{"pid":1,"host":"h","started":"","synced":{"run":"r0005","seq":3}}\n')
+    assert not state.lost_all_runs(), "its runs are there"
+    without_runs(past, folder_too=True)
+    assert state.lost_all_runs()
+    assert [found.workflow for found in workflows_of(state.state_dir)] == ["past"]
+
+
+def test_without_a_trace_it_is_a_workflow_that_has_not_run_yet(past: Past) -> None:
+    state = past.world().state
+    forget(state)
+    state.index_dir.mkdir()
+    (state.index_dir / "sections").touch()  # made also before the first run
+    without_runs(past, folder_too=False)
+    assert not state.lost_all_runs()
+    answer = past.whyrun("verify")
+    assert (answer.code, answer.err) == (
+        3,
+        f"error[RUN_UNKNOWN] {state.state_dir}: there is nothing to verify: `past` has no runs in this folder\n"
+        "   hint: run it first, or say with `--state` where its runs are\n",
+    )
+    assert past.whyrun("gc").code == 0
+    Path(state.runs_dir).rmdir()
+    assert workflows_of(state.state_dir) == []

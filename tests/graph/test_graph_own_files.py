@@ -1,0 +1,40 @@
+"""Outputs on top of a project's own files: what is said of whole columns is what a look at each path says."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whyrun.graph.expand import expand
+from whyrun.graph.own_files import own_file_problems
+from whyrun.graph.paths import folders_of
+from whyrun.workflow.parse import parse_workflow
+
+FLOW = """
+workflow: demo
+loops:
+  i: {count: 12}
+  j: {values: [a, b, flow]}
+jobs:
+  A: {for: [i], uses: shell, with: {run: x}, outputs: {O: {type: file, path: "ONE"}}}
+  B: {for: [i, j], uses: shell, with: {run: x}, outputs: {O: {type: json, append: true, path: "TWO"}}}
+"""
+ONES = ("out/x-${{ i }}.txt", "${{ i }}", "a/${{ i }}/b.txt", "a/b/${{ i }}.y", "a/1${{ i }}")
+TWOS = ("t/${{ i }}/${{ j }}.json", "t/${{ j }}", "${{ j }}/w.json", "t/all.json")
+OWN = ("1", "a", "a/b", "a/b/3.y", "a/7/b.txt", "a/7/b.txt/c", "a/11", "out", "out/x-1", "out/x-11.txt", "t/flow",
+       "t/3/a.json/x", "flow/w.json", "b/w.json/deep/er", "t/all.json", "t/all", "other")  # fmt: skip
+
+
+@given(st.sampled_from(ONES), st.sampled_from(TWOS), st.sets(st.sampled_from(OWN)))
+def test_an_output_is_refused_where_one_of_its_paths_meets_an_own_file(one: str, two: str, own: set[str]) -> None:
+    text = FLOW.replace("ONE", one).replace("TWO", two)
+    graph = expand(parse_workflow("w.yaml", {"w.yaml": text}.__getitem__), {})
+    expected = []
+    for table in graph.tables:
+        (output,) = table.outputs
+        paths = [site.partition(" § ")[0] for site in output.paths or ()]
+        if any(p == o or p in folders_of(o) or o in folders_of(p) for p in paths for o in own):
+            expected.append(table.decl.places["outputs.O.path"].line)
+    found = list(own_file_problems(graph, dict.fromkeys(own, "ours")))
+    assert [problem.line for problem in found] == expected
+    assert {problem.code for problem in found} <= {"DUPLICATE_OUTPUT_PATH"}
