@@ -35,13 +35,10 @@ class Way:
     scenario: Scenario
     leading: tuple[Fault, ...] = ()
     role: str = "host"
-    # What is known to be wrong. A test holds that it is so: where it no longer is, take the word away here.
-    hides: bool = False  # where the point fails as well, its reason is told in place of the one that led there
-    litters: bool = False  # where the point is not passed, a `.tmp-…` stays in the run's folder for good
 
     def faults(self, name: str) -> list[Fault]:
         """In the suite a kill on one side of the call, and a call that fails."""
-        kills = ("before", "after") if SOAK or self.litters else (random.Random(name).choice(("before", "after")),)
+        kills = ("before", "after") if SOAK else (random.Random(name).choice(("before", "after")),)
         return [Fault(self.point, 1, how, self.role) for how in (*kills, "ENOSPC")]
 
 
@@ -108,9 +105,7 @@ WAYS = {
     "links that no event speaks of": Way(
         "artifact-link.remove", Scenario(("run",), killed=KILLED, arrange=links_without_events)
     ),
-    "a link that leads elsewhere": Way(
-        "artifact-link.rename", Scenario(("run",), killed=KILLED, arrange=another_link), litters=True
-    ),
+    "a link that leads elsewhere": Way("artifact-link.rename", Scenario(("run",), killed=KILLED, arrange=another_link)),
     "a long run": Way("artifact-link.start", Scenario(("run",), many=2)),
     "a killed draft": Way("draft.remove", Scenario(("run",), killed=Fault("draft.sync_filesystem", 1, "after"))),
     "a draft that fails": Way("draft.unlink", RUN, (Fault("draft.rename", 1, "EIO"),)),
@@ -119,17 +114,15 @@ WAYS = {
     "half-written tombstones": Way(
         "prune.unlink", Scenario(PRUNE.command, PRUNE.before, arrange=half_written_tombstones, word=PRUNE.word)
     ),
-    "a publication that fails": Way("publish.unlink", RUN, (Fault("publish.rename", 1, "EIO"),), hides=True),
+    "a publication that fails": Way("publish.unlink", RUN, (Fault("publish.rename", 1, "EIO"),)),
     "a file where a folder is needed": Way("publish.unlink", Scenario(("run",), arrange=file_in_the_way)),
-    "commands that fail": Way(
-        "run.cut", RUN, (Fault("run.write", 1, "short"), Fault("run.write", 2, "EIO")), hides=True
-    ),
+    "commands that fail": Way("run.cut", RUN, (Fault("run.write", 1, "short"), Fault("run.write", 2, "EIO"))),
     "inputs of a composition": Way("run.link", COMPOSED_RUN),
     "the summary of a composition": Way("run.rename", COMPOSED_RUN),
     "torn commands": Way("run.rename", Scenario(("run",), killed=KILLED, arrange=torn_commands)),
     "a killed completion": Way("run.unlink", Scenario(("run",), killed=KILLED, arrange=killed_completion)),
     "a saved plan that fails": Way("saved.unlink", PLAN, (Fault("saved.rename", 1, "EIO"),)),
-    "a section that fails": Way("section.unlink", RUN, (Fault("section.sync", 1, "EIO"),), hides=True),
+    "a section that fails": Way("section.unlink", RUN, (Fault("section.sync", 1, "EIO"),)),
     "a status that fails": Way("status.unlink", RUN, (Fault("status.rename", 1, "EIO"),)),
     "a result that is stored already": Way(
         "store.unlink",

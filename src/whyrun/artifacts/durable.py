@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
@@ -20,6 +21,14 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = memoryview(data)
         while written < len(data):
             written += os.write(descriptor, view[written:])
+
+
+def clear_up(failed: BaseException, clear: Callable[[], None]) -> None:
+    """After a failure. If that fails as well, it is noted, and never told in place of what went wrong first."""
+    try:
+        clear()
+    except OSError as second:
+        failed.add_note(f"clearing up failed as well: {second}")
 
 
 def temp_name() -> str:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from whyrun import disk
-from whyrun.artifacts.durable import temp_name
+from whyrun.artifacts.durable import clear_up, temp_name
 from whyrun.artifacts.publish import Displaced, OnDisplaced, check_path, discard, look, make_parents, same
 from whyrun.artifacts.sections import Member, NotSections, read_members, section_member, section_sha256, written_members
 from whyrun.artifacts.store import Store
@@ -174,12 +174,14 @@ def _put(temp: str, target: str, data: bytes, before: os.stat_result | None, mod
             made = os.fstat(descriptor)
         finally:
             os.close(descriptor)
-        if not same(before, look(target)):
-            return None
-        disk.rename(Area.SECTION, temp, target)
-        return made
-    finally:
-        discard(Area.SECTION, temp)
+        if same(before, look(target)):
+            disk.rename(Area.SECTION, temp, target)
+            return made
+    except BaseException as failed:
+        clear_up(failed, lambda: discard(Area.SECTION, temp))
+        raise
+    discard(Area.SECTION, temp)
+    return None
 
 
 @contextmanager

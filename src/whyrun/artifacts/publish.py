@@ -12,9 +12,10 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from whyrun import disk
-from whyrun.artifacts.durable import temp_name
+from whyrun.artifacts.durable import clear_up, temp_name
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, iter_parents, tree_manifest
 from whyrun.artifacts.stat_cache import WrittenFile
 from whyrun.artifacts.store import Store
@@ -84,7 +85,7 @@ def publish(
                 return PublishResult(True, displaced, seen)
         except OSError as failed:
             if failed.errno != errno.EXDEV or beside:
-                discard(Area.PUBLISH, new)
+                clear_up(failed, partial(discard, Area.PUBLISH, new))
                 raise
             beside = True  # the store is on another file system
         discard(Area.PUBLISH, new)
@@ -184,8 +185,8 @@ def _prepare(store: Store, sha: str, type: str, beside: str | None) -> tuple[str
     temp = store.temp_path() if beside is None else f"{os.path.dirname(beside)}/.whyrun-{temp_name()}"
     try:
         store.export(sha, temp, type)
-    except BaseException:
-        discard(Area.PUBLISH, temp)
+    except BaseException as failed:
+        clear_up(failed, lambda: discard(Area.PUBLISH, temp))
         raise
     if type == "directory":
         return temp, None
@@ -206,8 +207,8 @@ def _replace(new: str, target: str, before: os.stat_result | None, type: str) ->
     disk.rename(Area.PUBLISH, target, aside)
     try:
         disk.rename(Area.PUBLISH, new, target)
-    except OSError:
-        disk.rename(Area.PUBLISH, aside, target)
+    except OSError as failed:
+        clear_up(failed, lambda: disk.rename(Area.PUBLISH, aside, target))
         raise
     discard(Area.PUBLISH, aside)
 

@@ -12,10 +12,11 @@ import hashlib
 import os
 import stat
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from whyrun import disk
-from whyrun.artifacts.durable import temp_name
+from whyrun.artifacts.durable import clear_up, temp_name
 from whyrun.artifacts.hashing import (
     Tree,
     TreeFile,
@@ -108,8 +109,8 @@ class Store:
                 finally:
                     os.close(descriptor)
                 self._keep(temp, sha)
-            except BaseException:
-                _remove(temp)
+            except BaseException as failed:
+                clear_up(failed, partial(_remove, temp))
                 raise
         return sha
 
@@ -140,8 +141,8 @@ class Store:
                 _remove(temp)
             else:
                 self._keep(temp, found)
-        except BaseException:
-            _remove(temp)
+        except BaseException as failed:
+            clear_up(failed, lambda: _remove(temp))
             raise
         return found, size
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from whyrun import disk
-from whyrun.artifacts.durable import atomic_write, temp_name
+from whyrun.artifacts.durable import atomic_write, clear_up, temp_name
 from whyrun.artifacts.hashing import Tree, canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
@@ -180,7 +180,7 @@ class RunDirectory:
             if tree is not None:
                 self._make_tree(f"{folder}/{file_name(artifact.name)}", tree)
             for place, target in self.links_of(artifact, tree, up):
-                _link(target, place)
+                _link(target, place, self.path)
 
     def way_to(self, store: Store) -> str:
         """From the folder of a step's links to the store."""
@@ -303,8 +303,8 @@ def _append(path: Path, records: Iterable[Any]) -> None:
         before = os.fstat(descriptor).st_size
         try:
             disk.write(Area.RUN, descriptor, b"\n".join(lines) + b"\n")
-        except OSError:
-            disk.cut(Area.RUN, descriptor, before)  # a full disk may take half of a line
+        except OSError as failed:
+            clear_up(failed, lambda: disk.cut(Area.RUN, descriptor, before))  # a full disk may take half of a line
             raise
     finally:
         os.close(descriptor)
@@ -314,13 +314,13 @@ def _blob(up: str, sha256: str) -> str:
     return f"{up}/{sha256[:2]}/{sha256[2:]}"
 
 
-def _link(target: str, place: str) -> None:
+def _link(target: str, place: str, run: Path) -> None:
     """A link that may be there already, from a completion that was killed."""
     try:
         disk.link(Area.ARTIFACT_LINK, target, place)
     except FileExistsError:
         if os.path.islink(place) and os.readlink(place) == target:
             return
-        temp = f"{os.path.dirname(place)}/.{temp_name()}"
+        temp = f"{run}/.{temp_name()}"  # where the next completion clears up, should this be killed
         disk.link(Area.ARTIFACT_LINK, target, temp)
         disk.rename(Area.ARTIFACT_LINK, temp, place)
