@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from whyrun.actions.fingerprint import action_fingerprint
-from whyrun.actions.imports import facts_of, imports_in, project_code
+from whyrun.actions.imports import project_code
 from whyrun.actions.registry import resolve_action
-from whyrun.actions.source import parse_source
+from whyrun.actions.source import facts_of, imports_in, parse_source
 from whyrun.snapshot.world import World
 
 
@@ -81,6 +81,8 @@ def test_the_packages_of_the_called_module_belong_to_it(tmp_path: Path, call: st
         ("import importlib, sys\nm = importlib.import_module(sys.argv[0])", []),
         ("import importlib\nm = importlib.import_module('../elsewhere')", []),
         ("import importlib\nm = importlib.import_module('')", []),
+        ("import importlib\nm = importlib.import_module('.mod', '../elsewhere')", []),
+        ("import importlib\nm = importlib.import_module('.mod', '/pkg/sub')", []),
     ],
 )
 def test_imports_count_however_they_are_written(tmp_path: Path, source: str, files: list[str]) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from project_lab import Lab, reasons
 from whyrun.actions.fingerprint import action_fingerprint
-from whyrun.actions.imports import facts_of, project_code
+from whyrun.actions.imports import project_code
+from whyrun.actions.source import facts_of
 from whyrun.errors import InvalidError
 
 Make = Callable[..., Lab]
