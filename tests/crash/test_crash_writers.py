@@ -94,8 +94,6 @@ GAPS: dict[str, tuple[dict[str, int], str]] = {
         f"{BACK}; `merge_step_folder`: `steps/<step>/` of what was done elsewhere, and logs that are appended to",
     ),
     "backends/untrusted.py": ({"open to write": 1}, BACK),
-    "conduct.py": ({"os.makedirs": 1}, "the folder of the store, of a first comparison"),
-    "materialize.py": ({"os.unlink": 2}, "damaged blobs are removed from the store"),
     "scratch.py": (
         {"shutil.move": 1},
         "`steps/<step>/…` on another file system; and `keep_partial` removes `scratch/` of an attempt before",

@@ -151,6 +151,8 @@ def write_logs(runs: Path, logs: Mapping[str, Sequence[ev.AnyEvent]], *, keep_ti
         folder = runs / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "events.jsonl").unlink(missing_ok=True)
+        if not any(isinstance(event, ev.RunComplete) for event in events):
+            (folder / "status.json").unlink(missing_ok=True)  # a run that was killed has none
         journal = Journal.create(folder, name, chain, utc_now)
         for number, event in enumerate(events):
             fixed = f"2026-01-01T00:{int(name[1:]):02d}:{number // 50:02d}.{number % 50:02d}0000Z"

@@ -170,6 +170,7 @@ def test_a_reuse_that_a_kill_cut_short_is_taken_again(folder_team: Team) -> None
     lines = events.read_bytes().splitlines(keepends=True)
     cut = next(i for i, line in enumerate(lines) if b'"step_skipped"' in line and b"Job:Use" in line)
     events.write_bytes(b"".join(lines[: cut + 1]))
+    (events.parent / "status.json").unlink()  # which a run that was killed does not have
     again = second.succeed()
     assert (again.executed, shared_steps(again)) == ([], ["Job:Use"])
     assert second.read("out/all.txt") == "cinema\n1\n"

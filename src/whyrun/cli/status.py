@@ -71,6 +71,7 @@ def look(world: World, patterns: tuple[str, ...]) -> State:
     from whyrun.evidence.run_list import unfinished_run
     from whyrun.planning.plan import compute_execution_plan, match_nodes
 
+    world.config, world.graph, world.actions  # noqa: B018  # all that is invalid is told at once
     # Before the log is read: a run that ends in between was running when the snapshot was taken.
     unfinished = unfinished_run(world.state)
     snapshot = world.snapshot()

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from whyrun import __version__
+from whyrun import __version__, disk
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import TaskStatus, runtime_text, task_text
+from whyrun.disk import Area
 from whyrun.errors import WhyrunError
 from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.execution.commands import Backend, PrepareFailed, Session
@@ -82,7 +83,8 @@ def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
     started = time.monotonic()
     world, backend = around.world, around.backend
     store, state, workflow = world.store, world.state, world.graph.workflow
-    os.makedirs(store.root, exist_ok=True)  # a first comparison has stored nothing yet
+    if not store.root.is_dir():  # a first comparison has stored nothing yet
+        disk.make_folders(Area.STORE, store.root)
     bundle = bundle_for(backend.name, world, undertaking.secrets)
     papers = undertaking.papers()
     of_manifest = ev.ManifestMaterialized(

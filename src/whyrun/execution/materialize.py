@@ -17,11 +17,13 @@ from typing import Any
 
 import msgspec
 
+from whyrun import disk
 from whyrun.actions.base import TextFile
 from whyrun.artifacts.file_clock import OtherClocks
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
 from whyrun.artifacts.settled import is_settled
 from whyrun.artifacts.store import Store
+from whyrun.disk import Area
 from whyrun.execution.cfg import InputSpec, StepCfg
 from whyrun.execution.commands import ExecStep, InputSource
 from whyrun.execution.failure import StepError
@@ -99,7 +101,7 @@ class InputGuard:
         signature = _blob_signature(path)
         if self._sound.get(path) != signature:
             if file_sha256(path) != sha256:
-                os.unlink(path)  # worse than none: without it the next plan makes it again
+                disk.unlink(Area.STORE, path)  # worse than none: without it the next plan makes it again
                 raise StepError("StoreDamaged", f"the stored bytes of {sha256} are damaged; they are removed")
             self._sound[path] = signature
         self._blobs.append((path, sha256, signature))
@@ -118,7 +120,7 @@ class InputGuard:
         for path_, sha256, before in self._blobs:
             if _blob_signature(path_) != before and file_sha256(path_) != sha256:
                 # Root may write to read-only files. A blob with other bytes is worse than none.
-                os.unlink(path_)
+                disk.unlink(Area.STORE, path_)
                 raise StepError("InputChangedDuringRun", f"the step wrote into its input {sha256}; it is removed")
 
     def _look(self, path: Path) -> tuple[Signature, bool]:
