@@ -21,7 +21,7 @@ def own_files(
         for path in action.facts.files if action.facts is not None else ():
             found.setdefault(path, f"code that `{job}` uses")
     # Also where there is none: the nearest one says which folder is the project.
-    settings = [level / CONFIG_FILE for level in (folder, *folder.parents) if level.is_relative_to(project)]
+    settings = [level / CONFIG_FILE for level in (folder, *folder.parents)]
     sources = [folder / key for key in workflow.sources]
     for files, what in (
         (settings, "where the settings of the project stand"),
