@@ -105,19 +105,33 @@ def test_the_same_in_a_process_of_its_own(project: Make) -> None:
     assert (first.step_id, first.error_type) == ("Job:Make[0]", "InputChangedDuringRun")
 
 
-def test_a_script_that_was_edited_when_it_was_read_is_found_out(project: Make) -> None:
-    script = "context.output('Text').write_text('one')\n"
-    workflow = """
-        workflow: edited
-        jobs:
-          Make:
-            uses: python
-            with: {script: "make.py"}
-            outputs: {Text: {type: text}}
-    """
-    lab = project(workflow, {"make.py": script})
-    lab.write({"make.py": script + f"import pathlib; pathlib.Path({str(lab.root / 'make.py')!r}).touch()\n"})
-    assert lab.run().exit_code == 0
+SCRIPTS = """
+    workflow: edited
+    jobs:
+      Edit: {uses: python, with: {call: "edit:script", at: "%s"}, outputs: {Done: {type: boolean}}}
+      Make: {uses: python, with: {script: "make.py"}, outputs: {Text: {type: text}}}
+"""
+SCRIPT = "context.output('Text').write_text('one')\n"
+# What it puts in place of the script does other work, and puts the script back before the host looks again.
+EDITS = """\
+import pathlib
+def script(at):
+    it = pathlib.Path(at, 'make.py')
+    back = f"import pathlib; pathlib.Path({str(it)!r}).write_text({it.read_text()!r})\\n"
+    it.write_text("context.output('Text').write_text('two')\\n" + back)
+    return {'Done': True}
+"""
+
+
+def test_a_script_that_was_another_when_it_was_read_is_found_out(project: Make) -> None:
+    lab = project(SCRIPTS, {"make.py": SCRIPT, "edit.py": EDITS})
+    lab.edit("workflow.yaml", "%s", str(lab.root))
+    ran = lab.run(jobs=1)
+    assert (ran.executed, ran.failed) == (["Job:Edit"], {"Job:Make": ("FAILED", "InputChangedDuringRun")})
+    lab.edit("edit.py", "    it.write_text", "    #")
+    lab.write({"make.py": SCRIPT})
+    assert lab.succeed().executed == ["Job:Edit", "Job:Make"]
+    assert lab.content("Artifact:Make.Text") == "one"
 
 
 # --- the guard alone ---

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from importlib import machinery
 from types import CodeType
-from typing import TypeVar
 
-_T = TypeVar("_T")
 Version = tuple[int, int, int]  # size and times of a file: no write leaves all of them as they were
 
 _read: dict[str, Version | None] = {}  # file → its version when it was read; None: it changed meanwhile
@@ -30,13 +27,9 @@ def version_of(path: str) -> Version | None:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def noted(path: str, read: Callable[[], _T]) -> _T:
-    """Read a file, and note its version."""
-    before = version_of(path)
-    try:
-        return read()
-    finally:
-        _read[path] = before if version_of(path) == before else None
+def note(path: str) -> None:
+    """That a file is read now."""
+    _read[path] = version_of(path)
 
 
 def take_noted(project: str) -> dict[str, Version | None]:
@@ -50,7 +43,11 @@ def take_noted(project: str) -> dict[str, Version | None]:
 class _FromSource(machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        code: CodeType = self.source_to_code(noted(path, lambda: self.get_data(path)), path)
+        note(path)
+        data = self.get_data(path)
+        if version_of(path) != _read[path]:
+            _read[path] = None
+        code: CodeType = self.source_to_code(data, path)
         return code
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from whyrun.evidence.current import CurrentArtifact, StaleFile
     from whyrun.evidence.run_list import Unfinished
     from whyrun.planning.plan import Plan
-    from whyrun.snapshot.records import Attempt
     from whyrun.snapshot.snapshot import PlanningSnapshot
     from whyrun.snapshot.world import World
 
@@ -73,9 +72,9 @@ def look(world: World, patterns: tuple[str, ...]) -> State:
 
     world.config, world.graph, world.actions  # noqa: B018  # all that is invalid is told at once
     # Before the log is read: a run that ends in between was running when the snapshot was taken.
-    unfinished = unfinished_run(world.state)
+    last, unfinished = world.state.runs()[-1:], unfinished_run(world.state)
     snapshot = world.snapshot()
-    if unfinished is None or unfinished.run != (snapshot.log_position or {}).get("run"):
+    if world.state.runs()[-1:] != last:
         unfinished = unfinished_run(world.state)  # one has begun in between
     plan = compute_execution_plan(snapshot)
     graph = snapshot.dependency_graph
@@ -104,16 +103,14 @@ def _wanted(patterns: tuple[str, ...]) -> list[Any]:
 
 def _open_steps(snapshot: PlanningSnapshot, unfinished: Unfinished | None) -> list[str]:
     """Of a run that goes on, as of the snapshot: the log grows, and what is open later are other steps."""
-    if unfinished is None or unfinished.state != "running":
-        return []
-    return sorted(step for step, record in snapshot.records.steps.items() if _is_open(record.latest, unfinished.run))
-
-
-def _is_open(attempt: Attempt, run: str) -> bool:
     from whyrun.log.events import INTERRUPTED_ERROR
     from whyrun.snapshot.records import run_name
 
-    return attempt.error == INTERRUPTED_ERROR and attempt.status == "INTERRUPTED" and run_name(attempt.run) == run
+    if unfinished is None or unfinished.state != "running":
+        return []
+    latest = ((step, record.latest) for step, record in snapshot.records.steps.items())
+    interrupted = ((step, one) for step, one in latest if one.error == INTERRUPTED_ERROR)
+    return sorted(step for step, one in interrupted if run_name(one.run) == unfinished.run)
 
 
 def _job_counts(plan: Plan, running: int) -> dict[str, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.actions.base import CallPlan, call_function, call_plan, plain
-from whyrun.actions.from_source import noted
+from whyrun.actions.from_source import note
 from whyrun.actions.problem import NOT_LITERAL, Problem, check_signature
 from whyrun.actions.source import SourceError, definitions, find_module, parse_file
 from whyrun.errors import InvalidError, did_you_mean
@@ -95,7 +95,7 @@ def run(parameters: dict[str, Any], context: Any, logger: Any) -> Any:
     script = context.project / parameters["script"]
     inputs = {name: plain(value) for name, value in parameters.items() if name not in _OWN_KEYS}
     sys.argv = [str(script)]
-    noted(str(script), lambda: None)  # read a moment later
+    note(str(script))
     try:
         runpy.run_path(str(script), init_globals={"inputs": inputs, "context": context}, run_name="__main__")
     except SystemExit as ended:
