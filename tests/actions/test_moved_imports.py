@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from code_lab import write
 
 from project_lab import Lab, reasons
 from whyrun.actions.fingerprint import action_fingerprint
@@ -24,12 +25,6 @@ INSERT = "import os, sys\nsys.path.insert(0, os.path.dirname(__file__))\n"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path
-
-
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
 
 
 def fingerprint(folder: Path, script: str, code: tuple[str, ...] = ()) -> tuple[str, list[str]]:

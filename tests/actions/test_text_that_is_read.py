@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from code_lab import write
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,12 +46,6 @@ DOCSTRINGS = ["Of the module.", "Of the class.", "Of the method.", "Of the corou
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path
-
-
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
 
 
 def fingerprint(folder: Path, code: tuple[str, ...] = ()) -> str:
