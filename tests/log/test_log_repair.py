@@ -173,7 +173,6 @@ def test_an_earlier_run_without_an_end_is_left_as_its_successor_found_it(state, 
     assert mend.completed == ["r0001", "r0002"], "once is enough"
 
 
-
 @pytest.fixture
 def calls(state):
     """What reaches the disk, in order: the point, and the file's name."""
@@ -311,6 +310,7 @@ def test_a_run_without_a_line_stops_the_repair_of_all_later_ones(state, clock, r
     with pytest.raises(StateError, match=r"LOG_INCOMPLETE\](.|\n)*`r0001`"):
         mend()
     assert mend.completed == []
+
 
 RUN = """
 import sys

@@ -1,4 +1,5 @@
-"""Steps that take a moment are sent some at a time; one that takes long among them holds up nobody else."""
+"""Steps that take a moment are sent some at a time; one that takes long among them holds up nobody else. What waits at a
+place and would not count any more is not begun."""
 
 from __future__ import annotations
 
@@ -58,3 +59,44 @@ def test_what_waits_behind_a_long_step_goes_to_whoever_is_free(place: str, at_pl
     expected = [*(f"Job:Mixed[{j}]" for j in range(16)), *(f"Job:Short[{i}]" for i in range(24))]
     assert sorted(starts) == sorted((step, 1) for step in expected), "each began once"
     assert set(ended.completed) == set(expected) - {"Job:Mixed[1]"}
+
+
+EDITED = """
+    workflow: edited
+    loops: {i: {count: 3}}
+    jobs:
+      Long:
+        for: [i]
+        uses: python
+        with: {call: "long_work:go", me: "${{ i }}"}
+        outputs: {Word: {type: string}}
+"""
+LONG = """
+    import ctypes
+    import time
+
+    def go(me):
+        ctypes.CDLL(None).prctl(15, b"MARK", 0, 0, 0)
+        time.sleep(600)
+"""
+
+
+def test_what_waits_while_its_code_is_edited_is_not_begun(place: str, at_place: Make) -> None:
+    mark = f"w{secrets.token_hex(6)}"
+    lab = at_place(EDITED, {"long_work.py": LONG.replace("MARK", mark)})
+    running = lab.start("--quiet", "--jobs", "1")
+    running.wait_for(lambda: named(mark), "the first to run")
+    lab.edit("long_work.py", "600", "601")
+    running.wait_for(lambda: [e for e in lab.log() if e["event"] == "step_failed"][1:], "the two that wait to fail")
+    (long,) = named(mark)
+    os.kill(long, signal.SIGKILL)
+    ended = running.ended()
+    assert (ended.code, sorted(ended.failures)) == (
+        1,
+        [
+            ("Job:Long[0]", "FAILED", "WorkerDied", False),
+            ("Job:Long[1]", "FAILED", "InputChangedDuringRun", False),
+            ("Job:Long[2]", "FAILED", "InputChangedDuringRun", False),
+        ],
+    ), ended.said
+    assert [(e.step_id, e.attempt) for e in ended.of(ev.StepStart)] == [(f"Job:Long[{i}]", 1) for i in range(3)]

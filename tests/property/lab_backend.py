@@ -10,7 +10,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,6 +77,11 @@ class LabBackend:
 
     def withdraw(self) -> list[ExecStep]:
         taken, self.queue = self.queue, []
+        return taken
+
+    def unqueue(self, steps: Set[str]) -> list[ExecStep]:
+        taken = [command for command in self.queue if command.step_id in steps]
+        self.queue = [command for command in self.queue if command.step_id not in steps]
         return taken
 
     def acknowledge(self, step_id: str, key: str) -> None:

@@ -53,9 +53,7 @@ def test_other_actions_declare_what_they_like() -> None:
 
 
 def test_without_an_output_there_is_nothing_to_fill() -> None:
-    assert told(MERGE, "") == [
-        (3, 3, "`data/merge` fills one output, and `Job` declares none", "declare the output")
-    ]
+    assert told(MERGE, "") == [(3, 3, "`data/merge` fills one output, and `Job` declares none", "declare the output")]
 
 
 def test_a_workflow_file_that_composes_datasets_has_outputs_and_no_products() -> None:

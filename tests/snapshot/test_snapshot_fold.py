@@ -335,9 +335,7 @@ def test_requests_are_remembered_by_fingerprint_until_its_success() -> None:
     ]  # fmt: skip
     failed_ = bad(2, 2, "f2")
     requests: dict[str, dict[str, Any]] = {"f1": {"id": 7}, "f2": {"id": 8, "url": "u"}}
-    assert folded(begun, other).steps == {
-        PAGE: StepRecord(failed_, None, None, requests, {"id": "f2", "url": "f2"})
-    }
+    assert folded(begun, other).steps == {PAGE: StepRecord(failed_, None, None, requests, {"id": "f2", "url": "f2"})}
     back = [RUN, start(PAGE, "f1"), request(PAGE, "f1", "url", "v"), done(PAGE), END]
     success = good(3, 2, "f1")
     assert folded(begun, other, back).steps == {

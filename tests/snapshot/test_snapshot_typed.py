@@ -231,7 +231,6 @@ def test_what_is_no_value_of_an_input_is_corrected_in_the_job(
     assert told(lab_of(project, f"{URL}, {block}", loop).world()) == expected
 
 
-
 @pytest.mark.parametrize(
     ("hint", "expected"),
     [(None, "from there"), ("correct `x:`", "from there"), ("known: `y`", "known: `y`; from there")],

@@ -402,7 +402,7 @@ def test_an_action_is_asked_nothing_with_parameters_that_do_not_fit(project: Mak
         """,
         {"actions/named.py": NAMED},
     )
-    assert told(lab.world().problems) == [("INVALID_PARAMETER", "`count` is \"many\"; it takes an integer")]
+    assert told(lab.world().problems) == [("INVALID_PARAMETER", '`count` is "many"; it takes an integer')]
 
 
 def test_where_parameters_cannot_be_read_none_is_missing(project: Make) -> None:

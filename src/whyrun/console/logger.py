@@ -236,7 +236,6 @@ class _Terminal:
                 raise
             self._gone = True
 
-
     def _flush(self) -> None:
         """Also where the stream does not wait (others may have set it so): what it did not take stays in its buffer."""
         while True:

@@ -61,6 +61,11 @@ class CodeGuard:
             self._look(job)
         return self._changed.get(job) or self._gone.get(job)
 
+    @property
+    def edits(self) -> int:
+        """How many jobs have been found to be edited."""
+        return len(self._changed)
+
     def _look(self, job: str) -> None:
         while job not in self._changed and (found := self._versions(job)) != self._seen[job]:
             missing = [path for path, version in zip(self._files[job], found, strict=True) if version is None]

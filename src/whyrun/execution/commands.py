@@ -6,7 +6,7 @@ both and decide nothing; deadlines, retries and what a death means are the runne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -231,6 +231,9 @@ class Backend(Protocol):
 
     def withdraw(self) -> list[ExecStep]:
         """Give back every command that no worker has begun (used when nothing more may start)."""
+
+    def unqueue(self, steps: Set[str]) -> list[ExecStep]:
+        """Give back those of these commands that have not been sent anywhere yet; all others go on."""
 
     def acknowledge(self, step_id: str, key: str) -> None:
         """The remembered request is on disk: let the step go on."""

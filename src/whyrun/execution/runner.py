@@ -99,6 +99,7 @@ class Runner:
         self.counts = RunCounts()
         self.to_compare: Mapping[int, dict[str, EarlierVersion]] = {}  # node → output → the version to compare with
         self.usage = Usage()
+        self.edits = 0  # of code, that were found and acted upon
         self.stopping = Stopping(backend, self.active, grace)
 
     # -- what is known --
@@ -144,6 +145,9 @@ class Runner:
     def turn(self) -> bool:
         """One round; False when nothing is left to do."""
         self.code.look()
+        if self.code.edits > self.edits:
+            self.edits = self.code.edits
+            self.fail_waiting()
         if not self.stopping.ordered:
             self.start_ready()
         if self.interrupts and not self.stopping.ordered:
@@ -273,8 +277,7 @@ class Runner:
     def submit(self, node: int, table: JobTable, position: int, found: Consumption, fingerprint: str) -> bool:
         """Hand it to the backend; False if its result would not count, so that nothing is paid for it."""
         if (edited := self.code.changed(table.name)) is not None:
-            problem = edited_code(self.snapshot.actions[table.name].name, edited, "it was not started", 0.0)
-            self.fail_unstarted(node, table, position, found, fingerprint, problem)
+            self.fail_edited(node, table, position, found, fingerprint, edited)
             return False
         step = self.jobs[node].id  # one object for all who remember it: there may be many steps
         attempt = self.attempts[node] = self.attempts.get(node, 0) + 1
@@ -284,6 +287,23 @@ class Runner:
         )
         self.scheduler.occupy(node)
         return True
+
+    def fail_edited(
+        self, node: int, table: JobTable, position: int, found: Consumption, fingerprint: str, edited: str
+    ) -> None:
+        problem = edited_code(self.snapshot.actions[table.name].name, edited, "it was not started", 0.0)
+        self.fail_unstarted(node, table, position, found, fingerprint, problem)
+
+    def fail_waiting(self) -> None:
+        """Code was edited: of what waits at the backend, that is not to be paid for whose result would not count."""
+        edited = {name: file for name in self.snapshot.actions if (file := self.code.changed(name)) is not None}
+        waiting = {step for step, a in self.active.items() if a.began is None and a.table.name in edited}
+        for command in self.backend.unqueue(waiting):
+            a = self.active.pop(command.step_id)
+            self.scheduler.release(a.node)
+            self.attempts[a.node] -= 1
+            assert a.consumed is not None
+            self.fail_edited(a.node, a.table, a.position, a.consumed, a.fingerprint, edited[a.table.name])
 
     def recalled(self, node: int, step: str, fingerprint: str) -> Recalled:
         return self.requests.recalled(node, step, fingerprint)

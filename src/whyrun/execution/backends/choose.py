@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from whyrun.errors import did_you_mean, error
 from whyrun.execution.backends import NAMES
@@ -83,6 +83,9 @@ class RoutedBackend:
 
     def withdraw(self) -> list[ExecStep]:
         return [command for place in self._both for command in place.withdraw()]
+
+    def unqueue(self, steps: Set[str]) -> list[ExecStep]:
+        return [command for place in self._both for command in place.unqueue(steps)]
 
     def acknowledge(self, step_id: str, key: str) -> None:
         self._of(step_id).acknowledge(step_id, key)

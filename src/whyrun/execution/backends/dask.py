@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -28,6 +28,7 @@ from whyrun.execution.backends.dask_sent import Sent, Task, asked_of_cluster, is
 from whyrun.execution.backends.dask_slurm import check_slurm
 from whyrun.execution.backends.dask_watch import Watch
 from whyrun.execution.backends.remote import RemoteJob
+from whyrun.execution.backends.waiting import unqueued
 from whyrun.execution.backends.wakeup import Wakeup
 from whyrun.execution.commands import (
     NO_NEEDS,
@@ -176,6 +177,9 @@ class DaskBackend:
                     if step not in begun and step in self._sent and self._sent[step].worker is None:
                         taken_back.append(self._sent.pop(step).job.command)
         return taken_back
+
+    def unqueue(self, steps: Set[str]) -> list[ExecStep]:
+        return unqueued(self._queue, steps)
 
     def acknowledge(self, step_id: str, key: str) -> None:
         self._order(step_id, "acknowledge", step_id, key)

@@ -11,10 +11,11 @@ import selectors
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import count, islice
 
 from whyrun.execution.backends.local_worker import Job, LocalWorker
+from whyrun.execution.backends.waiting import unqueued
 from whyrun.execution.commands import (
     NO_NEEDS,
     ExecStep,
@@ -80,6 +81,11 @@ class LocalBackend:
         taken_back += self._queue
         self._queue.clear()
         return [job.command for job in taken_back]
+
+    def unqueue(self, steps: Set[str]) -> list[ExecStep]:
+        for worker in self._workers:
+            self._queue.extendleft(reversed(worker.take_back()))
+        return unqueued(self._queue, steps)
 
     def acknowledge(self, step_id: str, key: str) -> None:
         worker = self._running(step_id)

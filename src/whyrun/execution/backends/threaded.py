@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from whyrun.execution.backends.remote import RemoteJob, RemotePost
 from whyrun.execution.backends.transport import PlaceLost
+from whyrun.execution.backends.waiting import unqueued
 from whyrun.execution.backends.wakeup import Wakeup
 from whyrun.execution.commands import (
     NO_NEEDS,
@@ -79,6 +80,10 @@ class ThreadedBackend:
             taken_back = [job.command for job in self._queue]
             self._queue.clear()
             return taken_back
+
+    def unqueue(self, steps: Set[str]) -> list[ExecStep]:
+        with self._changed:
+            return unqueued(self._queue, steps)
 
     def acknowledge(self, step_id: str, key: str) -> None:
         post = self._running.get(step_id)
