@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,21 @@ def test_what_is_misspelt_gets_the_right_word_as_a_hint(tmp_path: Path, words: s
     (tmp_path / "workflow.yaml").write_text(STEPS)
     answer = whyrun(tmp_path, *words.split())
     assert (answer.code, answer.out, answer.err.splitlines()) == (2, "", [message, f"   hint: {hint}"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["plan", "--json", "--bogus"], "USAGE", "`whyrun plan` has no option `--bogus`"),
+        (["plan", "--json", "x" * 300], "FILE_MISSING", f"`{'x' * 60}…`: File name too long"),
+    ],
+)
+def test_also_such_a_refusal_is_a_document_where_one_is_asked_for(
+    tmp_path: Path, words: list[str], code: str, message: str
+) -> None:
+    answer = whyrun(tmp_path, *words)
+    (said,) = json.loads(answer.out)["diagnostics"]
+    assert (answer.code, said["code"], said["message"]) == (2, code, message)
 
 
 def test_a_file_with_the_name_of_a_command_or_a_run_is_that_file(tmp_path: Path) -> None:

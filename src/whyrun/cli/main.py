@@ -133,16 +133,14 @@ def _main(argv: Sequence[str] | None) -> None:
     """Errors of ours become messages and exit statuses, never tracebacks."""
     # A plan makes many long-lived objects and no cycles worth collecting; the process is short.
     gc.disable()
+    words = sys.argv[1:] if argv is None else argv
     try:
-        for word in sys.argv[1:] if argv is None else argv:
+        for word in words:
             if not word.isascii() and any("\udc80" <= letter <= "\udcff" for letter in word):
                 raise error("USAGE", f"{word!a} is not UTF-8 text", hint="values and names are UTF-8")
         code = cli.main(args=list(argv) if argv is not None else None, prog_name="whyrun", standalone_mode=False)
     except WhyrunError as problem:
-        report(problem)
-        if "--json" in (sys.argv[1:] if argv is None else argv):
-            print_json(refusal(problem))  # whoever reads stdout as a document gets one
-        sys.exit(int(problem.exit))
+        refuse(problem, words)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         sys.exit(int(Exit.INTERRUPTED))
@@ -152,30 +150,31 @@ def _main(argv: Sequence[str] | None) -> None:
     except click.ClickException as problem:
         if isinstance(problem, click.exceptions.NoArgsIsHelpError):
             problem.show()  # nothing was asked: the overview
-        else:
-            report(usage_error(problem))
-        sys.exit(int(Exit.INVALID))
+            sys.exit(int(Exit.INVALID))
+        refuse(usage_error(problem), words)
     except OSError as problem:
         if problem.errno in (errno.ENAMETOOLONG, errno.ELOOP):  # only a path from the command line can be that
             shown = str(problem.filename)[:60]
-            report(error("FILE_MISSING", f"`{shown}…`: {problem.strerror}", hint="check the path"))
-            sys.exit(int(Exit.INVALID))
+            refuse(error("FILE_MISSING", f"`{shown}…`: {problem.strerror}", hint="check the path"), words)
         if problem.errno not in _CIRCUMSTANCES:
             fail_loudly()
         where = f"`{problem.filename}`: " if problem.filename else ""
         hint = "the machine does not allow it; what was recorded before is safe"
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             hint = "free some space: `whyrun gc` and `whyrun runs prune` show what can go; what was recorded is safe"
-        refused = error("DISK_FAILED", f"{where}{problem.strerror}", hint=hint)
-        report(refused)
-        if "--json" in (sys.argv[1:] if argv is None else argv):
-            print_json(refusal(refused))
-        sys.exit(int(Exit.STATE))
+        refuse(error("DISK_FAILED", f"{where}{problem.strerror}", hint=hint), words)
     except Exception:
         fail_loudly()
     if "duckdb" not in sys.modules:  # whose bindings take what is not collected for a leak, and say so in 50 lines
         gc.freeze()  # Python would look through all that is left for cycles once more, although the process ends
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def refuse(problem: WhyrunError, words: Sequence[str]) -> NoReturn:
+    report(problem)
+    if "--json" in words:
+        print_json(refusal(problem))  # whoever reads stdout as a document gets one
+    sys.exit(int(problem.exit))
 
 
 def fail_loudly() -> NoReturn:
