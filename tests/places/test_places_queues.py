@@ -1,5 +1,5 @@
-"""Steps that take a moment are sent some at a time; one that takes long among them holds up nobody else. What waits at a
-place and would not count any more is not begun."""
+"""Steps that take a moment are sent some at a time; one that takes long among them holds up nobody else. What waits at
+a place and would not count any more is not begun."""
 
 from __future__ import annotations
 
