@@ -9,7 +9,8 @@ def test_something(project):
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,13 @@ def project(tmp_path: Path) -> Callable[..., Lab]:
 def scenario(tmp_path: Path) -> Callable[[str], Scenario]:
     """`scenario("then-and-now").after_success().with_changed("Input:ThenImages[2]").plan()`: scenarios/harness.py."""
     return lambda name: Scenario.load(name, tmp_path / "scenario")
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another file system than `tmp_path`."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("needs a second file system, such as /dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)

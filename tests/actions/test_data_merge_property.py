@@ -135,7 +135,7 @@ def shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(st.data())
 def test_rows_order_and_counts_are_those_of_a_plain_computation(draw: st.DataObject) -> None:
     keys = ["id", "jähr"][: draw.draw(st.integers(1, 2), "number of keys")]
@@ -189,7 +189,7 @@ def test_rows_order_and_counts_are_those_of_a_plain_computation(draw: st.DataObj
             assert (again.rows, again.names) == (len(rows), header)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.data())
 def test_packed_keys_count_the_same(draw: st.DataObject) -> None:
     """One bit for each key, one number for each key, or the columns as they are: it is only a matter of time."""
@@ -263,7 +263,7 @@ def test_nan_is_seen_where_the_statistics_of_the_file_do_not_know_of_it(values: 
         ]
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.data())
 def test_keys_of_every_type_match_as_plain_values_do(draw: st.DataObject) -> None:
     """Parquet, with a number of rows on each side. NaN is a missing key: it matches nothing, also no other."""
@@ -290,7 +290,7 @@ def test_keys_of_every_type_match_as_plain_values_do(draw: st.DataObject) -> Non
 DECIMALS = ["10.1", "10.10", "2.5", "0.1", "0.10000000000000000001", "3", "3.0", "1e2", "100.5", ""]
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(DECIMALS), max_size=5), st.lists(st.sampled_from(DECIMALS), max_size=5))
 def test_keys_of_csv_are_one_only_where_they_are_written_so(left: list[str], right: list[str]) -> None:
     """Either the counts are those of the texts, or the user is asked what they are."""

@@ -331,6 +331,19 @@ def test_a_machine_that_does_not_allow_it_is_told_without_a_traceback_and_exits_
         """)
 
 
+def test_scratch_on_another_file_system_is_told_with_what_to_do(tmp_path: Path, elsewhere: Path) -> None:
+    folder = pairs(tmp_path)
+    (folder / ".whyrun").mkdir()
+    (folder / ".whyrun" / "tmp").symlink_to(elsewhere)
+    answer = whyrun(folder, "run")
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.splitlines()[-2:] == [
+        f"error[DISK_FAILED]: `{folder}/.whyrun/tmp/pairs-r0001`: Invalid cross-device link",
+        "   hint: `.whyrun/tmp` and the runs of a workflow must be on one file system; "
+        "all of `.whyrun` may be elsewhere",
+    ]
+
+
 def test_progress_is_weighted_by_expected_durations() -> None:
     now = [0.0]
     weights = Weights({"Job:Long": 9.0, "Job:Short": 1.0, "Job:New": None}, clock=lambda: now[0])

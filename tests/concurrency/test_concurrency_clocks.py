@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -146,16 +145,6 @@ def test_a_file_server_that_is_ahead_only_costs_a_second_look(tmp_path: Path) ->
     assert cache.sha256_of(str(path)) == bytes_sha256(b"one")
     cache.save()
     assert len(StatCache.load(tmp_path / "stat-cache", clock)) == 0
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[Path]:
-    """A folder on another file system than `tmp_path`."""
-    memory = Path("/dev/shm")
-    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("needs a second file system, such as /dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory) as folder:
-        yield Path(folder)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,27 @@ jobs:
     outputs: {Data: {type: dataset, path: out/clean.csv}}
 """
 
+ELSEWHERE = """\
+workflow: fault
+jobs:
+  Twice:
+    uses: python
+    with: {call: "twice:go"}
+    retries: 1
+    outputs: {Text: {type: text, path: out/twice.txt}}
+"""
+TWICE = """\
+from pathlib import Path
+
+def go(context):
+    print("once more")
+    if context.recall("asked") is None:
+        context.remember("asked", 1)
+        Path("left.txt").write_text("half of it")
+        raise RuntimeError("not yet")
+    context.output("Text").write_text("a text")
+"""
+
 
 @dataclass(frozen=True)
 class Way:
@@ -35,11 +56,13 @@ class Way:
     scenario: Scenario
     leading: tuple[Fault, ...] = ()
     role: str = "host"
+    number: int = 1  # the how-manieth time that the point is come to
+    needs: str | None = None  # a program
 
     def faults(self, name: str) -> list[Fault]:
         """In the suite a kill on one side of the call, and a call that fails."""
         kills = ("before", "after") if SOAK else (random.Random(name).choice(("before", "after")),)
-        return [Fault(self.point, 1, how, self.role) for how in (*kills, "ENOSPC")]
+        return [Fault(self.point, self.number, how, self.role) for how in (*kills, "ENOSPC")]
 
 
 def last_run(lab: FaultLab) -> Path:
@@ -98,8 +121,14 @@ def composed(lab: FaultLab) -> None:
     (lab.root / "workflow.yaml").write_text(COMPOSED)
 
 
+def elsewhere(lab: FaultLab) -> None:
+    (lab.root / "workflow.yaml").write_text(ELSEWHERE)
+    (lab.root / "twice.py").write_text(TWICE)
+
+
 RUN, PLAN, PRUNE = SCENARIOS["run"], SCENARIOS["plan"], SCENARIOS["prune"]
 COMPOSED_RUN = Scenario(("run",), arrange=composed)
+IN_A_SANDBOX = Scenario(("run", "--backend", "sandbox"), arrange=elsewhere)
 
 WAYS = {
     "links that no event speaks of": Way(
@@ -132,4 +161,10 @@ WAYS = {
     "an old folder in the store": Way(
         "store.remove", Scenario(("run", "--set", "Word=two"), (("run",),), arrange=old_folder_in_the_store, word="two")
     ),
+    # The first attempt leaves scratch/ and stdout.log, the second a longer stdout.log. A blob takes two calls where it
+    # is the first in its folder, and before the output one is stored that the run itself needs.
+    "a sandbox: its output": Way("store.rename", IN_A_SANDBOX, number=4, needs="bwrap"),
+    "a sandbox: the folder of the step": Way("step.mkdir", IN_A_SANDBOX, needs="bwrap"),
+    "a sandbox: its log": Way("step.rename", IN_A_SANDBOX, number=2, needs="bwrap"),
+    "a sandbox: its log, joined": Way("step.rename", IN_A_SANDBOX, number=3, needs="bwrap"),
 }

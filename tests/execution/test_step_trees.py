@@ -30,7 +30,7 @@ def found(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-@pytest.mark.parametrize("levels", [1, DEEPEST - 1, DEEPEST, DEEPEST + 1, 2 * DEEPEST, 2 * DEEPEST + 1, 5000])
+@pytest.mark.parametrize("levels", [1, DEEPEST - 1, DEEPEST, DEEPEST + 1, 2 * DEEPEST, 2 * DEEPEST + 1, 2100])
 def test_what_is_removed_is_gone_and_nothing_else(tmp_path: Path, levels: int) -> None:
     (tmp_path / "stays").write_text("mine")
     nest(tmp_path / "scratch" / "left", levels)
@@ -63,7 +63,7 @@ def test_folders_that_nobody_may_enter_or_change_are_removed(tmp_path: Path) -> 
 
 
 def test_what_lies_too_deep_is_cut_and_named(tmp_path: Path) -> None:
-    nest(tmp_path / "work", 5000)
+    nest(tmp_path / "work", 2100)
     assert drop_too_deep(tmp_path / "work") == ["/".join("a" * DEEPEST)]
     above = ["a/" * depth for depth in range(DEEPEST)]
     kept = {f"{folder}{name}" for folder in above for name in ("file", "link")}
@@ -83,8 +83,8 @@ def test_paths_that_are_too_long_are_cut_and_named(tmp_path: Path) -> None:
 def test_what_is_kept_says_what_is_not(tmp_path: Path, redactor: Redactor) -> None:
     scratch = Scratch(tmp_path / "scratch")
     scratch.make()
-    nest(scratch.work, 2000)
-    nest(scratch.tmp / "sesame-open", 2000)
+    nest(scratch.work, 1100)
+    nest(scratch.tmp / "sesame-open", 1100)
     scratch.keep_partial(tmp_path / "steps" / "S", redactor)
     ending = f": more than {DEEPEST} folders deep, or its path is too long\n"
     assert (tmp_path / "steps" / "S" / "scratch" / "not-kept.txt").read_text() == (

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# What can go wrong with any file anywhere, and is nobody's mistake in the code.
-_CIRCUMSTANCES = frozenset(
-    {errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EIO}
-)
+# What can go wrong with any file anywhere, and is nobody's mistake in the code: what to do.
+_REFUSED = "the machine does not allow it; what was recorded before is safe"
+_FULL = "free some space: `whyrun gc` and `whyrun runs prune` show what can go; what was recorded is safe"
+_APART = "`.whyrun/tmp` and the runs of a workflow must be on one file system; all of `.whyrun` may be elsewhere"
+_CIRCUMSTANCES = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EIO), _REFUSED),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FULL),
+    errno.EXDEV: _APART,
+}
 
 # name → (module, one line for the overview). The order is that of the help page: from first use to questions.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -156,12 +161,10 @@ def _main(argv: Sequence[str] | None) -> None:
         if problem.errno in (errno.ENAMETOOLONG, errno.ELOOP):  # only a path from the command line can be that
             shown = str(problem.filename)[:60]
             refuse(error("FILE_MISSING", f"`{shown}…`: {problem.strerror}", hint="check the path"), words)
-        if problem.errno not in _CIRCUMSTANCES:
+        hint = _CIRCUMSTANCES.get(problem.errno or 0)
+        if hint is None:
             fail_loudly()
         where = f"`{problem.filename}`: " if problem.filename else ""
-        hint = "the machine does not allow it; what was recorded before is safe"
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = "free some space: `whyrun gc` and `whyrun runs prune` show what can go; what was recorded is safe"
         refuse(error("DISK_FAILED", f"{where}{problem.strerror}", hint=hint), words)
     except Exception:
         fail_loudly()

@@ -18,6 +18,14 @@ class RunCounts:
     blocked: int = 0
     not_started: int = 0
 
+    def add_failure(self, status: str) -> None:
+        if status == "INTERRUPTED":
+            self.interrupted += 1
+        elif status == "TIMED_OUT":
+            self.timed_out += 1
+        else:
+            self.failed += 1
+
     def by_outcome(self) -> dict[str, int]:
         """As in `run_complete`: how many steps ended in which way."""
         return {

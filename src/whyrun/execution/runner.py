@@ -140,7 +140,7 @@ class Runner:
         for node, status in self.to_retry.items():
             if node not in self.ended:
                 self.ended[node] = "failed"
-                self.count_failure(status)
+                self.counts.add_failure(status)
 
     def turn(self) -> bool:
         """One round; False when nothing is left to do."""
@@ -416,18 +416,10 @@ class Runner:
             heapq.heappush(self.delayed, (time.monotonic() + wait, active.node))
             self.to_retry[active.node] = problem.status
             return
-        self.count_failure(problem.status)
+        self.counts.add_failure(problem.status)
         self.end(active.node, "failed")
         if self.fail_fast and not self.stopping.ordered and problem.status != "INTERRUPTED":
             self.stop()
-
-    def count_failure(self, status: str) -> None:
-        if status == "INTERRUPTED":
-            self.counts.interrupted += 1
-        elif status == "TIMED_OUT":
-            self.counts.timed_out += 1
-        else:
-            self.counts.failed += 1
 
     # -- stopping --
 

@@ -6,13 +6,13 @@ well, the next one (`leftovers`), all with the same code. So every move here can
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from whyrun import disk
 from whyrun.disk import Area
@@ -97,12 +97,7 @@ class Scratch:
             move(source, target)
             return
         joined = self._joined(name)
-        with open(joined, "wb") as log:
-            if target.exists():
-                with open(target, "rb") as before:
-                    append(before, log)
-            with open(source, "rb") as more:
-                append(more, log, redactor.copy if redactor else shutil.copyfileobj)
+        join_logs(target, source, joined, redactor.copy if redactor else shutil.copyfileobj)
         source.unlink()  # from here on `joined` has it all: see `keep_all`
         move(joined, target)
 
@@ -123,8 +118,7 @@ class Scratch:
         """After a failure: what the step wrote, as `scratch/`. Nothing where a secret stands."""
         gathered = self._gather(redactor)
         kept = step_dir / "scratch"
-        if kept.exists():
-            remove(str(kept))  # that of an earlier attempt
+        put_away(kept, self.root)  # that of an earlier attempt
         if gathered is not None:
             disk.make_folders(Area.STEP, step_dir)
             move(gathered, kept)
@@ -198,7 +192,7 @@ class Scratch:
     def _put_aside(self, folder: str) -> None:
         """What cannot be removed (an immutable file; a process still writes there) must not reach the next step, and
         is no reason to lose what this one made. Where not even that can be done, no step is executed here any more."""
-        os.rename(folder, f"{self.root}/{_ASIDE}{os.urandom(8).hex()}")
+        os.rename(folder, _aside(self.root))
         os.mkdir(folder)
 
     def tail(self, name: str, redactor: Redactor, limit: int = 4096) -> str:
@@ -234,12 +228,31 @@ def step_folder(run_dir: Path, step_id: str) -> Path:
 
 
 def move(source: Path, target: Path) -> None:
-    try:
-        disk.rename(Area.STEP, source, target)
-    except OSError as problem:
-        if problem.errno != errno.EXDEV:
-            raise
-        shutil.move(source, target)
+    """Scratch folders and runs are on one file system, as no run could begin otherwise."""
+    disk.rename(Area.STEP, source, target)
+
+
+def put_away(kept: Path, scratch: Path) -> None:
+    """A folder of the evidence that a newer one replaces: out of it in one go, then removed."""
+    if kept.is_dir():
+        aside = _aside(scratch)
+        move(kept, aside)
+        remove(str(aside))
+
+
+def _aside(scratch: Path) -> Path:
+    return scratch / f"{_ASIDE}{os.urandom(8).hex()}"
+
+
+def join_logs(
+    before: Path, more: Path, joined: Path, copy: Callable[[BinaryIO, BinaryIO], object] = shutil.copyfileobj
+) -> None:
+    with open(joined, "wb") as log:
+        if before.exists():
+            with open(before, "rb") as first:
+                append(first, log)
+        with open(more, "rb") as last:
+            append(last, log, copy)
 
 
 def written_marker(step_id: str, attempt: int) -> bytes:

@@ -345,7 +345,7 @@ class RemotePost:
         try:
             if cfg is not None:
                 given = {path.removeprefix(f"{self._sources}/").replace("/", "") for path in self._there}
-                site.bring_outputs(self._transport, self._store, cfg, finished.outputs, given)
+                site.bring_outputs(self._transport, self._store, cfg, finished.outputs, given, tmp)
         except (StepError, OSError) as problem:
             failure = failure_of(problem) if failure is None else failure.also("bringing its outputs back", problem)
         try:

@@ -12,16 +12,17 @@ from pathlib import Path
 
 import msgspec
 
+from whyrun import disk
 from whyrun.artifacts.hashing import file_sha256
 from whyrun.artifacts.store import Store
+from whyrun.disk import Area
 from whyrun.errors import WhyrunError
-from whyrun.execution.backends.copying import append
 from whyrun.execution.backends.transport import Source, Transport
 from whyrun.execution.cfg import InputSpec, StepCfg
 from whyrun.execution.commands import ExecStep, OutputResult, Session
 from whyrun.execution.failure import StepError
 from whyrun.execution.materialize import place_of_input
-from whyrun.execution.scratch import drop_links, move, step_folder
+from whyrun.execution.scratch import drop_links, join_logs, move, put_away, step_folder
 from whyrun.execution.wire import WorkerStart
 
 PROJECT, INPUTS, SOURCES = "in/project", "in/inputs", "in/sources"
@@ -98,7 +99,12 @@ def blobs(store: Store, sha256: str, type_: str) -> list[str]:
 
 
 def bring_outputs(
-    transport: Transport, store: Store, cfg: StepCfg, outputs: Iterable[OutputResult], given: Container[str]
+    transport: Transport,
+    store: Store,
+    cfg: StepCfg,
+    outputs: Iterable[OutputResult],
+    given: Container[str],
+    tmp: Path,
 ) -> None:
     """Every declared output into the host's store, checked by hash. Leaves are values: they came with the message.
 
@@ -108,10 +114,10 @@ def bring_outputs(
     for output in outputs:
         if output.key not in cfg.outputs:
             continue
-        _bring_blob(transport, store, output.key, output.sha256, given, here)
+        _bring_blob(transport, store, output.key, output.sha256, given, here, tmp)
         if output.type == "directory":
             for sha256 in _files_of(store, output):
-                _bring_blob(transport, store, output.key, sha256, given, here)
+                _bring_blob(transport, store, output.key, sha256, given, here, tmp)
 
 
 def _files_of(store: Store, output: OutputResult) -> list[str]:
@@ -126,7 +132,7 @@ def _files_of(store: Store, output: OutputResult) -> list[str]:
 
 
 def _bring_blob(
-    transport: Transport, store: Store, key: str, sha256: str, given: Container[str], here: set[str]
+    transport: Transport, store: Store, key: str, sha256: str, given: Container[str], here: set[str], tmp: Path
 ) -> None:
     if sha256 in here:
         return
@@ -137,7 +143,7 @@ def _bring_blob(
             return
         except WhyrunError:
             pass  # what stands there has other bytes; those that come now are better
-    temp = Path(store.temp_path())
+    temp = tmp / "output"
     try:
         if not transport.fetch(blob_path(STORE, sha256), temp):
             raise StepError("MissingOutput", f"the output `{key}` did not come back from where the step ran")
@@ -168,12 +174,11 @@ def merge_step_folder(brought: Path, step_dir: Path) -> None:
     """As if the worker had kept it here: logs of a later attempt are appended, the rest is that of the latest."""
     for entry in sorted(brought.iterdir()):
         target = step_dir / entry.name
-        step_dir.mkdir(parents=True, exist_ok=True)
+        disk.make_folders(Area.STEP, step_dir)
         if entry.suffix == ".log" and target.exists():
-            with open(target, "r+b") as log, open(entry, "rb") as more:
-                log.seek(0, os.SEEK_END)
-                append(more, log)
+            joined = entry.with_suffix(".joined")
+            join_logs(target, entry, joined)
+            move(joined, target)
             continue
-        if target.is_dir():
-            shutil.rmtree(target)
+        put_away(target, brought)
         move(entry, target)
