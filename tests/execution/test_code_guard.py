@@ -139,6 +139,114 @@ def test_a_script_that_was_another_when_it_was_read_is_found_out(project: Make) 
     assert lab.content("Artifact:Make.Text") == "one"
 
 
+# A package goes before a module of the same name. It is gone again when the host looks next.
+PACKAGE = """\
+import pathlib, shutil, sys
+
+def make(n, at):
+    folder = pathlib.Path(at, 'helper')
+    if n == 0:
+        folder.mkdir()
+        (folder / '__init__.py').write_text("def text(n):\\n    return 'from a package'\\n")
+    import helper
+    shutil.rmtree(folder, ignore_errors=True)
+    return {"Text": helper.text(n)}
+"""
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_module_that_comes_during_a_run_and_is_imported_is_found_out(project: Make, stays: bool) -> None:
+    code = PACKAGE.replace("    shutil.rmtree", "    stays or shutil.rmtree") + f"\nstays = {stays}\n"
+    lab = project(WORKFLOW, {"main.py": code, "helper.py": HELPER})
+    lab.edit("workflow.yaml", "%s", str(lab.root))
+    ran = lab.run(jobs=1)
+    assert ran.executed == []
+    assert {f.error_type for f in ran.of(StepFailed)} == {"InputChangedDuringRun"}
+    said = "the code of `python` was edited since the plan was made (`helper/__init__.py`): the result does not count"
+    assert ran.of(StepFailed)[0].error == f"{said}; run again"
+    if stays:  # and it is other code for the next plan
+        lab.edit("main.py", "if n == 0:", "if False:")
+        assert lab.succeed().executed == ["Job:Make[0]", "Job:Make[1]", "Job:Make[2]"]
+        assert lab.content("Artifact:Make.Text[0]") == "from a package"
+
+
+BY_NAME = """\
+import importlib, pathlib
+
+def make(n, at):
+    name = "".join(["by", "_", "name"])  # that no reading finds
+    return {"Text": importlib.import_module(name).text(n)}
+"""
+
+
+def test_a_module_that_no_reading_finds_is_allowed(project: Make) -> None:
+    lab = project(WORKFLOW, {"main.py": BY_NAME, "by_name.py": HELPER})
+    assert lab.succeed().executed == ["Job:Make[0]", "Job:Make[1]", "Job:Make[2]"]
+    assert lab.plan().planned == []
+
+
+PROMPTS = """
+    workflow: edited
+    loops: {n: {count: 2}}
+    jobs:
+      Make:
+        for: [n]
+        uses: python
+        code: ["prompt.txt"]
+        with: {call: "main:make", n: "${{ n }}", at: "%s"}
+        outputs: {Text: {type: string}}
+"""
+READS_A_PROMPT = """\
+import pathlib
+
+def make(n, at):
+    prompt = pathlib.Path(at, 'prompt.txt')
+    if n == 0:
+        before = prompt.read_text()
+        prompt.write_text('another')
+        said = prompt.read_text()
+        prompt.write_text(before)
+        return {"Text": said}
+    return {"Text": prompt.read_text()}
+"""
+
+
+def test_a_file_of_code_that_was_written_while_a_step_ran_counts_also_where_it_is_as_before(project: Make) -> None:
+    """Nobody says when it was read. What starts later reads what was planned with."""
+    lab = project(PROMPTS, {"main.py": READS_A_PROMPT, "prompt.txt": "the prompt"})
+    lab.edit("workflow.yaml", "%s", str(lab.root))
+    ran = lab.run(jobs=1)
+    said = f"{SAID.replace('helper.py', 'prompt.txt')}the result does not count; run again"
+    (failed,) = [event for event in ran.of(StepFailed) if event.step_id == "Job:Make[0]"]
+    assert (failed.error_type, failed.error) == ("InputChangedDuringRun", said)
+
+
+OTHERS = """
+    workflow: edited
+    loops: {n: {count: 3}}
+    jobs:
+      Make:
+        for: [n]
+        uses: python
+        with: {call: "main:make", n: "${{ n }}", at: "%s"}
+        outputs: {Text: {type: string}}
+      Other:
+        for: [n]
+        uses: python
+        with: {call: "other:make", n: "${{ n }}"}
+        outputs: {Text: {type: string}}
+"""
+
+
+def test_what_waits_and_was_not_edited_goes_on(project: Make) -> None:
+    other = "def make(n):\n    return {'Text': str(n)}\n"
+    lab = project(OTHERS, {"main.py": MAIN % EDIT, "helper.py": HELPER, "other.py": other})
+    lab.edit("workflow.yaml", "%s", str(lab.root))
+    ran = lab.run(jobs=1)
+    assert sorted(ran.executed) == ["Job:Other[0]", "Job:Other[1]", "Job:Other[2]"]
+    assert set(ran.failed) == {"Job:Make[0]", "Job:Make[1]", "Job:Make[2]"}
+
+
 # --- the guard alone ---
 
 
@@ -184,11 +292,58 @@ def test_what_was_read_must_be_a_version_that_was_right(tmp_path: Path, monkeypa
     first = version_of(str(tmp_path / "m.py"))
     (tmp_path / "m.py").write_text("a = 1 # why\n")
     second = version_of(str(tmp_path / "m.py"))
-    watched.loaded({"m.py": first, "elsewhere.py": None})
+    watched.loaded({"m.py": first})
     watched.loaded({"m.py": second})
     assert watched.changed("Job") is None
     watched.loaded({"m.py": (1, 2, 3)})
     assert watched.changed("Job") == "m.py"
+
+
+def test_a_file_that_no_plan_knows_must_stay_as_it_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    watched = guard(tmp_path, monkeypatch, lambda job: not asked.append(job))
+    (tmp_path / "n.py").write_text("b = 1\n")
+    watched.loaded({"n.py": version_of(str(tmp_path / "n.py"))})
+    watched.look_again()
+    assert (watched.changed("Job"), asked) == (None, ["Job", "Job"])  # it was asked once more, and once is enough
+    watched.look()
+    assert asked == ["Job", "Job"]
+    (tmp_path / "n.py").unlink()
+    watched.look()
+    assert watched.changed("Job") == "n.py"
+
+
+@pytest.mark.parametrize("version", [None, (1, 2, 3)])
+def test_a_file_that_no_plan_knows_and_that_is_another_by_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int] | None
+) -> None:
+    watched = guard(tmp_path, monkeypatch, lambda job: True)
+    (tmp_path / "n.py").write_text("b = 1\n")
+    watched.loaded({"n.py": version})
+    assert (watched.changed("Job"), watched.changed("Other")) == ("n.py", None)
+
+
+def test_a_write_counts_for_what_was_handed_out_before_unless_a_worker_tells_what_it_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = guard(tmp_path, monkeypatch, lambda job: True)
+    before = watched.versions("Job")
+    (tmp_path / "m.py").write_text("a = 1\n")
+    watched.look_again()
+    assert watched.changed("Job", before) == "m.py"
+    assert watched.changed("Job", watched.versions("Job")) is None
+    watched.loaded({"m.py": version_of(str(tmp_path / "m.py"))})
+    assert watched.changed("Job", before) is None
+
+
+def test_a_file_of_many_jobs_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    (tmp_path / "m.py").write_text("a = 1\n")
+    watched = CodeGuard(str(tmp_path), {str(n): ["m.py"] for n in range(50)}, lambda job: True)
+    monkeypatch.setattr(code_guard, "_EVERY", 0.0)
+    monkeypatch.setattr(code_guard, "version_of", lambda path: (looked.append(path), version_of(path))[1])
+    watched.look()
+    assert looked == [str(tmp_path / "m.py")]
 
 
 def test_a_file_that_changed_while_it_was_read_is_not_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

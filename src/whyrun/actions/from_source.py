@@ -14,6 +14,7 @@ from importlib import machinery
 from types import CodeType
 
 Version = tuple[int, int, int]  # size and times of a file: no write leaves all of them as they were
+Versions = tuple[Version | None, ...]
 
 _read: dict[str, Version | None] = {}  # file → its version when it was read; None: it changed meanwhile
 

@@ -90,7 +90,7 @@ def publish(
             beside = True  # the store is on another file system
         discard(Area.PUBLISH, new)
     raise error(
-        "STORE_DAMAGED",
+        "DISK_FAILED",
         f"`{path}` keeps changing while it is being published",
         hint="stop the program that writes it, then run again",
     )

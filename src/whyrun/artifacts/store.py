@@ -58,8 +58,16 @@ class Store:
         return size is None or size == found
 
     def has_tree(self, sha: str) -> bool:
-        """Whether a folder can be put together again: its manifest and every file of it."""
-        return self.has(sha) and all(self.has(file.sha256, file.size) for file in self.read_tree(sha).files)
+        """Whether a folder can be put together again: its manifest, sound, and every file of it."""
+        if not self.has(sha):
+            return False
+        try:
+            files = self.read_tree(sha).files
+        except WhyrunError as damaged:
+            if damaged.diagnostics[0].code != "STORE_DAMAGED":
+                raise
+            return False  # as good as none
+        return all(self.has(file.sha256, file.size) for file in files)
 
     def open_path(self, sha: str) -> str:
         """The path of a blob that is there."""
@@ -156,6 +164,18 @@ class Store:
             sha, size = self.put_file(file.location, move=move and not file.linked)
             entries.append(TreeFile(file.path, sha, size, executable))
         return self.put_bytes(encode_tree(entries, empty)), sum(entry.size for entry in entries)
+
+    def drop_damaged(self, sha: str, type: str) -> None:
+        """Remove what has other bytes than its name says. It is worse than none: without it the next plan takes them
+        from elsewhere, or makes them again."""
+        names = [sha]
+        if type == "directory" and self.has(sha):
+            with suppress(WhyrunError):  # its manifest is what is damaged
+                names += [file.sha256 for file in self.read_tree(sha).files]
+        for name in names:
+            self._sound.discard(name)
+            if self.has(name) and file_sha256(self.path(name)) != name:
+                disk.unlink(Area.STORE, self.path(name))
 
     def restore_from(self, path: str | os.PathLike[str], sha: str) -> bool:
         """Put a lost blob (or folder) back from a file that should have its content. False: it has not."""

@@ -63,7 +63,7 @@ def command(
     if as_json:
         print_json(found.to_json())
     else:
-        print_lines(_lines(found, show_all))
+        print_lines(_lines(found, show_all, chosen=not selection.is_empty))
 
 
 def _selection(words: tuple[str, ...], keep: int | None, age: str | None) -> Selection:
@@ -80,7 +80,7 @@ def _selection(words: tuple[str, ...], keep: int | None, age: str | None) -> Sel
     return Selection(words, keep, seconds)
 
 
-def _lines(found: Pruning, show_all: bool) -> Iterator[str]:
+def _lines(found: Pruning, show_all: bool, *, chosen: bool) -> Iterator[str]:
     from whyrun.console.lines import count
 
     if not found.runs:
@@ -112,4 +112,5 @@ def _lines(found: Pruning, show_all: bool) -> Iterator[str]:
     if number and found.deleted:
         yield "hint: `whyrun gc` shows what is not needed any more in the store"
     elif number:
-        yield "hint: --delete removes them; what they made takes room in the store until `whyrun gc --delete`"
+        how = "`--delete` removes them" if chosen else "`--keep 10 --delete` removes all but ten"
+        yield f"hint: {how}; what they made takes room in the store until `whyrun gc --delete`"

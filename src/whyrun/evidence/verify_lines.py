@@ -16,7 +16,7 @@ import msgspec
 
 from whyrun.evidence.verify_report import MORE_AFTER_THE_END, Problem
 from whyrun.log.events import UNREADABLE, AnyEvent, RunComplete, RunStart
-from whyrun.log.outcomes import LOST_END_HINT, lost_end
+from whyrun.log.outcomes import lost_end
 
 _KEY = b',"chain":"'
 _TAIL = len(_KEY) + 64 + len(b'"}')  # the end of every line
@@ -148,12 +148,9 @@ class LogEnd:
 def judged_end(log: LineCheck, torn: int, *, ended: bool, repaired: bool, is_last: bool, has_status: bool) -> LogEnd:
     """`torn`: bytes after the last newline. `ended`, `repaired`: the log has a `run_complete`, a `log_repaired`.
     `has_status`: the run had a `status.json` before its log was read. What a kill leaves is no damage."""
-    if not ended and not is_last:
-        what = "the log has no `run_complete`, although a later run began: its end was cut off"
-        return LogEnd(Problem("log", log.session, log.file, what, log.lines))
-    lost = lost_end(ended=ended, has_status=has_status)
+    lost = lost_end(ended=ended, has_status=has_status, is_last=is_last)
     if lost is not None:
-        return LogEnd(Problem("log", log.session, log.file, lost, log.lines, hint=LOST_END_HINT))
+        return LogEnd(Problem("log", log.session, log.file, lost.what, log.lines, hint=lost.hint if is_last else None))
     if not ended:
         half = f", and its log ends in half a line ({torn} bytes)" if torn else ""
         return LogEnd(note=f"{log.session} was interrupted{half}: what a kill leaves, and the next run repairs")

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from whyrun.errors import WhyrunError
+from whyrun.errors import WhyrunError, error
 from whyrun.evidence.verify_lines import LineCheck, judged_end, misplaced_stone
 from whyrun.evidence.verify_report import Problem
 from whyrun.log import events as ev
-from whyrun.log.journal import FIRST_CHAIN, STATUS_FILE, damaged, read_blocks
+from whyrun.log.journal import FIRST_CHAIN, STATUS_FILE, read_blocks
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.log.tombstones import Tombstone
@@ -89,4 +89,5 @@ def _refuse(problem: Problem) -> None:
 
 def _refused(problem: Problem) -> WhyrunError:
     told = " ".join(word for word in (problem.event, problem.subject) if word is not None)
-    return damaged(problem.file, problem.line, problem.what + (f" ({told})" if told else ""))
+    what = problem.what + (f" ({told})" if told else "")
+    return error("LOG_DAMAGED", what, file=problem.file, line=problem.line, hint=problem.hint or ev.DAMAGE_HINT)

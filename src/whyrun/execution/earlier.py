@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET
 
 from whyrun.artifacts.shared_result import SharedResult
+from whyrun.execution.commands import EarlierVersion
 from whyrun.execution.publisher import Publisher, published_path
 from whyrun.graph.graph import ArtifactAt, JobTable
 from whyrun.ids import SECTION_MARK
-from whyrun.planning.consume import Consumption
+from whyrun.planning.consume import Consumption, Entry
 from whyrun.planning.plan import Plan
 from whyrun.planning.reuse import Reuse, is_undone, reusable, successes_by_fingerprint
 from whyrun.snapshot.records import Attempt, Output
@@ -98,11 +99,24 @@ class EarlierResults:
             self.publisher.restore(path, sha256)
         return there()
 
-    def put_back(self, found: Consumption) -> None:
-        """An artifact whose stored bytes are gone, but whose published file is still right, goes back to the store."""
+    def drop_damaged(self, found: Consumption | None, compared: Mapping[str, EarlierVersion]) -> None:
+        """A step says that something it was given has other bytes than it should. The step may have been anywhere, and
+        have had a copy: what is wrong is the store here."""
+        for version in compared.values():
+            self.store.drop_damaged(version.sha256, version.type)
+        for one, type_, _ in self._stored(found) if found is not None else ():
+            self.store.drop_damaged(one.sha256, type_)
+
+    def _stored(self, found: Consumption) -> Iterator[tuple[Entry, str, str | None]]:
+        """What is consumed and lies in the store: with its type, and where it is published."""
         for entry in found.entries.values():
             for one in entry if isinstance(entry, list) else (entry,):
                 if isinstance(one.source, ArtifactAt) and one.value is UNSET:
                     table = self.snapshot.dependency_graph.tables[one.source.table]
                     path = published_path(table, one.source.artifact, one.source.position)
-                    self.is_there(one.sha256, table.artifacts[one.source.artifact].type, path)
+                    yield one, table.artifacts[one.source.artifact].type, path
+
+    def put_back(self, found: Consumption) -> None:
+        """An artifact whose stored bytes are gone, but whose published file is still right, goes back to the store."""
+        for one, type_, path in self._stored(found):
+            self.is_there(one.sha256, type_, path)

@@ -8,11 +8,13 @@ from typing import Any, Literal
 
 from msgspec import UNSET, to_builtins
 
+from whyrun.actions.from_source import Versions
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.console.lines import listed
 from whyrun.errors import WhyrunError
 from whyrun.execution.commands import StepFinished, StepLost
 from whyrun.execution.confined import sandbox_note
+from whyrun.execution.failure import MADE_AGAIN
 from whyrun.execution.prepare import recorded_bindings
 from whyrun.execution.publisher import Publisher, published_path, recorded_place
 from whyrun.execution.recorder import Recorder
@@ -42,6 +44,7 @@ class Active:
     action: str
     timeout: float | None
     consumed: Consumption | None = None
+    code: Versions | None = None  # of the files of its action when it was handed out, where it reads them in place
     began: float | None = None  # monotonic
     killed_for: Failure | None = None
 
@@ -143,7 +146,7 @@ class Endings:
             try:
                 self.publisher.publish(path, sha256, type_)
             except (WhyrunError, OSError) as problem:
-                failure = self.not_published(problem, path, 0.0)
+                failure = self.not_published(problem, path, sha256, type_, 0.0)
                 self.record_failure(step, table.decl.uses, failure, will_retry=False)
                 self.tell_failure(table, position, failure)
                 return None
@@ -211,7 +214,7 @@ class Endings:
                 try:
                     self.publisher.publish(path, output.sha256, output.type)
                 except (WhyrunError, OSError) as problem:
-                    return self.not_published(problem, path, message.duration)
+                    return self.not_published(problem, path, output.sha256, output.type, message.duration)
         self.succeeded(active, message)
         return None
 
@@ -272,7 +275,11 @@ class Endings:
             )
         )
 
-    def not_published(self, problem: WhyrunError | OSError, path: str, duration: float) -> Problem:
+    def not_published(
+        self, problem: WhyrunError | OSError, path: str, sha256: str, type_: str, duration: float
+    ) -> Problem:
+        if isinstance(problem, WhyrunError) and problem.diagnostics[0].code == "STORE_DAMAGED":
+            self.publisher.store.drop_damaged(sha256, type_)
         text = "".join(traceback.format_exception(problem))
         here, message = f"{self.publisher.project}/", whats_wrong(problem, path)
         return Problem("FAILED", ev.NOT_PUBLISHED, message.replace(here, ""), text.replace(here, ""), duration)
@@ -306,6 +313,8 @@ def whats_wrong(problem: WhyrunError | OSError, path: str) -> str:
             return f"{first.code}: {first.message}; correct it or move it away, and the next run puts the result there"
         if first.code == "PATH_OUTSIDE":  # the next run would only meet the same link
             return f"`{path}` could not be written: {first.code}: {first.message}; the result is kept: {first.hint}"
+        if first.code == "STORE_DAMAGED":
+            return f"`{path}` could not be written: {first.code}: {first.message}; {MADE_AGAIN}"
         kind, reason = first.code, f"{first.message} ({first.hint})" if first.hint else first.message
     else:
         kind, reason = type(problem).__name__, problem.strerror or str(problem).split("\n", 1)[0]

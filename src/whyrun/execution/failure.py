@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import whyrun
+from whyrun.errors import WhyrunError
+
+STORE_DAMAGED = "StoreDamaged"
+MADE_AGAIN = "such bytes are removed, and the next run takes them from elsewhere or makes them again"
 
 _TYPE_LIMIT = 256
 _ERROR_LIMIT = 16_000
@@ -22,6 +26,11 @@ class StepError(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+def store_damaged(what: str) -> StepError:
+    """Of what a step was to read. The host removes it (`EarlierResults.drop_damaged`), wherever the step ran."""
+    return StepError(STORE_DAMAGED, f"{what}; {MADE_AGAIN}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,8 @@ class Failure:
 
 def failure_of(problem: BaseException) -> Failure:
     """Type, message and traceback without the frames of Whyrun itself."""
+    if isinstance(problem, WhyrunError) and problem.diagnostics[0].code == "STORE_DAMAGED":
+        problem = store_damaged(problem.diagnostics[0].message)
     kind = problem.kind if isinstance(problem, StepError) else type(problem).__name__
     message = _message(problem)
     try:

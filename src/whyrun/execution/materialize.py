@@ -26,7 +26,7 @@ from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.execution.cfg import InputSpec, StepCfg
 from whyrun.execution.commands import ExecStep, InputSource
-from whyrun.execution.failure import StepError
+from whyrun.execution.failure import StepError, store_damaged
 from whyrun.execution.scratch import Scratch
 from whyrun.workflow.model import FILE_TYPES
 
@@ -101,8 +101,7 @@ class InputGuard:
         signature = _blob_signature(path)
         if self._sound.get(path) != signature:
             if file_sha256(path) != sha256:
-                disk.unlink(Area.STORE, path)  # worse than none: without it the next plan makes it again
-                raise StepError("StoreDamaged", f"the stored bytes of {sha256} are damaged; they are removed")
+                raise store_damaged(f"the stored blob {sha256} has other bytes")
             self._sound[path] = signature
         self._blobs.append((path, sha256, signature))
 

@@ -30,6 +30,7 @@ from whyrun.execution.commands import (
 from whyrun.execution.counts import RunCounts
 from whyrun.execution.earlier import EarlierResults
 from whyrun.execution.endings import Active, Endings, Problem
+from whyrun.execution.failure import STORE_DAMAGED
 from whyrun.execution.handing import Handing, Recalled, Requests
 from whyrun.execution.held import HeldSteps
 from whyrun.execution.publisher import Publisher
@@ -285,6 +286,8 @@ class Runner:
         self.active[step] = self.handing.hand(
             step, table, position, found, fingerprint, attempt, self.endings, recalled, compare
         )
+        if self.backend.name == "local":  # elsewhere it is a copy that nobody edits
+            self.active[step].code = self.code.versions(table.name)
         self.scheduler.occupy(node)
         return True
 
@@ -365,7 +368,7 @@ class Runner:
                     # Whatever it answers to the signal, what happened is the order to end it. A step that stops early
                     # and calls its half a result (`context.cancelled`) must not be taken at its word.
                     self.failure(active, self.endings.killed(active, message.duration, message.traceback))
-                elif message.error_type is None and (edited := self.code.changed(active.table.name)) is not None:
+                elif message.error_type is None and (edited := self.code.changed(active.table.name, active.code)):
                     problem = edited_code(active.action, edited, "the result does not count", message.duration)
                     self.failure(active, problem, final=True)  # nor would that of another attempt
                 elif message.error_type is None:
@@ -374,10 +377,10 @@ class Runner:
                         self.made[active.node] = made
                     finished.append((active, message))
                 else:
-                    self.failure(
-                        active,
-                        Problem("FAILED", message.error_type, message.error, message.traceback, message.duration),
-                    )
+                    if message.error_type == STORE_DAMAGED:
+                        self.earlier.drop_damaged(active.consumed, self.to_compare.get(active.node, {}))
+                    what = (message.error_type, message.error, message.traceback)
+                    self.failure(active, Problem("FAILED", *what, message.duration))
             case StepLost():
                 self.leave(active, step)
                 known = {"step_duration_ms": round(message.duration * 1000, 3)}  # the rest went with its process

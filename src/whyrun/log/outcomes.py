@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from whyrun.ids import output_of
 from whyrun.log import events as ev
@@ -90,13 +90,24 @@ def count_outcomes(steps: Mapping[str, Outcome]) -> dict[str, int]:
     return counts
 
 
-def lost_end(*, ended: bool, has_status: bool) -> str | None:
+class LostEnd(NamedTuple):
+    what: str
+    hint: str
+
+
+def lost_end(*, ended: bool, has_status: bool, is_last: bool) -> LostEnd | None:
     """What to say of a log whose end was cut off after its run had ended; None: nothing shows that.
 
-    `ended`: it has a `run_complete`. `has_status`: there is a `status.json`, whatever it says. That is written last and
-    in one piece, when the end of the log is on the disk: no kill and no power cut leaves it beside a log without one.
+    `ended`: it has a `run_complete`. `has_status`: there was a `status.json` before the log was read, whatever it says.
+    That is written last and in one piece, when the end of the log is on the disk: no kill and no power cut leaves it
+    beside a log without one. `is_last`: no later run began, which would have repaired it first.
     """
-    if ended or not has_status:
+    if ended:
+        return None
+    if not is_last:
+        what = "the log has no `run_complete`, although a later run began: its end was cut off"
+        return LostEnd(what, ev.DAMAGE_HINT)
+    if not has_status:
         return None
     after = "although `status.json`, which is written after it, is there"
-    return f"the log has no `run_complete`, {after}: its end was cut off"
+    return LostEnd(f"the log has no `run_complete`, {after}: its end was cut off", LOST_END_HINT)

@@ -24,7 +24,7 @@ from whyrun.errors import error
 from whyrun.log.events import INTERRUPTED_ERROR, INTERRUPTED_TYPE, LogRepaired, RunComplete, RunStart, StepFailed
 from whyrun.log.journal import STATUS_FILE, Clock, Journal, last_event, parse_timestamp
 from whyrun.log.lock import RunLock
-from whyrun.log.outcomes import LOST_END_HINT, lost_end
+from whyrun.log.outcomes import lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.log.survival import survived
 
@@ -65,9 +65,9 @@ def _end_log(run: RunRef, store: Store, synced: int, clock: Clock, has_status: b
     outcome, last = left.outcome, left.last
     if last is None or outcome.start is None:
         raise log_without_start(run)
-    lost = lost_end(ended=outcome.end is not None, has_status=has_status)
+    lost = lost_end(ended=outcome.end is not None, has_status=has_status, is_last=True)
     if lost is not None:  # a repair would take it for a kill, and write over what shows that it was none
-        raise error("LOG_DAMAGED", lost, file=str(run.events_path), line=last.seq, hint=LOST_END_HINT)
+        raise error("LOG_DAMAGED", lost.what, file=str(run.events_path), line=last.seq, hint=lost.hint)
     tail = _tail(run, left.size)
     if outcome.end is not None and not tail:
         return None

@@ -23,6 +23,7 @@ from whyrun.disk import Area
 from whyrun.errors import StateError, error
 from whyrun.log.event_ids import check_ids, damaged_line, id_problem
 from whyrun.log.events import UNREADABLE
+from whyrun.log.outcomes import lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.log.scan import line_marks, read_lines, scan
 from whyrun.log.tombstones import Tombstone
@@ -120,6 +121,7 @@ class History:
     def _list_runs(self) -> None:
         runs, stones = self.state.whole_log(self._through)
         gone = {stone.number for stone in self._without}
+        self._last = max([*(run.number for run in runs), *(stone.number for stone in stones)], default=0)
         last = self._through
         self.runs = [run for run in runs if run.number not in gone and (last is None or run.number <= last)]
         buried = [stone for stone in (*stones, *self._without) if last is None or stone.number <= last]
@@ -225,6 +227,10 @@ class History:
             fresh += events
             if has_ended:
                 ended[run.number] = before
+            # By the log alone: what else stands in the folder of a run is nothing that plans are made from.
+            lost = lost_end(ended=has_ended, has_status=False, is_last=run.number == self._last)
+            if lost is not None:
+                raise error("LOG_DAMAGED", lost.what, file=str(run.events_path), line=events, hint=lost.hint)
         for stone in buried:
             bury(records, stone)
         new = self.runs[done:]

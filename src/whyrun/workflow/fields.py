@@ -194,7 +194,8 @@ def path_problem(path: str) -> str | None:
         return "it is not relative to the project folder"
     parts = path.split("/")
     if ".." in parts:
-        return "it leaves the project folder"
+        leaves = posixpath.normpath(path).startswith("..")
+        return "it leaves the project folder" if leaves else "it has `..` in it: write the path that is meant"
     if any(len(part.encode(errors="surrogatepass")) > _LONGEST_PART for part in parts):
         return f"a name in it is longer than {_LONGEST_PART} bytes"
     if posixpath.normpath(path) == ".":
