@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -196,24 +195,39 @@ def test_a_folder_that_is_run_is_its_main_module(folder: Path) -> None:
 
 COMPUTED = "import os, sys\nsys.path.append(os.environ['WHERE'])\n"
 TREE = {
-    "scripts/any/where/shelp.py": "",
-    "scripts/other.py": "import top\n",
-    "scripts/.hidden/x.py": "",
+    "scripts/any/where/shelp.py": "import top, beside\n",
+    "scripts/any/where/beside.py": "",
+    "scripts/other/shelp/__init__.py": "from .part import x\n",
+    "scripts/other/shelp/part.py": "",
+    "scripts/other/shelp/more.py": "",
+    "scripts/other.py": "",
+    "scripts/.hidden/shelp.py": "",
     "scripts/env/pyvenv.cfg": "",
-    "scripts/env/lib/x.py": "",
-    "scripts/site-packages/x.py": "",
-    "scripts/node_modules/x.py": "",
+    "scripts/env/lib/shelp.py": "",
+    "scripts/site-packages/shelp.py": "",
+    "scripts/node_modules/shelp.py": "",
     "top.py": "",
+    "shelp/not_near.py": "",
     "unrelated.py": "",
 }
-ALL = ["scripts/any/where/shelp.py", "scripts/other.py", "scripts/s.py", "top.py"]
+NAMED_SO = [
+    "scripts/any/where/beside.py",
+    "scripts/any/where/shelp.py",
+    "scripts/other/shelp/__init__.py",
+    "scripts/other/shelp/part.py",
+    "scripts/s.py",
+    "top.py",
+]
 
 
-def test_where_the_folder_cannot_be_read_all_modules_below_count(folder: Path) -> None:
+def test_where_the_folder_cannot_be_read_whatever_has_the_name_counts(folder: Path) -> None:
     write(folder, {**TREE, "scripts/s.py": f"{COMPUTED}import shelp\n"})
-    assert counted(folder, "scripts/s.py") == ALL
-    write(folder, {"scripts/new/more.py": ""})
-    assert "scripts/new/more.py" in counted(folder, "scripts/s.py")
+    assert counted(folder, "scripts/s.py") == NAMED_SO
+    write(folder, {"scripts/s.py": f"{COMPUTED}import shelp.more\n"})
+    assert counted(folder, "scripts/s.py") == sorted([*NAMED_SO, "scripts/other/shelp/more.py"])
+    write(folder, {"scripts/new/more.py": "", "scripts/new/shelp.py": ""})
+    assert "scripts/new/shelp.py" in counted(folder, "scripts/s.py")
+    assert "scripts/new/more.py" not in counted(folder, "scripts/s.py")
 
 
 def test_folders_that_are_named_are_looked_through_too(folder: Path) -> None:
@@ -230,28 +244,27 @@ def test_what_is_found_needs_no_look_at_all_of_them(folder: Path, found: str) ->
     assert counted(folder, "scripts/s.py") == ["scripts/s.py", *(["top.py"] if "top" in found else [])]
 
 
-def test_a_folder_that_only_the_host_has_on_its_path_is_not_installed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(folder, {**TREE, "scripts/s.py": f"{COMPUTED}import shelp\n"})
+@pytest.mark.parametrize("where", ["scripts/any/where", "../installed"])
+def test_what_is_installed_plays_no_part(folder: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Another machine, or a notebook, would have another fingerprint."""
+    write(folder, {**TREE, "scripts/s.py": f"{COMPUTED}import shelp\ntry:\n    import cupy\nexcept ImportError: ...\n"})
+    write(folder.parent, {"installed/shelp.py": "", "installed/cupy.py": ""})
     before = fingerprint(folder, "scripts/s.py")
-    monkeypatch.syspath_prepend(str(folder / "scripts/any/where"))
+    monkeypatch.syspath_prepend(str(folder / where))
     assert fingerprint(folder, "scripts/s.py") == before
-    monkeypatch.setattr(sys, "prefix", str(folder / "scripts"))  # a virtual environment in the project
-    assert fingerprint(folder, "scripts/s.py")[1] == ["scripts/s.py"]
+    assert before[1] == NAMED_SO
 
 
 def test_a_file_that_may_never_run_need_not_be_python(folder: Path) -> None:
-    write(
-        folder, {"scripts/s.py": f"{COMPUTED}import shelp\n", "scripts/old.py": "print 'two'\n", "scripts/b.py": "\0"}
-    )
+    code = {"scripts/s.py": f"{COMPUTED}import shelp\n", "scripts/a/shelp.py": "print 'two'\n"}
+    write(folder, {**code, "scripts/b/shelp.py": "\0"})
     before, named = fingerprint(folder, "scripts/s.py")
-    assert named == ["scripts/b.py", "scripts/old.py", "scripts/s.py"]
-    write(folder, {"scripts/old.py": "print 'three'\n"})
+    assert named == ["scripts/a/shelp.py", "scripts/b/shelp.py", "scripts/s.py"]
+    write(folder, {"scripts/a/shelp.py": "print 'three'\n"})
     assert fingerprint(folder, "scripts/s.py")[0] != before
-    os.symlink("b.py", folder / "scripts/c.py")
-    (folder / "scripts/b.py").unlink()  # now that link leads nowhere
-    assert fingerprint(folder, "scripts/s.py")[1] == ["scripts/old.py", "scripts/s.py"]
+    (folder / "scripts/b/shelp.py").unlink()
+    os.symlink("nowhere.py", folder / "scripts/b/shelp.py")
+    assert fingerprint(folder, "scripts/s.py")[1] == ["scripts/a/shelp.py", "scripts/s.py"]
     write(folder, {"scripts/s.py": f"{COMPUTED}import shelp, top\n", "top.py": "print 'two'\n"})
     with pytest.raises(InvalidError, match=r"top\.py:1"):  # but this one surely runs
         fingerprint(folder, "scripts/s.py")
@@ -273,7 +286,7 @@ def test_nothing_outside_the_project_is_looked_at(tmp_path: Path) -> None:
         },
     )
     named = [name for name, _ in project_code(project, project / "s.py", imported=False).digests]
-    assert named == ["lib/other.py", "s.py"]
+    assert named == ["s.py"]
 
 
 def test_a_link_to_a_folder_is_followed_where_it_is_named_and_circles_end(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ READ_NOTHING = [
     "import importlib\nX = importlib.import_module('')",
 ]
 READ_DOCSTRINGS = [
+    "import doctest",
     "X = lambda: go.__doc__",
     "X = __doc__",
     "X = lambda: getattr(go, '__doc__')",

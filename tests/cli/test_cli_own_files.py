@@ -186,3 +186,17 @@ def test_assumed_inputs_are_checked_as_well(tmp_path: Path) -> None:
               |               ^^^^^^^^^^^^^^^^^^^^^^^
            hint: choose another path for the output
         """))  # fmt: skip  # noqa: E501
+
+
+def test_a_file_that_is_a_link_is_also_where_it_leads(tmp_path: Path) -> None:
+    folder = project(tmp_path, "real/helper.py")
+    (folder / "real").mkdir()
+    (folder / "helper.py").rename(folder / "real" / "helper.py")
+    (folder / "helper.py").symlink_to("real/helper.py")
+    before = tree(folder)
+    answer = whyrun(folder, "run")
+    assert (answer.code, answer.err.splitlines()[0].partition(": ")[2]) == (
+        2,
+        "`real/helper.py` is code that `Say` uses; publishing there would replace it",
+    )
+    assert tree(folder) == before

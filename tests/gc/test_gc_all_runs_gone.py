@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from gc_lab import Past
 
+from command_lab import CommandLab
 from whyrun.evidence.gc import workflows_of
 from whyrun.evidence.prune import Selection, prune
 from whyrun.log.journal import utc_now
@@ -80,3 +81,22 @@ def test_without_a_trace_it_is_a_workflow_that_has_not_run_yet(past: Past) -> No
     assert past.whyrun("gc").code == 0
     Path(state.runs_dir).rmdir()
     assert workflows_of(state.state_dir) == []
+
+
+def test_one_run_is_trace_enough(tmp_path: Path) -> None:
+    """Without a plan after it, which would leave an index."""
+    (tmp_path / "workflow.yaml").write_text(
+        "workflow: once\njobs: {A: {uses: shell, with: {run: 'echo paid > \"$out_T\"'}, outputs: {T: {type: text}}}}\n"
+    )
+    lab = CommandLab(tmp_path)
+    assert lab.whyrun("run").code == 0
+    state = tmp_path / ".whyrun"
+    shutil.rmtree(state / "once" / "runs")
+    shutil.rmtree(state / "once" / "index", ignore_errors=True)
+    before = sorted((state / "store").glob("??/*"))
+    answer = lab.whyrun("gc", "--delete")
+    assert (answer.code, answer.err.splitlines()[0]) == (
+        3,
+        f"error[LOG_DAMAGED] {state}/once/runs: `once` has had runs, and none of them is there",
+    )
+    assert sorted((state / "store").glob("??/*")) == before != []

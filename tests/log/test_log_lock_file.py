@@ -89,7 +89,9 @@ def told(refused: pytest.ExceptionInfo[StateError]) -> tuple[str, str, str | Non
 # --- what the file says ------------------------------------------------------------------------------------------
 
 
-def test_the_file_follows_the_run_and_is_empty_after_it(path: Path, clock: Clock, tmp_path: Path) -> None:
+def test_the_file_follows_the_run_and_says_after_it_only_that_there_was_one(
+    path: Path, clock: Clock, tmp_path: Path
+) -> None:
     journal = Journal.create(tmp_path, "r0003", FIRST_CHAIN, clock)
     with RunLock(path, clock) as lock:
         assert said(path) == held()
@@ -101,9 +103,10 @@ def test_the_file_follows_the_run_and_is_empty_after_it(path: Path, clock: Clock
         assert (lock.synced_of("r0003"), lock.synced_of("r0002")) == (1234, 0)
         journal.is_synced(7)  # a shorter text over a longer one
         assert path.read_bytes().endswith(b'"seq":7}}\n')
-    assert path.read_bytes() == b""
+    after = held(run="r0003", synced={"run": "r0003", "seq": 0})
+    assert said(path) == after
     journal.is_synced(8)
-    assert path.read_bytes() == b"", "who has let go says nothing more"
+    assert said(path) == after, "who has let go says nothing more"
     journal.close()
 
 
@@ -146,7 +149,7 @@ def test_after_a_failure_the_next_holder_knows_how_far_the_run_was_synced(path: 
     assert not is_held(path)
     with RunLock(path, clock) as third:
         third.announce("r0002")
-    assert path.read_bytes() == b""
+    assert said(path)["synced"] == {"run": "r0002", "seq": 0}
 
 
 def test_what_was_synced_of_a_run_that_is_gone_is_forgotten(path: Path, clock: Clock) -> None:

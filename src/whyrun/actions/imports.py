@@ -142,7 +142,7 @@ def _read_by_library(found: Import) -> TextRead:
         top = "langchain" if parts[0].startswith("langchain_") else parts[0]
         if top == "tokenize":
             return TextRead.SOURCE
-        if top in DOCSTRING_READERS or ".".join(parts[:2]) in DOCSTRING_READERS:
+        if top == "doctest" or top in DOCSTRING_READERS or ".".join(parts[:2]) in DOCSTRING_READERS:
             return TextRead.DOCSTRINGS
     return TextRead.NOTHING
 
@@ -264,7 +264,7 @@ def _possible_code(
             places, fresh = now, {**code, **found}
         files = places.files(fresh) - code.keys() - found.keys()
         if not files:  # and only then: a folder that was found last may have had what seemed to be missing
-            files = places.files_for_missing({**code, **found}) - code.keys() - found.keys()
+            files = places.files_by_name({**code, **found}) - code.keys() - found.keys()
         fresh = {path: _read_possible(path, project) for path in sorted(files)}
         found |= fresh
     return found
@@ -311,20 +311,27 @@ class _Places:
             found.update(_files_in_texts(facts, folder, self.project))
         return found
 
-    def files_for_missing(self, code: Mapping[str, FileFacts]) -> set[str]:
-        """Imports that neither the project nor the machine seems to have come from a folder that could not be read."""
+    def files_by_name(self, code: Mapping[str, FileFacts]) -> set[str]:
+        """Imports that no folder answers may come from one that could not be read: whatever has their name, near the
+        importing file or in a named folder. Whether it is installed is not asked: each machine would answer otherwise.
+        """
         if not self.moved:
             return set()
-        importers: dict[str, set[str]] = {}  # top-level name → folders of the files that import it
+        wanted: dict[str, list[Import]] = {}  # by top-level name
+        near = set(self.named)
         for path, facts in code.items():
             folder = os.path.dirname(path)
             for one in facts.imports:
-                if one.module and not one.level and not any(self._files_of(one, folder)):
-                    importers.setdefault(one.module[0], set()).add(folder)
-        near = {f for name, folders in importers.items() if not _is_installed(name, self.project) for f in folders}
-        if not near:
-            return set()
-        return {file for folder in near.union(self.named) for file in _modules_below(folder, self.project)}
+                if one.level or not one.module or one.module[0] in sys.stdlib_module_names:
+                    continue
+                if not any(self._files_of(one, folder)):
+                    wanted.setdefault(one.module[0], []).append(one)
+                    near.add(folder)
+        found: set[str] = set()
+        for name, root in {place for folder in near if wanted for place in _names_below(folder, self.project)}:
+            for one in wanted.get(name, ()):
+                found.update(_files_below(root, one, self.project))
+        return found
 
     def _files_of(self, found: Import, folder: str) -> Iterator[str]:
         yield from _files_of(found, self.project, folder)
@@ -383,20 +390,12 @@ def _files_in_texts(facts: FileFacts, folder: str, project: str) -> Iterator[str
     yield from (path for path in candidates if _is_below(path, project) and os.path.isfile(path))
 
 
-def _is_installed(name: str, project: str) -> bool:
-    if name in sys.stdlib_module_names:
-        return True
-    from importlib.util import find_spec
-
-    try:
-        spec = find_spec(name)  # of a top-level name: nothing is imported
-    except (ImportError, ValueError, AttributeError):
-        return False
-    if spec is None:
-        return False
-    # The folder that whyrun was started in may be on its path, and is on that of no step.
-    places = [spec.origin] if spec.has_location and spec.origin else [*(spec.submodule_search_locations or ())]
-    return any(not _is_below(place, project) or _is_below(place, sys.prefix) for place in places)
+def _names_below(folder: str, project: str) -> Iterator[tuple[str, str]]:
+    """Top-level names that modules there could be imported by, each with the folder to look it up in."""
+    for file in _modules_below(folder, project):
+        inner = os.path.relpath(file, folder).split("/")
+        for depth, part in enumerate(inner):
+            yield part.partition(".")[0], os.path.normpath("/".join((folder, *inner[:depth])))
 
 
 def _modules_below(folder: str, project: str) -> Iterator[str]:

@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from whyrun.errors import StateError
+from whyrun.errors import StateError, error
 from whyrun.evidence.status import error_of
 from whyrun.log import events as ev
+from whyrun.log.journal import STATUS_FILE
 from whyrun.log.lock import Holder, holder_and_state
-from whyrun.log.outcomes import RunOutcome
+from whyrun.log.outcomes import RunOutcome, lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 
 
@@ -130,14 +131,18 @@ def summarize_run(run: RunRef, is_running: bool) -> RunSummary:
 
 
 def unfinished_run(state: WorkflowState) -> Unfinished | None:
-    """The last run, if it has not ended."""
+    """The last run, if it has not ended. LOG_DAMAGED, if it had, and its end was cut off."""
     runs = state.runs()
     if not runs:
         return None
+    has_status = (runs[-1].path / STATUS_FILE).exists()  # asked before reading: it is written last
     outcome, _, _ = _fold(runs[-1])
     if outcome.end is not None:
         return None
     name = runs[-1].name
+    lost = lost_end(ended=False, has_status=has_status, is_last=True)
+    if lost is not None:
+        raise error("LOG_DAMAGED", lost.what, file=str(runs[-1].events_path), hint=lost.hint)
     is_running = running_run(state) == name
     holder = holder_and_state(state.lock_path)[1] if is_running else None
     return Unfinished(name, "running" if is_running else "interrupted", tuple(outcome.open_steps), holder)

@@ -110,10 +110,14 @@ class RunLock:
         if descriptor is not None:
             # The file stays: removing it would let two processes lock two files of the same name. What it says stays
             # after a failure: the log may have no end, and whoever repairs it wants to know how far it was synced. And
-            # it stays where the lock was held for something else than a run (a prune), which repairs nothing.
-            other = self._holder is not None and self._holder.run is None and self._holder.synced is not None
+            # it stays where the lock was held for something else than a run (a prune), which repairs nothing. After a
+            # run it says that there was one: should all of them be gone one day, nothing else may tell of them.
+            holder = self._holder
+            other = holder is not None and holder.run is None and holder.synced is not None
             try:
-                if kind is None and not other:
+                if kind is None and not other and holder is not None and holder.run is not None:
+                    _say(descriptor, msgspec.structs.replace(holder, synced=Synced(holder.run, 0)))
+                elif kind is None and not other:
                     disk.cut(Area.LOCK, descriptor, 0)
             finally:
                 os.close(descriptor)

@@ -30,6 +30,10 @@ def own_files(
         ([file], "the file of this workflow"),
     ):
         found |= dict.fromkeys(_inside(project, files), what)
+    links = [path for path in found if os.path.islink(project / path)]
+    for path, target in ((path, Path(os.path.realpath(project / path))) for path in links):
+        for inside in _inside(Path(os.path.realpath(project)), [target]):  # whoever writes there writes over it, too
+            found.setdefault(inside, found[path])
     return found
 
 
