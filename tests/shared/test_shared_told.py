@@ -11,8 +11,8 @@ from project_lab import Lab
 from whyrun.execution.run_sharing import Traffic
 
 
-def whyrun(lab: Lab, *words: str) -> Answer:
-    answer = Command(lab.root, words, {}).ended()
+def whyrun(lab: Lab, *words: str, **environment: str) -> Answer:
+    answer = Command(lab.root, words, environment).ended()
     assert answer.code == 0, answer.err
     return answer
 
@@ -49,6 +49,27 @@ def test_a_workflow_without_a_job_that_may_be_shared_says_so(folder_team: Team) 
     lab = folder_team.clone(WORKFLOW.replace("    deterministic: true\n", ""))
     assert plan_told(lab)[1] == []
     assert told(whyrun(lab, "run")) == ["  shared store: not used, no job here may be shared"]
+
+
+ASK = """
+    Ask:
+      uses: shell
+      deterministic: true
+      secrets: [API_KEY]
+      with: {run: 'echo 1 > "$out_T"'}
+      outputs: {T: {type: text}}
+"""
+
+
+def test_jobs_that_are_given_secrets_are_named(folder_team: Team) -> None:
+    free = ASK.replace("Ask:", "Sum:").replace("      secrets: [API_KEY]\n", "")
+    both = folder_team.clone(f"workflow: demo\njobs:{ASK}{free.lstrip(chr(10))}")
+    given = "(given a secret or a connection: Ask)"
+    answer = whyrun(both, "run", API_KEY="sesame-open")
+    assert told(answer) == [f"  shared store: gave 1 result, took 0; never shared {given}"]
+    alone = folder_team.clone(f"workflow: alone\njobs:{ASK}")
+    answer = whyrun(alone, "run", API_KEY="sesame-open")
+    assert told(answer) == [f"  shared store: not used, no job here may be shared {given}"]
 
 
 def test_a_project_without_a_shared_store_says_nothing_of_one(folder_team: Team) -> None:

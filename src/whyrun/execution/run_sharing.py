@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from whyrun.artifacts.shared_result import SharedOrigin, SharedOutput, SharedResult
-from whyrun.console.lines import count
+from whyrun.console.lines import count, listed
 from whyrun.execution.commands import StepFinished
 from whyrun.execution.endings import Active
 from whyrun.graph.fingerprint import recorded_suffix
@@ -29,12 +29,15 @@ class Traffic:
     took: int = 0
     not_given: int = 0
     has_use: bool = True  # whether any job of the workflow may be shared
+    secret: tuple[str, ...] = ()  # jobs that would be, were they given no secret and no connection
 
     def told(self) -> str:
+        given = f" (given a secret or a connection: {listed(list(self.secret))})" if self.secret else ""
         if not self.has_use:
-            return "not used, no job here may be shared"
+            return f"not used, no job here may be shared{given}"
         left = f"; {self.not_given} not given" if self.not_given else ""
-        return f"gave {count(self.gave, 'result')}, took {self.took}{left}"
+        never = f"; never shared{given}" if given else ""
+        return f"gave {count(self.gave, 'result')}, took {self.took}{left}{never}"
 
     def to_json(self) -> dict[str, Any]:
         return {"gave": self.gave, "took": self.took, "not_given": self.not_given}
@@ -63,7 +66,13 @@ class RunSharing:
         self._asked: set[int] = set()  # nodes
         self._waiting: set[int] = set()  # nodes
         self._waiting_for: dict[str, list[int]] = {}  # fingerprint → those of them that have it
-        others.traffic.has_use = any(self._may(table) for table in snapshot.dependency_graph.tables)
+        tables = snapshot.dependency_graph.tables
+        others.traffic.has_use = any(self._may(table) for table in tables)
+        others.traffic.secret = tuple(table.name for table in tables if self._is_secret(table))
+
+    def _is_secret(self, table: JobTable) -> bool:
+        action = self.snapshot.actions[table.name]
+        return action.deterministic and not action.effectful and not self._may(table)
 
     def asks(self, node: int, table: JobTable, fingerprint: str) -> bool:
         """Whether to wait for an answer; it is asked once for each step."""
