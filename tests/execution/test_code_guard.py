@@ -323,6 +323,14 @@ def test_a_file_that_no_plan_knows_and_that_is_another_by_now(
     assert (watched.changed("Job"), watched.changed("Other")) == ("n.py", None)
 
 
+def test_a_file_that_no_plan_knows_is_the_same_for_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = guard(tmp_path, monkeypatch, lambda job: True)
+    for text in ("b = 1\n", "b = 22\n"):
+        (tmp_path / "n.py").write_text(text)
+        watched.loaded({"n.py": version_of(str(tmp_path / "n.py"))})
+    assert watched.changed("Job") == "n.py"
+
+
 def test_a_write_counts_for_what_was_handed_out_before_unless_a_worker_tells_what_it_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

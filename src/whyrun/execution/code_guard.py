@@ -70,7 +70,8 @@ class CodeGuard:
     def _meet(self, path: str, version: Version | None) -> None:
         """A file that was not there when it was planned, or is imported by a name that no reading finds. If it is still
         there, the plan of now tells which of both. If not, a process has it in its memory for all steps to come."""
-        if version is None or self._version(path, afresh=True) != version:
+        met = self._strangers.get(path, version)
+        if version is None or not (version == met == self._version(path, afresh=True)):
             for job in self._files:
                 self._changed.setdefault(job, path)
         else:
