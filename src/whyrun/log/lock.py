@@ -113,11 +113,11 @@ class RunLock:
             # it stays where the lock was held for something else than a run (a prune), which repairs nothing. After a
             # run it says that there was one: should all of them be gone one day, nothing else may tell of them.
             holder = self._holder
-            other = holder is not None and holder.run is None and holder.synced is not None
+            assert holder is not None
             try:
-                if kind is None and not other and holder is not None and holder.run is not None:
+                if kind is None and holder.run is not None:
                     _say(descriptor, msgspec.structs.replace(holder, synced=Synced(holder.run, 0)))
-                elif kind is None and not other:
+                elif kind is None and holder.synced is None:
                     disk.cut(Area.LOCK, descriptor, 0)
             finally:
                 os.close(descriptor)
