@@ -9,7 +9,8 @@ import pytest
 from gc_lab import Past
 
 from command_lab import CommandLab
-from whyrun.evidence.gc import workflows_of
+from whyrun.errors import StateError
+from whyrun.evidence.gc import collectable, workflows_of
 from whyrun.evidence.prune import Selection, prune
 from whyrun.log.journal import utc_now
 from whyrun.log.runs import WorkflowState
@@ -59,9 +60,13 @@ def test_each_trace_counts_for_itself(past: Past, by: str) -> None:
         (state.index_dir / by).touch()
     elif by == "lock":
         state.lock_path.write_text('{"pid":1,"host":"h","started":"","synced":{"run":"r0005","seq":3}}\n')
-    assert not state.lost_all_runs(), "its runs are there"
+    assert state.lost_all_runs() is False, "its runs are there"
     without_runs(past, folder_too=True)
     assert state.lost_all_runs()
+    with pytest.raises(StateError) as refused:
+        collectable(state.state_dir)
+    (told,) = refused.value.diagnostics
+    assert (told.code, told.file) == ("LOG_DAMAGED", str(state.runs_dir))
     assert [found.workflow for found in workflows_of(state.state_dir)] == ["past"]
 
 

@@ -339,3 +339,25 @@ def test_a_log_without_a_line(project: Make, left: bytes | None, command: list[s
     else:
         log_of(lab, "r0001").write_bytes(left)
     assert refused_command(lab, *command) == ("LOG_INCOMPLETE", None)
+
+
+@pytest.mark.parametrize("command", [["plan"], ["explain"], ["status"]], ids=lambda c: c[0])
+def test_the_end_of_a_log_was_cut_off_and_a_later_run_began(project: Make, command: list[str]) -> None:
+    """That run would have repaired what a kill left. Nothing is planned from half a log, nor paid for again."""
+    lab = project(TWO, {"page.py": PAGE})
+    lab.succeed()
+    lab.succeed(force=["Job:Page"])
+    log = log_of(lab, "r0001")
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:4]))
+    assert refused_command(lab, *command) == ("LOG_DAMAGED", 4)
+    with pytest.raises(StateError) as refused:
+        lab.plan()
+    (told,) = refused.value.diagnostics
+    assert (told.message, told.hint) == (
+        "the log has no `run_complete`, although a later run began: its end was cut off",
+        ev.DAMAGE_HINT,
+    )
+    log.write_bytes(b"".join(lines))
+    assert lab.plan().planned == []
+    assert lab.world().history(through=1).records.run == 1  # the log as it was then, too

@@ -121,7 +121,7 @@ class History:
     def _list_runs(self) -> None:
         runs, stones = self.state.whole_log(self._through)
         gone = {stone.number for stone in self._without}
-        self._last = max([*(run.number for run in runs), *(stone.number for stone in stones)], default=0)
+        self._latest = runs[-1:]  # that one is never pruned
         last = self._through
         self.runs = [run for run in runs if run.number not in gone and (last is None or run.number <= last)]
         buried = [stone for stone in (*stones, *self._without) if last is None or stone.number <= last]
@@ -228,7 +228,7 @@ class History:
             if has_ended:
                 ended[run.number] = before
             # By the log alone: what else stands in the folder of a run is nothing that plans are made from.
-            lost = lost_end(ended=has_ended, has_status=False, is_last=run.number == self._last)
+            lost = lost_end(ended=has_ended, has_status=False, is_last=run in self._latest)
             if lost is not None:
                 raise error("LOG_DAMAGED", lost.what, file=str(run.events_path), line=events, hint=lost.hint)
         for stone in buried:
