@@ -117,7 +117,7 @@ class RunLock:
             try:
                 if kind is None and holder.run is not None:
                     _say(descriptor, msgspec.structs.replace(holder, synced=Synced(holder.run, 0)))
-                elif kind is None and holder.synced is None:
+                elif holder.synced is None:
                     disk.cut(Area.LOCK, descriptor, 0)
             finally:
                 os.close(descriptor)
