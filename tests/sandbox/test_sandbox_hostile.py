@@ -231,8 +231,8 @@ def kill_host(project: SandboxProject, word: str) -> None:
     """While the step sleeps, for the seconds by which it is found."""
     host = project.start("run", "--backend", "sandbox")
     until(lambda: len(running(word)) == 1)
-    # Only what the log says has begun is looked for afterwards.
-    until(lambda: b'"step_start"' in (project.last_run / "events.jsonl").read_bytes())
+    # Only what the log says has begun is looked for afterwards; the other step may have begun long before.
+    until(lambda: b'"step_start","step_id":"Job:Hostile"' in (project.last_run / "events.jsonl").read_bytes())
     (whyrun,) = (pid for pid in running(str(Path(sys.executable).parent / "whyrun")) if is_python(pid, project.folder))
     os.kill(whyrun, signal.SIGKILL)
     host.communicate()
