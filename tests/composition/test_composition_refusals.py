@@ -69,6 +69,17 @@ def test_every_code_of_plans_and_manifests_has_such_a_file() -> None:
     assert all(CODES[code].exit is Exit.INVALID for code in OF_THE_PAGE)
 
 
+def test_a_product_on_top_of_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(plans(tmp_path))
+    plan = (FIXTURES / "refused" / "path_outside.json").read_text()
+    Path("over.json").write_text(plan.replace("../fit.csv", MANIFEST))
+    (told,) = World.open("over.json", manifest=MANIFEST).problems
+    assert (told.code, told.message) == (
+        "DUPLICATE_OUTPUT_PATH",
+        "`inputs/manifest.json` is a file that this workflow imports; publishing there would replace it",
+    )
+
+
 def test_plan_and_manifest_that_are_swapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(plans(tmp_path))
     (told,) = World.open(MANIFEST, manifest="merge.json").problems

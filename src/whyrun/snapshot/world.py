@@ -183,7 +183,7 @@ class World:
 
     def _replaced_files(self, graph: Graph) -> list[Diagnostic]:
         """Outputs on top of what the workflow is read from. Not a matter of `expand`: it knows no project folder."""
-        others = [file for file in (self.manifest_file, self.inputs_file) if file is not None]
+        others = [self.inputs_file] if self.inputs_file is not None else []  # a manifest is one of the sources
         own = own_files(self.file, graph.workflow, others, self.looked_up, self.project)
         return list(own_file_problems(graph, own))
 
