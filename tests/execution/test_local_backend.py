@@ -114,6 +114,24 @@ def test_sigterm_reaches_the_script_of_a_shell_step(make_lab: Callable[[int], La
     assert lab.evidence()["S/stdout.log"] == "cleaned\n"
 
 
+@pytest.mark.parametrize("env", [{}, {"COLOUR": "blue"}], ids=["worker", "fresh process"])
+def test_sigterm_is_not_lost_while_a_script_is_being_started(
+    make_lab: Callable[[int], Lab], env: dict[str, str]
+) -> None:
+    """Told to stop a little later each time: before its script is there, while it is started, and when it runs."""
+    lab = make_lab(1)
+    for number in range(80):
+        step = f"Job:S[{number}]"
+        lab.backend.submit(lab.command("shell", {"run": "sleep 600"}, step_id=step, env=env))
+        lab.began(step)
+        time.sleep(number / 8000)
+        lab.backend.signal(step, signal.SIGTERM)
+        word = lab.end_of(step)
+        assert isinstance(word, StepFinished)
+        ends = [("StepCancelled", "the step was told to stop (SIGTERM)"), ("CommandFailed", "ended by SIGTERM")]
+        assert (word.error_type, word.error) in ends
+
+
 @pytest.mark.parametrize("detach", ["", "setsid "])
 def test_sigkill_ends_the_whole_tree_of_processes_and_the_queue_goes_on(
     make_lab: Callable[[int], Lab], detach: str

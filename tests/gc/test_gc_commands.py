@@ -27,7 +27,7 @@ kept
   r0004  holds the latest attempt of Job:Write
   r0005  the latest run
 not reusable any more: their results of Job:Bind, Job:Write
-hint: `--keep 10 --delete` removes all but ten; what they made takes room in the store until `whyrun gc --delete`
+hint: `--keep 1 --delete` removes them; what they made takes room in the store until `whyrun gc --delete`
 """,
     )
     done = past.whyrun("runs", "prune", "--keep", "1", "--delete")

@@ -112,5 +112,5 @@ def _lines(found: Pruning, show_all: bool, *, chosen: bool) -> Iterator[str]:
     if number and found.deleted:
         yield "hint: `whyrun gc` shows what is not needed any more in the store"
     elif number:
-        how = "`--delete` removes them" if chosen else "`--keep 10 --delete` removes all but ten"
+        how = "`--delete` removes them" if chosen else "`--keep 1 --delete` removes them"
         yield f"hint: {how}; what they made takes room in the store until `whyrun gc --delete`"

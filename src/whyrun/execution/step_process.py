@@ -243,6 +243,8 @@ class StepRunner:
         # Not a pipe: a process that the step leaves behind would hold it open, and we would wait for its end.
         result = os.memfd_create("whyrun-result")
         relay, relay_end = os.pipe()
+        # An order to stop must not be lost: a new process drops what reached it before it could listen.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
         with warnings.catch_warnings():
             # The only other thread of ours waits in a read and holds nothing.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -250,6 +252,7 @@ class StepRunner:
         if child == 0:
             status = 1
             try:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 os.close(relay_end)
                 become_worker()
                 self._spared = frozenset()
@@ -263,6 +266,9 @@ class StepRunner:
                 status = 0
             finally:
                 os._exit(status)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if self._cancellation.requested:
+            os.kill(child, signal.SIGTERM)  # it came while there was no child that could have heard it
         self._acknowledgements.relay_to(relay_end)
         _, status = os.waitpid(child, 0)
         self._acknowledgements.relay_to(None)

@@ -86,15 +86,15 @@ def run(parameters: dict[str, Any], context: WorkerContext, logger: Any) -> None
     shell = parameters.get("shell", "bash")
     script = os.path.relpath(context.script_path, context.work_dir)
     if shell == "bash":
-        status = _run_bash(script, variables, context.work_dir)
+        status = _run_bash(script, variables, context)
     else:
         environment = os.environ | {name: as_text(value, joined=True) for name, value in variables.items()}
-        status = _wait([*shell.split(), script], context.work_dir, environment, ())
+        status = _wait([*shell.split(), script], context, environment, ())
     if status != 0:
         raise CommandFailed(_story(status, context.stderr_tail()))
 
 
-def _run_bash(script: str, variables: Mapping[str, Any], work_dir: Path) -> int:
+def _run_bash(script: str, variables: Mapping[str, Any], context: WorkerContext) -> int:
     descriptor = os.memfd_create("whyrun-variables")
     try:
         prelude = ["unset BASH_ENV", *(declaration(name, value) for name, value in variables.items())]
@@ -105,16 +105,20 @@ def _run_bash(script: str, variables: Mapping[str, Any], work_dir: Path) -> int:
         os.lseek(descriptor, 0, os.SEEK_SET)
         environment = os.environ | {"BASH_ENV": f"/proc/self/fd/{descriptor}"}
         command = ["bash", "-euo", "pipefail", script]
-        return _wait(command, work_dir, environment, (descriptor,))
+        return _wait(command, context, environment, (descriptor,))
     finally:
         os.close(descriptor)
 
 
-def _wait(command: list[str], work_dir: Path, environment: Mapping[str, str], keep: tuple[int, ...]) -> int:
+def _wait(command: list[str], context: WorkerContext, environment: Mapping[str, str], keep: tuple[int, ...]) -> int:
+    if context.cancelled:
+        return -signal.SIGTERM  # it came before there was a script that could have heard it
     # No new session: the script and what it starts stay in the worker's process group, which is what gets killed.
     process = subprocess.Popen(
-        command, cwd=work_dir, env=environment, stdin=subprocess.DEVNULL, pass_fds=keep, close_fds=True
+        command, cwd=context.work_dir, env=environment, stdin=subprocess.DEVNULL, pass_fds=keep, close_fds=True
     )
+    if context.cancelled:
+        process.send_signal(signal.SIGTERM)  # it came while the script was started, which may have missed it
     return process.wait()
 
 
