@@ -118,7 +118,7 @@ CODES: dict[str, Code] = {
     "LOCKED": _state("Another run of this workflow is going on; or `gc` and a run of any workflow meet."),
     "LOG_DAMAGED": _state("The event log is not as it was written, or a run is missing in it; nothing is guessed."),
     "LOG_INCOMPLETE": _state("The event log lacks a record that planning needs."),
-    "PLAN_STALE": _state("The saved plan is not what would be planned now."),
+    "PLAN_STALE": _state("A saved plan is not what would be planned now, or code was edited while a run was prepared."),
     "STORE_DAMAGED": _state("Stored bytes do not have the content that the log says."),
     "DISK_FAILED": _state(
         "The machine let nothing be written or read: the disk is full, broken or read-only; no right."

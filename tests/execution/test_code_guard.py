@@ -10,8 +10,12 @@ import pytest
 
 from project_lab import Lab
 from whyrun.actions.from_source import version_of
-from whyrun.execution import code_guard
+from whyrun.errors import WhyrunError
+from whyrun.execution import code_guard, named_code
+from whyrun.execution.bundle import Bundle, bundle_project
 from whyrun.execution.code_guard import CodeGuard
+from whyrun.execution.named_code import NamedCode
+from whyrun.execution.travels import packed_as_planned
 from whyrun.log.events import StepFailed, StepStart
 
 Make = Callable[..., Lab]
@@ -243,6 +247,65 @@ def test_what_waits_and_was_not_edited_goes_on(project: Make) -> None:
     assert ran.failed == {"Job:Make": ("FAILED", "InputChangedDuringRun")}
 
 
+PATTERN = """
+    workflow: edited
+    jobs:
+      First: {uses: shell, with: {run: 'echo %s > "%s/prompts/b.txt"; echo 1 > "$out_T"'}, outputs: {T: {type: text}}}
+      Second:
+        needs: [First]
+        uses: shell
+        code: ["prompts/*.txt"]
+        with: {at: "%s", run: 'cat "$at"/prompts/*.txt > "$out_T"'}
+        outputs: {T: {type: text}}
+"""
+
+
+def test_a_file_that_comes_under_a_pattern_of_code_during_a_run_makes_no_result_that_counts(project: Make) -> None:
+    lab = project("workflow: x", {"prompts/a.txt": "the prompt\n"})
+    lab.write({"workflow.yaml": PATTERN % ("stray", lab.root, lab.root)})
+    ran = lab.run(jobs=1)
+    assert ran.executed == ["Job:First"]
+    (failed,) = ran.of(StepFailed)
+    said = "the code of `shell` was edited since the plan was made (`prompts/b.txt`): it was not started; run again"
+    assert (failed.step_id, failed.error_type, failed.error) == ("Job:Second", "InputChangedDuringRun", said)
+    (lab.root / "prompts/b.txt").unlink()
+    assert lab.plan().headlines() == {"Job:Second": "RETRY_PREVIOUS_FAILURE"}
+
+
+READS_AT_IMPORT = """\
+import pathlib, reader
+
+def make(n, at):
+    if n == 0 and {fails}:
+        raise ValueError("a failure of its own")
+    return {{"Text": reader.SAID}}
+"""
+READER = """\
+import pathlib
+prompt = pathlib.Path(__file__).with_name('prompt.txt')
+before = prompt.read_text()
+prompt.write_text('another')
+SAID = prompt.read_text()
+prompt.write_text(before)
+"""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_worker_has_kept_of_a_file_that_was_written_to_counts_for_no_later_step(
+    project: Make, fails: bool
+) -> None:
+    """It is in the memory of a process that goes on, whatever became of the step that read it."""
+    workflow = PROMPTS.replace("count: 2", "count: 6")
+    files = {"main.py": READS_AT_IMPORT.format(fails=fails), "reader.py": READER, "prompt.txt": "the prompt"}
+    lab = project(workflow, files)
+    lab.edit("workflow.yaml", "%s", str(lab.root))
+    ran = lab.run(jobs=1)
+    assert ran.executed == []
+    kinds = {event.step_id: event.error_type for event in ran.of(StepFailed)}
+    edited = {f"Job:Make[{n}]": "InputChangedDuringRun" for n in range(6)}
+    assert kinds == (edited | {"Job:Make[0]": "ValueError"} if fails else edited)
+
+
 # --- the guard alone ---
 
 
@@ -334,10 +397,65 @@ def test_a_write_counts_for_what_was_handed_out_before_unless_a_worker_tells_wha
     before = watched.versions("Job")
     (tmp_path / "m.py").write_text("a = 1\n")
     watched.look_again()
-    assert watched.changed("Job", before) == "m.py"
-    assert watched.changed("Job", watched.versions("Job")) is None
+    assert watched.ended("Job", before) == "m.py"
+    assert watched.ended("Job", watched.versions("Job")) is None
     watched.loaded({"m.py": version_of(str(tmp_path / "m.py"))})
-    assert watched.changed("Job", before) is None
+    assert watched.ended("Job", before) is None
+    assert watched.changed("Job") is None
+
+
+def test_what_a_worker_tells_says_nothing_of_others_who_read_a_file_that_code_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was written to may be kept by a worker for all steps to come, of every job that names it."""
+    monkeypatch.setattr(code_guard, "_EVERY", 0.0)
+    (tmp_path / "m.py").write_text("a = 1\n")
+    files = {"Imports": ["m.py"], "Reads": ["m.py"], "Also": ["m.py"]}
+    named = NamedCode(tmp_path, {"Imports": (), "Reads": ("*.py",), "Also": ("m.py",)})
+    watched = CodeGuard(str(tmp_path), files, lambda job: True, named)
+    watched.loaded({"m.py": version_of(str(tmp_path / "m.py"))})
+    before = watched.versions("Reads")
+    (tmp_path / "m.py").write_text("a = 1\n")
+    watched.look_again()
+    assert watched.ended("Imports", before) is None
+    assert watched.ended("Reads", before) == "m.py"
+    assert {job: watched.changed(job) for job in files} == {"Imports": None, "Reads": "m.py", "Also": "m.py"}
+    assert watched.edits == 2
+
+
+def test_a_file_that_comes_under_a_pattern_is_an_edit_of_its_jobs_also_when_it_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_guard, "_EVERY", 0.0)
+    for name in ("a.txt", "m.py"):
+        (tmp_path / name).write_text("a = 1\n")
+    files = {"Wild": ["a.txt"], "One": ["a.txt"], "None": ["m.py"]}
+    named = NamedCode(tmp_path, {"Wild": ("*.txt",), "One": ("a.txt",), "None": ()})
+    watched = CodeGuard(str(tmp_path), files, lambda job: True, named)
+    assert {job: watched.changed(job) for job in files} == {"Wild": None, "One": None, "None": None}
+    (tmp_path / "b.txt").write_text("b")
+    watched.look()
+    (tmp_path / "b.txt").unlink()
+    watched.look_again()
+    assert {job: watched.changed(job) for job in files} == {"Wild": "b.txt", "One": None, "None": None}
+
+
+def test_patterns_that_are_slow_to_follow_are_given_a_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    monkeypatch.setattr(named_code, "_QUICK", 0.0)
+    monkeypatch.setattr(named_code, "_REST", 1e6)
+    named = NamedCode(tmp_path, {"Job": ("*.txt",)})
+    assert named.now("Job") == {"a.txt"}
+    (tmp_path / "b.txt").write_text("b")
+    named.look_again()
+    assert named.now("Job") == {"a.txt"}
+    monkeypatch.setattr(named_code, "_QUICK", 3600.0)
+    named = NamedCode(tmp_path, {"Job": ("*.txt",)})
+    assert named.now("Job") == {"a.txt", "b.txt"}
+    (tmp_path / "c.txt").write_text("c")
+    assert named.now("Job") == {"a.txt", "b.txt"}
+    named.look_again()
+    assert named.now("Job") == {"a.txt", "b.txt", "c.txt"}
 
 
 def test_a_file_of_many_jobs_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,3 +493,61 @@ def test_a_file_that_is_edited_while_it_is_looked_at_is_looked_at_once_more(
     assert asked == ["Job", "Job", "Job"]
     watched.loaded({"m.py": between})
     assert watched.changed("Job") == "m.py"
+
+
+# --- what goes elsewhere -----------------------------------------------------------------------------------------
+
+
+def packing(lab: Lab, *edits: tuple[str, str]) -> tuple[Callable[[], Bundle], list[str]]:
+    """Packs the project, and before each edits a module, as (what is packed, what is left there afterwards)."""
+    packed: list[str] = []
+
+    def pack() -> Bundle:
+        while_packed, afterwards = edits[len(packed)] if len(packed) < len(edits) else (HELPER, HELPER)
+        if (while_packed, afterwards) != (HELPER, HELPER):
+            lab.write({"helper.py": while_packed})
+        bundle = bundle_project(lab.root)
+        packed.append(lab.read("helper.py"))
+        if while_packed != afterwards:
+            lab.write({"helper.py": afterwards})
+        return bundle
+
+    return pack, packed
+
+
+EDITED = HELPER.replace("return ", "return 'edited' or ")
+
+
+def test_what_goes_elsewhere_is_what_was_planned_with_also_where_an_edit_was_taken_back(project: Make) -> None:
+    lab = project(WORKFLOW % "here", {"main.py": MAIN % "pass", "helper.py": HELPER})
+    world = lab.world()
+    assert sorted(world.actions["Make"].files) == ["helper.py", "main.py"]
+    pack, packed = packing(lab, (EDITED, HELPER))
+    bundle = packed_as_planned(world, pack)
+    assert packed == [EDITED, HELPER]
+    assert bundle.sha256 == bundle_project(lab.root).sha256
+
+
+def test_code_that_was_edited_since_the_plan_goes_nowhere(project: Make) -> None:
+    lab = project(WORKFLOW % "here", {"main.py": MAIN % "pass", "helper.py": HELPER})
+    world = lab.world()
+    assert world.actions["Make"].files
+    pack, _ = packing(lab, (EDITED, EDITED), (EDITED, EDITED), (EDITED, EDITED), (EDITED, EDITED), (EDITED, EDITED))
+    with pytest.raises(WhyrunError) as refused:
+        packed_as_planned(world, pack)
+    assert str(refused.value).splitlines()[0] == (
+        "error[PLAN_STALE]: the code of `Make` was edited while the run was prepared"
+    )
+
+
+def test_code_that_is_written_to_without_end_goes_nowhere(project: Make) -> None:
+    lab = project(WORKFLOW % "here", {"main.py": MAIN % "pass", "helper.py": HELPER})
+    world = lab.world()
+    assert world.actions["Make"].files
+    pack, packed = packing(lab, *[(EDITED, HELPER)] * 9)
+    with pytest.raises(WhyrunError) as refused:
+        packed_as_planned(world, pack)
+    assert str(refused.value).splitlines()[0] == (
+        "error[PLAN_STALE]: code of the project was written to again and again while the run was prepared"
+    )
+    assert packed == [EDITED] * 5

@@ -25,7 +25,7 @@ from whyrun.execution.materialize import InputGuard
 
 LARGE = b"0123456789abcdef" * (1 << 16)  # a megabyte: from there on it is worth while
 OTHER = LARGE[:-1] + b"!"
-CHANGED = "`x.bin` (Input:X) does not have the content that was planned with: it was edited meanwhile"
+CHANGED = "`x.bin` (Input:X) does not have the content that was planned with, or was written to meanwhile"
 
 
 def sha(data: bytes) -> str:
@@ -194,8 +194,15 @@ def test_the_same_content_under_another_signature_is_read_and_taken(tmp_path: Pa
     lab.path.with_name("other").write_bytes(LARGE)
     lab.path.with_name("other").rename(lab.path)
     lab.begin()
-    os.utime(lab.path)
+    os.chmod(lab.path, 0o600)
     lab.guard.check_unchanged()
+
+
+def test_a_file_that_was_only_touched_meanwhile_may_have_been_another_in_between(tmp_path: Path) -> None:
+    lab = Guarded(tmp_path)
+    lab.begin()
+    os.utime(lab.path)
+    assert lab.refusal_at_end() == CHANGED
 
 
 def test_a_look_that_comes_too_early_is_not_relied_on(tmp_path: Path) -> None:

@@ -118,9 +118,47 @@ def test_an_input_edited_while_the_step_runs_fails_it_and_stores_nothing(lab: La
     error = lab.failure(lab.call("m:f", {"o": "text"}, with_=with_, inputs={"x": spec}))
     assert error == (
         "InputChangedDuringRun",
-        "`x.txt` (Input:X) does not have the content that was planned with: it was edited meanwhile",
+        "`x.txt` (Input:X) does not have the content that was planned with, or was written to meanwhile",
     )
     assert not lab.store.has(hashlib.sha256(b"result-of-f").hexdigest())
+
+
+PUT_BACK = """\
+def f(x):
+    kept = x.read_text()
+    x.write_text('read by the step')
+    said = x.read_text()
+    x.write_text(kept)
+    return {'o': said}
+def g(x):
+    (x / 'come').write_text('read by the step')
+    said = (x / 'come').read_text()
+    (x / 'come').unlink()
+    return {'o': said}
+def h(x):
+    import os
+    os.chmod(x, 0o600)
+    os.link(x, 'another-name')
+    return {'o': x.read_text()}
+"""
+
+
+@pytest.mark.parametrize("call", ["f", "g"])
+def test_an_input_that_was_written_to_and_put_back_while_the_step_ran_fails_it(lab: Lab, call: str) -> None:
+    """Nobody knows what it has read, and its fingerprint would say that it was what is there now."""
+    lab.file("m.py", PUT_BACK)
+    name = "x.txt" if call == "f" else "x"
+    spec = lab.project_input("x.txt", "planned with") if call == "f" else lab.project_folder("x", "planned with")
+    error = lab.failure(lab.call(f"m:{call}", {"o": "text"}, with_={"x": {"$input": "x"}}, inputs={"x": spec}))
+    said = f"`{name}` (Input:X) does not have the content that was planned with, or was written to meanwhile"
+    assert error == ("InputChangedDuringRun", said)
+
+
+def test_another_mode_or_name_of_an_input_is_no_edit(lab: Lab) -> None:
+    lab.file("m.py", PUT_BACK)
+    spec = lab.project_input("x.txt", "planned with")
+    word = lab.one(lab.call("m:h", {"o": "string"}, with_={"x": {"$input": "x"}}, inputs={"x": spec}))
+    assert word.outputs[0].value == "planned with"
 
 
 def test_a_step_that_writes_into_a_stored_input_fails_and_the_blob_does_not_stay_wrong(lab: Lab) -> None:

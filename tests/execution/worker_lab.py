@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from whyrun.artifacts.hashing import canonical_json
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json, tree_manifest
 from whyrun.artifacts.store import Store
 from whyrun.execution.backends.local import LocalBackend
 from whyrun.execution.backends.process import ProcessTransport
@@ -162,6 +162,11 @@ class Lab:
         data = self.file(name, text).read_bytes()
         suffix = Path(name).suffix
         return InputSpec(id="Input:X", sha256=hashlib.sha256(data).hexdigest(), type=type, suffix=suffix, path=name)
+
+    def project_folder(self, name: str, text: str) -> InputSpec:
+        """A folder with one file."""
+        folder = self.file(f"{name}/one.txt", text).parent
+        return InputSpec(id="Input:X", sha256=bytes_sha256(tree_manifest(folder)), type="directory", path=name)
 
 
 def process_backend() -> ThreadedBackend:

@@ -100,3 +100,20 @@ def test_what_waits_while_its_code_is_edited_is_not_begun(place: str, at_place: 
         ],
     ), ended.said
     assert [(e.step_id, e.attempt) for e in ended.of(ev.StepStart)] == [(f"Job:Long[{i}]", 1) for i in range(3)]
+
+
+def test_what_runs_elsewhere_while_its_code_is_edited_counts(place: str, at_place: Make) -> None:
+    """It has a copy of what was planned with. A local worker reads the file itself, and nobody knows when."""
+    mark = f"w{secrets.token_hex(6)}"
+    code = LONG.replace("MARK", mark).replace("time.sleep(600)", "time.sleep(2)\n        return {'Word': 'planned'}")
+    lab = at_place(EDITED.replace("count: 3", "count: 1"), {"long_work.py": code})
+    running = lab.start("--quiet", "--jobs", "1")
+    running.wait_for(lambda: named(mark), "it to run")
+    lab.edit("long_work.py", "planned", "edited")
+    ended = running.ended()
+    if place == "local":
+        assert (ended.code, ended.failures) == (1, [("Job:Long[0]", "FAILED", "InputChangedDuringRun", False)])
+        return
+    assert (ended.code, ended.completed) == (0, ["Job:Long[0]"]), ended.said
+    lab.edit("long_work.py", "edited", "planned")
+    assert lab.plan().planned == []

@@ -73,10 +73,23 @@ def _modules_named(project: Path, globs: Sequence[str]) -> list[Path]:
         return []  # `code_files` tells, once the source itself is found to be in order
 
 
+def named_files(project: Path, globs: Sequence[str]) -> frozenset[str]:
+    """What `code:` names now, by path relative to the project; it may be nothing."""
+    return frozenset(path.relative_to(project).as_posix() for pattern in globs for path in _found(project, pattern))
+
+
+def _found(project: Path, pattern: str) -> list[Path]:
+    while True:
+        try:
+            return [path for path in project.glob(pattern) if path.is_file()]
+        except FileNotFoundError:
+            continue  # a folder was removed while it was looked into: what is there now?
+
+
 def _matches(project: Path, pattern: str) -> list[Path]:
     if os.path.isabs(pattern) or ".." in Path(pattern).parts:
         raise error("PATH_OUTSIDE", f"`code: {pattern}` leaves the project folder", hint="use a path inside it")
-    matches = [path for path in project.glob(pattern) if path.is_file()]
+    matches = _found(project, pattern)
     if not matches:
         raise error(
             "FILE_MISSING",

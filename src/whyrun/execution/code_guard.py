@@ -4,8 +4,8 @@ A project's module may be edited while a run goes on. What a worker imports then
 with the edit taken back later the wrong result would look right for ever. So nothing more is started with it, and what
 ran meanwhile fails. A file that was only touched, or an edit that does not count (a comment), is no reason to lose what
 was paid for: then the code is read again, and what workers imported is known by the times of the files they read. Of a
-file that no worker has spoken of (`code:` names prompts, tools, what a child process imports) nobody knows when it was
-read: there any write while a step runs counts.
+file that `code:` names (prompts, tools, what a child process imports), or that no worker has spoken of, nobody knows
+when it was read: there any write while a step runs counts.
 """
 
 from __future__ import annotations
@@ -15,16 +15,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from whyrun.actions.from_source import Version, Versions, version_of
 from whyrun.execution.endings import Problem
+from whyrun.execution.named_code import NOTHING_NAMED, NamedCode
 
 _EVERY = 0.1  # seconds between two looks at all files
 
 
 class CodeGuard:
-    def __init__(self, project: str, files: Mapping[str, Sequence[str]], is_current: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        project: str,
+        files: Mapping[str, Sequence[str]],
+        is_current: Callable[[str], bool],
+        named: NamedCode = NOTHING_NAMED,
+    ) -> None:
         """`files`: job name → the files of its action. `is_current(job)`: is their content what was planned with?"""
         self._project = project
         self._files = {job: tuple(paths) for job, paths in files.items() if paths}
         self._is_current = is_current
+        self._named = named
         self._seen: dict[str, Versions] = dict.fromkeys(self._files, ())
         # job → path → the versions of the file that say what was planned with
         self._right: dict[str, dict[str, set[Version]]] = {
@@ -43,7 +51,7 @@ class CodeGuard:
     def look(self) -> None:
         """Now and then, whatever else happens: an edit that is taken back in between would not be seen otherwise."""
         if time.monotonic() >= self._last + _EVERY:
-            self._stats.clear()
+            self._forget_looks()
             for job in self._files:
                 self._look(job)
             self._last = time.monotonic()
@@ -51,7 +59,11 @@ class CodeGuard:
     def look_again(self) -> None:
         """To be called when steps have ended: one look at a file is enough for all of them."""
         self._looked.clear()
+        self._forget_looks()
+
+    def _forget_looks(self) -> None:
         self._stats.clear()
+        self._named.look_again()
 
     def loaded(self, told: Mapping[str, Version | None]) -> None:
         """What a worker imported: file → its version; None: it changed while it was read."""
@@ -81,17 +93,28 @@ class CodeGuard:
         """To be kept with a step that is handed out now."""
         return self._seen.get(job, ())
 
-    def changed(self, job: str, since: Versions | None = None) -> str | None:
-        """The file of this job's action that was edited since the plan, up to a look after `look_again`; or is gone; or
-        was written to, `since` a step was handed out that reads it where it lies, and nobody knows when."""
+    def changed(self, job: str) -> str | None:
+        """The file of this job's action that was edited since the plan, up to a look after `look_again`; or is gone."""
         if job not in self._looked and job in self._files:
             self._looked.add(job)
             self._look(job)
-        found = self._changed.get(job) or self._gone.get(job)
-        if found is None and since and since != (now := self.versions(job)):
+        return self._changed.get(job) or self._gone.get(job)
+
+    def ended(self, job: str, since: Versions) -> str | None:
+        """For a step that was handed out with these versions: the file because of which its result does not count. That
+        may also be one that was written to meanwhile, and nobody knows when it was read."""
+        found = self.changed(job)
+        if found is None and since != (now := self.versions(job)):
             paths = zip(self._files[job], since, now, strict=True)
-            found = next((path for path, was, is_ in paths if was != is_ and path not in self._reported), None)
+            found = next((path for path, was, is_ in paths if was != is_ and not self._tells_itself(job, path)), None)
+            for other in self._files:
+                if found is not None and self._named.names(other, found):
+                    self._changed.setdefault(other, found)  # a worker may have kept what it read for all steps to come
         return found
+
+    def _tells_itself(self, job: str, path: str) -> bool:
+        """Whether it is read by workers, which say so, and by nobody else."""
+        return path in self._reported and not self._named.names(job, path)
 
     @property
     def edits(self) -> int:
@@ -106,6 +129,7 @@ class CodeGuard:
                 self._changed[job] = next(path for (path, met), now in paths if now != met)
                 break
             if found == self._seen[job] and len(strangers) == self._asked[job]:
+                self._changed.update((job, path) for path in sorted(self._named.now(job) - self._right[job].keys())[:1])
                 break
             missing = [path for path, version in zip(self._files[job], found, strict=True) if version is None]
             if missing:  # some editors save so; and nobody can have imported it

@@ -114,6 +114,8 @@ class InputGuard:
                 raise self._changed(id_, relative) from None
             if signature == before and settled:
                 continue
+            if _written(before) != _written(signature):  # whatever it says now: nobody knows what the step has read
+                raise self._changed(id_, relative)
             if self._content(str(path), signature, settled_now and settled) != sha256:
                 raise self._changed(id_, relative)
         for path_, sha256, before in self._blobs:
@@ -148,12 +150,17 @@ class InputGuard:
         return sha256
 
     def _changed(self, id_: str, path: str) -> StepError:
-        message = f"`{path}` ({id_}) does not have the content that was planned with: it was edited meanwhile"
+        message = f"`{path}` ({id_}) does not have the content that was planned with, or was written to meanwhile"
         return StepError("InputChangedDuringRun", message)
 
 
 def _facts(found: os.stat_result) -> tuple[int, ...]:
     return found.st_mode, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _written(signature: Signature) -> list[tuple[Any, ...]]:
+    """What every write changes, and neither another mode nor another name for the same file."""
+    return [(name, device, inode, size, mtime) for name, _, device, inode, size, mtime, _ in signature]
 
 
 def _as_told(signature: Signature) -> tuple[int, ...]:

@@ -286,7 +286,8 @@ class Runner:
         self.active[step] = self.handing.hand(
             step, table, position, found, fingerprint, attempt, self.endings, recalled, compare
         )
-        if self.backend.name == "local":  # elsewhere it is a copy that nobody edits
+        if self.backend.name == "local" and not table.decl.sandbox.required:
+            # Elsewhere it reads a copy of what was planned with, which nobody edits: what was begun there counts.
             self.active[step].code = self.code.versions(table.name)
         self.scheduler.occupy(node)
         return True
@@ -361,6 +362,7 @@ class Runner:
             case StepFinished():
                 self.leave(active, step)
                 self.code.loaded(message.loaded)
+                edited = self.code.ended(active.table.name, active.code) if active.code is not None else None
                 self.stopping.judge(active, message)
                 self.recorder.metrics(step, message.metrics, message.ts)
                 self.usage.add(step, message.metrics)
@@ -368,7 +370,7 @@ class Runner:
                     # Whatever it answers to the signal, what happened is the order to end it. A step that stops early
                     # and calls its half a result (`context.cancelled`) must not be taken at its word.
                     self.failure(active, self.endings.killed(active, message.duration, message.traceback))
-                elif message.error_type is None and (edited := self.code.changed(active.table.name, active.code)):
+                elif message.error_type is None and edited is not None:
                     problem = edited_code(active.action, edited, "the result does not count", message.duration)
                     self.failure(active, problem, final=True)  # nor would that of another attempt
                 elif message.error_type is None:

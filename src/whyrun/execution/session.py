@@ -32,6 +32,7 @@ from whyrun.execution.conduct import MANIFEST, Surroundings, Undertaking, conduc
 from whyrun.execution.counts import RunCounts
 from whyrun.execution.interrupts import Interrupts
 from whyrun.execution.leftovers import complete_killed_run
+from whyrun.execution.named_code import NamedCode
 from whyrun.execution.on_finish import OnFinish
 from whyrun.execution.prepare import manifest
 from whyrun.execution.recorder import Recorder, Reporter
@@ -265,7 +266,8 @@ def _papers(snapshot: PlanningSnapshot, plan: Plan, composition: Mapping[str, An
 
 def code_guard(world: World, snapshot: PlanningSnapshot) -> CodeGuard:
     files = {job: list(action.files) for job, action in snapshot.actions.items()}
-    return CodeGuard(str(world.project), files, world.is_current)
+    named = NamedCode(world.project, {table.name: table.decl.code for table in snapshot.dependency_graph.tables})
+    return CodeGuard(str(world.project), files, world.is_current, named)
 
 
 def _record_beginning(recorder: Recorder, snapshot: PlanningSnapshot, plan: Plan, project: Path, blob: str) -> None:

@@ -8,7 +8,7 @@ the same way; after a finished one there is nothing left to do. Where the folder
 (`lost_end`), it was not killed but damaged, and is left as it is.
 
 Only the last run is written to. An earlier one without `run_complete` cannot come from a kill, since every run begins
-with a repair; and adding to it would break the chain that the next run continues. Readers treat it as interrupted.
+with a repair; and adding to it would break the chain that the next run continues. For readers it is LOG_DAMAGED.
 """
 
 from __future__ import annotations

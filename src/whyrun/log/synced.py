@@ -40,7 +40,7 @@ def lines_synced(log: str | os.PathLike[str]) -> int:
 
 
 def last_synced(lock: str | os.PathLike[str]) -> Synced | None:
-    """What the lock says of the last run; None after one that ended well."""
+    """What the lock says of the last run; nothing is synced for certain after one that ended well."""
     try:
         with open(lock, "rb", buffering=0) as file:
             data = file.read()
