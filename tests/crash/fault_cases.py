@@ -12,7 +12,8 @@ from fault_lab import Course
 SOAK = bool(os.environ.get("WHYRUN_SOAK"))
 SHORT = ("short",)  # a write that takes half
 SHARE = {"repair": 0.2, "plan": 0.3, "prune": 0.4, "gc": 1.0}  # of the points of these scenarios; of others less
-# Of these every point is tried in every kind of way in the suite, too: they are what a lost byte would be lost in.
+# Of these every point is tried in every kind of way in the suite, too: they are what a lost byte would be lost in. So is
+# publishing what a user puts in place.
 CRITICAL = ("log", "store", "draft", "publish", "section", "status", "prune")
 
 
@@ -27,7 +28,7 @@ def cases(course: Course, name: str, area: str, kinds: Sequence[Sequence[str]]) 
         if SOAK:
             ways = [how for kind in fitting for how in kind]
             found += [Fault(point, number, how, role) for how in ways for number in range(1, count + 1)]
-        elif name == "run" and area in CRITICAL:
+        elif (name == "run" and area in CRITICAL) or (name in ("adopt", "restore") and area == "publish"):
             found += [Fault(point, chance.randint(1, count), chance.choice(kind), role) for kind in fitting]
         elif name == "run" or chance.random() < SHARE.get(name, 0.1):
             found.append(Fault(point, chance.randint(1, count), chance.choice(chance.choice(fitting)), role))

@@ -408,7 +408,7 @@ def test_a_folder_that_cannot_be_written_leaves_the_version_recorded(project: Ma
         code, _, hint, _ = refusal(lambda: adopt(lab, "Artifact:Upper.Loud", "mine.txt"))
     finally:
         (lab.root / "out").chmod(0o755)
-    assert (code, hint) == ("NOT_ADOPTABLE", "make it writable; `whyrun run` publishes it then")
+    assert (code, hint) == ("DISK_FAILED", "make room, or make it writable; `whyrun run` publishes it then")
     assert lab.succeed().reused == {"Job:Upper": "r0002"}
     assert lab.read("out/loud.txt") == "mine\n"
 

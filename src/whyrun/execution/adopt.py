@@ -235,8 +235,10 @@ class _Recording:
             try:
                 self._publish(publisher)
             except OSError as problem:
-                why = f"it is recorded, but `{problem.filename}` cannot be written: {problem.strerror}"
-                raise not_adoptable(self.artifact, why, "make it writable; `whyrun run` publishes it then") from problem
+                at = f" at `{problem.filename}`" if problem.filename is not None else ""
+                what = f"`{self.artifact}` is recorded, but cannot be published{at}: {problem.strerror}"
+                hint = "make room, or make it writable; `whyrun run` publishes it then"
+                raise error("DISK_FAILED", what, hint=hint) from problem
             origin = self.options.get("from") or self.options["file"]
             action = self.snapshot.actions[self.target.table.name].name
             recorder.status(action, TaskStatus.EXECUTES, f"{self.target.step} → adopted {self.artifact} from {origin}")
