@@ -12,8 +12,8 @@ from fault_lab import Course
 SOAK = bool(os.environ.get("WHYRUN_SOAK"))
 SHORT = ("short",)  # a write that takes half
 SHARE = {"repair": 0.2, "plan": 0.3, "prune": 0.4, "gc": 1.0}  # of the points of these scenarios; of others less
-# Of these every point is tried in every kind of way in the suite, too: they are what a lost byte would be lost in. So is
-# publishing what a user puts in place.
+# Of these every point is tried in every kind of way in the suite, too: they are what a lost byte would be lost in. And
+# so it is when what a user puts in place is published.
 CRITICAL = ("log", "store", "draft", "publish", "section", "status", "prune")
 
 

@@ -14,12 +14,16 @@ from typing import Any
 import pytest
 from gc_lab import Past
 
+from project_lab import Lab
 from whyrun import disk
+from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.errors import StateError
 from whyrun.evidence.gc import collect, collectable
 from whyrun.evidence.prune import Selection, prune
+from whyrun.evidence.spoken_blobs import DOUBT_HINT, stored_blobs
 from whyrun.evidence.verify import verify
 from whyrun.evidence.verify_report import MORE_AFTER_THE_END
+from whyrun.log import events as ev
 from whyrun.log.events import DAMAGE_HINT
 from whyrun.log.journal import utc_now
 from whyrun.log.outcomes import LOST_END_HINT
@@ -146,6 +150,189 @@ def test_the_index_hides_no_missing_run(past: Past) -> None:
     with pytest.raises(StateError) as refused:
         past.plan()
     assert refused.value.diagnostics[0].message == "`r0001` of `past` is not there, and was not pruned"
+
+
+# --- blobs that name others --------------------------------------------------------------------------------------
+
+
+def other_start(data: bytes) -> bytes:
+    return b"?" + data[1:]
+
+
+def other_end(data: bytes) -> bytes:
+    return data[:-1] + b"?"
+
+
+def nothing_left(data: bytes) -> bytes:
+    return b""
+
+
+def damaged_blob(lab: Lab, sha256: str, damage: Callable[[bytes], bytes]) -> Path:
+    blob = lab.blob(sha256)
+    blob.chmod(0o644)
+    blob.write_bytes(damage(blob.read_bytes()))
+    return blob
+
+
+def stored(lab: Lab) -> dict[str, bytes]:
+    return {sha: Path(path).read_bytes() for sha, path, _ in stored_blobs(lab.store)}
+
+
+def check_refused(lab: Lab, blob: Path, found: str) -> None:
+    """`collect` and `collectable` tell of this blob in the same words, and nothing goes."""
+    before = stored(lab)
+    state = lab.root / ".whyrun"
+    told: set[str] = set()
+    for attempt in (lambda: collect(state, utc_now), lambda: collectable(state)):
+        with pytest.raises(StateError) as refused:
+            attempt()
+        (one,) = refused.value.diagnostics
+        assert (one.code, one.file, one.hint) == ("STORE_DAMAGED", str(blob), DOUBT_HINT)
+        told.add(one.message)
+    assert stored(lab) == before
+    sha256 = blob.parent.name + blob.name
+    assert told == {f"the stored blob {sha256} {found}, and it may name others that are needed"}
+
+
+def has_other_bytes(blob: Path) -> str:
+    return f"has other bytes (sha256 {bytes_sha256(blob.read_bytes())})"
+
+
+@pytest.mark.parametrize("damage", [other_start, other_end, nothing_left])
+def test_a_damaged_manifest_keeps_what_is_in_its_folder_until_it_is_back(
+    past: Past, damage: Callable[[bytes], bytes]
+) -> None:
+    manifest = past.made("r0005")["Artifact:Bind.Book"]
+    copy, before = past.blob(manifest).read_bytes(), past.blobs()
+    blob = damaged_blob(past, manifest, damage)
+    check_refused(past, blob, has_other_bytes(blob))
+    blob.write_bytes(copy)
+    assert collect(past.root / ".whyrun", utc_now).removed.count == 0
+    assert past.blobs() == before
+    assert b"never\n" in before.values(), "only the manifest speaks of it"
+
+
+def test_a_damaged_manifest_is_told_by_both_commands_with_a_code(past: Past) -> None:
+    manifest = past.made("r0005")["Artifact:Bind.Book"]
+    blob = damaged_blob(past, manifest, other_end)
+    before = past.blobs()
+    for words in (("gc",), ("gc", "--delete")):
+        answer = past.whyrun(*words)
+        assert (answer.code, answer.out) == (3, "")
+        assert answer.err == (
+            f"error[STORE_DAMAGED] {blob}: the stored blob {manifest} {has_other_bytes(blob)}, "
+            f"and it may name others that are needed\n   hint: {DOUBT_HINT}\n"
+        )
+    assert past.blobs() == before
+    blob.unlink()
+    assert past.whyrun("gc", "--delete").code == 0, "there is no copy: the user has said so"
+    assert b"never\n" not in past.blobs().values()
+
+
+def test_a_manifest_that_cannot_be_read_keeps_everything(past: Past) -> None:
+    blob = past.blob(past.made("r0005")["Artifact:Bind.Book"])
+    blob.unlink()
+    blob.mkdir()
+    check_refused(past, blob, "cannot be read: Is a directory")
+
+
+def test_a_damaged_manifest_that_only_a_consumer_speaks_of_keeps_everything(past: Past) -> None:
+    """The run that made the folder is pruned; what has read it says that it was one."""
+    past.write({"workflow.yaml": CONSUMED})
+    for sets in (["Word=one"], ["Word=two"], ["Word=two", "Mark=?"], ["Word=three", "Mark=?"]):
+        past.succeed(sets=sets)
+    names = past.runs()
+    prune(past.world(["Word=three", "Mark=?"]), Selection(names=tuple(names[:2])), utc_now)
+    assert past.runs() == names[2:]
+    (start,) = [e for e in past.events(names[2]) if isinstance(e, ev.StepStart)]
+    (read,) = (start.bindings or {})["dir"]
+    blob = damaged_blob(past, read["sha256"], other_start)
+    check_refused(past, blob, has_other_bytes(blob))
+
+
+CONSUMED = """\
+workflow: chain
+inputs: {Word: {type: string, default: one}, Mark: {type: string, default: "!"}}
+jobs:
+  A:
+    uses: shell
+    with: {word: "${{ inputs.Word }}", run: 'mkdir "$out_Dir"; echo "$word" > "$out_Dir/in.txt"'}
+    outputs: {Dir: {type: directory}}
+  B:
+    uses: shell
+    with: {dir: "${{ jobs.A.outputs.Dir }}", mark: "${{ inputs.Mark }}", run: 'cat "$dir/in.txt" > "$out_Text"'}
+    outputs: {Text: {type: text}}
+"""
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_a_damaged_manifest_of_a_folder_of_the_users_keeps_everything(past: Past, pruned: bool) -> None:
+    """It was saved before it was written over, and nothing says that it was a folder."""
+    text = past.read("workflow.yaml").replace("{Book: {type: directory}}", "{Book: {type: directory, path: out/book}}")
+    past.write({"workflow.yaml": text, "out/book/mine.txt": "my own words\n"})
+    past.word("five").succeed()
+    (saved,) = [event for event in past.events("r0006") if isinstance(event, ev.FileDisplaced)]
+    if pruned:
+        past.word("six").succeed()
+        past.word("seven").succeed()
+        prune(past.world(), Selection(keep=1), utc_now)
+        assert "r0006" not in past.runs()
+    assert b"my own words\n" in past.blobs().values()
+    blob = damaged_blob(past, saved.sha256, other_start)
+    check_refused(past, blob, has_other_bytes(blob))
+
+
+def test_a_damaged_long_list_keeps_everything(past: Past) -> None:
+    past.write({"workflow.yaml": WIDE})
+    past.succeed()
+    (start,) = [e for e in past.events(past.runs()[-1]) if isinstance(e, ev.StepStart) and e.step_id == "Job:All"]
+    members = (start.bindings or {})["parts"]
+    assert isinstance(members, dict)
+    blob = damaged_blob(past, members["blob"], other_end)
+    check_refused(past, blob, has_other_bytes(blob))
+
+
+WIDE = """\
+workflow: wide
+loops: {i: {count: 65}}
+jobs:
+  Each:
+    for: [i]
+    uses: shell
+    with: {i: "${{ i }}", run: 'echo "$i" > "$out_Text"'}
+    outputs: {Text: {type: text}}
+  All:
+    uses: shell
+    with: {parts: "${{ jobs.Each.outputs.Text[:] }}", run: 'echo all > "$out_Text"'}
+    outputs: {Text: {type: text}}
+"""
+
+
+@pytest.mark.parametrize("content", [b'{"empty_dirs":', b'{"empty_dirs":[],"files":[],"tree":"another"}'])
+def test_a_sound_file_that_begins_as_a_manifest_does_stops_nothing(past: Past, content: bytes) -> None:
+    past.write({"given.txt": content, "workflow.yaml": COPIED})
+    past.succeed()
+    assert content in past.blobs().values()
+    assert collect(past.root / ".whyrun", utc_now).removed.count == 0
+    assert content in past.blobs().values()
+
+
+COPIED = """\
+workflow: copied
+inputs: {Given: {type: file, default: given.txt}}
+jobs:
+  Copy:
+    uses: shell
+    with: {given: "${{ inputs.Given }}", run: 'cp "$given" "$out_Same"'}
+    outputs: {Same: {type: file}}
+"""
+
+
+def test_damaged_bytes_of_a_plain_file_stop_nothing(past: Past) -> None:
+    """They name nothing: what is not needed can be told without them."""
+    blob = damaged_blob(past, past.made("r0004")["Artifact:Write.Text"], other_end)
+    assert collect(past.root / ".whyrun", utc_now).removed.count == 0
+    assert blob.exists()
 
 
 # --- a full disk -------------------------------------------------------------------------------------------------

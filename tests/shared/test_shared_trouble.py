@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ from project_lab import PATIENCE
 from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.artifacts.shared_result import SharedOutput, SharedResult
 from whyrun.artifacts.shared_store import SharedStore
-from whyrun.artifacts.shelf import FolderShelf, Shelf
+from whyrun.artifacts.shelf import FolderShelf, Link, ReadOnlyShelf, Shelf
 from whyrun.artifacts.store import Store
 from whyrun.execution import sharing as sharing_module
 from whyrun.execution.run_sharing import Traffic
@@ -258,7 +260,34 @@ def test_a_step_that_is_not_deterministic_after_all_is_told(folder_team: Team) -
     assert folder_team.kept.results()[key] == standing
 
 
-@pytest.mark.parametrize("kind", ["folder", "s3"])
+def no_links(number: int) -> Link:
+    """As a file system without hard links answers."""
+
+    def refuse(source: Path, target: Path) -> None:
+        raise OSError(number, os.strerror(number), source, None, target)
+
+    return refuse
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV])
+def test_a_folder_without_hard_links_takes_results_and_the_first_one_stays(tmp_path: Path, number: int) -> None:
+    shelf = FolderShelf(tmp_path / "kept", no_links(number))
+    assert shelf.put_bytes("v1/results/a", b"first", replace=False)
+    assert not shelf.put_bytes("v1/results/a", b"second", replace=False)
+    assert shelf.read("v1/results/a", 0, 99) == b"first"
+    assert shelf.put_bytes("v1/results/a", b"third", replace=True)
+    assert shelf.read("v1/results/a", 0, 99) == b"third"
+    assert list((tmp_path / "kept" / "tmp").iterdir()) == []
+
+
+def test_a_folder_that_may_not_be_written_to_is_no_folder_without_links(tmp_path: Path) -> None:
+    shelf = FolderShelf(tmp_path / "kept", no_links(errno.EACCES))
+    with pytest.raises(ReadOnlyShelf, match=r"^PermissionError: Permission denied$"):
+        shelf.put_bytes("v1/results/a", b"first", replace=False)
+    assert [path for path in (tmp_path / "kept").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("kind", ["folder", "folder without links", "s3"])
 def test_many_writers_at_once_leave_one_whole_result(kind: str, tmp_path: Path, server: S3Server) -> None:
     """Each has bytes of its own for the same fingerprint; who is first stays, and the others are told."""
     writers = 6
@@ -267,8 +296,8 @@ def test_many_writers_at_once_leave_one_whole_result(kind: str, tmp_path: Path, 
     made: list[SharedResult] = []
 
     def shelf() -> Shelf:
-        if kind == "folder":
-            return FolderShelf(tmp_path / "kept")
+        if kind != "s3":
+            return FolderShelf(tmp_path / "kept", os.link if kind == "folder" else no_links(errno.EPERM))
         from whyrun.artifacts.shelf_url import UrlShelf
 
         return UrlShelf("s3://team/demo")
@@ -299,5 +328,5 @@ def test_many_writers_at_once_leave_one_whole_result(kind: str, tmp_path: Path, 
     assert standing in made
     shared.fetch(standing, lambda: None)
     assert reader.read(bytes_sha256(b"the same for all")) == b"the same for all"
-    if kind == "folder":
+    if kind != "s3":
         assert list((tmp_path / "kept" / "tmp").iterdir()) == []

@@ -6,9 +6,11 @@ and object stores show an object when all of it is there. What a shelf gives out
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +19,10 @@ from whyrun.artifacts.durable import temp_name, write_all
 from whyrun.artifacts.shelf_address import scheme_of
 
 PIECE = 4 << 20  # bytes that are asked for, or sent, at a time
+# What file systems say that have no hard links (FAT, many of FUSE and SMB), or none between two folders (AFS).
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
+
+Link = Callable[[Path, Path], None]
 
 
 class ShelfError(Exception):
@@ -63,8 +69,10 @@ def open_shelf(address: str, project: Path) -> Shelf:
 class FolderShelf:
     """A folder that several machines see, or several clones on one."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, link: Link = os.link) -> None:
+        """`link`: how a file gets a second name."""
         self.root = root
+        self._link = link
         self._beginning: str | None = None
         self._begun, self._lock = False, threading.Lock()
 
@@ -146,9 +154,13 @@ class FolderShelf:
             os.replace(temp, target)
             return True
         try:
-            os.link(temp, target)  # unlike a rename, it refuses where another writer was quicker
+            self._link(temp, target)  # unlike a rename, it refuses where another writer was quicker
         except FileExistsError:
             return False
+        except OSError as refused:
+            if refused.errno not in _NO_LINKS:
+                raise
+            return _renamed_if_free(temp, target)
         return True
 
     def _check_there(self) -> None:
@@ -157,6 +169,16 @@ class FolderShelf:
             raise ShelfError(f"there is no folder {self.root.parent}")
         if self.root.exists() and not self.root.is_dir():
             raise ShelfError(f"{self.root} is no folder")
+
+
+def _renamed_if_free(temp: Path, target: Path) -> bool:
+    """Whole or not at all, as with a link. Of two writers at the very same moment the last one stays, not the first:
+    no lock holds on all the machines that see such a folder, and a mark that a killed writer left would stop everybody.
+    """
+    if os.path.lexists(target):
+        return False
+    os.rename(temp, target)
+    return True
 
 
 def _told(problem: OSError) -> str:

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from whyrun import disk
+from whyrun.artifacts.blob_names import putting, remove_if_damaged
 from whyrun.artifacts.durable import clear_up, temp_name
 from whyrun.artifacts.hashing import (
     Tree,
@@ -174,8 +175,8 @@ class Store:
                 names += [file.sha256 for file in self.read_tree(sha).files]
         for name in names:
             self._sound.discard(name)
-            if self.has(name) and file_sha256(self.path(name)) != name:
-                disk.unlink(Area.STORE, self.path(name))
+            with suppress(FileNotFoundError, NotADirectoryError):
+                remove_if_damaged(self.path(name), name)
 
     def restore_from(self, path: str | os.PathLike[str], sha: str) -> bool:
         """Put a lost blob (or folder) back from a file that should have its content. False: it has not."""
@@ -280,11 +281,12 @@ class Store:
 
     def _keep(self, temp: str, sha: str) -> None:
         target = self.path(sha)
-        try:
-            disk.rename(Area.STORE, temp, target)
-        except FileNotFoundError:
-            disk.make_folders(Area.STORE, os.path.dirname(target))
-            disk.rename(Area.STORE, temp, target)
+        with putting(os.fspath(self.root)):
+            try:
+                disk.rename(Area.STORE, temp, target)
+            except FileNotFoundError:
+                disk.make_folders(Area.STORE, os.path.dirname(target))
+                disk.rename(Area.STORE, temp, target)
         self._sound.add(sha)
 
     def _move_in(self, path: str, sha: str | None) -> tuple[str, int]:

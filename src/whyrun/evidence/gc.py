@@ -5,14 +5,15 @@ made and adopted, what they were made from, their snapshots, long lists, and fil
 they were written over (those of pruned runs, too: the tombstones name them). Of folders also what is in them.
 
 Nothing is removed while anybody writes runs (`StoreLock`), nor where a run is missing, all are (`lost_all_runs`)
-or a log is damaged in its lines, their order, chain or end (`check_log`): nobody could say what that needed. A kill in
-the middle leaves fewer blobs that nobody needs, and nothing else.
+or a log is damaged in its lines, their order, chain or end (`check_log`), or the manifest of a folder or a long list
+(`files_of_folder`, `check_lists`): nobody could say what that needed. A kill in the middle leaves fewer blobs that
+nobody needs, and nothing else.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 from whyrun.evidence.run_list import running_run
-from whyrun.evidence.spoken_blobs import files_of_folder, hashes_of_runs, stored_blobs
+from whyrun.evidence.spoken_blobs import Naming, check_lists, files_of_folder, hashes_of_runs, stored_blobs
 from whyrun.evidence.whole_log import check_log
 from whyrun.log.journal import Clock
 from whyrun.log.lock import RunLock, StoreLock, holder_and_state
@@ -120,12 +121,14 @@ class _Sweep:
             if state.lost_all_runs():
                 raise all_runs_lost(state)
             check_log(state, runs, stones, state.workflow in self.running)
-            own = set(hashes_of_runs((run.path for run in runs), self.store))
-            own |= self._in_folders(own)
+            naming = Naming()
+            own = set(hashes_of_runs((run.path for run in runs), self.store, naming))
+            check_lists(naming.lists, self.store)
+            own |= self._in_folders(own, naming.folders)
             of_tombstones |= {displaced.sha256 for stone in stones for displaced in stone.displaced}
             needed |= own
             self.workflows.append(WorkflowNeeds(state.workflow, len(runs), len(stones), self._there(own)))
-        of_tombstones |= self._in_folders(of_tombstones)
+        of_tombstones |= self._in_folders(of_tombstones, of_tombstones)
         self.displaced = self._there(of_tombstones - needed)
         needed |= of_tombstones
         self.garbage: list[GoneBlob] = []
@@ -147,8 +150,10 @@ class _Sweep:
     def _there(self, hashes: Iterable[str]) -> int:
         return sum(map(self.store.has, hashes))
 
-    def _in_folders(self, hashes: Iterable[str]) -> set[str]:
-        return {file.sha256 for sha in hashes for file in files_of_folder(sha, self.store)}
+    def _in_folders(self, hashes: Iterable[str], folders: Container[str]) -> set[str]:
+        """`folders`: those of them that are folders, or may be."""
+        files = (files_of_folder(sha, self.store, may_be_one=sha in folders) for sha in hashes)
+        return {file.sha256 for found in files for file in found}
 
 
 def _in_use(state_dir: Path) -> WhyrunError:

@@ -17,13 +17,12 @@ from typing import Any
 
 import msgspec
 
-from whyrun import disk
 from whyrun.actions.base import TextFile
+from whyrun.artifacts.blob_names import remove_if_damaged
 from whyrun.artifacts.file_clock import OtherClocks
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
 from whyrun.artifacts.settled import is_settled
 from whyrun.artifacts.store import Store
-from whyrun.disk import Area
 from whyrun.execution.cfg import InputSpec, StepCfg
 from whyrun.execution.commands import ExecStep, InputSource
 from whyrun.execution.failure import StepError, store_damaged
@@ -119,9 +118,8 @@ class InputGuard:
             if self._content(str(path), signature, settled_now and settled) != sha256:
                 raise self._changed(id_, relative)
         for path_, sha256, before in self._blobs:
-            if _blob_signature(path_) != before and file_sha256(path_) != sha256:
-                # Root may write to read-only files. A blob with other bytes is worse than none.
-                disk.unlink(Area.STORE, path_)
+            # Root may write to read-only files. A blob with other bytes is worse than none.
+            if _blob_signature(path_) != before and remove_if_damaged(path_, sha256):
                 raise StepError("InputChangedDuringRun", f"the step wrote into its input {sha256}; it is removed")
 
     def _look(self, path: Path) -> tuple[Signature, bool]:
