@@ -68,7 +68,7 @@ class InputGuard:
         self._known: dict[str, _Seen] = {}  # by path; lives as long as the worker, so a shared input is hashed once
         self._told: Mapping[str, tuple[int, ...]] = {}
         self._watched: list[tuple[str, str, str, Signature, bool]] = []
-        self._blobs: list[tuple[str, str, Signature]] = []
+        self._blobs: list[tuple[str, str, str, Signature]] = []
         self._sound: dict[str, Signature] = {}  # blobs whose content was seen to be right
 
     def begin(self) -> None:
@@ -95,14 +95,14 @@ class InputGuard:
         self._watched.append((spec.id, spec.path, spec.sha256, signature, settled))
         return path
 
-    def blob(self, path: str, sha256: str) -> None:
+    def blob(self, id_: str, path: str, sha256: str) -> None:
         """A step never consumes bytes other than the recorded ones. Each blob is read once by a worker to see that."""
         signature = _blob_signature(path)
         if self._sound.get(path) != signature:
             if file_sha256(path) != sha256:
                 raise store_damaged(f"the stored blob {sha256} has other bytes")
             self._sound[path] = signature
-        self._blobs.append((path, sha256, signature))
+        self._blobs.append((id_, path, sha256, signature))
 
     def check_unchanged(self) -> None:
         for id_, relative, sha256, before, settled in self._watched:
@@ -117,10 +117,10 @@ class InputGuard:
                 raise self._changed(id_, relative)
             if self._content(str(path), signature, settled_now and settled) != sha256:
                 raise self._changed(id_, relative)
-        for path_, sha256, before in self._blobs:
+        for id_, path_, sha256, before in self._blobs:
             # Root may write to read-only files. A blob with other bytes is worse than none.
             if _blob_signature(path_) != before and remove_if_damaged(path_, sha256):
-                raise StepError("InputChangedDuringRun", f"the step wrote into its input {sha256}; it is removed")
+                raise StepError("InputChangedDuringRun", f"the step wrote into `{id_}`, which it only reads; run again")
 
     def _look(self, path: Path) -> tuple[Signature, bool]:
         """What can be seen of a file or folder without reading it, and whether that can be relied on."""
@@ -240,7 +240,7 @@ class Materializer:
             blob = self._store.path(spec.sha256)
             target = self._target(name, spec)
             os.symlink(os.path.abspath(blob), target)
-            self._guard.blob(blob, spec.sha256)
+            self._guard.blob(spec.id, blob, spec.sha256)
             return self._typed(target, spec.type)
         return msgspec.json.decode(self._store.read(spec.sha256))
 
