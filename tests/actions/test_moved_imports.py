@@ -10,9 +10,9 @@ import pytest
 from code_lab import write
 
 from project_lab import Lab, reasons
+from whyrun.actions.facts import facts_of
 from whyrun.actions.fingerprint import action_fingerprint
 from whyrun.actions.imports import project_code
-from whyrun.actions.source import facts_of
 from whyrun.errors import InvalidError
 
 Make = Callable[..., Lab]
@@ -171,6 +171,17 @@ FILES = [
     "NAME = 'lib.tool'\nrunpy.run_module(NAME)",
     "for name in ['lib/tool.py']:\n    importlib.import_module(name[:-3].replace('/', '.'))",
     "sys.path.append('lib')\nfor name in ('tool',):\n    importlib.import_module(name)",
+    "NAME = 'lib.tool'\nimportlib.util.find_spec(NAME)",
+    "from pkgutil import resolve_name\nfor name in ('lib.tool:f', 'lib.gone:g'):\n    resolve_name(name)",
+    "import pydoc\nNAME = 'lib.tool.f'\npydoc.locate(NAME)",
+    "import imp\nimp.load_source('x', 'lib/tool.py')",
+    "exec(open(HERE.parent / 'lib' / 'tool.py').read())",
+    "exec(compile(Path('lib/tool.py').read_text(), 'tool', 'exec'))",
+    "from importlib.resources import files\nexec(files('lib').joinpath('tool.py').read_text())",
+    "importlib.import_module('lib' + '.tool')",
+    "importlib.import_module('lib.%s' % 'tool')",
+    "for name in ('tool', 'gone'):\n    importlib.import_module(f'lib.{name}')",
+    "PACKAGE = 'lib'\nimportlib.import_module('.tool', PACKAGE)",
 ]
 
 
@@ -184,6 +195,32 @@ def test_a_relative_name_is_relative_to_the_file(folder: Path) -> None:
     load = "import importlib\nfor name in ('.one', '..two'): importlib.import_module(name, __package__)\n"
     write(folder, {"a/b/s.py": load, "a/b/one.py": "", "a/two.py": "", "one.py": "", "two.py": "", "a/one.py": ""})
     assert counted(folder, "a/b/s.py") == ["a/b/one.py", "a/b/s.py", "a/two.py"]
+
+
+@pytest.mark.parametrize(
+    "load", ["import_module('.' + LAZY[name], __name__)", "import_module(f'{__name__}.{LAZY[name]}')"]
+)
+def test_a_part_of_a_name_may_be_a_module_beside_the_file(folder: Path, load: str) -> None:
+    """As packages do whose names are imported when first asked for."""
+    lazy = f"import importlib\nLAZY = {{'Thing': 'part'}}\ndef __getattr__(name): return importlib.{load}\n"
+    files = {"kit/__init__.py": lazy, "kit/part.py": "", "kit/other.py": "", "elsewhere/part.py": ""}
+    write(folder, {**files, "s.py": "from kit import Thing\n"})
+    assert counted(folder, "s.py") == ["kit/__init__.py", "kit/part.py", "s.py"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "import pkgutil\npkgutil.get_data('kit', 'words.txt')",
+        "from pkgutil import get_data\nget_data('kit', 'words.txt')",
+        "import importlib.resources\nimportlib.resources.files('kit')",
+        "from importlib import resources\nresources.files('kit')",
+        "from importlib.resources import files\nfiles('kit')",
+    ],
+)
+def test_a_package_that_is_asked_for_its_data_is_imported(folder: Path, read: str) -> None:
+    write(folder, {"s.py": f"{read}\n", "kit/__init__.py": "", "kit/other.py": "", "kit/words.txt": ""})
+    assert counted(folder, "s.py") == ["kit/__init__.py", "s.py"]
 
 
 def test_a_folder_that_is_run_is_its_main_module(folder: Path) -> None:
@@ -230,10 +267,52 @@ def test_where_the_folder_cannot_be_read_whatever_has_the_name_counts(folder: Pa
     assert "scripts/new/more.py" not in counted(folder, "scripts/s.py")
 
 
-def test_folders_that_are_named_are_looked_through_too(folder: Path) -> None:
-    code = "import sys\nfrom pathlib import Path\nfor one in Path('libs').iterdir():\n    sys.path.append(str(one))\n"
-    write(folder, {"scripts/s.py": f"{code}import shelp\n", "libs/a/shelp.py": "", "more/a/shelp.py": ""})
-    assert counted(folder, "scripts/s.py") == ["libs/a/shelp.py", "scripts/s.py"]
+@pytest.mark.parametrize("parent", ["Path('libs')", "Path(__file__).parent.parent", "Path(os.environ['WHERE'])"])
+def test_the_whole_project_is_looked_through(folder: Path, parent: str) -> None:
+    code = f"import os, sys\nfrom pathlib import Path\nfor one in {parent}.iterdir():\n    sys.path.append(str(one))\n"
+    helpers = {"libs/a/shelp.py": "from sbase import x\n", "more/shelp/__init__.py": "", "more/deep/sbase.py": ""}
+    others = {"more/shelp/part.py": "", "more/other.py": "", ".hidden/shelp.py": "", "env/pyvenv.cfg": ""}
+    installed = {"env/lib/shelp.py": "", "lib/site-packages/shelp.py": "", "node_modules/a/shelp.py": ""}
+    write(folder, {"scripts/s.py": f"{code}import shelp\n", **helpers, **others, **installed})
+    assert counted(folder, "scripts/s.py") == sorted([*helpers, "scripts/s.py"])
+
+
+def test_a_named_folder_behind_a_link_is_looked_through_too(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    code = "import os, sys\nsys.path += [os.path.join('libs', name) for name in os.listdir('libs')]\nimport shelp\n"
+    write(tmp_path, {"project/scripts/s.py": code, "out/a/shelp.py": "", "out/b/other.py": ""})
+    os.symlink(tmp_path / "out", project / "libs")
+    os.symlink(tmp_path / "out", project / "not-named")
+    assert fingerprint(project, "scripts/s.py")[1] == ["libs/a/shelp.py", "scripts/s.py"]
+
+
+def test_all_jobs_of_a_plan_cost_one_look_through_the_project_and_the_next_plan_another(
+    project: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = "".join(
+        f"  J{n}:\n    uses: python\n    with: {{script: scripts/s{n}.py}}\n    outputs: {{T: {{type: text}}}}\n"
+        for n in range(3)
+    )
+    scripts = {f"scripts/s{n}.py": f"{COMPUTED}import shelp{n}\n" for n in range(3)}
+    lab = project(f"workflow: w\njobs:\n{jobs}", {**scripts, "lib/shelp0.py": ""})
+    walked = []
+    walk = os.walk
+    monkeypatch.setattr(os, "walk", lambda top: walked.append(top) or walk(top))
+    files = {name: sorted(facts.files) for name, facts in lab.world().actions.items()}
+    assert files == {"J0": ["lib/shelp0.py", "scripts/s0.py"], "J1": ["scripts/s1.py"], "J2": ["scripts/s2.py"]}
+    assert walked == [str(lab.root)]
+    lab.write({"lib/shelp1.py": ""})
+    files = {name: sorted(facts.files) for name, facts in lab.world().actions.items()}
+    assert files["J1"] == ["lib/shelp1.py", "scripts/s1.py"]
+    assert walked == [str(lab.root)] * 2
+
+
+def test_a_project_is_not_looked_through_for_what_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may hold any number of data files."""
+    monkeypatch.setattr(os, "walk", lambda top: pytest.fail(f"{top} was looked through"))
+    write(folder, {**TREE, "scripts/s.py": f"{COMPUTED}import os, json, top\n", "other.py": "import shelp\n"})
+    assert fingerprint(folder, "scripts/s.py")[1] == ["scripts/s.py", "top.py"]
+    assert fingerprint(folder, "other.py")[1] == ["other.py"]
 
 
 @pytest.mark.parametrize(
@@ -306,6 +385,8 @@ NO_CHANGE = [
     "'sys.path and spec_from_file_location of lib'  # sys.path.append('lib'), import_module, PYTHON" + "PATH",
     "X = 'sys.path of lib', 'machinery', 'lib'",
     "import runpy, site, importlib.util\nX = 'lib', 'lib/shelp.py'",
+    "class C:\n    resources = 'lib'\n    def exec(self): return self.resources, 'lib.shelp'\nX = C().exec()",
+    "import importlib\ndef get_data(name): return name\nX = get_data('lib.shelp')",
 ]
 
 
@@ -334,6 +415,18 @@ jobs:
     uses: python
     with: {call: "load:go"}
     outputs: {o: {type: text}}
+  Run:
+    uses: python
+    with: {call: "run:go"}
+    outputs: {o: {type: text}}
+  Resolve:
+    uses: python
+    with: {call: "resolve:go"}
+    outputs: {o: {type: text}}
+  Anywhere:
+    uses: python
+    with: {script: sub/main.py}
+    outputs: {o: {type: text}}
 """
 PROJECT = {
     "scripts/s.py": (
@@ -352,11 +445,29 @@ PROJECT = {
         "def go(): return {'o': runpy.run_path(str(Path(__file__).parent / 'tools' / 'tool.py'))['TEXT']}\n"
     ),
     "tools/tool.py": "TEXT = 'tool one'\n",
+    "run.py": "import runpy\ndef go(): return {'o': runpy.run_module('tools.report')['TEXT']}\n",
+    "tools/report/__main__.py": "TEXT = 'main one'\n",
+    "resolve.py": "import pkgutil\ndef go(): return {'o': pkgutil.resolve_name('named:TEXT')}\n",
+    "named.py": "TEXT = 'named one'\n",
+    "sub/main.py": (
+        "import sys\nfrom pathlib import Path\n"
+        "for folder in Path(__file__).parent.parent.iterdir(): sys.path.append(str(folder))\n"
+        "import anywhere\ncontext.output('o').write_text(anywhere.TEXT)\n"
+    ),
+    "other/anywhere.py": "TEXT = 'anywhere one'\n",
 }
 
 
 @pytest.mark.parametrize(
-    ("job", "file"), [("Script", "scripts/shelp.py"), ("Lib", "lib/lhelp.py"), ("Load", "tools/tool.py")]
+    ("job", "file"),
+    [
+        ("Script", "scripts/shelp.py"),
+        ("Lib", "lib/lhelp.py"),
+        ("Load", "tools/tool.py"),
+        ("Run", "tools/report/__main__.py"),
+        ("Resolve", "named.py"),
+        ("Anywhere", "other/anywhere.py"),
+    ],
 )
 def test_a_plan_names_the_helper_that_was_edited(project: Make, job: str, file: str) -> None:
     lab = project(WORKFLOW, PROJECT)

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 import whyrun.actions
 from project_lab import Lab, reasons
 from whyrun.actions import imports
+from whyrun.actions.facts import facts_of
 from whyrun.actions.fingerprint import action_fingerprint
 from whyrun.actions.imports import DOCSTRING_READERS
-from whyrun.actions.source import TextRead, canonical_form, facts_of, source_sha256, text_read
+from whyrun.actions.source import TextRead, canonical_form, source_sha256, text_read
 from whyrun.errors import InvalidError
 
 Make = Callable[..., Lab]

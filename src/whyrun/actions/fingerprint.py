@@ -12,6 +12,7 @@ from typing import Any
 
 from whyrun.actions.builtin.python import entry_file
 from whyrun.actions.imports import project_code
+from whyrun.actions.module_names import ModuleNames
 from whyrun.actions.registry import ActionInfo, resolve_action
 from whyrun.artifacts.hashing import canonical_json, digest, file_sha256
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
@@ -23,9 +24,10 @@ def action_fingerprint(
     project: Path,
     code_globs: Sequence[str] = (),
     info: ActionInfo | None = None,
+    modules: ModuleNames | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """`(sha256, facts)`. `with_literals` needs to hold `call` or `script` for `python`; the rest is not looked at.
-    `info`: the action, if it was resolved already.
+    `info`: the action, if it was resolved already. `modules`: what was seen of the project for other jobs.
 
     The facts are what the hash is over, for `show` and for telling which file of an action changed.
     """
@@ -34,7 +36,8 @@ def action_fingerprint(
     entry = _entry(info, with_literals, project)
     if entry is not None:
         called = info.name == "python" and "call" in with_literals
-        code = project_code(project, entry, imported=called, beside=_modules_named(project, code_globs))
+        beside = _modules_named(project, code_globs)
+        code = project_code(project, entry, imported=called, beside=beside, modules=modules)
         if code.problems:
             raise InvalidError(
                 Diagnostic("INVALID_USES", f"the action `{uses}` cannot be read: {p}", hint="correct that file")

@@ -10,6 +10,7 @@ import msgspec
 
 from whyrun.actions.builtin import EFFECTFUL
 from whyrun.actions.fingerprint import action_fingerprint, code_files
+from whyrun.actions.module_names import ModuleNames
 from whyrun.actions.registry import NOT_LITERAL, ActionInfo, Problem, check_parameters, resolve_action
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.graph.template import expressions_in
@@ -27,7 +28,9 @@ class LookedUp(msgspec.Struct, frozen=True):
     misfits: tuple[Problem, ...] = ()  # those of `problems` that are about `with:`, for `parameter_summary`
 
 
-def look_up_action(decl: JobDecl, project: Path, asker: Asker | None = None) -> LookedUp:
+def look_up_action(
+    decl: JobDecl, project: Path, asker: Asker | None = None, modules: ModuleNames | None = None
+) -> LookedUp:
     """Nothing is said about what `parse` has said something about already (`JobDecl.broken`)."""
     place = decl.places.get("uses", decl.place)
     if not decl.uses:
@@ -44,7 +47,7 @@ def look_up_action(decl: JobDecl, project: Path, asker: Asker | None = None) -> 
         placed = [p.place(decl).diagnostic(p.code, p.message, p.hint) for p in told]
         return LookedUp(None, (*placed, *_code_problems(decl, project)), info, tuple(told))
     try:
-        sha256, facts = action_fingerprint(decl.uses, literals, project, decl.code, info)
+        sha256, facts = action_fingerprint(decl.uses, literals, project, decl.code, info, modules)
     except WhyrunError as wrong:
         of_code = tuple(_code_problems(decl, project))
         others = [d for d in _placed(wrong, place) if d.message not in {known.message for known in of_code}]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyrun.actions.asking import Asker
+from whyrun.actions.module_names import ModuleNames
 from whyrun.actions.registry import ActionInfo
 from whyrun.artifacts.sections import SharedFiles
 from whyrun.artifacts.stat_cache import StatCache
@@ -205,8 +206,9 @@ class World:
     @cached_property
     def looked_up(self) -> dict[str, LookedUp]:
         """By job that could be read: its action, or what is wrong with `uses:` and `with:`."""
+        modules = ModuleNames(self.project)
         jobs = sorted(self._jobs.items())
-        return {name: look_up_action(decl, self.project, self.asker) for name, decl in jobs}
+        return {name: look_up_action(decl, self.project, self.asker, modules) for name, decl in jobs}
 
     def declared_actions(self) -> dict[str, tuple[str, LookedUp]]:
         """By job, as far as the file could be read: what it uses, and what came of looking it up."""

@@ -1,0 +1,94 @@
+"""Where the modules of a project lie, and what is in each: the files that an import runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
+
+from whyrun.actions.facts import FileFacts, Import, facts_of
+from whyrun.actions.source import SourceError, read_source
+
+COMPILED = tuple(EXTENSION_SUFFIXES)
+
+
+def read_module(path: str, project: str) -> FileFacts:
+    shown = shown_path(path, project)
+    data = read_source(path, shown)
+    if path.endswith(COMPILED):  # what it imports cannot be read
+        return FileFacts(hashlib.sha256(data).hexdigest())
+    return facts_of(data, shown)
+
+
+def shown_path(path: str, project: str) -> str:
+    return path[len(project) + 1 :] if is_below(path, project) else os.path.basename(path)
+
+
+def is_below(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder}/")
+
+
+def files_of(found: Import, project: str, folder: str) -> Iterator[str]:
+    """Of an import in a file of that folder."""
+    root = project
+    if found.level:
+        root = folder
+        for _ in range(found.level - 1):
+            root = os.path.dirname(root)
+        if root != project and not is_below(root, project):
+            return
+        yield from package_inits(project, root)
+    yield from files_below(root, found, project)
+
+
+def files_below(root: str, found: Import, project: str) -> Iterator[str]:
+    yield from _module_files(root, found.module)
+    for name in found.names:
+        if name == "*":
+            yield from _star_files(project, root, found.module)
+        else:
+            yield from _module_files(root, (*found.module, name))
+
+
+def package_inits(project: str, folder: str) -> Iterator[str]:
+    while is_below(folder, project):
+        yield from _variants(f"{folder}/__init__")
+        folder = os.path.dirname(folder)
+
+
+def _module_files(root: str, parts: Iterable[str]) -> Iterator[str]:
+    """The file of `a.b.c` below a folder, and the `__init__.py` of each package on the way."""
+    folder = root
+    for part in parts:
+        package = f"{folder}/{part}"
+        is_folder = os.path.isdir(package)
+        if is_folder and (inits := _variants(f"{package}/__init__")):
+            yield from inits
+        elif modules := _variants(package):
+            yield from modules
+            return  # a module has no modules below it; the next part is one of its names
+        elif not is_folder:
+            return
+        folder = package
+
+
+def _variants(module: str) -> list[str]:
+    """A compiled one goes before a source; that it may be removed is no concern here."""
+    return [file for suffix in (*COMPILED, ".py") if os.path.isfile(file := module + suffix)]
+
+
+def _star_files(project: str, root: str, module: tuple[str, ...]) -> Iterator[str]:
+    """`from package import *` imports the modules that the package lists in `__all__`."""
+    package = os.path.join(root, *module)
+    init = f"{package}/__init__.py"
+    if not os.path.isfile(init):
+        return
+    try:
+        exports = read_module(init, project).exports
+    except SourceError:
+        return  # it is one of the files of this import, and told as such
+    if exports is None:
+        exports = tuple(sorted({name.partition(".")[0] for name in os.listdir(package)}))
+    for name in exports:
+        yield from _module_files(package, (name,))
