@@ -123,7 +123,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     heavy = ("rich", "yaml", "msgspec", "asyncio", "multiprocessing", "subprocess", "PIL", "numpy")
     assert sorted(name for name in loaded if name.split(".")[0] in heavy) == []
     own = sorted(name for name in loaded if name.split(".")[0] == "whyrun")
-    assert own == ["whyrun", "whyrun.cli", "whyrun.cli.main", "whyrun.errors"]
+    assert own == ["whyrun", "whyrun.cli", "whyrun.cli.main", "whyrun.cli.outlets", "whyrun.errors"]
 
 
 def test_importing_the_package_is_light() -> None:

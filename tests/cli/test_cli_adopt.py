@@ -61,7 +61,43 @@ def test_refusals_exit_with_2_and_say_what_to_do(tmp_path: Path) -> None:
         2, "error[NOT_ADOPTABLE]: `Artifact:Script.Story` cannot be put in place: `out/all.txt` does not fit: `Story` "
         "is not valid JSON",
     )  # fmt: skip
+    assert whyrun(folder, "adopt", "Artifact:Shout.Loud[1]", "out/all.txt").err == dedent("""
+        error[NOT_ADOPTABLE]: `Artifact:Shout.Loud[1]` cannot be put in place: `Job:Shout[1]` is inactive
+           hint: `whyrun why 'Job:Shout[1]'` says why
+        """)
     assert whyrun(folder, "adopt", "Artifact:Join.All", "nope.txt").err == dedent("""
         error[FILE_MISSING]: `nope.txt` does not exist
            hint: name the file whose content is to be adopted
         """)
+
+
+def test_ids_with_brackets_are_quoted_for_the_shell_in_hints(tmp_path: Path) -> None:
+    """Also where a job always fails: one of its outputs alone cannot be adopted, and the hint promises nothing else."""
+    (tmp_path / "workflow.yaml").write_text(
+        dedent("""
+        workflow: two
+        loops: {i: {count: 1}}
+        jobs:
+          Fails:
+            for: [i]
+            uses: shell
+            with: {run: 'exit 1'}
+            outputs: {A: {type: json, leaves: {Good: boolean}}, B: {type: text}}
+          After:
+            for: [i]
+            uses: shell
+            with: {b: "${{ jobs.Fails.outputs.B[i] }}", run: 'cat "$b" > "$out_C"'}
+            outputs: {C: {type: text}}
+        """)
+    )
+    run(tmp_path, code=1)
+    hints = {
+        id_: whyrun(tmp_path, "adopt", id_, "workflow.yaml").err.partition("hint: ")[2]
+        for id_ in ("Artifact:Fails.B[0]", "Artifact:Fails.A[0].Good", "Artifact:After.C[0]")
+    }
+    assert hints == {
+        "Artifact:Fails.B[0]": "one output is put in place beside the others of a success: "
+        "`whyrun run --target 'Job:Fails[0]'` makes one; if it fails, correct the job first\n",
+        "Artifact:Fails.A[0].Good": "adopt the whole: `whyrun adopt 'Artifact:Fails.A[0]' FILE.json`\n",
+        "Artifact:After.C[0]": "run it first: `whyrun run --target 'Job:Fails[0]'`\n",
+    }

@@ -46,7 +46,7 @@ def test_the_overview_names_every_command_without_importing_one(tmp_path: Path) 
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     commands, modules = json.loads(done.stdout.splitlines()[-1])
-    assert modules == ["whyrun", "whyrun.cli", "whyrun.cli.main", "whyrun.errors"]
+    assert modules == ["whyrun", "whyrun.cli", "whyrun.cli.main", "whyrun.cli.outlets", "whyrun.errors"]
     assert [line.split()[0] for line in done.stdout.split("Commands:\n")[1].splitlines()[: len(commands)]] == commands
 
 

@@ -55,8 +55,6 @@ jobs:
         ("runs prune --dry-run", "error[USAGE]: `whyrun runs prune` has no option `--dry-run`",
          "without `--delete` it only shows what would go"),
         ("runs prun", "error[USAGE]: `prun` is neither a file nor a command", "did you mean `prune`?"),
-        ("runs prune r2", "error[USAGE]: `r2` is neither a run nor a file", "did you mean `r0002`?"),
-        ("log 2", "error[USAGE]: `2` is neither a run nor a file", "did you mean `r0002`?"),
         ("verify --replay r2", "error[USAGE]: invalid value for `--replay`: `r2` is not `all`",
          "it is used as `whyrun verify [OPTIONS] [RUN] [FILE]`; `whyrun verify --help` tells more"),
     ],
@@ -65,6 +63,36 @@ def test_what_is_misspelt_gets_the_right_word_as_a_hint(tmp_path: Path, words: s
     (tmp_path / "workflow.yaml").write_text(STEPS)
     answer = whyrun(tmp_path, *words.split())
     assert (answer.code, answer.out, answer.err.splitlines()) == (2, "", [message, f"   hint: {hint}"])
+
+
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("once")
+    (folder / "workflow.yaml").write_text("workflow: once\njobs:\n  A: {uses: shell, with: {run: 'true'}}\n")
+    assert whyrun(folder, "run", "-q").code == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["verify {}", "log {}", "runs prune {}", "show {}", "diff {} r0001", "compare --against {}", "plan --at {}"],
+)
+def test_a_run_that_there_is_not_is_the_same_error_everywhere_and_no_hint_at_another(
+    run_once: Path, words: str
+) -> None:
+    for wrong, hint in (("r77", "the latest is `r0001`"), ("r1", "did you mean `r0001`?")):
+        answer = whyrun(run_once, *words.format(wrong).split())
+        assert (answer.code, answer.out, answer.err.splitlines()) == (
+            3,
+            "",
+            [f"error[RUN_UNKNOWN]: there is no run `{wrong}` of `once`", f"   hint: {hint}"],
+        )
+
+
+def test_a_word_that_looks_like_a_run_is_the_file_of_that_name_if_there_is_one(run_once: Path) -> None:
+    (run_once / "77").write_text((run_once / "workflow.yaml").read_text())
+    answer = whyrun(run_once, "verify", "77")
+    assert (answer.code, answer.out.partition(":")[0], answer.err) == (0, "once is sound", "")
 
 
 @pytest.mark.parametrize(

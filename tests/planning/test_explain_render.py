@@ -221,7 +221,10 @@ OLD, NEW = "3fa1" + "0" * 60, "9c02" + "0" * 60
         (MissingOutput("Artifact:A.B[0]"), "Artifact:A.B[0]"),
         (MissingOutput("Artifact:A.B[0]", "deleted", "out/b"), "Artifact:A.B[0]  out/b (deleted)"),
         (MissingOutput("Artifact:A.B[0]", "lost"), "Artifact:A.B[0] (its stored bytes are gone)"),
-        (MissingOutput("Artifact:A.B[0]", "retyped"), "Artifact:A.B[0] (it was made with another type)"),
+        (
+            MissingOutput("Artifact:A.B[0]", "retyped", "out/b.md"),
+            "Artifact:A.B[0]  out/b.md (it was made with another type, suffix or `append`)",
+        ),
         (InputChanged("x", "Input:X[2]", None, OLD, NEW), "x ← Input:X[2]  3fa1… → 9c02…"),
         (InputChanged("x", "Input:X", "Input:Y", OLD, NEW), "x ← Input:X (was Input:Y)  3fa1… → 9c02…"),
         (InputChanged("x", "Input:X", None, OLD, NEW, 3, 4), "x ← Input:X  3 → 4"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from whyrun.cli.outlets import nobody_reads
 from whyrun.cli.subjects import is_run_name, words_and_world
 from whyrun.cli.text import local_time, print_lines, value_text
 
@@ -60,6 +61,8 @@ def command(
             click.echo(line.decode() if as_json else event_text(fields))
             if fields["event"] == "step_failed" and not as_json:
                 print_lines(_failure(run, fields))
+            if nobody_reads():  # with `--follow` it would go on as long as the run does
+                return
     if not number:
         raise log_without_start(run)
 

@@ -7,12 +7,14 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from whyrun import __version__
+from whyrun.cli.outlets import outlets
 from whyrun.errors import Exit, WhyrunError, error
 
 if TYPE_CHECKING:
@@ -78,15 +80,6 @@ class LazyGroup(click.Group):
             raise error("USAGE", f"there is no command `{args[0]}`", hint=hint)
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            # The reader of our output has gone (`whyrun log | head`): that is its right, and no error. Click itself
-            # would end with 1, which says that a job failed.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return int(Exit.OK)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
@@ -114,18 +107,18 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The entry point."""
-    try:
-        _main(argv)
-    except SystemExit as end:
-        if argv is None and "e2b" in sys.modules:  # as a command, and not called by a program that goes on
-            _leave_calls_behind(int(end.code or 0))
-        raise
+    with outlets():
+        try:
+            _main(argv)
+        except SystemExit as end:
+            if argv is None and "e2b" in sys.modules:  # as a command, and not called by a program that goes on
+                _leave_calls_behind(int(end.code or 0))
+            raise
 
 
 def _leave_calls_behind(code: int) -> None:
     """A call to a service that does not answer is still under way, in a thread. Python would tear that down in the
     middle of foreign code, which can abort the process and put its signal in the place of our exit status."""
-    import os
     import threading
 
     if threading.active_count() > 1:
@@ -176,7 +169,8 @@ def _main(argv: Sequence[str] | None) -> None:
 def refuse(problem: WhyrunError, words: Sequence[str]) -> NoReturn:
     report(problem)
     if "--json" in words:
-        print_json(refusal(problem))  # whoever reads stdout as a document gets one
+        with suppress(OSError):  # it may be stdout itself that is full; the error stands on stderr
+            print_json(refusal(problem))  # whoever reads stdout as a document gets one
     sys.exit(int(problem.exit))
 
 
@@ -327,7 +321,11 @@ def print_json(value: Any) -> None:
     """Data on stdout, one document, canonical."""
     from whyrun.artifacts.hashing import canonical_json
 
-    sys.stdout.buffer.write(canonical_json(value) + b"\n")
+    print_bytes(canonical_json(value) + b"\n")
+
+
+def print_bytes(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 

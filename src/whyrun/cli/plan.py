@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
-from whyrun.cli.main import note_running, plan_options, words_of, world_options
+from whyrun.cli.main import note_running, plan_options, print_bytes, words_of, world_options
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
@@ -205,8 +205,7 @@ def command(
     if save is not None:
         save_plan(save, found, world)
     if as_json:
-        sys.stdout.buffer.write(found.plan.to_bytes())
-        sys.stdout.buffer.flush()
+        print_bytes(found.plan.to_bytes())
     else:
         estimate = None if at else found.estimate()
         show(found, render_plan(found.plan, estimate=estimate, listing=wanted.listing(found)))

@@ -33,12 +33,14 @@ def command(world: World, id_: str, composition: bool, as_json: bool) -> None:
       whyrun show --composition r0002 plan.json --manifest inputs/manifest.json
     """
     from whyrun.cli.subjects import is_run_name
+    from whyrun.log.runs import run_in_short
 
     if composition:
         show_composition(world, id_, as_json=as_json)
         return
 
-    facts = run_facts(world, id_) if is_run_name(id_) else id_facts(world, id_)
+    is_run = is_run_name(id_) or run_in_short(id_) is not None
+    facts = run_facts(world, id_) if is_run else id_facts(world, id_)
     if as_json:
         print_json(facts)
     else:

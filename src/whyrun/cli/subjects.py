@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from whyrun.workflow.inputs import InputValue
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_RUN_IN_SHORT = re.compile(r"[rR]?([0-9]{1,9})")
 KINDS = ("Job:", "Artifact:", "Input:")
 
 
@@ -48,14 +46,13 @@ def words_and_world(is_word: Callable[[str], bool], metavar: str) -> Callable[[F
             from whyrun.errors import error
             from whyrun.snapshot.world import World
 
-            files = [word for word in words if not is_word(word)]
+            own = [word for word in words if is_word(word) or _is_run_in_short(word, is_word)]
+            files = [word for word in words if word not in own]
             if len(files) > 1:
                 raise error("USAGE", f"`{files[1]}` is one word too many", hint=f"the words are {metavar}")
             file = files[0] if files else None
-            if file is not None:
-                _refuse_run_in_short(file, is_word)
             world = World.open(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
-            return function(world=world, words=tuple(word for word in words if is_word(word)), **rest)
+            return function(world=world, words=tuple(own), **rest)
 
         decorated: Any = opened
         for option in reversed(
@@ -74,14 +71,12 @@ def words_and_world(is_word: Callable[[str], bool], metavar: str) -> Callable[[F
     return decorate
 
 
-def _refuse_run_in_short(file: str, is_word: Callable[[str], bool]) -> None:
-    """`r2` for `r0002` is no file, and hardly meant as one."""
-    from whyrun.errors import error
+def _is_run_in_short(word: str, is_word: Callable[[str], bool]) -> bool:
+    """`r2` for `r0002` is no file, and hardly meant as one. It is no run either, and is refused as such."""
+    from whyrun.log.runs import run_in_short
 
-    number = _RUN_IN_SHORT.fullmatch(file)
-    if number is None or not is_word(run := f"r{int(number.group(1)):04}") or os.path.exists(file):
-        return
-    raise error("USAGE", f"`{file}` is neither a run nor a file", hint=f"did you mean `{run}`?")
+    run = run_in_short(word)
+    return run is not None and is_word(run) and not os.path.exists(word)
 
 
 @dataclass(frozen=True, slots=True)

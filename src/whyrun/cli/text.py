@@ -62,7 +62,12 @@ def local_time(ts: str | None) -> str:
 
 
 def print_lines(lines: Iterable[str]) -> None:
+    """One after another, as long as somebody reads them."""
     import click
+
+    from whyrun.cli.outlets import nobody_reads
 
     for line in lines:
         click.echo(line)
+        if nobody_reads():
+            return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -112,17 +113,15 @@ def restore_version(world: World, artifact: str, run: str, reporter: Reporter, c
         outputs = record.latest.outputs if record is not None and record.latest.ok else ()
         found = next((output for output in outputs if output.id == artifact), None)
         if found is None:
-            raise not_adoptable(
-                artifact, f"it was not available after {run}", f"`whyrun history {artifact}` lists its versions"
-            )
+            raise not_adoptable(artifact, f"it was not available after {run}", _lists_versions(artifact))
         if found.type != spec.type:
             why = f"in {run} it was of type {found.type}, and is declared as {spec.type} now"
             raise not_adoptable(artifact, why, "restore a version of the same type")
         try:
             return stored_version(target.output, spec, found, world.store)
         except StepError as problem:
-            hint = f"`whyrun history {artifact}` lists its versions"
-            raise not_adoptable(artifact, f"the version of {run} does not fit: {problem}", hint) from None
+            why = f"the version of {run} does not fit: {problem}"
+            raise not_adoptable(artifact, why, _lists_versions(artifact)) from None
 
     by = f"{_user()}, restored from {run}"
     return _adopt(world, artifact, take, {"artifact": artifact, "from": run}, by, reporter, clock)
@@ -327,6 +326,10 @@ def _shown(world: World, path: Path) -> str:
     """Relative to the project where it lies inside; else its name alone: no machine's paths in the log."""
     inside = os.path.relpath(os.path.abspath(path), os.path.abspath(world.project))
     return path.name if inside.split(os.sep)[0] == os.pardir else inside.replace(os.sep, "/")
+
+
+def _lists_versions(artifact: str) -> str:
+    return f"`whyrun history {shlex.quote(artifact)}` lists its versions"
 
 
 def _user() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +74,9 @@ def locate(graph: Graph, artifact: str) -> ArtifactAt:
     if spec.is_leaf:
         whole = f"Artifact:{table.name}.{spec.output}{table.texts[at.position]}"
         raise not_adoptable(
-            artifact, "it is a leaf, a part of a JSON output", f"adopt the whole: `whyrun adopt {whole} FILE.json`"
+            artifact,
+            "it is a leaf, a part of a JSON output",
+            f"adopt the whole: `whyrun adopt {shlex.quote(whole)} FILE.json`",
         )
     return at
 
@@ -87,7 +90,7 @@ def find_target(snapshot: PlanningSnapshot, artifact: str, at: ArtifactAt) -> Ad
     job = table.job_id(position)
     found = known.consumption(node)
     if found.inactive:
-        raise not_adoptable(artifact, f"`{job}` is inactive", f"`whyrun why {job}` says why")
+        raise not_adoptable(artifact, f"`{job}` is inactive", f"`whyrun why {shlex.quote(job)}` says why")
     if found.problems:
         name, problem = next(iter(found.problems.items()))
         raise not_adoptable(artifact, f"`{name}` of `{job}` cannot be computed: {problem}", "correct the workflow")
@@ -96,7 +99,7 @@ def find_target(snapshot: PlanningSnapshot, artifact: str, at: ArtifactAt) -> Ad
         raise not_adoptable(
             artifact,
             f"what `{job}` consumes is not known yet, because `{waiting}` is still to run",
-            f"run it first: `whyrun run --target {waiting}`",
+            f"run it first: `whyrun run --target {shlex.quote(waiting)}`",
         )
     target = AdoptionTarget(at, table, position, node, found, known.fingerprint(node, found))
     _require_other_outputs(snapshot, target, artifact)
@@ -115,7 +118,8 @@ def _require_other_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget, a
             raise not_adoptable(
                 artifact,
                 f"`{id_}`, another output of `{target.step}`, is not available for what the job consumes now",
-                f"run the job first: `whyrun run --target {target.step}`",
+                "one output is put in place beside the others of a success: "
+                f"`whyrun run --target {shlex.quote(target.step)}` makes one; if it fails, correct the job first",
             )
 
 

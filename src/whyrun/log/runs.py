@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"
 STORE_VARIABLE = "WHYRUN_STORE"
 MADE_FROM_RUNS = ("memo", "fold")  # files of the index that no workflow has before its first run
+_IN_SHORT = re.compile(r"[rR]?([0-9]{1,9})")
 NOT_THERE = "is not there, and was not pruned"  # a run whose number must have been given
 
 
@@ -294,6 +296,9 @@ class WorkflowState:
             if stone.run == name:
                 raise run_pruned(stone)
         hint = f"the latest is `{runs[-1].name}`" if runs else "this workflow has not run yet"
+        meant = run_in_short(name)
+        if any(ref.name == meant for ref in runs):
+            hint = f"did you mean `{meant}`?"
         raise error("RUN_UNKNOWN", f"there is no run `{name}` of `{self.workflow}`", hint=hint)
 
     def next_run_name(self) -> str:
@@ -314,6 +319,12 @@ class WorkflowState:
         if chain is None:
             raise log_without_start(runs[-1])
         return chain
+
+
+def run_in_short(word: str) -> str | None:
+    """The run that `r2` or `2` is meant as, whether or not there is such a one; None for a word that is no number."""
+    number = _IN_SHORT.fullmatch(word)
+    return run_name(int(number.group(1))) if number is not None else None
 
 
 def run_name(number: int) -> str:

@@ -38,7 +38,7 @@ _CHANGES = {
     "changed": "changed",
     "unreadable": "the file is no valid JSON object",
     "lost": "its stored bytes are gone",
-    "retyped": "it was made with another type",
+    "retyped": "it was made with another type, suffix or `append`",  # the reason does not say which of them
     "disowned": "its action does not find its part in it",
 }
 

@@ -7,6 +7,7 @@ is folded anew each time, because a repair may still add to it.
 
 from __future__ import annotations
 
+import shlex
 import time
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -154,7 +155,7 @@ class History:
             raise error(
                 "RUN_PRUNED",
                 f"what `{step}` had made by {after} is not known: a run that may have made it was pruned ({pruned})",
-                hint=f"`whyrun history {step}` lists what is left, each with the run that made it",
+                hint=f"`whyrun history {shlex.quote(step)}` lists what is left, each with the run that made it",
             )
 
     def consumed(self, attempts: Iterable[Attempt]) -> Mapping[tuple[int, int], Consumed]:
