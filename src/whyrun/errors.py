@@ -52,7 +52,7 @@ CODES: dict[str, Code] = {
     "LOOP_MISMATCH": _invalid("The number of selectors does not fit the loops of the job."),
     "CYCLE": _invalid("Job instances (or imports) depend on each other in a circle."),
     "DUPLICATE_OUTPUT_PATH": _invalid(
-        "Two outputs would be published at the same path, or one on top of an input, the workflow itself or its code."
+        "Two outputs would be published at one path, or one on top of an input, in one, or on the workflow or its code."
     ),
     "PATH_OUTSIDE": _invalid("A path leaves the project folder, or a link on it does."),
     "EXPRESSION_SYNTAX": _invalid("The text inside `${{ }}` is not a valid expression."),

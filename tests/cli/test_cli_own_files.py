@@ -197,6 +197,6 @@ def test_a_file_that_is_a_link_is_also_where_it_leads(tmp_path: Path) -> None:
     answer = whyrun(folder, "run")
     assert (answer.code, answer.err.splitlines()[0].partition(": ")[2]) == (
         2,
-        "`real/helper.py` is code that `Say` uses; publishing there would replace it",
+        "`real/helper.py` is code that `Say` uses, through the link `helper.py`; publishing there would replace it",
     )
     assert tree(folder) == before

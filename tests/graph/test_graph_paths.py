@@ -51,6 +51,9 @@ def test_what_is_surely_apart_is_apart(found: list[tuple[list[str | LoopWords], 
     assert len(set(everything)) == len(everything)
     assert not any(one in folders_of(other) for one in everything for other in everything)
     assert not set(everything) & set(inputs)
+    assert not any(
+        one in folders_of(other) or other in (*folders_of(one), ".") for one in everything for other in inputs
+    )
     assert not any(set(one.texts) & set(other.texts) for one, other in combinations(made, 2))
 
 
@@ -60,7 +63,8 @@ def test_the_usual_layouts_need_no_look_at_each_path() -> None:
     assert heads == ["out/s0-", "out/s1-", "out/s10-"]
     montage = same_path("out/montage.png", 1)
     assert surely_apart([*heads, montage.head], ["src/0.txt", "out.txt"])
-    assert not surely_apart([*heads, montage.head], ["out/s1-3.txt"])
+    for other in ("out/s1-3.txt", "out/s1-3.txt/inside", "out", "."):
+        assert not surely_apart([*heads, montage.head], [other]), other
     assert not surely_apart(["out/s", *heads], [])
     assert not surely_apart([*heads, "out"], [])
     assert not surely_apart([*heads, None], [])

@@ -828,8 +828,11 @@ def test_lesson_34_two_jobs_writing_one_file_are_refused(project: Make) -> None:
         ("out/./same.txt", ("Artifact:One.T", "Artifact:Two.T[0]")),
         ("out/two.txt", ("Artifact:Two.T[0]", "Artifact:Two.T[1]")),
         ("out/same.txt/${{ i }}", ("out/same.txt",)),  # a file and a folder at the same place
+        ("link/${{ 'same' if i == 1 else 'other' }}.txt", ("Artifact:One.T", "Artifact:Two.T[1]", "the link `link`")),
     ):
-        lab = project(text.replace("PATH", path))
+        lab = project(text.replace("PATH", path), {"out/other.txt": ""})
+        if not (lab.root / "link").exists():
+            (lab.root / "link").symlink_to("out")
         with pytest.raises(InvalidError) as refused:
             lab.run()
         assert {d.code for d in refused.value.diagnostics} == {"DUPLICATE_OUTPUT_PATH"}, path

@@ -15,8 +15,9 @@ from whyrun.graph.graph import (
 )
 from whyrun.graph.layers import check_cycles
 from whyrun.graph.loops import MAX_INSTANCES, loop_values, rows_of
+from whyrun.graph.published import check_paths
 from whyrun.graph.resolve import Scope
-from whyrun.graph.settle import check_paths, settle_first
+from whyrun.graph.settle import settle_first
 from whyrun.ids import Index, format_indices
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -96,8 +96,9 @@ def are_all_plain(paths: Sequence[str]) -> bool:
     return text.count("\n") == len(paths) - 1 and not _UNUSUAL.search(text) and not _UNUSUAL_ENDS.search(text)
 
 
-def surely_apart(heads: Sequence[str | None], others: Iterable[str]) -> bool:
-    """Columns of paths with these heads: surely no path twice, none the folder of another, none among `others`?
+def surely_apart(heads: Sequence[str | None], others: Collection[str]) -> bool:
+    """Columns of paths with these heads: surely no path twice, none the folder of another, none among `others`, below
+    one of them (`.` is above all) or the folder of one?
 
     A path of one column begins with that column's head, and has its folder. So no two can be the same, if no head
     begins with another head, and no folder can be a path, if none begins with a head.
@@ -109,6 +110,8 @@ def surely_apart(heads: Sequence[str | None], others: Iterable[str]) -> bool:
         return False
     begins = tuple(known)
     if any(folder.startswith(begins) for head in known for folder in folders_of(head)):
+        return False
+    if not {".", *(folder for head in known for folder in folders_of(head))}.isdisjoint(others):
         return False
     text = "\n" + "\n".join(others)
     return not any(f"\n{head}" in text for head in known)

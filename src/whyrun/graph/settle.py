@@ -1,11 +1,10 @@
-"""After all columns are there: `first(…)` cut to what can be needed, and published paths checked. Pure."""
+"""After all columns are there: `first(…)` cut to what can be needed. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from whyrun.errors import Diagnostic
 from whyrun.graph.graph import (
     AlignedArtifact,
     ArtifactAt,
@@ -19,9 +18,6 @@ from whyrun.graph.graph import (
     SameTerm,
     Slot,
 )
-from whyrun.graph.paths import folders_of, surely_apart
-from whyrun.ids import split_site
-from whyrun.workflow.inputs import InputValue
 
 
 def settle_first(graph: Graph) -> None:
@@ -90,68 +86,3 @@ def _may_be_inactive(graph: Graph) -> list[bool]:
                     maybe[table.number] = changed = True
                     break
     return maybe
-
-
-def check_paths(graph: Graph, diagnostics: list[Diagnostic]) -> None:
-    """No two outputs at one path (or under one key of a shared file), none inside another, none on top of an input."""
-    columns = [(table, output) for table in graph.tables for output in table.outputs if output.paths is not None]
-    inputs = _input_paths(graph)
-    if surely_apart([None if output.append else output.head for _, output in columns], inputs):
-        return
-    sites = [site for _, output in columns for site in output.paths or ()]
-    plain = {path for _, output in columns if not output.append for path in output.paths or ()}
-    shared = {split_site(site)[0] for _, output in columns if output.append for site in output.paths or ()}
-    files = plain | shared if shared else plain
-    folders = {path.rpartition("/")[0] for path in files}
-    folders |= {parent for folder in folders for parent in folders_of(folder)}
-    distinct = len(plain if not shared else set(sites)) == len(sites) and plain.isdisjoint(shared)
-    if distinct and files.isdisjoint(folders) and files.isdisjoint(inputs):
-        return
-    taken: dict[str, str] = {}  # a file, and each section of one → the first that is published there
-    for table, output in columns:
-        place = table.decl.places.get(f"outputs.{output.name}.path", table.decl.place)
-        for position, site in enumerate(output.paths or ()):
-            mine = f"Artifact:{table.name}.{output.name}{table.texts[position]}"
-            path, section = split_site(site)
-            first = taken.setdefault(path, mine)
-            other = taken.setdefault(site, mine)
-            hint = None
-            if path in plain and path in shared and first != mine:
-                problem = f"`{path}` would be written by both `{first}` and `{mine}`, and not both say `append`"
-                hint = "say `append: true` for every output that shares the file, or give them paths of their own"
-            elif other != mine and section is not None:
-                problem = f"`{path}` would have two sections `{section}`, of `{other}` and of `{mine}`"
-                hint = "give each a `key:` of its own"
-                if other.startswith(f"Artifact:{table.name}.{output.name}["):
-                    hint = f"put each loop variable into the `key:`, such as `${{{{ {table.decl.loops[-1]} }}}}`"
-            elif other != mine:
-                problem = f"`{path}` would be written by both `{other}` and `{mine}`"
-                hint = "give each output a path of its own"
-                if other.startswith(f"Artifact:{table.name}.{output.name}["):
-                    hint = f"put each loop variable into the path, such as `${{{{ {table.decl.loops[-1]} }}}}`"
-                if output.type == "json":
-                    hint += "; or let all of them share the file: `append: true`"
-            elif path in folders:
-                inside = next(p for p in sorted(files) if p.startswith(f"{path}/"))
-                problem = f"`{path}` is an output and also the folder of `{inside}`"
-            elif path in inputs:
-                problem = f"`{path}` is an input of this workflow; publishing there would change it"
-                hint = "choose another path for the output"
-            else:
-                continue
-            diagnostics.append(place.diagnostic("DUPLICATE_OUTPUT_PATH", problem, hint))
-            break  # one for each output is enough
-
-
-def _input_paths(graph: Graph) -> set[str]:
-    found: set[str] = set()
-
-    def walk(value: InputValue) -> None:
-        if value.path is not None:
-            found.add(value.path)
-        for item in value.elements or ():
-            walk(item)
-
-    for value in graph.inputs.values():
-        walk(value)
-    return found

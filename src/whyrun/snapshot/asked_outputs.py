@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from whyrun.actions.questions import Block, as_json
 from whyrun.errors import Diagnostic
 from whyrun.graph.graph import Graph, JobTable, OutputColumn
-from whyrun.graph.settle import check_paths
+from whyrun.graph.published import check_paths
 from whyrun.ids import SECTION_MARK, split_site
 from whyrun.snapshot.known_inputs import InputReader, reader_of_graph
 from whyrun.snapshot.snapshot import PlanningSnapshot

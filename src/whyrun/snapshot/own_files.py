@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
 from whyrun.log.runs import CONFIG_FILE
+from whyrun.snapshot.linked import RealPaths
 from whyrun.snapshot.lookup import LookedUp
 from whyrun.workflow.model import Workflow
 
 
 def own_files(
-    file: Path, workflow: Workflow, others: Sequence[Path], looked_up: Mapping[str, LookedUp], project: Path
+    file: Path,
+    workflow: Workflow,
+    others: Sequence[Path],
+    looked_up: Mapping[str, LookedUp],
+    project: Path,
+    paths: RealPaths,
 ) -> dict[str, str]:
     """Path in the project → what it is, as a message has it. `others`: files that were given beside the workflow."""
+    named = _named(file, workflow, others, looked_up, project)
+    found: dict[str, str] = {}
+    for path, what in named.items():
+        inside = PurePath(os.path.relpath(project / path, project)).as_posix() if _leaves(path) else path
+        if not _leaves(inside):
+            found[inside] = what
+    for path, what in named.items():  # whoever writes where a link leads writes over it, too
+        for place, way in paths.other_places(path, followed=True):
+            found.setdefault(place, f"{what}, {way}")
+    return found
+
+
+def _named(
+    file: Path, workflow: Workflow, others: Sequence[Path], looked_up: Mapping[str, LookedUp], project: Path
+) -> dict[str, str]:
+    """Every such file, by its path from the project folder or an absolute one."""
     folder = Path(os.path.abspath(file)).parent
     found: dict[str, str] = {"connections.yaml": "where the connections of the project stand"}
     for job, action in looked_up.items():
@@ -29,17 +51,16 @@ def own_files(
         (sources, "a file that this workflow imports"),
         ([file], "the file of this workflow"),
     ):
-        found |= dict.fromkeys(_inside(project, files), what)
-    links = [path for path in found if os.path.islink(project / path)]
-    for path, target in ((path, Path(os.path.realpath(project / path))) for path in links):
-        for inside in _inside(Path(os.path.realpath(project)), [target]):  # whoever writes there writes over it, too
-            found.setdefault(inside, found[path])
+        found |= dict.fromkeys((_from(project, one) for one in files), what)
     return found
 
 
-def _inside(project: Path, files: Iterable[Path]) -> Iterator[str]:
-    """Those that lie in the project, as paths from there."""
-    for file in files:
-        path = PurePath(os.path.relpath(file, project))
-        if path.parts[0] != os.pardir:
-            yield path.as_posix()
+def _from(project: Path, file: Path) -> str:
+    """With each `..` as it is written: after a link it does not lead back."""
+    absolute = Path(os.getcwd(), file)
+    return (absolute.relative_to(project) if absolute.is_relative_to(project) else absolute).as_posix()
+
+
+def _leaves(path: str) -> bool:
+    """Whether a path is none that only goes down from the project folder."""
+    return path.startswith("/") or ".." in path.split("/")

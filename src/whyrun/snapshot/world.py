@@ -23,6 +23,7 @@ from whyrun.graph.expand import expand
 from whyrun.graph.graph import Graph
 from whyrun.graph.known_part import known_part, without_jobs_at
 from whyrun.graph.own_files import own_file_problems
+from whyrun.graph.published import check_paths
 from whyrun.log.runs import (
     STAT_CACHE,
     ProjectConfig,
@@ -38,6 +39,7 @@ from whyrun.snapshot.connected import connect
 from whyrun.snapshot.estimates import RuntimeEstimates
 from whyrun.snapshot.history import History
 from whyrun.snapshot.known_inputs import reader_of_snapshot
+from whyrun.snapshot.linked import RealPaths, links_of
 from whyrun.snapshot.lookup import LookedUp, look_up_action
 from whyrun.snapshot.observe import DiskObserver, InputObserver
 from whyrun.snapshot.own_files import own_files
@@ -183,10 +185,16 @@ class World:
         return graph
 
     def _replaced_files(self, graph: Graph) -> list[Diagnostic]:
-        """Outputs on top of what the workflow is read from. Not a matter of `expand`: it knows no project folder."""
+        """Outputs on top of what the workflow is read from; through links, also of inputs and each other. Not a matter
+        of `expand`: it knows no project folder."""
         others = [self.inputs_file] if self.inputs_file is not None else []  # a manifest is one of the sources
-        own = own_files(self.file, graph.workflow, others, self.looked_up, self.project)
-        return list(own_file_problems(graph, own))
+        paths = RealPaths(self.project)
+        own = own_files(self.file, graph.workflow, others, self.looked_up, self.project, paths)
+        links = links_of(graph, paths)
+        problems = list(own_file_problems(graph, own, links))
+        if links:  # without them `expand` has looked already
+            check_paths(graph, problems, links)
+        return problems
 
     @cached_property
     def connections(self) -> Connections:
