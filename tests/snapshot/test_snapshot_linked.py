@@ -30,7 +30,8 @@ def project(folder: Path, flow: str, links: Mapping[str, str], files: tuple[str,
 
 
 def told(folder: Path, file: str = "workflow.yaml", given: Mapping[str, Any] | None = None) -> list[str]:
-    problems = World.open(folder / file, given=given).problems
+    """With the state outside: a folder that is an input may hold the whole project."""
+    problems = World.open(folder / file, given=given, state=folder.parent / "../state").problems
     return [f"{p.code} {p.line} {p.message} ({p.hint})" for p in problems]
 
 
@@ -239,6 +240,22 @@ def test_what_is_not_published_lies_in_no_input(tmp_path: Path) -> None:
     flow = IN.replace("TYPE", "directory").replace("GIVEN", ".")
     folder = project(tmp_path, flow + "  A: {uses: shell, with: {run: x}, outputs: {O: {type: text}}}\n", {})
     assert told(folder) == []
+
+
+@pytest.mark.parametrize(("given", "link"), [(".", None), ("..", None), ("../all", "../all")])
+def test_a_folder_that_holds_the_state_is_no_input(tmp_path: Path, given: str, link: str | None) -> None:
+    """It is another while a run goes on, so every step would fail, and be told of an edit that nobody made."""
+    flow = IN.replace("TYPE", "directory").replace("GIVEN", given)
+    flow += "  A: {uses: shell, with: {d: '${{ inputs.X }}', run: x}, outputs: {O: {type: text}}}\n"
+    (tmp_path / "p").mkdir()
+    folder = project(tmp_path / "p", flow, {link: "p"} if link else {}, ("src/in.txt",))
+    (problem,) = World.open(folder / "workflow.yaml").problems
+    assert (problem.code, problem.message, problem.hint) == (
+        "INPUT_TYPE",
+        f"`Input:X`: the folder `{given}` holds `.whyrun`, the state, which every run changes",
+        "name a folder in it, or keep the state elsewhere: `--state DIR`",
+    )
+    assert told(folder) == told(folder, given={"X": "src"}) == []
 
 
 # --- looking ------------------------------------------------------------------------------------------------------

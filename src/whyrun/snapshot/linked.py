@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from whyrun.artifacts.hashing import iter_parents
+from whyrun.errors import Diagnostic
 from whyrun.graph.graph import Graph
 from whyrun.graph.links import Links, RealFolder
 from whyrun.graph.published import input_paths
@@ -64,8 +65,10 @@ class RealPaths:
         except OSError:
             return True  # closed to us, or no folder: whoever asks has to look at each
 
-    def contains_project(self, path: str) -> bool:
-        return f"{self.root}/".startswith(f"{os.path.join(self.root, self.look(path).path).rstrip('/')}/")
+    def contains(self, path: str, inner: str) -> bool:
+        """`inner`: absolute and without links."""
+        outer = os.path.normpath(os.path.join(self.root, self.look(path).path))
+        return f"{inner}/".startswith(f"{outer.rstrip('/')}/")
 
     def _step(self, above: _Found, path: str) -> _Found:
         """One folder further: `path` is that as it was asked for, `above` is what is known of the one it is in."""
@@ -101,6 +104,17 @@ def links_of(graph: Graph, paths: RealPaths) -> Links:
     return Links(folders, dict(_other_places_of_inputs(graph, paths)))
 
 
+def state_in_input(graph: Graph, paths: RealPaths, state: Path) -> Iterator[Diagnostic]:
+    """A folder that holds the state is another after every run, and while one goes on: no step could ever read it."""
+    inner = os.path.realpath(state)
+    for name, value in graph.inputs.items():
+        for path in _followed([value]):
+            if value.type.base == "directory" and paths.contains(path, inner):
+                what = f"`{name}`: the folder `{path}` holds `{state.name}`, the state, which every run changes"
+                hint = "name a folder in it, or keep the state elsewhere: `--state DIR`"
+                yield Diagnostic("INPUT_TYPE", what, hint=hint)
+
+
 def _maybe_linked(folders: set[str], paths: RealPaths) -> Iterator[str]:
     """Without those that surely are not: very many may lie in one folder (`out/0`, `out/1`, …) that holds no link."""
     by_parent: dict[str, list[str]] = {}
@@ -132,7 +146,7 @@ def _other_places_of_inputs(graph: Graph, paths: RealPaths) -> Iterator[tuple[st
         if path.rpartition("/")[0] in linked:
             yield from paths.other_places(path, followed=False)
     for path in _followed(graph.inputs.values()):
-        if paths.contains_project(path):
+        if paths.contains(path, paths.root):
             yield ".", f"as a part of `{path}`"
         yield from paths.other_places(path, followed=True)
 

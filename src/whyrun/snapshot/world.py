@@ -39,7 +39,7 @@ from whyrun.snapshot.connected import connect
 from whyrun.snapshot.estimates import RuntimeEstimates
 from whyrun.snapshot.history import History
 from whyrun.snapshot.known_inputs import reader_of_snapshot
-from whyrun.snapshot.linked import RealPaths, links_of
+from whyrun.snapshot.linked import RealPaths, links_of, state_in_input
 from whyrun.snapshot.lookup import LookedUp, look_up_action
 from whyrun.snapshot.observe import DiskObserver, InputObserver
 from whyrun.snapshot.own_files import own_files
@@ -191,7 +191,7 @@ class World:
         paths = RealPaths(self.project)
         own = own_files(self.file, graph.workflow, others, self.looked_up, self.project, paths)
         links = links_of(graph, paths)
-        problems = list(own_file_problems(graph, own, links))
+        problems = [*state_in_input(graph, paths, self.state_dir), *own_file_problems(graph, own, links)]
         if links:  # without them `expand` has looked already
             check_paths(graph, problems, links)
         return problems
