@@ -247,7 +247,7 @@ class JobTable:
         return {row: i for i, row in enumerate(self.rows)}
 
     @cached_property
-    def _opens(self) -> Opens:
+    def opens(self) -> Opens:
         if self.decl.uses == "shell":
             return Opens.NOWHERE
         if self.decl.uses == "python":
@@ -256,7 +256,7 @@ class JobTable:
 
     def opens_texts(self, slot: Slot) -> Opens:
         """Where its action may be given the content of a `text` file, of what this slot holds."""
-        return self._opens if len(slot.path) == 1 else self._opens.inside
+        return self.opens if len(slot.path) == 1 else self.opens.inside
 
     def operand_columns(self) -> Iterator[tuple[Slot | None, Column]]:
         """Everything that an instance depends on by content or by condition (None), not by `needs`."""
