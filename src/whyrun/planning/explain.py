@@ -41,7 +41,7 @@ _CHANGES = {
     "retyped": "it was made with another type",
     "disowned": "its action does not find its part in it",
 }
-_GIVEN = {
+_GIVEN: dict[tuple[str | None, str | None], str] = {
     ("f", "t"): "given as text, not as a file",
     ("t", "f"): "given as a file, not as text",
     ("a", "at"): "given as texts, not as files",
@@ -203,11 +203,9 @@ def _form_change(old: str | None, new: str | None) -> str:
     return _GIVEN.get((_handed(old), _handed(new)), "the same content in another place or form")
 
 
-def _handed(form: str | None) -> str:
+def _handed(form: str | None) -> str | None:
     """`t` of `t.txt` and `t.txt[]`; `at` of an array of texts: see `graph.fingerprint`."""
-    if form is None:
-        return ""
-    return form.removesuffix("[]") if form.startswith("a") else form[0]
+    return form and (form.removesuffix("[]") if form.startswith("a") else form[0])
 
 
 def _shown(sha256: str | None, value: Any) -> str:
