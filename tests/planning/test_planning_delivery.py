@@ -179,6 +179,36 @@ def test_the_first_of_several_is_given_by_its_own_type(project: Make) -> None:
     assert words(lab.plan())["Job:F[0]"] == [("INPUT_CHANGED", "x ← Input:X  given as text, not as a file")]
 
 
+@pytest.mark.parametrize(("on", "source"), [("true", "Artifact:C.O"), ("false", "Input:X")])
+def test_the_first_that_is_active_is_given_by_its_own_type(project: Make, on: str, source: str) -> None:
+    lab = project(
+        """
+        workflow: w
+        inputs: {X: {type: file, default: in.txt}, On: {type: boolean, default: true}}
+        jobs:
+          C:
+            if: ${{ inputs.On }}
+            uses: python
+            with: {call: "m:copy", word: hello}
+            outputs: {O: {type: file, path: o.txt}}
+          F:
+            uses: python
+            with: {call: "m:tell", x: "${{ first(jobs.C.outputs.O, inputs.X) }}"}
+            outputs: {T: {type: text}}
+        """,
+        FILES,
+    )
+    lab.edit("workflow.yaml", "default: true", f"default: {on}").succeed()
+    assert lab.content("Artifact:F.T") == "PosixPath"
+    retyped(lab, "file, default", "text, default").edit("workflow.yaml", "type: file, path", "type: text, path")
+    lab.succeed(up=1)  # C, where it is active; else F itself
+    if on == "true":
+        assert words(lab.plan()) == {"Job:F": [("INPUT_CHANGED", f"x ← {source}  given as text, not as a file")]}
+        lab.succeed()
+    assert lab.content("Artifact:F.T") == "str"
+    assert handed(lab, lab.runs()[-1], "Job:F", "x") == ["t.txt"]
+
+
 def test_each_instance_of_a_loop_is_given_its_own_texts(project: Make) -> None:
     lab = project(
         """
