@@ -16,6 +16,7 @@ import pytest
 from summary_lab import MANIFEST, PlanLab, assert_as_kept, words
 
 from project_lab import Lab
+from whyrun.evidence.composition import given_sources
 
 pytest.importorskip("duckdb")
 
@@ -480,3 +481,12 @@ def test_an_action_of_ones_own_cannot_make_up_decisions(root: Path) -> None:
     lab.succeed()
     assert lab.summary()["decisions"] == []
     assert lab.tree().splitlines()[-1] == "  └─ →                  out/sequential.csv    1 row × 1 column"
+
+
+@pytest.mark.parametrize("form", ["a", "at"])
+def test_an_array_stands_for_the_datasets_in_it_whatever_its_files_are_given_as(form: str) -> None:
+    section = {"datasets": [{"dataset_key": "Notes[0]", "path": "in/n.txt", "sha256": "aa"}]}
+    bindings = {"notes": [{"id": "Input:Notes", "sha256": "bb", "as": form}]}
+    found = list(given_sources(bindings, section, None))  # type: ignore[arg-type]  # nobody needs to be asked
+    source = {"id": "Input:Notes[0]", "sha256": "aa", "as": "f.txt", "listed": True}
+    assert found == [("notes[0]", "notes", source)]

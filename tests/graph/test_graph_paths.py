@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyrun.graph.fingerprint import input_form, input_tokens, token
+from whyrun.graph.fingerprint import array_sha256, input_form, input_tokens, token
+from whyrun.graph.graph import Opens
 from whyrun.graph.paths import LoopWords, are_all_plain, folders_of, loop_paths, same_path, surely_apart
 from whyrun.workflow.model import Type
 from whyrun.workflow.values import InputValue
@@ -71,12 +73,50 @@ def test_the_usual_layouts_need_no_look_at_each_path() -> None:
     assert same_path("out/a.txt", 2).head is None
 
 
-@given(st.lists(st.text(st.sampled_from("ab1/.-_ü+"), min_size=1, max_size=8)))
-def test_tokens_of_many_inputs_are_those_of_each(paths: list[str]) -> None:
-    values = [InputValue(Type("file"), path, "0" * 64, None, path) for path in paths]
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["file", "text"]), st.text(st.sampled_from("ab1/.-_ü+"), min_size=1, max_size=8))
+    ),
+    st.sampled_from(Opens),
+)
+def test_tokens_of_many_inputs_are_those_of_each(files: list[tuple[str, str]], opens: Opens) -> None:
+    values = [InputValue(Type(type_), path, "0" * 64, None, path) for type_, path in files]
     values += [
         InputValue(Type("string"), "x", "1" * 64, None, None),
         InputValue(Type("directory"), "d", "2" * 64, None, "d.x"),
     ]
     values.append(InputValue(Type("file", 1), [], "3" * 64, (), None))
-    assert input_tokens(values) == [token(input_form(value), value.sha256) for value in values]
+    values.append(InputValue(Type("text", 1), ["a.txt"], "4" * 64, (A_TEXT,), None))
+    assert input_tokens(values, opens) == [token(input_form(value, opens), value.sha256) for value in values]
+
+
+A_TEXT, A_FILE = (InputValue(Type(type_), "a.txt", "5" * 64, None, "a.txt") for type_ in ("text", "file"))
+
+
+@pytest.mark.parametrize(
+    ("value", "forms"),
+    [
+        (A_TEXT, ("f.txt", "t.txt", "t.txt")),
+        (A_FILE, ("f.txt", "f.txt", "f.txt")),
+        (InputValue(Type("text"), None, "0" * 64, None, None), ("f", "f", "f")),  # not given
+        (InputValue(Type("text"), "a", "0" * 64, None, "a"), ("f", "t", "t")),
+        (InputValue(Type("directory"), "a.d", "0" * 64, None, "a.d"), ("d", "d", "d")),
+        (InputValue(Type("string"), "text", "0" * 64, None, None), ("v", "v", "v")),
+        (InputValue(Type("text", 1), ["a.txt"], "0" * 64, (A_TEXT,), None), ("a", "a", "at")),
+        (InputValue(Type("file", 1), ["a.txt"], "0" * 64, (A_FILE,), None), ("a", "a", "a")),
+        (InputValue(Type("text", 1), [], "0" * 64, (), None), ("a", "a", "a")),
+    ],
+)
+def test_the_form_of_an_input_is_that_of_a_text_only_where_texts_are_opened(
+    value: InputValue, forms: tuple[str, str, str]
+) -> None:
+    assert tuple(input_form(value, opens) for opens in Opens) == forms
+    assert input_form(value) == forms[0]
+
+
+def test_the_hash_of_an_array_does_not_say_whether_its_files_are_texts() -> None:
+    assert array_sha256([A_TEXT]) == array_sha256([A_FILE])
+
+
+def test_within_lists_texts_are_opened_only_by_who_opens_them_anywhere() -> None:
+    assert [opens.inside for opens in Opens] == [Opens.NOWHERE, Opens.NOWHERE, Opens.ANYWHERE]

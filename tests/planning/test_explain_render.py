@@ -237,6 +237,22 @@ OLD, NEW = "3fa1" + "0" * 60, "9c02" + "0" * 60
         (InputChanged("x", "Input:X", None, None, NEW), "x ← Input:X  9c02… (added)"),
         (InputChanged("c", None, "Input:A[0].with.c", OLD, None, "a"), 'Input:A[0].with.c  "a" (removed)'),
         (InputChanged("x", "Input:X", None, OLD, OLD), "x ← Input:X  the same content in another place or form"),
+        *(
+            (InputChanged("x", "Input:X", None, OLD, OLD, old_as=old, new_as=new), f"x ← Input:X  {told}")
+            for old, new, told in (
+                ("f.csv", "f.tsv", "the same content in another place or form"),
+                ("t.csv", "t.tsv", "the same content in another place or form"),
+                ("t.txt", "t.txt[]", "the same content in another place or form"),
+                ("f", "t", "given as text, not as a file"),
+                ("f.csv", "t.txt[]", "given as text, not as a file"),
+                ("t.txt[]", "f.txt", "given as a file, not as text"),
+                ("t.txt", "d", "the same content in another place or form"),
+                ("a", "at", "given as texts, not as files"),
+                ("at[]", "a", "given as files, not as texts"),
+                ("a", "a[]", "the same content in another place or form"),
+                ("v", "at", "the same content in another place or form"),
+            )
+        ),
         (InputChanged("x"), "x  an empty list came or went"),
         (InputChanged("x", old=OLD), "x  3fa1… → another list"),
         (InputChanged("x", problem="division by zero"), "x cannot be computed: division by zero"),

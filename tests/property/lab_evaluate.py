@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lab_flow import (
@@ -66,13 +66,18 @@ class Item:
 
     id: str
     sha256: str
-    form: str  # v, a, f.txt
+    form: str  # v, a, f.txt, t.txt
     value: Any = NOTHING
     content: Any = None  # as the step sees it (see lab_pure.normal)
 
     @property
     def token(self) -> tuple[str, str]:
         return self.form, self.sha256
+
+    @property
+    def inside(self) -> Item:
+        """The same in a list or mapping: of what a function is given there, texts are files like others."""
+        return replace(self, form=f"f{self.form[1:]}") if self.form.startswith("t") else self
 
 
 Look = Item | Waiting | _Absent
@@ -152,7 +157,7 @@ class Evaluator:
             if waiting:
                 found.unknown.add(name)
             else:
-                found.slots[name] = members
+                found.slots[name] = [member.inside for member in members]
             return
         if isinstance(term, First):
             item, left = self._first(found, term, here)
@@ -169,7 +174,7 @@ class Evaluator:
         if item is None:
             found.unknown.add(name)
         else:
-            found.slots[name] = item
+            found.slots[name] = item.inside if "[" in name or "." in name else item
 
     def _required(self, found: Consumption, source: Any) -> Item | None:
         look = self._look(source)
@@ -275,7 +280,8 @@ class Evaluator:
         if name in ("Files", "Single"):
             if isinstance(value, str):
                 text = self.flow.files[value]
-                return Item(id_, text_sha(text), "f.txt", NOTHING, {"file": text, "suffix": ".txt"})
+                form = "t.txt" if self.flow.texts else "f.txt"
+                return Item(id_, text_sha(text), form, NOTHING, {"file": text, "suffix": ".txt"})
             items = [self.input_item(f"{id_}[{i}]", path) for i, path in enumerate(value)]
             tokens = "\n".join(f"f{item.sha256}.txt" for item in items)
             return Item(id_, text_sha(f"whyrun/array/v1\n{tokens}"), "a", NOTHING, [i.content for i in items])

@@ -190,6 +190,10 @@ class Flow:
     values: Mapping[str, Any]  # input name → its value; files by path
     files: Mapping[str, str]  # path → text
     versions: Mapping[str, int] = field(default_factory=lambda: {"m0": 0, "m1": 0, "m2": 0})
+    texts: bool = False  # the files among the inputs are declared as texts
+
+    def input_type(self, name: str) -> str:
+        return INPUT_TYPES[name].replace("file", "text" if self.texts else "file")
 
     def with_job(self, job: Job) -> Flow:
         return replace(self, jobs={**self.jobs, job.name: job})
@@ -410,7 +414,7 @@ def flow_yaml(flow: Flow, style: int = 0) -> str:
     """The workflow file. `style` changes key order, comments and blank lines, and nothing that matters."""
     document = {
         "workflow": "lab",
-        "inputs": {name: {"type": INPUT_TYPES[name], "default": value} for name, value in flow.values.items()},
+        "inputs": {name: {"type": flow.input_type(name), "default": value} for name, value in flow.values.items()},
         "loops": {name: loop_yaml(loop) for name, loop in flow.loops.items()},
         "jobs": {name: job_yaml(job) for name, job in flow.jobs.items()},
     }

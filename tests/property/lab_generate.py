@@ -363,6 +363,10 @@ def set_value(dice: Dice, lab: Lab, flow: Flow) -> Any:
     return name, value, lab.try_flow(replace(flow, values={**flow.values, name: value}))
 
 
+def change_type(dice: Dice, lab: Lab, flow: Flow) -> Any:
+    return not flow.texts, lab.try_flow(replace(flow, texts=not flow.texts))
+
+
 def change_code(dice: Dice, lab: Lab, flow: Flow) -> Any:
     module = pick(dice, list(flow.versions))
     versions = {**flow.versions, module: dice.number(0, 2)}
@@ -602,6 +606,7 @@ MUTATIONS = [
     cosmetics,
     lose_caches,
     tear_log,
+    change_type,
 ]
 
 

@@ -63,7 +63,7 @@ def artifact_item(flow: Flow, artifact: Artifact, sha256: str, value: Any) -> It
     if output.type == "json":
         return Item(artifact.id, sha256, "v", NOTHING, value)
     content = {"file": value, "suffix": output.shown_suffix}
-    return Item(artifact.id, sha256, f"f{output.shown_suffix}", NOTHING, content)
+    return Item(artifact.id, sha256, f"t{output.shown_suffix}", NOTHING, content)  # of files, only texts are made
 
 
 def run_everything(flow: Flow, clean: Container[str] = ()) -> Truth:

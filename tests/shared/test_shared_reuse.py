@@ -332,3 +332,31 @@ def test_what_others_made_does_not_count_as_adopted(folder_team: Team) -> None:
     assert lab.read("out/text.txt") == "cinema\n"
     record = lab.snapshot().records.steps["Job:Make"]
     assert [(attempt.origin, attempt.adopted) for attempt in record.attempts()] == [("reused", {})]
+
+
+GIVEN = """
+workflow: demo
+inputs: {X: {type: file, default: in.txt}}
+jobs:
+  F:
+    uses: python
+    deterministic: true
+    with: {call: "m:tell", x: "${{ inputs.X }}"}
+    outputs: {T: {type: text}}
+"""
+
+
+def test_what_was_made_of_a_file_is_not_taken_for_a_text(folder_team: Team) -> None:
+    files: dict[str, str | bytes | None] = {
+        "in.txt": "hello",
+        "m.py": 'def tell(x: str):\n    return {"T": type(x).__name__}\n',
+    }
+    first, second = (folder_team.clone(GIVEN, files) for _ in range(2))
+    first.succeed()
+    second.edit("workflow.yaml", "type: file", "type: text")
+    took = second.succeed()
+    assert (took.executed, shared_steps(took)) == (["Job:F"], [])
+    assert (first.content("Artifact:F.T"), second.content("Artifact:F.T")) == ("PosixPath", "str")
+    third = folder_team.clone(GIVEN, files)
+    assert shared_steps(third.succeed()) == ["Job:F"], "and what was made of a file is for a file"
+    assert third.content("Artifact:F.T") == "PosixPath"

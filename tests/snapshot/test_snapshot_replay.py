@@ -81,6 +81,7 @@ def test_all_that_was_used_beyond_the_log_is_written_down(lab: Lab) -> None:
         "sources": {snapshot.dependency_graph.workflow.source: FLOW},
         "files": {},
         "lost": [],
+        "opened": True,
     }
     assert written["actions"] == {
         job: {"name": "python", "sha256": facts.sha256, "deterministic": False, "files": dict(facts.files)}

@@ -215,7 +215,7 @@ def _members_of(recorded: Any, section: Mapping[str, Any], beside: Beside) -> li
     """What one binding consists of; of a list of datasets that is bound as a whole, each of them."""
     found: list[Mapping[str, Any]] = []
     for source in beside.members(recorded) if isinstance(recorded, dict) else recorded:
-        if source.get("as") == "a":
+        if source.get("as", "v").startswith("a"):  # an array, be it of texts
             for dataset in section["datasets"]:
                 id_, form = f"Input:{dataset['dataset_key']}", f"f{_suffix(dataset['path'])}"
                 if id_.startswith(f"{source['id']}["):

@@ -8,6 +8,9 @@ the parameters that the action declares not to count.
 
 A token is one letter for the form, 64 hex digits, and for files the suffix; tokens stand in the order of the names.
 So the preimage can be read back in only one way, and the letters keep a text value apart from a file with its bytes.
+
+Of the types of files, `text` alone may be handed over otherwise than as a path, and only where the job `opens_texts`:
+its letter is `t` there, and `f` everywhere else.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable, Slot
+from whyrun.graph.graph import JobTable, Opens, Slot
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES
 
@@ -26,17 +29,23 @@ SECTION_SUFFIX = "§"
 _SUFFIX = re.compile(r"[^/](\.[A-Za-z0-9_+-]{1,16})\Z")
 
 
-def form_of(type_: str, suffix: str) -> str:
-    """How a thing of this type is handed to an action: v(alue), d(irectory), f(ile) with its suffix."""
+def form_of(type_: str, suffix: str, opens: Opens = Opens.NOWHERE) -> str:
+    """How a thing of this type is handed to an action: v(alue), d(irectory), f(ile) or t(ext), with its suffix.
+
+    `opens`: where that action may be given a text's content.
+    """
     if type_ in FILE_TYPES:
-        return f"f{suffix}"
+        return f"t{suffix}" if opens and type_ == "text" else f"f{suffix}"
     return "d" if type_ == "directory" else "v"
 
 
-def input_form(value: InputValue) -> str:
+def input_form(value: InputValue, opens: Opens = Opens.NOWHERE) -> str:
     if value.elements is not None:
-        return "a"  # an array: its own hash covers the forms of its elements
-    return form_of(value.type.base, suffix_of_path(value.path) if value.path else "")
+        # An array: its own hash covers the suffixes of its elements. An empty one is the same whatever its type.
+        return "at" if opens.inside and value.type.base == "text" and value.elements else "a"
+    if value.path is None:
+        return form_of(value.type.base, "")  # not given: null, whatever its type
+    return form_of(value.type.base, suffix_of_path(value.path), opens)
 
 
 def suffix_of_path(path: str) -> str:
@@ -48,9 +57,10 @@ def suffix_of_path(path: str) -> str:
     return found.group(1) if found is not None else ""
 
 
-def artifact_form(table: JobTable, artifact: int) -> str:
+def artifact_form(table: JobTable, artifact: int, opens: Opens = Opens.NOWHERE) -> str:
+    """`table` is that of its producer, `opens` is about its consumer."""
     spec = table.artifacts[artifact]
-    return "v" if spec.is_leaf else form_of(spec.type, table.output_of(artifact).suffix)
+    return "v" if spec.is_leaf else form_of(spec.type, table.output_of(artifact).suffix, opens)
 
 
 def recorded_suffix(table: JobTable, artifact: int) -> str:
@@ -64,32 +74,27 @@ def recorded_suffix(table: JobTable, artifact: int) -> str:
     return artifact_form(table, artifact)[1:]
 
 
-def source_form(graph: Graph, source: ArtifactAt | InputAt) -> str:
-    if isinstance(source, InputAt):
-        return input_form(source.value)
-    return artifact_form(graph.tables[source.table], source.artifact)
-
-
 def token(form: str, sha256: str) -> str:
     return f"{form[0]}{sha256}{form[1:]}"
 
 
-def input_tokens(values: Sequence[InputValue]) -> list[str]:
+def input_tokens(values: Sequence[InputValue], opens: Opens = Opens.NOWHERE) -> list[str]:
     """The tokens of many. Files of one array mostly end alike, so that an ending is looked at once."""
     found: list[str] = []
-    plain: dict[str, str] = {}  # ending → form
+    plain: dict[str, dict[str, str]] = {base: {} for base in FILE_TYPES}  # type → ending → form
     for value in values:
         path = value.path
-        if path is None or value.elements is not None or value.type.base not in FILE_TYPES:
-            found.append(token(input_form(value), value.sha256))
+        forms = plain.get(value.type.base)
+        if path is None or value.elements is not None or forms is None:
+            found.append(token(input_form(value, opens), value.sha256))
             continue
         name = path[path.rfind("/") + 1 :]
         ending = name[name.rfind(".", 1) :]  # nothing of a name without a dot but its last letter, which is no ending
-        form = plain.get(ending)
+        form = forms.get(ending)
         if form is None:
-            form = input_form(value)
+            form = input_form(value, opens)
             if form[1:] == ending:
-                plain[ending] = form
+                forms[ending] = form
         found.append(f"{form[0]}{value.sha256}{form[1:]}")
     return found
 
@@ -99,7 +104,10 @@ def group_token(tokens: Sequence[str]) -> str:
 
 
 def array_sha256(elements: Sequence[InputValue]) -> str:
-    """The hash of an array of files: that of its elements with their forms. Arrays of values hash as values."""
+    """The hash of an array of files: that of its elements with their suffixes. Arrays of values hash as values.
+
+    Whether texts are opened depends on who consumes them: the form of the array says so, and not its hash.
+    """
     tokens = "\n".join(input_tokens(elements))
     return hashlib.sha256(f"whyrun/array/v1\n{tokens}".encode()).hexdigest()
 

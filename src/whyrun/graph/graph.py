@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -174,6 +175,20 @@ class Condition(msgspec.Struct, frozen=True):
         return term
 
 
+class Opens(IntEnum):
+    """Where an action may be given the content of a `text` file, and not its path. Whether it is, its code decides; but
+    a script is always given the path, and a function is within lists and mappings."""
+
+    NOWHERE = 0
+    ALONE = 1  # not in lists and mappings
+    ANYWHERE = 2
+
+    @property
+    def inside(self) -> Opens:
+        """The same within a list or mapping."""
+        return self if self is Opens.ANYWHERE else Opens.NOWHERE
+
+
 @dataclass(eq=False)
 class JobTable:
     number: int
@@ -230,6 +245,18 @@ class JobTable:
     @cached_property
     def position_of(self) -> dict[tuple[Index, ...], int]:
         return {row: i for i, row in enumerate(self.rows)}
+
+    @cached_property
+    def opens(self) -> Opens:
+        if self.decl.uses == "shell":
+            return Opens.NOWHERE
+        if self.decl.uses == "python":
+            return Opens.NOWHERE if "script" in self.decl.with_ else Opens.ALONE
+        return Opens.ANYWHERE
+
+    def opens_texts(self, slot: Slot) -> Opens:
+        """Where its action may be given the content of a `text` file, of what this slot holds."""
+        return self.opens if len(slot.path) == 1 else self.opens.inside
 
     def operand_columns(self) -> Iterator[tuple[Slot | None, Column]]:
         """Everything that an instance depends on by content or by condition (None), not by `needs`."""

@@ -14,13 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from whyrun.artifacts.hashing import canonical_json, value_sha256
-from whyrun.graph.fingerprint import (
-    fingerprint,
-    group_token,
-    input_form,
-    source_form,
-    token,
-)
+from whyrun.graph.fingerprint import artifact_form, fingerprint, group_token, input_form, token
 from whyrun.graph.graph import (
     Absent,
     ArtifactAt,
@@ -31,6 +25,7 @@ from whyrun.graph.graph import (
     InputAt,
     JobTable,
     Known,
+    Opens,
     Operand,
     SameTerm,
     Slot,
@@ -170,7 +165,8 @@ class Consumer:
         self.graph = graph
         self.look = look
         self.is_final = is_final
-        self._groups: dict[int, GroupState] = {}
+        # By id, and by what their consumers do with texts: an entry says how it is handed over.
+        self._groups: dict[tuple[int, Opens], GroupState] = {}
         self._computed: dict[int, tuple[Any, str]] = {}  # by id of a term that all instances of a job share
         self._decided: dict[int, Decision] = {}
 
@@ -207,7 +203,7 @@ class Consumer:
                     self._computed[id(term)] = value, sha256
             found.entries[name] = Entry(slot.input_id(table.path(position)), sha256, "v", value)
         elif isinstance(term, Group):
-            group = self._group(term)
+            group = self._group(term, table.opens_texts(slot))
             found.shown[name] = group.ids
             if group.pending:
                 found.groups.append(group)
@@ -215,24 +211,26 @@ class Consumer:
             else:
                 found.entries[name] = group.entries
         elif isinstance(term, FirstOf):
-            self._first_slot(found, name, term)
+            self._first_slot(found, name, term, table.opens_texts(slot))
         elif isinstance(term, Absent):
             raise AssertionError("an absent reference outside first and exists passed validation")
         else:
             found.shown[name] = self.graph.source_id(term)
-            entry = self._source(found, term)
+            entry = self._source(found, term, table.opens_texts(slot))
             if entry is None:
                 found.unknown.append(name)
             else:
                 found.entries[name] = entry
 
-    def _source(self, found: Consumption, source: Source) -> Entry | None:
+    # `opens` is about what is handed over; as an operand of an expression a file is nothing but its hash.
+
+    def _source(self, found: Consumption, source: Source, opens: Opens = Opens.NOWHERE) -> Entry | None:
         """The entry of a required source; None while it is pending or when it is absent."""
         if isinstance(source, InputAt):
-            return _input_entry(source)
+            return _input_entry(source, opens)
         look = self.look(source)
         if isinstance(look, Seen):
-            return self._artifact_entry(source, look)
+            return self._artifact_entry(source, look, opens)
         if look is None:
             found.inactive_by = found.inactive_by or self.graph.artifact_id(source)
         else:
@@ -240,11 +238,14 @@ class Consumer:
             found.maybe = found.maybe or look.maybe
         return None
 
-    def _artifact_entry(self, at: ArtifactAt, look: Seen) -> Entry:
-        return Entry(self.graph.artifact_id(at), look.sha256, source_form(self.graph, at), look.value, at)
+    def _artifact_entry(self, at: ArtifactAt, look: Seen, opens: Opens) -> Entry:
+        form = artifact_form(self.graph.tables[at.table], at.artifact, opens)
+        return Entry(self.graph.artifact_id(at), look.sha256, form, look.value, at)
 
-    def _group(self, group: Group) -> GroupState:
-        cached = self._groups.get(id(group))
+    def _group(self, group: Group, opens: Opens = Opens.NOWHERE) -> GroupState:
+        opens = opens.inside
+        key = id(group), opens
+        cached = self._groups.get(key)
         if cached is not None:
             return cached
         entries = Members()
@@ -252,7 +253,7 @@ class Consumer:
         ids: list[str] = []
         for member in group.members:
             if isinstance(member, InputAt):
-                entries.append(_input_entry(member))
+                entries.append(_input_entry(member, opens))
                 ids.append(member.id)
                 continue
             look = self.look(member)
@@ -262,25 +263,25 @@ class Consumer:
             if isinstance(look, Pending):
                 pending.append(member)
             else:
-                entries.append(self._artifact_entry(member, look))
+                entries.append(self._artifact_entry(member, look, opens))
         state = GroupState(entries, tuple(pending), ids, [_entry_value(entry) for entry in entries])
         if self.is_final is None or all(map(self.is_final, pending)):
-            self._groups[id(group)] = state
+            self._groups[key] = state
         return state
 
-    def _first(self, found: Consumption, term: FirstOf) -> tuple[Entry | None, list[str]]:
+    def _first(self, found: Consumption, term: FirstOf, opens: Opens = Opens.NOWHERE) -> tuple[Entry | None, list[str]]:
         """(the chosen one, the candidates that are left). Without any, the instance is inactive, by the last one."""
         left: list[str] = []
         for candidate in term.candidates:
             if isinstance(candidate, InputAt):
                 left.append(candidate.id)
-                return (_input_entry(candidate) if len(left) == 1 else None), left
+                return (_input_entry(candidate, opens) if len(left) == 1 else None), left
             look = self.look(candidate)
             if look is None:
                 continue
             left.append(self.graph.artifact_id(candidate))
             if isinstance(look, Seen):
-                return (self._artifact_entry(candidate, look) if len(left) == 1 else None), left
+                return (self._artifact_entry(candidate, look, opens) if len(left) == 1 else None), left
             found.singles[candidate] = None
             if not look.maybe:
                 return None, left
@@ -291,8 +292,8 @@ class Consumer:
             found.inactive_by = found.inactive_by or last
         return None, left
 
-    def _first_slot(self, found: Consumption, name: str, term: FirstOf) -> None:
-        entry, left = self._first(found, term)
+    def _first_slot(self, found: Consumption, name: str, term: FirstOf, opens: Opens) -> None:
+        entry, left = self._first(found, term, opens)
         if not left:
             return
         found.shown[name] = left[0] if entry is not None or len(left) == 1 else {"first": left}
@@ -371,9 +372,9 @@ class Consumer:
         return named
 
 
-def _input_entry(source: InputAt) -> Entry:
+def _input_entry(source: InputAt, opens: Opens) -> Entry:
     value = UNSET if source.value.type.is_path else source.value.value
-    return Entry(source.id, source.value.sha256, input_form(source.value), value, source)
+    return Entry(source.id, source.value.sha256, input_form(source.value, opens), value, source)
 
 
 def _entry_value(entry: Entry) -> Any:

@@ -366,7 +366,7 @@ def _change(name: str, then: Mapping[str, Any] | None, now: Entry | None, *, lis
     moved = then is not None and now is not None and then["id"] != now.id
     old_as = new_as = None
     if then is not None and now is not None and then["sha256"] == now.sha256:
-        # The same content, handed over in another form: as a file with another suffix, alone or in a list.
+        # The same content, handed over in another form: with another suffix, as a text, alone or in a list.
         old_as = then.get("as", "v") + ("[]" if then.get("listed") else "")
         new_as = now.form + ("[]" if listed else "")
     return InputChanged(

@@ -41,6 +41,12 @@ _CHANGES = {
     "retyped": "it was made with another type, suffix or `append`",  # the reason does not say which of them
     "disowned": "its action does not find its part in it",
 }
+_GIVEN: dict[tuple[str | None, str | None], str] = {
+    ("f", "t"): "given as text, not as a file",
+    ("t", "f"): "given as a file, not as text",
+    ("a", "at"): "given as texts, not as files",
+    ("at", "a"): "given as files, not as texts",
+}
 
 Line = tuple[str, str]  # (reason code or lower-case mark, particulars)
 
@@ -184,12 +190,22 @@ def _changed(reason: InputChanged, job: str) -> str:
     if reason.old_source is not None and reason.old_source != reason.source:
         text += f" (was {reason.old_source})"
     if reason.old == reason.new:
-        return f"{text}  the same content in another place or form"
+        return f"{text}  {_form_change(reason.old_as, reason.new_as)}"
     files = f"  ({', '.join(reason.files)})" if reason.files else ""
     if reason.versions:
         return printable(f"{text}  {', '.join(reason.versions)}{files}")
     inside = _differences(reason.old_value, reason.new_value)
     return printable(f"{text}  {inside or f'{old} → {new}'}{files}")
+
+
+def _form_change(old: str | None, new: str | None) -> str:
+    """Of the same content: how it is given now. Only what a step sees of texts is told apart."""
+    return _GIVEN.get((_handed(old), _handed(new)), "the same content in another place or form")
+
+
+def _handed(form: str | None) -> str | None:
+    """`t` of `t.txt` and `t.txt[]`; `at` of an array of texts: see `graph.fingerprint`."""
+    return form and (form.removesuffix("[]") if form.startswith("a") else form[0])
 
 
 def _shown(sha256: str | None, value: Any) -> str:

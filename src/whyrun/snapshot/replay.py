@@ -15,6 +15,7 @@ from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.shared_result import SharedResult
 from whyrun.errors import error
 from whyrun.graph.expand import expand
+from whyrun.graph.graph import Graph, Opens
 from whyrun.snapshot.asked_outputs import apply_sites
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.connected import apply_connections
@@ -53,6 +54,7 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             **({"shared": _shared_json(snapshot.shared)} if snapshot.shared else {}),
             **({"asked": graph.asked} if graph.asked else {}),
             **({"connected": graph.connected} if graph.connected else {}),
+            **({"opened": True} if _opens_texts(graph) else {}),
             **({"manifest": composition.manifest} if composition is not None and composition.manifest else {}),
         }
     )
@@ -74,6 +76,9 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
     if "connected" in data:
         apply_connections(graph, data["connected"])
     apply_sites(graph, data.get("asked", {}))
+    if "opened" not in data:  # also of a run of the time when a text was recorded like any other file
+        for table in graph.tables:
+            table.opens = Opens.NOWHERE
     actions = {
         name: ActionFacts(
             a["name"],
@@ -91,6 +96,14 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
         fingerprint: msgspec.convert(result, SharedResult) for fingerprint, result in data.get("shared", {}).items()
     }
     return snapshot
+
+
+def _opens_texts(graph: Graph) -> bool:
+    """May there be a text among what is consumed, and somebody who is given its content?"""
+    inputs = any(value.type.base == "text" for value in graph.inputs.values())
+    return any(table.opens for table in graph.tables) and (
+        inputs or any(spec.type == "text" for table in graph.tables for spec in table.artifacts)
+    )
 
 
 def _shared_json(shared: Mapping[str, SharedResult]) -> Any:

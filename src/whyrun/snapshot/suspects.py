@@ -34,6 +34,7 @@ from whyrun.graph.graph import (
     Group,
     InputAt,
     Known,
+    Opens,
     SameTerm,
     Term,
 )
@@ -76,7 +77,8 @@ def find_suspects(snapshot: PlanningSnapshot, fingerprints: Sequence[HashColumn]
             found.extend(range(table.base, table.base + len(table)))
             continue
         action = snapshot.actions[table.name]
-        tokens = [_tokens(snapshot, slot.column, len(table)) for slot in counted(table, action.uncounted)]
+        slots = counted(table, action.uncounted)
+        tokens = [_tokens(snapshot, slot.column, len(table), table.opens_texts(slot)) for slot in slots]
         heads = prefixes(table, action.sha256, action.uncounted)
         recorded = fingerprints[table.number]
         incomplete = [column for column in snapshot.shas[table.number] if not column.is_complete]
@@ -114,41 +116,44 @@ def _digest(heads: Sequence[str], tokens: Sequence[_Tokens], recorded: HashColum
     return whole.hexdigest()
 
 
-def _tokens(snapshot: PlanningSnapshot, column: Column, rows: int) -> _Tokens:
+def _tokens(snapshot: PlanningSnapshot, column: Column, rows: int, opens: Opens) -> _Tokens:
     """By row: the token of what a slot would consume."""
     if not rows:
         return _Tokens(0, texts=())  # a loop without values: what its slots would name was never resolved
     graph = snapshot.dependency_graph
     if isinstance(column, AlignedArtifact):
-        form = artifact_form(graph.tables[column.table], column.artifact)
+        form = artifact_form(graph.tables[column.table], column.artifact, opens)
         return _Tokens(rows, hashes=snapshot.shas[column.table][column.artifact], form=form)
     groups: dict[int, str | None] = {}
+    inside = opens.inside
 
     def token_of(term: Term) -> str | None:
         if isinstance(term, Group):
             if id(term) not in groups:
-                members = [token_of(member) for member in term.members]
+                members = [_plain_token(snapshot, member, inside) for member in term.members]
                 groups[id(term)] = None if None in members else group_token(members)  # type: ignore[arg-type]
             return groups[id(term)]
-        return _plain_token(snapshot, term)
+        return _plain_token(snapshot, term, opens)
 
     if isinstance(column, SameTerm):
         return _Tokens(rows, same=token_of(column.term))
     if column.kinds == {InputAt}:
-        return _Tokens(rows, texts=input_tokens([term.value for term in column.terms if isinstance(term, InputAt)]))
+        values = [term.value for term in column.terms if isinstance(term, InputAt)]
+        return _Tokens(rows, texts=input_tokens(values, opens))
     return _Tokens(rows, texts=[token_of(term) for term in column.terms])
 
 
-def _plain_token(snapshot: PlanningSnapshot, term: Term) -> str | None:
+def _plain_token(snapshot: PlanningSnapshot, term: Term, opens: Opens) -> str | None:
     if isinstance(term, Known):
         return f"v{term.sha256}"
     if isinstance(term, InputAt):
-        return token(input_form(term.value), term.value.sha256)
+        return token(input_form(term.value, opens), term.value.sha256)
     if isinstance(term, ArtifactAt):
         sha = snapshot.shas[term.table][term.artifact][term.position]
         if sha is None:
             return None
-        return token(artifact_form(snapshot.dependency_graph.tables[term.table], term.artifact), sha)
+        producer = snapshot.dependency_graph.tables[term.table]
+        return token(artifact_form(producer, term.artifact, opens), sha)
     if isinstance(term, Computed):
         values = []
         for operand in term.operands:
