@@ -9,8 +9,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 # Crash and property tests take minutes; they come after everything that fails fast.
 SLOW := $(wildcard tests/crash tests/property)
 CHECKED := src tests examples docs $(wildcard bench)
-# A quarter of the time tests wait: for servers, clusters, processes that are to die.
-TESTERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Much of the time tests wait: for servers, clusters, processes that are to die.
+TESTERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo example-causal example-panel example-etl test test-fast test-slow lint soak soak-crash fuzz mutation bench docs clean tools test-tools example-etl-tools

@@ -142,7 +142,7 @@ def test_a_step_that_wrote_into_its_input_fails_and_takes_no_right_bytes_away(st
     store.put_bytes(RIGHT)
     guard = InputGuard(tmp_path)
     guard.begin()
-    guard.blob(store.path(SHA), SHA)
+    guard.blob("Artifact:A.T", store.path(SHA), SHA)
     blob = damage(store, SHA)
     with once_before(("store.open", "store.unlink"), lambda: put_at_once(store)), pytest.raises(StepError) as failed:
         guard.check_unchanged()

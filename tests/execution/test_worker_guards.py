@@ -551,11 +551,11 @@ def test_a_blob_that_was_changed_and_given_its_old_time_is_noticed(tmp_path: Pat
     blob.write_bytes(b"right")
     before = blob.stat()
     guard = InputGuard(tmp_path)
-    guard.blob(str(blob), bytes_sha256(b"right"))
+    guard.blob("Artifact:A.T", str(blob), bytes_sha256(b"right"))
     while blob.stat().st_ctime_ns == before.st_ctime_ns:  # until the clock of the file system has moved on
         blob.write_bytes(b"wrong")
         os.utime(blob, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (blob.stat().st_ino, blob.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     with pytest.raises(StepError, match=r"has other bytes; such bytes are removed") as refused:
-        guard.blob(str(blob), bytes_sha256(b"right"))
+        guard.blob("Artifact:A.T", str(blob), bytes_sha256(b"right"))
     assert refused.value.kind == "StoreDamaged"  # which is what the host removes it for
