@@ -173,6 +173,12 @@ def test_outputs_through_links_that_meet_nothing_are_fine(tmp_path: Path) -> Non
     assert told(project(tmp_path, flow, links, ("src/a",))) == []
 
 
+def test_what_leads_out_of_the_project_is_compared_with_nothing(tmp_path: Path) -> None:
+    """`run` refuses it, with a word on the link."""
+    flow = f"workflow: w\njobs:\n  A: {job('out/x')}  B: {job('away/x')}"
+    assert told(project(tmp_path, flow, {"out": "..", "away": ".."})) == []
+
+
 # --- outputs and inputs -------------------------------------------------------------------------------------------
 
 IN = "workflow: w\ninputs: {X: {type: TYPE, default: GIVEN}}\njobs:\n"
@@ -320,3 +326,25 @@ def test_a_file_stands_where_its_folder_really_is(
     paths = RealPaths(folder)
     assert os.path.join(folder, paths.place(asked).path) == place
     assert os.path.normpath(os.path.join(folder, paths.look(asked).path)) == os.path.realpath(place)
+
+
+def test_where_paths_lead(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path,
+        "",
+        {"lib": "deep/src", "deep/src/inner": "../more", "out": ".."},
+        ("deep/src/a", "deep/more/b"),
+    )
+    paths = RealPaths(folder)
+    assert paths.place("/etc") == ("/etc", None, True)
+    assert paths.look("lib/../a") == ("deep/a", "lib", False)
+    assert paths.look("lib/inner") == ("deep/more", "lib", True)  # the first link is the one that is told of
+    assert paths.look("deep/src/inner") == ("deep/more", "deep/src/inner", True)
+    assert list(paths.other_places("out/x", followed=False)) == []
+    assert list(paths.other_places("lib/a", followed=False)) == [("deep/src/a", "through the link `lib`")]
+
+
+def test_a_folder_that_cannot_be_read_may_hold_links(tmp_path: Path) -> None:
+    paths = RealPaths(project(tmp_path, "", {"deep/src/lib": "."}, ("deep/src/a", "deep/more/b")))
+    held = {path: paths.holds_link(path) for path in ("deep/src/a", "deep/src", "deep/more", "nowhere")}
+    assert held == {"deep/src/a": True, "deep/src": True, "deep/more": False, "nowhere": False}

@@ -109,7 +109,7 @@ def state_in_input(graph: Graph, paths: RealPaths, state: Path) -> Iterator[Diag
     inner = os.path.realpath(state)
     for name, value in graph.inputs.items():
         for path in _followed([value]):
-            if value.type.base == "directory" and paths.contains(path, inner):
+            if paths.contains(path, inner):
                 what = f"`{name}`: the folder `{path}` holds `{state.name}`, the state, which every run changes"
                 hint = "name a folder in it, or keep the state elsewhere: `--state DIR`"
                 yield Diagnostic("INPUT_TYPE", what, hint=hint)
