@@ -112,15 +112,22 @@ def test_who_puts_right_bytes_while_the_damaged_go_waits_and_puts_them_then(stor
 
 
 def test_those_who_put_do_not_wait_for_each_other(store: Store) -> None:
-    with putting(os.fspath(store.root)):
+    blob = damaged(store)
+    with putting(os.fspath(store.root), str(blob)):
         put_at_once(store)
     assert store.read(SHA) == RIGHT
+
+
+def test_under_a_free_name_nothing_is_locked(store: Store) -> None:
+    """It is what nearly all that is put has: there is nothing that anybody could be about to remove."""
+    store.put_bytes(RIGHT)
+    assert sorted(entry.name for entry in store.root.iterdir()) == sorted([SHA[:2], "tmp"])
 
 
 def test_a_process_that_was_forked_meanwhile_holds_nobody_up(store: Store) -> None:
     """It has every descriptor of its parent, and with it a hold on the lock."""
     blob = damaged(store)
-    with putting(os.fspath(store.root)):
+    with putting(os.fspath(store.root), str(blob)):
         child = os.fork()
         if child == 0:
             os.read(os.pipe()[0], 1)  # for ever
@@ -133,6 +140,7 @@ def test_a_process_that_was_forked_meanwhile_holds_nobody_up(store: Store) -> No
 
 
 def test_the_lock_is_no_leftover_and_no_blob(store: Store) -> None:
+    damaged(store)
     store.put_bytes(RIGHT)
     assert store.remove_leftovers(older_than=float("inf")) == 0
     assert sorted(entry.name for entry in store.root.iterdir()) == sorted([SHA[:2], "lock", "tmp"])

@@ -2,9 +2,10 @@
 
 Who takes damaged bytes away knows what it has read, and the system can only remove a name, whatever that stands for by
 then. Another process may have put the right bytes there meanwhile, perhaps the only copy of what its log speaks of. So
-nobody puts anything under a name between the last look at it and its removal: `store/lock`, which is shared by all who
-put, and held for two calls by who removes. (To move the name aside first, and to put it back where it was another,
-would need no lock. But others would miss the blob for that moment, and a kill would leave it without its name.)
+nobody puts anything in the place of what stands under a name between the last look at it and its removal:
+`store/lock`, which is shared by all who do, and held for two calls by who removes. (To move the name aside first, and
+to put it back where it was another, would need no lock. But others would miss the blob for that moment, and a kill
+would leave it without its name.)
 
 `gc` needs none of this: nobody puts anything while it removes (`StoreLock`).
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from whyrun import disk
 from whyrun.artifacts.hashing import descriptor_sha256
@@ -23,11 +24,10 @@ from whyrun.disk import Area
 _LOCK = "lock"
 
 
-@contextmanager
-def putting(root: str) -> Iterator[None]:
-    """While a blob of this store gets its name."""
-    with _locked(root, fcntl.LOCK_SH):
-        yield
+def putting(root: str, blob: str) -> AbstractContextManager[None]:
+    """While a blob of this store gets its name. Under a free name there is nothing to remove: who is about to remove
+    has seen something there, and is the only one who may take it away."""
+    return _locked(root, fcntl.LOCK_SH) if os.path.lexists(blob) else nullcontext()
 
 
 def remove_if_damaged(blob: str, sha256: str) -> bool:

@@ -281,7 +281,7 @@ class Store:
 
     def _keep(self, temp: str, sha: str) -> None:
         target = self.path(sha)
-        with putting(os.fspath(self.root)):
+        with putting(os.fspath(self.root), target):
             try:
                 disk.rename(Area.STORE, temp, target)
             except FileNotFoundError:
