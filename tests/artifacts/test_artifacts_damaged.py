@@ -141,7 +141,7 @@ def test_a_process_that_was_forked_meanwhile_holds_nobody_up(store: Store) -> No
 
 def test_the_lock_is_no_leftover_and_no_blob(store: Store) -> None:
     damaged(store)
-    store.put_bytes(RIGHT)
+    put_at_once(store)
     assert store.remove_leftovers(older_than=float("inf")) == 0
     assert sorted(entry.name for entry in store.root.iterdir()) == sorted([SHA[:2], "lock", "tmp"])
 
