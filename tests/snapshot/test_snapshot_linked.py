@@ -242,6 +242,19 @@ def test_beside_an_input_all_is_fine(tmp_path: Path) -> None:
     assert told(project(tmp_path, flow + jobs, {"lib2": "other"}, ("src/in.txt", "more/a", "other/a"))) == []
 
 
+def test_what_is_not_given_lies_nowhere(tmp_path: Path) -> None:
+    flow = "workflow: w\ninputs: {D: {type: directory, required: false}}\njobs:\n"
+    assert told(project(tmp_path, flow + f"  A: {job('out/x')}", {})) == []
+
+
+def test_of_many_ways_to_one_input_the_last_by_name_is_told(tmp_path: Path) -> None:
+    links = {f"lib{n}": "src" for n in range(9)}
+    given = ", ".join(f"{name}/in.txt" for name in links)
+    flow = f'workflow: w\ninputs: {{X: {{type: "file[]", default: [{given}]}}}}\njobs:\n  A: {job("src/in.txt")}'
+    told_of = "`src/in.txt` is an input of this workflow, through the link `lib8`; publishing there would change it"
+    assert told(project(tmp_path, flow, links, ("src/in.txt",))) == [f"DUPLICATE_OUTPUT_PATH 4 {told_of} ({HINT})"]
+
+
 def test_what_is_not_published_lies_in_no_input(tmp_path: Path) -> None:
     flow = IN.replace("TYPE", "directory").replace("GIVEN", ".")
     folder = project(tmp_path, flow + "  A: {uses: shell, with: {run: x}, outputs: {O: {type: text}}}\n", {})

@@ -99,7 +99,7 @@ def links_of(graph: Graph, paths: RealPaths) -> Links:
     folders: dict[str, RealFolder] = {}
     for folder in _maybe_linked(_output_folders(graph), paths):
         found = paths.look(folder)
-        if found.link is not None and found.path != folder and not found.path.startswith("/"):
+        if found.link is not None and not found.path.startswith("/"):
             folders[folder] = RealFolder(found.path, found.link)
     return Links(folders, dict(_other_places_of_inputs(graph, paths)))
 
@@ -128,7 +128,7 @@ def _maybe_linked(folders: set[str], paths: RealPaths) -> Iterator[str]:
 def _output_folders(graph: Graph) -> set[str]:
     """In which outputs are published. A column with a head has one folder, however many paths."""
     found: set[str] = set()
-    for output in (output for table in graph.tables for output in table.outputs if output.paths):
+    for output in (output for table in graph.tables for output in table.outputs):
         if output.append:
             found |= {split_site(site)[0].rpartition("/")[0] for site in output.paths or ()}
         elif output.head is not None:
