@@ -17,6 +17,8 @@ from whyrun.actions.registry import ActionInfo, resolve_action
 from whyrun.artifacts.hashing import canonical_json, digest, file_sha256
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 
+_TRIES = 20
+
 
 def action_fingerprint(
     uses: str,
@@ -82,11 +84,12 @@ def named_files(project: Path, globs: Sequence[str]) -> frozenset[str]:
 
 
 def _found(project: Path, pattern: str) -> list[Path]:
-    while True:
+    for _ in range(_TRIES):
         try:
             return [path for path in project.glob(pattern) if path.is_file()]
         except FileNotFoundError:
             continue  # a folder was removed while it was looked into: what is there now?
+    return [path for path in project.glob(pattern) if path.is_file()]
 
 
 def _matches(project: Path, pattern: str) -> list[Path]:
