@@ -243,7 +243,7 @@ def test_commands_and_metrics_are_appended_line_by_line(tmp_path):
     folder = RunDirectory(tmp_path)
     folder.append_commands([])
     assert not folder.commands.exists()
-    folder.append_commands([{"cmd": "exec_step"}, b'{"cmd":"stop"}'])
+    folder.append_commands([{"cmd": "exec_step"}, {"cmd": "stop"}])
     folder.append_commands([{"cmd": "again"}])
     assert folder.commands.read_bytes() == b'{"cmd":"exec_step"}\n{"cmd":"stop"}\n{"cmd":"again"}\n'
     folder.append_metrics([Metric("2026-01-01T00:00:00.000000Z", "r0001", "rows_read", 3.0, "rows", "Job:A")])

@@ -110,14 +110,15 @@ class Store:
 
     def put_bytes(self, data: bytes) -> str:
         sha = bytes_sha256(data)
-        if not self._is_sound(sha):
+        free = not self.has(sha)
+        if free or not self._is_sound(sha):
             temp, descriptor = self._new_temp()
             try:
                 try:
                     disk.write(Area.STORE, descriptor, data)
                 finally:
                     os.close(descriptor)
-                self._keep(temp, sha)
+                self._keep(temp, sha, free=free)
             except BaseException as failed:
                 clear_up(failed, partial(_remove, temp))
                 raise
@@ -279,14 +280,14 @@ class Store:
         self._sound.add(sha)
         return True
 
-    def _keep(self, temp: str, sha: str) -> None:
+    def _keep(self, temp: str, sha: str, *, free: bool = False) -> None:
+        """`free`: nothing stood under its name when it was looked at, so there is nothing that anyone may remove."""
         target = self.path(sha)
-        with putting(os.fspath(self.root), target):
-            try:
-                disk.rename(Area.STORE, temp, target)
-            except FileNotFoundError:
-                disk.make_folders(Area.STORE, os.path.dirname(target))
-                disk.rename(Area.STORE, temp, target)
+        if free:
+            _rename(temp, target)
+        else:
+            with putting(os.fspath(self.root), target):
+                _rename(temp, target)
         self._sound.add(sha)
 
     def _move_in(self, path: str, sha: str | None) -> tuple[str, int]:
@@ -344,6 +345,14 @@ class Store:
             hint="restore it from a copy. Without one, an artifact is taken from its published file or made again by "
             "its job (`whyrun plan` shows which); a snapshot of the past cannot be made again",
         )
+
+
+def _rename(temp: str, target: str) -> None:
+    try:
+        disk.rename(Area.STORE, temp, target)
+    except FileNotFoundError:
+        disk.make_folders(Area.STORE, os.path.dirname(target))
+        disk.rename(Area.STORE, temp, target)
 
 
 def _remove(path: str) -> None:

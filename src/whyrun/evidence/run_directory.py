@@ -32,6 +32,7 @@ from whyrun.log.runs import RunRef
 _MAY_BE_EMPTY = ("metrics.jsonl", "commands.jsonl", "whyrun.log", "debug.log")
 FEW = 1000  # steps: below, a second thread is not worth starting
 _SUFFIX_OF_TYPE = {"json": ".json", "text": ".txt"}
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 class Metric(msgspec.Struct, frozen=True):
@@ -60,6 +61,7 @@ class RunDirectory:
         self.cfg = self.path / "cfg"
         self.steps = self.path / "steps"
         self.artifacts = self.path / "artifacts"
+        self._root = f"{self.path}/"
         self._cfg_made = False
 
     # --- while it runs -------------------------------------------------------------------------------------------
@@ -70,7 +72,7 @@ class RunDirectory:
             disk.make_folders(Area.CFG, self.cfg)
             self._cfg_made = True
         relative = f"cfg/{file_name(step_path)}.json"
-        path = f"{self.path}/{relative}"
+        path = f"{self._root}{relative}"
         try:
             descriptor = disk.open(Area.CFG, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
@@ -91,11 +93,11 @@ class RunDirectory:
         return self.steps / file_name(step_path)
 
     def append_commands(self, commands: Iterable[Any]) -> None:
-        """Add commands (records, dicts, or lines already encoded) to `commands.jsonl`, in one write."""
-        _append(self.commands, commands)
+        """Add commands to `commands.jsonl`, in one write."""
+        _append(self.commands, _encode_lines(commands))
 
     def append_metrics(self, metrics: Iterable[Metric]) -> None:
-        _append(self.metrics, metrics)
+        _append(self.metrics, _encode_lines(metrics))
 
     # --- at the end ----------------------------------------------------------------------------------------------
 
@@ -294,15 +296,14 @@ def complete_run(run: RunRef, store: Store) -> None:
     RunDirectory(run.path).finish(store)
 
 
-def _append(path: Path, records: Iterable[Any]) -> None:
-    lines = [r if isinstance(r, bytes) else msgspec.json.encode(r) for r in records]
+def _append(path: Path, lines: bytes) -> None:
     if not lines:
         return
     descriptor = disk.open(Area.RUN, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         before = os.fstat(descriptor).st_size
         try:
-            disk.write(Area.RUN, descriptor, b"\n".join(lines) + b"\n")
+            disk.write(Area.RUN, descriptor, lines)
         except OSError as failed:
             clear_up(failed, lambda: disk.cut(Area.RUN, descriptor, before))  # a full disk may take half of a line
             raise

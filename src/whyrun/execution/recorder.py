@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
-import msgspec
-
 from whyrun import disk
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import LogLevel, TaskLine, TaskStatus
@@ -92,7 +90,7 @@ class Recorder:
         self.store = store
         self.reporter = reporter
         self.clock = clock
-        self._commands: list[bytes] = []
+        self._commands: list[Any] = []
         self._metrics: list[Metric] = []
         self._lines: list[TaskLine] = []  # not yet in whyrun.log
         self._written = 0  # lines of whyrun.log
@@ -115,7 +113,7 @@ class Recorder:
         self._unsynced = True
 
     def command(self, command: Any) -> None:
-        self._commands.append(msgspec.json.encode(command))
+        self._commands.append(command)
 
     def metric(self, step_id: str, metric: str, value: float, unit: str, ts: str) -> None:
         self._metrics.append(Metric(ts, self.journal.session, metric, value, unit, step_id))

@@ -101,7 +101,8 @@ class Runner:
         self.to_compare: Mapping[int, dict[str, EarlierVersion]] = {}  # node → output → the version to compare with
         self.usage = Usage()
         self.edits = 0  # of code, that were found and acted upon
-        self.stopping = Stopping(backend, self.active, grace)
+        timed = any(table.decl.timeout is not None for table in self.graph.tables)
+        self.stopping = Stopping(backend, self.active, grace, timed=timed)
 
     # -- what is known --
 
@@ -196,7 +197,8 @@ class Runner:
         """Decide what becomes of a step whose sources have ended; True if it was handed to the backend."""
         table, position = self.graph.table_at(node)
         found = self.consumer.consume(table, position)
-        early = self.scheduler.awaits_needs(table) or any(self.graph.node(at) not in self.ended for at in found.pending)
+        pending = {self.graph.node(at) for at in found.pending} if found.waits else set()
+        early = self.scheduler.awaits_needs(table) or not pending <= self.ended.keys()
         if early and not found.inactive:
             return False  # an undecided `first`: its next gate brings it back
         job = self.jobs[node]
@@ -208,9 +210,8 @@ class Runner:
             self.counts.inactive += 1
             self.end(node, "inactive")
             return False
-        because = sorted({self.graph.node(at) for at in found.pending} | self.failed_needs(table))
-        if because:
-            self.endings.blocked(table, position, [self.graph.job_id(n) for n in because])
+        if because := pending | self.failed_needs(table):
+            self.endings.blocked(table, position, [self.graph.job_id(n) for n in sorted(because)])
             self.counts.blocked += 1
             self.end(node, "blocked")
             return False

@@ -15,8 +15,9 @@ from whyrun.execution.endings import Active
 class Stopping:
     """First an order to end (SIGTERM), then, after some grace or a second Ctrl-C, an end at once (SIGKILL)."""
 
-    def __init__(self, backend: Backend, active: Mapping[str, Active], grace: float) -> None:
-        self.backend, self.active, self.grace = backend, active, grace
+    def __init__(self, backend: Backend, active: Mapping[str, Active], grace: float, *, timed: bool) -> None:
+        """`timed`: some steps have a timeout. Where none has, hundreds are not looked through at every turn."""
+        self.backend, self.active, self.grace, self.timed = backend, active, grace, timed
         self.interrupts = 0
         self.since: float | None = None  # monotonic time of the order to stop
         self._killed_all = False
@@ -50,7 +51,7 @@ class Stopping:
             self._killed_all = True
             for step in list(self.active):
                 self.backend.signal(step, signal.SIGKILL)
-        for step, active in self.active.items():
+        for step, active in self.active.items() if self.timed else ():
             if active.timeout is None or active.began is None or active.killed_for is not None:
                 continue
             if now > active.began + active.timeout:

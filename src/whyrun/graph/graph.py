@@ -342,6 +342,11 @@ class Graph:
         return found
 
     @cached_property
+    def readers(self) -> set[int]:
+        """The tables that read from any, by number."""
+        return {table.number for consumers in self._consumers for table, _ in consumers}
+
+    @cached_property
     def _inverse(self) -> dict[tuple[int, int], dict[int, list[Sequence[int]]]]:
         return {}
 

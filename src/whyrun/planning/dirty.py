@@ -68,23 +68,28 @@ def judge_all(snapshot: PlanningSnapshot, layers: Sequence[int], forced: Mapping
     judge = Judge(snapshot, forced)
     graph = snapshot.dependency_graph
     waiting = {*snapshot.suspects, *forced}
-    queue = [(layers[node], node) for node in waiting]
-    heapq.heapify(queue)
+    queue: dict[int, list[int]] = {}  # by layer, which is judged as a whole: dependents stand in later ones
+    for node in waiting:
+        queue.setdefault(layers[node], []).append(node)
+    ahead = list(queue)
+    heapq.heapify(ahead)
     followed: set[int] = set()  # lists of dependents that a whole fan-in shares
-    while queue:
-        _, node = heapq.heappop(queue)
-        verdict = judge.verdicts[node] = judge.judge(node)
-        if verdict.state == "clean":
-            continue
-        for base, rows in graph.dependent_rows(node):
-            if len(rows) > 1:
-                if id(rows) in followed:
-                    continue
-                followed.add(id(rows))
-            for dependent in (base + row for row in rows):
-                if dependent not in waiting:
-                    waiting.add(dependent)
-                    heapq.heappush(queue, (layers[dependent], dependent))
+    while ahead:
+        for node in sorted(queue.pop(heapq.heappop(ahead))):
+            verdict = judge.verdicts[node] = judge.judge(node)
+            if verdict.state == "clean":
+                continue
+            for base, rows in graph.dependent_rows(node):
+                if len(rows) > 1:
+                    if id(rows) in followed:
+                        continue
+                    followed.add(id(rows))
+                for dependent in (base + row for row in rows):
+                    if dependent not in waiting:
+                        waiting.add(dependent)
+                        if layers[dependent] not in queue:
+                            heapq.heappush(ahead, layers[dependent])
+                        queue.setdefault(layers[dependent], []).append(dependent)
     return judge.verdicts
 
 
