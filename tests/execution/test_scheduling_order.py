@@ -159,6 +159,16 @@ def test_amounts_may_be_fractions_and_every_resource_counts(project: Make) -> No
     assert at_once(lab, 2, jobs=4) == 2, "0.4 + 0.4 fit into 1.0, three times 0.4 do not"
 
 
+def test_amounts_given_back_leave_nothing_behind_so_that_one_who_wants_all_starts(project: Make) -> None:
+    """In floats, 0.1 + 0.2 + 0.3, and then less each of them in the order of their ends, is not nothing."""
+    job = '{uses: shell, resources: {cpu: %s}, with: {run: "sleep %s; echo x > $out_T"}, outputs: {T: {type: text}}}'
+    three = {"A": job % (0.1, 0), "B": job % (0.2, 0.2), "C": job % (0.3, 0.4)}
+    all_of_it = job.replace("uses:", "needs: [A, B, C], uses:") % (0.7, 0)
+    jobs = "".join(f"  {name}: {text}\n" for name, text in {**three, "D": all_of_it}.items())
+    ran = project(f"workflow: res\njobs:\n{jobs}").run(jobs=3, limits={"cpu": 0.7})
+    assert (ran.exit_code, ran.result.counts.completed, ran.result.counts.not_started) == (0, 4, 0)
+
+
 def test_a_limit_of_the_project_that_a_job_exceeds_is_told_before_anything_runs(project: Make) -> None:
     lab = project(WIDE, {"steps.py": MEET, "whyrun.toml": "[resources]\nmemory = 0.3\n"})
     with pytest.raises(InvalidError, match=r"`Gpu` wants memory: 0\.4, but the limit is 0\.3"):

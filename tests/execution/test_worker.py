@@ -445,6 +445,64 @@ def test_nothing_of_one_step_is_seen_by_the_next(lab: Lab) -> None:
     assert lab.evidence() == {}
 
 
+def test_what_a_step_sets_for_its_whole_process_is_put_back(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "import decimal, locale, os, resource, socket\n"
+        "def look():\n"
+        "    return {'o': [str(decimal.Decimal(1) / 3), socket.getdefaulttimeout(), locale.setlocale(locale.LC_ALL),\n"
+        "                  resource.getrlimit(resource.RLIMIT_FSIZE), resource.getrlimit(resource.RLIMIT_NOFILE),\n"
+        "                  os.getpid()]}\n"
+        "def change():\n"
+        "    decimal.getcontext().prec = 5; socket.setdefaulttimeout(3); locale.setlocale(locale.LC_ALL, 'C')\n"
+        "    for which in (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):\n"
+        "        resource.setrlimit(which, (4096, resource.getrlimit(which)[1]))\n",
+    )
+    before = lab.one(lab.call("m:look", {"o": "json"}))
+    assert lab.one(lab.call("m:change")).error == ""
+    after = lab.one(lab.call("m:look", {"o": "json"}))
+    first, second = (json.loads(lab.bytes_of(word, "o")) for word in (before, after))
+    assert first == second, "also the process: there is no need for another"
+    assert first[0] == "0.3333333333333333333333333333"
+
+
+@pytest.mark.parametrize("daemon", [True, False])
+def test_a_thread_that_a_step_left_never_meets_the_next_step(lab: Lab, daemon: bool) -> None:
+    """It wrote where the next step had its output, and that was taken for what the next one made."""
+    lab.file(
+        "m.py",
+        "import os, threading, time\n"
+        "def stray(context):\n"
+        "    path = context.output('T')\n"
+        "    path.write_text('one')\n"
+        "    def write():\n"
+        "        while True:\n"
+        "            time.sleep(0.01)\n"
+        "            try:\n"
+        "                path.write_text('STRAY of one')\n"
+        "            except OSError:\n"
+        "                pass\n"
+        f"    threading.Thread(target=write, daemon={daemon}).start()\n"
+        "    return {'P': os.getpid()}\n"
+        "def plain(context):\n"
+        "    context.output('T').write_text('two')\n"
+        "    time.sleep(0.3)\n"
+        "    return {'P': os.getpid()}\n",
+    )
+    outputs = {"T": OutputSpec(type="text", suffix=".txt"), "P": "integer"}
+    words = lab.run(
+        lab.call("m:stray", outputs, step_id="Job:One"),
+        *(lab.call("m:plain", outputs, step_id=f"Job:Two[{i}]") for i in range(3)),
+    )
+    processes = []
+    for word in words:
+        assert isinstance(word, StepFinished)
+        assert word.error == ""
+        processes.append({o.key: o.value for o in word.outputs}["P"])
+    assert [lab.bytes_of(word, "T") for word in words[1:] if isinstance(word, StepFinished)] == [b"two"] * 3
+    assert len(set(processes)) == 2, "the three that leave nothing behind share one"
+
+
 def test_random_numbers_do_not_repeat_because_a_step_before_seeded_them(lab: Lab) -> None:
     lab.file("m.py", "import random\ndef f():\n    x = random.random()\n    random.seed(7)\n    return {'x': x}\n")
     words = lab.run(*(lab.call("m:f", {"x": "number"}, step_id=f"Job:A[{i}]") for i in range(3)))

@@ -170,6 +170,7 @@ class StepFinished(msgspec.Struct, tag_field="msg", tag="finished", frozen=True)
     n: int = 0
     comparisons: dict[str, Comparison] = {}  # by output, of those that were to be compared
     loaded: dict[str, Version | None] = {}  # files of the project that were read as code since the worker's last word
+    spent: bool = False  # the step left what cannot be put back: the next one gets another process
 
 
 class StepLost(msgspec.Struct, tag_field="msg", tag="lost", frozen=True):

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -19,6 +20,9 @@ _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 # The C function: the one of `signal` builds an enum member each time, 64 times a step.
 _getsignal: Callable[[int], Any] = import_module("_signal").getsignal
 _sigmask: Callable[[int, Iterable[int]], set[int]] = import_module("_signal").pthread_sigmask
+_setlocale: Callable[[int, str | None], str] = import_module("_locale").setlocale
+_LC_ALL: int = import_module("_locale").LC_ALL
+_LIMITS = tuple(sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}))
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -33,22 +37,19 @@ def flush_c_streams() -> None:
     _libc.fflush(None)
 
 
-class _SignalWatch:
-    """Notices `signal.signal`, so that 64 handlers need not be compared after every step: that costs a tenth of one."""
+class _Watch:
+    """Notices calls of a function, such as `signal.signal`: comparing 64 handlers after every step would cost a tenth
+    of a short one."""
 
-    touched = False
+    def __init__(self, module: Any, name: str) -> None:
+        self.touched = False
+        self.real = getattr(module, name)
 
+        def noticed(*arguments: Any, **named: Any) -> Any:
+            self.touched = True
+            return self.real(*arguments, **named)
 
-def _watch_signals() -> _SignalWatch:
-    watch = _SignalWatch()
-    real = signal.signal
-
-    def noticed(signalnum: Any, handler: Any) -> Any:
-        watch.touched = True
-        return real(signalnum, handler)
-
-    signal.signal = noticed
-    return watch
+        setattr(module, name, noticed)
 
 
 class Baseline:
@@ -63,7 +64,12 @@ class Baseline:
         self._argv = list(sys.argv)
         self._path = list(sys.path)
         self._handlers = [(int(number), _getsignal(number)) for number in _HANDLED]
-        self._signals = _watch_signals()
+        self._signals = _Watch(signal, "signal")
+        self._limits = {number: resource.getrlimit(number) for number in _LIMITS}
+        self._limiting = _Watch(resource, "setrlimit")
+        self._lowered = False  # a limit, for good
+        self._locale = _setlocale(_LC_ALL, None)
+        self._threads = threading.active_count()
         self._mask = _sigmask(signal.SIG_BLOCK, ())
         self._umask = os.umask(0o022)
         os.umask(self._umask)
@@ -92,7 +98,19 @@ class Baseline:
             self._signals.touched = False
         if _sigmask(signal.SIG_BLOCK, ()) != self._mask:
             _sigmask(signal.SIG_SETMASK, self._mask)
+        if self._limiting.touched:
+            for number, limit in self._limits.items():
+                try:
+                    self._limiting.real(number, limit)
+                except (ValueError, OSError):
+                    self._lowered = True
+            self._limiting.touched = False
+        if _setlocale(_LC_ALL, None) != self._locale:
+            _setlocale(_LC_ALL, self._locale)
         # Only what a step has imported: seeding alone is a twentieth of what a short one costs.
+        socket: Any = sys.modules.get("socket")
+        if socket is not None and socket.getdefaulttimeout() is not None:
+            socket.setdefaulttimeout(None)
         tempfile: Any = sys.modules.get("tempfile")
         if tempfile is not None:
             tempfile.tempdir = None
@@ -102,6 +120,11 @@ class Baseline:
         numpy_random: Any = sys.modules.get("numpy.random")
         if numpy_random is not None:
             numpy_random.seed()
+
+    def is_lost(self) -> bool:
+        """Whether a step left something behind that cannot be put back: a thread, which may still write where the next
+        step works, or a limit that cannot be raised again. Then the next one gets another process."""
+        return self._lowered or threading.active_count() > self._threads
 
 
 # --- resources ---------------------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from whyrun.graph.graph import AlignedArtifact, ArtifactAt, Computed, FirstOf, Graph, Group, JobTable, Operand, Term
 from whyrun.planning.plan import Plan
 
-Wants = tuple[tuple[str, float], ...]  # resources and amounts
+Wants = tuple[tuple[str, Fraction], ...]  # limited resources, and how much of them
 
 
 @dataclass(slots=True)
@@ -31,8 +32,8 @@ class Scheduler:
     def __init__(self, graph: Graph, plan: Plan, limits: Mapping[str, float], *, gated: bool = True) -> None:
         """Not `gated`: no step waits for another, since each reads what there is already."""
         self.graph = graph
-        self.limits = dict(limits)
-        self.used: dict[str, float] = {}
+        self.limits = {name: _exact(limit) for name, limit in limits.items()}
+        self.used = dict.fromkeys(limits, Fraction(0))
         self.layer = {job.node: job.layer for job in plan.planned}
         self._order = _written_order(graph) or self.layer
         self.remaining: dict[int, int] = {}  # closed gates
@@ -43,7 +44,10 @@ class Scheduler:
         self._nodes: dict[int, _Gate] = {}
         # By what a step asks for: steps that ask for the same fit together or not at all, so a thousand that wait for a
         # resource are not looked through for each one that starts.
-        self._wants = [tuple(table.decl.resources.items()) for table in graph.tables]
+        self._wants = [
+            tuple((name, _exact(amount)) for name, amount in table.decl.resources.items() if name in limits)
+            for table in graph.tables
+        ]
         self._any_wants = any(self._wants)
         # Nodes in their order, as one number each: tuples take three times as long to compare.
         self._ready: dict[Wants, list[int]] = {}
@@ -140,9 +144,7 @@ class Scheduler:
         return found
 
     def _fits(self, wants: Wants) -> bool:
-        return not wants or all(
-            self.used.get(name, 0.0) + amount <= self.limits[name] for name, amount in wants if name in self.limits
-        )
+        return not wants or all(self.used[name] + amount <= self.limits[name] for name, amount in wants)
 
     def awaits_needs(self, table: JobTable) -> bool:
         """Is something that the job `needs` still to end? A step with an undecided `first` may be looked at before."""
@@ -152,11 +154,11 @@ class Scheduler:
         """It was started: its resources are in use until it ends."""
         self._over[node] = True
         for name, amount in self._wants_of(node):
-            self.used[name] = self.used.get(name, 0.0) + amount
+            self.used[name] += amount
 
     def release(self, node: int) -> None:
         for name, amount in self._wants_of(node):
-            self.used[name] = self.used.get(name, 0.0) - amount
+            self.used[name] -= amount
 
     def is_awaited(self, node: int) -> bool:
         """Does any step of the plan wait for this one?"""
@@ -177,6 +179,12 @@ class Scheduler:
                 self.remaining[waiting] -= 1
                 if not self._over[waiting] and (self.remaining[waiting] == 0 or waiting in self.eager):
                     self._push(waiting)
+
+
+def _exact(amount: float) -> Fraction:
+    """As it was written. 0.1 + 0.2 + 0.3 and then less all three is not 0 in floats, and a step that wants the whole
+    would never start."""
+    return Fraction(str(amount))
 
 
 def _written_order(graph: Graph) -> Mapping[int, int]:

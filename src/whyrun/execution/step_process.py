@@ -7,6 +7,7 @@ import os
 import signal
 import time
 import warnings
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,11 +124,11 @@ class StepRunner:
         duration = time.perf_counter() - began
         failure = self._tidy(command, action, fresh, done.failure, redactor)
         metrics = {"step_duration_ms": round(duration * 1000, 3), **done.metrics}
-        number = done.numbered + 1
+        number, spent = done.numbered + 1, self._baseline.is_lost()
         if failure is None:
             return StepFinished(
                 command.step_id, command.attempt, timestamp(), duration, done.outputs, metrics, n=number,
-                comparisons=done.comparisons, loaded=self._loaded() | done.loaded,
+                comparisons=done.comparisons, loaded=self._loaded() | done.loaded, spent=spent,
             )  # fmt: skip
         failure = self._presentable(failure, redactor)
         return StepFinished(
@@ -141,6 +142,7 @@ class StepRunner:
             failure.error_type,
             failure.traceback,
             number,
+            spent=spent,
         )
 
     def prepare(self, command: str) -> Prepared:
@@ -217,7 +219,8 @@ class StepRunner:
             self._cancellation.arm()
             action = self._action(cfg.action)
             context.also_known = action.outputs
-            returned = action.call(parameters, context, StepLogger(context))
+            # What it sets for its own context (as `decimal.getcontext().prec`) ends with it.
+            returned = copy_context().run(action.call, parameters, context, StepLogger(context))
         finally:
             self._cancellation.disarm()
             if os.getpid() != process:

@@ -55,9 +55,11 @@ def main(facts: str) -> None:
         source = Datagrams(start.commands_fd, start.tickets_fd, control, acknowledgements)
     outbox = Outbox(messages, start.said)
     runner = StepRunner(start, outbox, cancellation, acknowledgements, streams)
-    _work(source, outbox, cancellation, runner)
+    spent = _work(source, outbox, cancellation, runner)
     if has_children():
         end_descendants()
+    if spent:
+        os._exit(0)  # Python would wait for the thread that a step left
 
 
 def _own(descriptor: int) -> int:
@@ -71,20 +73,22 @@ def _own(descriptor: int) -> int:
     return own
 
 
-def _work(source: CommandSource, outbox: Outbox, cancellation: Cancellation, runner: StepRunner) -> None:
-    last_word = b""
+def _work(source: CommandSource, outbox: Outbox, cancellation: Cancellation, runner: StepRunner) -> bool:
+    """Until there are no more commands, or a step has left what the next one must not meet: True."""
+    last_word, spent = b"", False
 
     def let_know() -> None:
         nonlocal last_word
         word, last_word = last_word, b""
         outbox.write(word)
 
-    while (given := source.take(let_know)) is not None:
+    while not spent and (given := source.take(let_know)) is not None:
         match given.command:
             case ExecStep() as command:
                 cancellation.begin()  # before the host hears of it: a signal that follows at once must not be missed
                 outbox.began(command, last_word)
-                last_word = _encoded(runner.execute(command, given.secrets, given.known))
+                finished = runner.execute(command, given.secrets, given.known)
+                last_word, spent = _encoded(finished), finished.spent
             case Prepare(command=command_line):
                 outbox.write(encode(runner.prepare(command_line)) + b"\n")
             case Ping():
@@ -93,6 +97,7 @@ def _work(source: CommandSource, outbox: Outbox, cancellation: Cancellation, run
                 break
     outbox.write(last_word)
     runner.clean_up()
+    return spent
 
 
 def _encoded(word: StepFinished) -> bytes:
@@ -110,6 +115,7 @@ def _encoded(word: StepFinished) -> bytes:
             f"the result of the step cannot be told: {failure.error}",
             failure.error_type,
             n=word.n,
+            spent=word.spent,
         )
         return encode(word) + b"\n"
 

@@ -249,7 +249,7 @@ class RemotePost:
                 say(StepBegan(step, job.command.attempt, timestamp()))
             say(word)
             return
-        if not self._transport.reusable:
+        if finished.spent or not self._transport.reusable:
             self.close()
         say(finished)
 
