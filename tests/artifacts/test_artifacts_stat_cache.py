@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +62,33 @@ def test_a_cached_hash_is_taken_without_reading_the_file(tmp_path, files):
     data = bytes(checked(path.read_bytes())).replace(bytes.fromhex(sha(b"3")), b"x" * 32)
     path.write_bytes(with_checksum(data))
     assert StatCache.load(path).sha256_of(files[3]) == "78" * 32
+
+
+def test_what_is_written_through_a_mapping_is_seen_although_no_time_moves(tmp_path):
+    """As by `np.memmap`: only the first write to a page moves the times of the file."""
+    path, file = tmp_path / "stat-cache", tmp_path / "file"
+    file.write_bytes(b"A" * 4096)
+    with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 4096) as mapped:
+        mapped[:1] = b"B"
+        before = os.stat(file)
+        for letter in (b"C", b"D"):
+            cache = StatCache.load(path, later())
+            mapped[:9] = letter * 9
+            assert cache.sha256_of(str(file)) == sha(letter * 9 + b"A" * 4087)
+            cache.save()
+        assert (os.stat(file).st_mtime_ns, os.stat(file).st_ctime_ns) == (before.st_mtime_ns, before.st_ctime_ns)
+    cache = StatCache.load(path, later())
+    assert cache.sha256_of(str(file)) == sha(b"D" * 9 + b"A" * 4087)
+    cache.save()
+    assert len(StatCache.load(path)) == 1, "nobody has it open any more"
+
+
+def test_a_file_with_another_size_than_one_can_read_is_read_every_time(tmp_path):
+    """Those of the system (`/proc`, `/sys`): their content changes, and neither size nor times do."""
+    cache = StatCache.load(tmp_path / "stat-cache", later())
+    assert cache.sha256_of("/proc/version") == sha(Path("/proc/version").read_bytes())
+    cache.save()
+    assert len(StatCache.load(tmp_path / "stat-cache")) == 0
 
 
 def test_a_same_size_edit_within_the_tick_of_the_first_look_is_seen(tmp_path):

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from worker_lab import PLACES, Lab
 
-from project_lab import wait_until
 from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.execution.commands import MetricReported, StepBegan, StepFinished, StepLost, TaskReported
 from whyrun.execution.failure import StepError
@@ -123,15 +122,20 @@ def test_a_process_that_a_script_leaves_behind_cannot_write_into_a_stored_output
     [
         "f = subprocess.Popen(['bash', '-c', 'while sleep 0.01; do echo bad; done'], stdout=open(path, 'a'))",
         "f = open(path, 'a'); f.write('bad')",
-        "f = mmap.mmap(os.open(path, os.O_RDWR), 5)\n    threading.Timer(0.2, lambda: f.write(b'bad')).start()",
+        "f = subprocess.Popen([sys.executable, MAPS, path], stdout=subprocess.PIPE); f.stdout.readline()",
     ],
 )
 def test_a_file_that_is_still_open_for_writing_is_copied_so_nothing_reaches_the_stored_bytes(
     lab: Lab, keep: str
 ) -> None:
+    maps = lab.file(
+        "maps.py",
+        "import mmap, os, sys, time\nm = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 5)\nprint(flush=True)\n"
+        "time.sleep(0.2); m.write(b'bad'); time.sleep(600)\n",
+    )
     lab.file(
         "m.py",
-        "import mmap, os, subprocess, threading\nf = None\n"
+        f"import subprocess, sys\nf = None\nMAPS = {str(maps)!r}\n"
         "def make(context):\n    global f\n    path = context.output('o')\n    path.write_text('good\\n')\n"
         f"    {keep}\n"
         "def end():\n    import time\n    time.sleep(0.4)\n    getattr(f, 'kill', getattr(f, 'close', None))()\n",
@@ -214,29 +218,44 @@ def test_a_link_that_leads_nowhere_is_no_output(lab: Lab) -> None:
 
 # --- messages ----------------------------------------------------------------------------------------------------
 
-LATE = (
-    "import threading, time\n"
-    "def f(context, logger):\n"
-    "    def late():\n"
-    "        for i in range(60):\n"
-    "            context.task('EXECUTES', 'late'); context.metric('late', 1); context.progress(2, 1)\n"
-    "            logger.log_task('a', 'EXECUTES', 'late'); time.sleep(0.01)\n"
-    "        try:\n            context.remember('late', 1)\n"
-    "        except RuntimeError as refused:\n            open({mark!r}, 'w').write(str(refused))\n"
-    "    threading.Thread(target=late).start()\n"
-    "def g(n):\n    time.sleep(0.02)\n    return {{'n': n}}\n"
-)
 
-
-def test_a_thread_of_a_step_that_has_ended_is_not_heard(lab: Lab, tmp_path: Path) -> None:
+def test_a_thread_of_a_step_that_has_ended_ends_with_its_process_and_is_not_heard(lab: Lab, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    lab.file("m.py", LATE.format(mark=str(mark)))
+    lab.file(
+        "m.py",
+        "import threading, time\n"
+        "def f(context, logger):\n"
+        "    def late():\n"
+        "        for i in range(60):\n"
+        "            context.task('EXECUTES', 'late'); context.metric('late', 1); context.progress(2, 1)\n"
+        "            logger.log_task('a', 'EXECUTES', 'late'); time.sleep(0.01)\n"
+        f"        open({str(mark)!r}, 'w').close()\n"
+        "    threading.Thread(target=late).start()\n"
+        "def g(n):\n    time.sleep(0.02)\n    return {'n': n}\n",
+    )
     commands = [lab.call("m:g", {"n": "integer"}, with_={"n": i}, step_id=f"Job:G[{i}]") for i in range(60)]
     words = lab.run(lab.call("m:f", step_id="Job:F"), *commands)
     assert [word.outputs[0].value for word in words[1:] if isinstance(word, StepFinished)] == list(range(60))
     assert {m.step_id for m in lab.heard if isinstance(m, TaskReported)} <= {"Job:F"}
-    wait_until(lambda: mark.exists() and mark.read_text() != "")
-    assert mark.read_text() == "the step has ended: nothing more can be remembered"
+    assert not mark.exists()
+
+
+def test_the_context_of_a_step_that_has_ended_is_not_heard(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "kept = []\n"
+        "def f(context, logger):\n    kept.extend((context, logger))\n"
+        "def g():\n"
+        "    context, logger = kept\n"
+        "    context.task('EXECUTES', 'late'); context.metric('late', 1); context.progress(2, 1)\n"
+        "    logger.log_task('a', 'EXECUTES', 'late')\n"
+        "    try:\n        context.remember('late', 1)\n"
+        "    except RuntimeError as refused:\n        return {'said': str(refused)}\n",
+    )
+    lab.one(lab.call("m:f", step_id="Job:F"))
+    word = lab.one(lab.call("m:g", {"said": "string"}, step_id="Job:G"))
+    assert word.outputs[0].value == "the step has ended: nothing more can be remembered"
+    assert [m for m in lab.heard if isinstance(m, TaskReported | MetricReported)] == []
 
 
 def test_a_process_that_speaks_for_a_step_that_has_ended_harms_no_other(lab: Lab) -> None:

@@ -109,6 +109,15 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
         os.close(descriptor)
 
 
+def file_sha256_and_size(path: str | os.PathLike[str]) -> tuple[str, int]:
+    """`size`: of what was read, whatever the file system says of it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return descriptor_sha256(descriptor), os.lseek(descriptor, 0, os.SEEK_CUR)
+    finally:
+        os.close(descriptor)
+
+
 def descriptor_sha256(descriptor: int) -> str:
     """The hash of what can be read from here on."""
     hasher = hashlib.sha256()

@@ -20,10 +20,11 @@ import msgspec
 from whyrun import disk
 from whyrun.artifacts.durable import atomic_write
 from whyrun.artifacts.file_clock import FileClock, OtherClocks
-from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
+from whyrun.artifacts.hashing import bytes_sha256, file_sha256_and_size, tree_manifest
 from whyrun.artifacts.second_look import SecondLook
 from whyrun.artifacts.settled import is_settled
 from whyrun.artifacts.stat_rows import CHUNK, Entry, StatRows, in_bytes, signature_of
+from whyrun.artifacts.writers import is_open_for_writing
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 
@@ -299,12 +300,14 @@ class StatCache:
             # the one in the signature, if that one is more than a tick old.
             now = self._now() - self._others.behind(path, status.st_dev)
             try:
-                sha256 = file_sha256(path)
+                written_to = is_open_for_writing(path, unknown=False)  # before: who opens it later moves its times
+                sha256, size = file_sha256_and_size(path)
                 after = os.stat(path)
             except OSError as failed:
                 raise _unreadable(path, failed) from failed
             if signature_of(after) == signature_of(status):
-                if _is_old(after, now):
+                # Where it has another size than one can read (`/sys`), its times say nothing either.
+                if _is_old(after, now) and not written_to and size == after.st_size:
                     self._fresh[path] = (signature_of(after), sha256)
                     self._gone.discard(path)
                 else:

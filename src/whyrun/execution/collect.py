@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ import msgspec
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json, walk_tree
 from whyrun.artifacts.sections import section_bytes
 from whyrun.artifacts.store import Store
+from whyrun.artifacts.writers import is_open_for_writing
 from whyrun.errors import WhyrunError
 from whyrun.execution.cfg import OutputSpec
 from whyrun.execution.commands import OutputResult
@@ -328,20 +328,7 @@ def _moved(path: Path, store: Store) -> tuple[str, int]:
     private = path.with_name(f".{os.urandom(12).hex()}")
     os.rename(path, private)
     try:
-        return store.put_file(private, move=not _is_open_for_writing(private))
+        return store.put_file(private, move=not is_open_for_writing(private, unknown=True))
     except BaseException:
         os.rename(private, path)  # it stays what the step left behind: evidence
         raise
-
-
-def _is_open_for_writing(path: Path) -> bool:
-    """Whether any process has it open, or mapped, for writing. Where leases do not exist: it may be so."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

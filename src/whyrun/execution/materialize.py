@@ -23,6 +23,7 @@ from whyrun.artifacts.file_clock import OtherClocks
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
 from whyrun.artifacts.settled import is_settled
 from whyrun.artifacts.store import Store
+from whyrun.artifacts.writers import is_open_for_writing
 from whyrun.execution.cfg import InputSpec, StepCfg
 from whyrun.execution.commands import ExecStep, InputSource
 from whyrun.execution.failure import StepError, store_damaged
@@ -142,8 +143,12 @@ class InputGuard:
         seen = self._known.get(path)
         if seen is not None and seen.signature == signature and settled:
             return seen.sha256
-        sha256 = bytes_sha256(tree_manifest(path)) if os.path.isdir(path) else file_sha256(path)
-        if settled:
+        if os.path.isdir(path):
+            sha256, reliable = bytes_sha256(tree_manifest(path)), settled
+        else:
+            reliable = settled and not is_open_for_writing(path, unknown=False)
+            sha256 = file_sha256(path)
+        if reliable:
             self._known[path] = _Seen(signature, sha256)
         return sha256
 
