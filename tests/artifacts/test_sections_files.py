@@ -42,11 +42,14 @@ class Desk:
         self.project.mkdir()
         self.merger = SectionMerger(self.store, str(self.project))
         self.ours: set[tuple[str, str]] = set()
+        self.put_back: list[Displaced] = []
         self.path = self.project / FILE
 
     def merge(self, sections: Mapping[str, object], path: str = FILE) -> Merged:
         hashes = {key: self.store.put_bytes(canonical_json(value)) for key, value in sections.items()}
-        result = self.merger.merge(path, hashes, lambda key, sha: (key, sha) in self.ours)
+        result = self.merger.merge(
+            path, hashes, lambda key, sha: (key, sha) in self.ours, on_put_back=self.put_back.append
+        )
         self.ours |= set(hashes.items())
         return result
 
@@ -182,6 +185,16 @@ def test_what_stands_under_our_key_and_is_not_ours_is_saved_first(desk: Desk) ->
     assert result == Merged((Displaced("results/metadata.json § a", saved),), {})
     assert desk.store.read(saved) == b'{"by": "hand"}\n'
     assert json.loads(desk.path.read_text()) == {"a": 1, "b": 1}
+
+
+def test_a_section_of_ours_that_the_store_has_lost_is_put_back_before_it_is_replaced(desk: Desk) -> None:
+    desk.merge({"a": {"k": [1, 2]}, "b": 2})
+    lost = bytes_sha256(b'{"k":[1,2]}')
+    os.unlink(desk.store.path(lost))
+    assert desk.merge({"a": 3, "b": 4}) == Merged((), {})
+    assert desk.put_back == [Displaced("results/metadata.json § a", lost)]
+    assert desk.store.read(lost) == b'{"k":[1,2]}'
+    assert json.loads(desk.path.read_text()) == {"a": 3, "b": 4}
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", '{"a": 1', '{"a": 1, "a": 2}', "{'a': 1}", "\ufeff{}"])

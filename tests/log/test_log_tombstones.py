@@ -17,6 +17,7 @@ from whyrun.log.journal import FIRST_CHAIN, Clock, Journal
 from whyrun.log.pruned_folders import remove_pruned_folders
 from whyrun.log.runs import RunRef, WorkflowState, create_run, log_without_start
 from whyrun.log.tombstones import (
+    Adopted,
     CarriedInput,
     Displaced,
     PublishedSite,
@@ -52,6 +53,7 @@ def test_the_bytes_of_a_tombstone_and_its_digest_are_pinned(tmp_path: Path) -> N
         inputs=[CarriedInput("Input:A", "a" * 64), CarriedInput("Input:B", "b" * 64, 2, 7)],
         displaced=[Displaced("out/x", "c" * 64), Displaced("out/y", "d" * 64, "part")],
         published=[PublishedSite("Artifact:A.B", "out/z", "e" * 64)],
+        adopted=[Adopted("Artifact:A.C", "f" * 64, "directory")],
     )
     add_tombstones(path, [full])
     body = (
@@ -60,12 +62,26 @@ def test_the_bytes_of_a_tombstone_and_its_digest_are_pinned(tmp_path: Path) -> N
         b'"pruned":"2026-02-03T04:05:06.000007Z","inputs":[{"id":"Input:A","sha256":"%b"},'
         b'{"id":"Input:B","sha256":"%b","size":2,"value":7}],"displaced":[{"path":"out/x","sha256":"%b"},'
         b'{"path":"out/y","sha256":"%b","section":"part"}],'
-        b'"published":[{"artifact":"Artifact:A.B","site":"out/z","sha256":"%b"}]'
-    ) % (b"0" * 64, b"0" * 63 + b"3", *(letter * 64 for letter in (b"a", b"b", b"c", b"d", b"e")))
+        b'"published":[{"artifact":"Artifact:A.B","site":"out/z","sha256":"%b"}],'
+        b'"adopted":[{"artifact":"Artifact:A.C","sha256":"%b","type":"directory"}]'
+    ) % (b"0" * 64, b"0" * 63 + b"3", *(letter * 64 for letter in (b"a", b"b", b"c", b"d", b"e", b"f")))
     digest = hashlib.sha256(b"tombstone/v1\n" + body).hexdigest().encode()
     assert path.read_bytes() == body + b',"digest":"' + digest + b'"}\n'
     assert read_tombstones(path) == [full]
     assert full.number == 3
+    assert full.of_the_user == {"c" * 64, "d" * 64, "f" * 64}
+
+
+def test_what_an_adoption_published_is_the_users_also_where_an_old_tombstone_does_not_say_so(tmp_path: Path) -> None:
+    path = tmp_path / "pruned.jsonl"
+    adoption = stone(1, mode="adopt", published=[PublishedSite("Artifact:A.B", "out/z", "e" * 64)])
+    body = msgspec.json.encode(adoption)[:-1].removesuffix(b',"adopted":[]')
+    assert b"adopted" not in body
+    digest = hashlib.sha256(b"tombstone/v1\n" + body).hexdigest().encode()
+    path.write_bytes(body + b',"digest":"' + digest + b'"}\n')
+    (read,) = read_tombstones(path)
+    assert (read, read.of_the_user) == (adoption, {"e" * 64})
+    assert msgspec.structs.replace(read, mode="run").of_the_user == set()
 
 
 def test_tombstones_stand_in_the_order_of_their_runs_and_old_lines_stay_to_the_byte(tmp_path: Path) -> None:

@@ -18,7 +18,15 @@ from dataclasses import dataclass
 from whyrun import disk
 from whyrun.artifacts.durable import clear_up, temp_name
 from whyrun.artifacts.publish import Displaced, OnDisplaced, check_path, discard, look, make_parents, same
-from whyrun.artifacts.sections import Member, NotSections, read_members, section_member, section_sha256, written_members
+from whyrun.artifacts.sections import (
+    Member,
+    NotSections,
+    read_members,
+    section_bytes,
+    section_member,
+    section_sha256,
+    written_members,
+)
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
@@ -60,15 +68,17 @@ class SectionMerger:
         sections: Mapping[str, str],
         is_ours: IsOurs,
         on_displaced: OnDisplaced = lambda displaced: None,
+        on_put_back: OnDisplaced = lambda put_back: None,
     ) -> Merged:
         """Put these sections (key → hash) into the file, with one rewrite. What stood there under their keys and is
-        not ours goes into the store first, and `on_displaced` is told; all else stays as it is written."""
+        not ours goes into the store first, and `on_displaced` is told; so does what is ours and the store has lost, and
+        `on_put_back` is told. All else stays as it is written."""
         check_path(path)
         members, failed = self._from_store(sections)
         displaced = make_parents(self.store, self.project, path, on_displaced)
         if members:
             with _locked(os.path.dirname(f"{self.project}/{path}"), f"{self.store.root}/tmp", path):
-                displaced += self._merge(path, sections, members, is_ours, on_displaced)
+                displaced += self._merge(path, sections, members, is_ours, on_displaced, on_put_back)
         return Merged(displaced, failed)
 
     def _from_store(self, sections: Mapping[str, str]) -> tuple[dict[str, Member], dict[str, WhyrunError]]:
@@ -88,6 +98,7 @@ class SectionMerger:
         members: Mapping[str, Member],
         is_ours: IsOurs,
         on_displaced: OnDisplaced,
+        on_put_back: OnDisplaced,
     ) -> tuple[Displaced, ...]:
         target = f"{self.project}/{path}"
         displaced: dict[Displaced, None] = {}
@@ -107,6 +118,8 @@ class SectionMerger:
                     if (one := Displaced(site_of(path, key), saved)) not in displaced:
                         displaced[one] = None
                         on_displaced(one)
+                elif there is not None and found is not None and not self.store.has(found):
+                    on_put_back(Displaced(site_of(path, key), self.store.put_bytes(section_bytes(there.text))))
                 content[key] = member
                 changed = True
             if not changed or self._replace(path, target, before, content):

@@ -1,7 +1,8 @@
 """Writing artifacts where users see them, and losing nothing of theirs.
 
-A published file is an independent copy. What stands at its path and is not ours goes into the store first. Links are
-never followed out of the project: a link at the path itself is replaced, not written through.
+A published file is an independent copy. What stands at its path and is not ours goes into the store first, and so does
+what is ours and the store has lost: nothing is written over that has no other copy. Links are never followed out of the
+project: a link at the path itself is replaced, not written through.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import os
 import stat
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from whyrun import disk
 from whyrun.artifacts.durable import clear_up, temp_name
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, iter_parents, tree_manifest
+from whyrun.artifacts.standing import Standing, look_at, look_at_open
 from whyrun.artifacts.stat_cache import WrittenFile
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
@@ -56,35 +58,34 @@ def publish(
     is_ours: Callable[[str], bool],
     type: str = "file",
     on_displaced: OnDisplaced = lambda displaced: None,
+    on_put_back: OnDisplaced = lambda put_back: None,
 ) -> PublishResult:
     """Put the content `sha` at `path` in the project. `is_ours(hash)`: does the log hold this hash for this path?
 
     `on_displaced` is told what is about to be written over and is not ours: the only copy of it is then in the store.
+    `on_put_back` is told the same of what is ours, where the store did not have it any more.
     """
     check_path(path)
     root = os.fspath(project)
-    displaced = make_parents(store, root, path, on_displaced)
+    keeper = _Keeper(store, path, is_ours, on_displaced, on_put_back)
+    keeper.displaced.extend(make_parents(store, root, path, on_displaced))
     target = f"{root}/{path}"
     beside = False
     for _ in range(_TRIES):
-        before = look(target)
+        before, kept = look_at(target), ""
         if before is not None:
-            found = _content(before, target)
-            if found == sha and stat.S_ISDIR(before.st_mode) == (type == "directory"):
-                return PublishResult(False, displaced)
-            if found is None or not is_ours(found):
-                saved = Displaced(path, _save(store, target, before))
-                if saved not in displaced:
-                    displaced += (saved,)
-                    on_displaced(saved)
+            found = _content(before.status, target)
+            if found == sha and before.is_folder == (type == "directory"):
+                return PublishResult(False, tuple(keeper.displaced))
+            kept = keeper.keep(target, before.status, found)
         new, seen = _prepare(store, sha, type, target if beside else None)
         try:
             # Whoever wrote to it since we looked has made it theirs: look again.
-            if same(before, look(target)):
-                _replace(new, target, before, type)
-                return PublishResult(True, displaced, seen)
-        except OSError as failed:
-            if failed.errno != errno.EXDEV or beside:
+            keep_edit = partial(keeper.keep_edit, before=before, kept=kept)
+            if _is_still(target, before, kept) and _replace(new, target, before, type, keep_edit):
+                return PublishResult(True, tuple(keeper.displaced), seen)
+        except (OSError, WhyrunError) as failed:
+            if not isinstance(failed, OSError) or failed.errno != errno.EXDEV or beside:
                 clear_up(failed, partial(discard, Area.PUBLISH, new))
                 raise
             beside = True  # the store is on another file system
@@ -94,6 +95,53 @@ def publish(
         f"`{path}` keeps changing while it is being published",
         hint="stop the program that writes it, then run again",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeper:
+    """Sees to it that the store has what is written over at one path."""
+
+    store: Store
+    path: str
+    is_ours: Callable[[str], bool]
+    on_displaced: OnDisplaced
+    on_put_back: OnDisplaced
+    displaced: list[Displaced] = field(default_factory=list)
+
+    def keep(self, place: str, status: os.stat_result, found: str | None) -> str:
+        """What stands at `place` and has the hash `found`; the hash under which the store has it."""
+        ours = found is not None and self.is_ours(found)
+        if ours and found is not None and self._is_stored(found, status):
+            return found
+        saved = Displaced(self.path, _save(self.store, place, status))
+        if ours and saved.sha256 == found:
+            # A blob may be lost, or `gc` has removed it: what a pruned run has published still stands where it was.
+            self.on_put_back(saved)
+        elif saved not in self.displaced:
+            self.displaced.append(saved)
+            self.on_displaced(saved)
+        return saved.sha256
+
+    def keep_edit(self, now: Standing, place: str, *, before: Standing | None, kept: str) -> None:
+        """What is replaced is at `place` now. Save it, if somebody wrote to it after it was looked at."""
+        if before is None or (before.settled and now.looks_like(before, moved=True)):
+            return
+        found = _content(now.status, place)
+        if found is not None and found != kept:
+            self.keep(place, now.status, found)
+
+    def _is_stored(self, sha: str, status: os.stat_result) -> bool:
+        if stat.S_ISDIR(status.st_mode):
+            return self.store.has_tree(sha)
+        return self.store.has(sha, status.st_size)
+
+
+def _is_still(target: str, before: Standing | None, kept: str) -> bool:
+    """Does there stand what was looked at, and is in the store as `kept`? What is too young to tell is read again."""
+    now = look_at(target)
+    if before is None or now is None:
+        return before is now
+    return now.looks_like(before) and (before.settled or before.is_link or _content(now.status, target) == kept)
 
 
 def check_path(path: str) -> None:
@@ -198,11 +246,33 @@ def _prepare(store: Store, sha: str, type: str, beside: str | None) -> tuple[str
     return temp, WrittenFile(sha, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _replace(new: str, target: str, before: os.stat_result | None, type: str) -> None:
-    if before is None or not (stat.S_ISDIR(before.st_mode) or type == "directory"):
+def _replace(
+    new: str, target: str, before: Standing | None, type: str, keep_edit: Callable[[Standing, str], None]
+) -> bool:
+    """`keep_edit` is given what was replaced: an edit may have come after the last look at it. False: it is no more
+    what it was, and nothing was done."""
+    if before is not None and (before.is_folder or type == "directory"):
+        _swap(new, target, keep_edit)
+        return True
+    if before is None or before.is_link:
         disk.rename(Area.PUBLISH, new, target)
-        return
-    # Folders cannot be replaced in one step; what stood there is ours or saved, so a kill in between loses nothing.
+        return True
+    try:
+        old = os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as refused:
+        if refused.errno in (errno.ENOENT, errno.ELOOP):
+            return False
+        raise
+    try:
+        disk.rename(Area.PUBLISH, new, target)
+        keep_edit(look_at_open(old), f"/dev/fd/{old}")
+    finally:
+        os.close(old)
+    return True
+
+
+def _swap(new: str, target: str, keep_edit: Callable[[Standing, str], None]) -> None:
+    """Folders cannot be replaced in one step; what stood there is in the store, so a kill in between loses nothing."""
     aside = f"{new}-old"
     disk.rename(Area.PUBLISH, target, aside)
     try:
@@ -210,7 +280,20 @@ def _replace(new: str, target: str, before: os.stat_result | None, type: str) ->
     except OSError as failed:
         clear_up(failed, lambda: disk.rename(Area.PUBLISH, aside, target))
         raise
+    try:
+        now = look_at(aside)
+        if now is not None:
+            keep_edit(now, aside)
+    except (OSError, WhyrunError) as failed:
+        # It cannot be saved, so it is not removed either.
+        clear_up(failed, partial(_swap_back, new, target, aside))
+        raise
     discard(Area.PUBLISH, aside)
+
+
+def _swap_back(new: str, target: str, aside: str) -> None:
+    disk.rename(Area.PUBLISH, target, new)
+    disk.rename(Area.PUBLISH, aside, target)
 
 
 def discard(area: Area, path: str) -> None:

@@ -23,8 +23,9 @@ def command(file: str | None, delete: bool, as_json: bool, state: str | None) ->
     """Show what is in the store and no kept run needs, or remove it.
 
     Kept is all that the log of a run speaks of, of every workflow that shares the store: what runs made, what they were
-    made from, what replaying their plans needs, and files of yours that were saved before they were written over. What
-    is left over comes from runs that were pruned (`whyrun runs prune`) or killed.
+    made from, what replaying their plans needs, and files of yours that were saved before they were written over. Of
+    pruned runs those files are kept, too, and versions that you adopted. What is left over comes from runs that were
+    pruned (`whyrun runs prune`) or killed.
 
     With --delete nobody may be running: exit status 3, naming who is.
 
@@ -63,7 +64,8 @@ def _lines(found: Clearing) -> Iterator[str]:
             for one in found.workflows
         ]
         if found.displaced:
-            rows.append(("pruned runs", f"{count(found.displaced, 'file')} of yours, saved before being written over"))
+            yours = count(found.displaced, "file")
+            rows.append(("pruned runs", f"{yours} of yours, adopted or saved before being written over"))
         yield "kept"
         yield from columns(rows)
     for workflow in found.running:

@@ -2,7 +2,8 @@
 
 Needed is every blob whose hash stands in the log of a run that is kept, of any workflow of the state folder: what runs
 made and adopted, what they were made from, their snapshots, long lists, and files of the user's that were saved before
-they were written over (those of pruned runs, too: the tombstones name them). Of folders also what is in them.
+they were written over. Of pruned runs, what is the user's own: saved or adopted, as their tombstones name it. Of
+folders also what is in them.
 
 Nothing is removed while anybody writes runs (`StoreLock`), nor where a run is missing, all are (`lost_all_runs`)
 or a log is damaged in its lines, their order, chain or end (`check_log`), or the manifest of a folder or a long list
@@ -125,7 +126,7 @@ class _Sweep:
             own = set(hashes_of_runs((run.path for run in runs), self.store, naming))
             check_lists(naming.lists, self.store)
             own |= self._in_folders(own, naming.folders)
-            of_tombstones |= {displaced.sha256 for stone in stones for displaced in stone.displaced}
+            of_tombstones |= {sha for stone in stones for sha in stone.of_the_user}
             needed |= own
             self.workflows.append(WorkflowNeeds(state.workflow, len(runs), len(stones), self._there(own)))
         of_tombstones |= self._in_folders(of_tombstones, of_tombstones)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from whyrun.ids import site_of
+from whyrun.ids import output_of, site_of
 from whyrun.log import events as ev
 from whyrun.log.journal import FIRST_CHAIN, check_chain
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.runs import RunRef, log_without_start
 from whyrun.log.scan import ArtifactAdopted, ArtifactAvailable, scan
-from whyrun.log.tombstones import CarriedInput, Displaced, PublishedSite, Tombstone
+from whyrun.log.tombstones import Adopted, CarriedInput, Displaced, PublishedSite, Tombstone
 
 Request = tuple[str, str, str]  # step, fingerprint, key
 
@@ -28,6 +28,7 @@ class RunFacts:
     chain: str
     inputs: tuple[CarriedInput, ...]
     displaced: tuple[Displaced, ...]
+    adopted: tuple[Adopted, ...]
     published: dict[str, PublishedSite]  # by site
     steps: frozenset[str]
     requests: frozenset[Request]
@@ -51,6 +52,7 @@ class RunFacts:
             inputs=list(self.inputs),
             displaced=list(self.displaced),
             published=[one for site, one in sorted(self.published.items()) if site not in published_by_kept],
+            adopted=list(self.adopted),
         )
 
     def check_log(self) -> None:
@@ -62,6 +64,7 @@ def facts_of(run: RunRef) -> RunFacts:
     outcome = RunOutcome()
     inputs: list[CarriedInput] = []
     displaced: list[Displaced] = []
+    adopted: list[Adopted] = []
     published: dict[str, PublishedSite] = {}
     steps: set[str] = set()
     requests: set[Request] = set()
@@ -73,6 +76,8 @@ def facts_of(run: RunRef) -> RunFacts:
             step = getattr(event, "step_id", None)
             if step is not None:
                 steps.add(step)
+            if isinstance(event, ev.ArtifactAdopted) and output_of(event.artifact) is not None:  # its leaves are in it
+                adopted.append(Adopted(event.artifact, event.sha256, event.type))
             match event:
                 case ev.InputRecorded():
                     inputs.append(CarriedInput(event.id, event.sha256, event.size, event.value))
@@ -90,8 +95,8 @@ def facts_of(run: RunRef) -> RunFacts:
     if outcome.start is None:
         raise log_without_start(run)
     return RunFacts(
-        run, outcome.start, outcome, seq, chain, tuple(inputs), tuple(displaced), published, frozenset(steps),
-        frozenset(requests),
+        run, outcome.start, outcome, seq, chain, tuple(inputs), tuple(displaced), tuple(adopted), published,
+        frozenset(steps), frozenset(requests),
     )  # fmt: skip
 
 

@@ -223,6 +223,9 @@ class _Verifier:
             self.checked.pruned += 1
             for saved in stone.displaced:
                 self.blobs.saved(saved.sha256, Mention(stone.run, file, line, "file_displaced", saved.path))
+            for version in stone.adopted:
+                mention = Mention(stone.run, file, line, "artifact_adopted", version.artifact)
+                self.blobs.adopted(version.sha256, version.type, mention)
         return stone.chain
 
     def _neighbour(self, run: RunRef, chosen: RunRef, chain: str | None, before: str) -> str | None:

@@ -70,6 +70,7 @@ class BlobCheck:
         self._gone: dict[str, tuple[Mention, str | None]] = {}  # artifacts: hash → its first mention, published path
         self._told: set[str] = set()
         self._links = LinkCheck(store, findings)
+        self._adopted: list[tuple[str, str, Mention]] = []
         self._run = ""
         self._folders: list[Path] = []  # of the runs so far
 
@@ -117,11 +118,18 @@ class BlobCheck:
         for file in self._files_of(sha):
             self._look(file.sha256, f"`{file.path}` of a folder {_SAVED}", mention)
 
+    def adopted(self, sha: str, type_: str, mention: Mention) -> None:
+        """A version of the user's own, of a pruned run. An older one: like all of these, it may be gone."""
+        self._adopted.append((sha, type_, mention))
+
     def finish(self, current: Callable[[], Container[str] | None]) -> None:
         """Tell of all that can be told only now. `current()`: the hashes of latest versions, None if nobody can say."""
         folders = [folder for folder in self._folders if (folder / MANIFEST_FILE).is_file()]  # else that is told
         for folder in folders:
             self._inputs(folder)
+        for sha, type_, mention in self._adopted:  # kept runs may say more of them, such as where they are published
+            if sha not in self._seen:
+                self._version(sha, type_, mention, None)
         self._others(folders)
         self._tell_gone(current)
 
@@ -204,18 +212,21 @@ class BlobCheck:
         return () if sha in self._told else files_of_folder(sha, self._store)
 
     def _artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str, line: int) -> None:
-        sha = event.sha256
+        published = event.path if event.section is None and event.type != "directory" else None
         mention = Mention(run, file, line, *described(event))
+        self._version(event.sha256, event.type, mention, published, event.value is not msgspec.UNSET)
+
+    def _version(self, sha: str, type_: str, mention: Mention, published: str | None, in_log: bool = False) -> None:
+        """`published`: the file that has the same bytes, where there is one. `in_log`: the event itself holds it."""
         found = self._hash(sha)
-        if found is None and event.value is not msgspec.UNSET:
-            return  # the event itself holds it
+        if found is None and in_log:
+            return
         self._seen.add(sha)
         if found is None:
-            published = event.path if event.section is None and event.type != "directory" else None
             self._gone[sha] = (mention, published)
         elif found != sha:
             self._tell(mention, "artifact", "the store has other bytes", sha, found)
-        elif event.type == "directory":
+        elif type_ == "directory":
             self._tree(sha, mention)
 
     def _tree(self, sha: str, mention: Mention) -> None:

@@ -34,7 +34,7 @@ from whyrun.execution.commands import OutputResult
 from whyrun.execution.failure import StepError
 from whyrun.execution.leftovers import complete_killed_run
 from whyrun.execution.prepare import manifest, recorded_bindings
-from whyrun.execution.publisher import Publisher, published_hashes, recorded_place
+from whyrun.execution.publisher import PublishedHashes, Publisher, published_hashes, recorded_place
 from whyrun.execution.recorder import Recorder, Reporter
 from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.ids import site_of, split_site
@@ -288,7 +288,7 @@ class _Recording:
         # The job's other outputs may stand there as other inputs made them. Files that are the user's own stay: nobody
         # asked for them to be replaced, and the next plan tells of them.
         standing = standing_outputs(self.snapshot, target)
-        recorded: dict[str, set[str]] | None = None
+        recorded: PublishedHashes | None = None
         for a, spec in enumerate(target.table.artifacts):
             path = target.path_of(a)
             if path is None or spec.output == target.output:
@@ -299,7 +299,7 @@ class _Recording:
                 continue
             if found is not None:
                 recorded = published_hashes(self.world.state) if recorded is None else recorded
-            if found is None or found in (recorded or {}).get(path, ()):
+            if found is None or (recorded is not None and recorded.holds(path, found)):
                 publisher.publish(path, output.sha256, output.type)
 
     def _finish(self, run: RunRef, recorder: Recorder, directory: RunDirectory, state: Ending, started: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from whyrun.artifacts.merge import SectionMerger
 from whyrun.artifacts.publish import Displaced, publish
@@ -38,11 +39,12 @@ class Publisher:
         return self._ours.holds(site, sha256)
 
     def publish(self, site: str, sha256: str, type_: str) -> tuple[str, ...]:
-        """Put an artifact at its place. What stands there and is not ours goes into the store first; those places."""
+        """Put an artifact at its place. What stands there and is not ours goes into the store first; those places. So
+        does what is ours and the store has lost."""
         if SECTION_MARK in site:
             return self._publish_section(site, sha256)
         ours = lambda found: self.is_ours(site, found)  # noqa: E731
-        result = publish(self.store, self.project, site, sha256, ours, type_, self._displaces)
+        result = publish(self.store, self.project, site, sha256, ours, type_, self._displaces, self._puts_back)
         self._ours.add(site, sha256)
         if result.file is not None:
             self.cache.note(f"{self.project}/{site}", result.file)
@@ -83,7 +85,7 @@ class Publisher:
         started = time.monotonic()
         try:
             ours = lambda key, found: self.is_ours(site_of(path, key), found)  # noqa: E731
-            result = self._merger.merge(path, sections, ours, self._displaces)
+            result = self._merger.merge(path, sections, ours, self._displaces, self._puts_back)
         except (WhyrunError, OSError) as problem:
             self._merged.update({site_of(path, key): (sha, problem) for key, sha in sections.items()})
             return ()
@@ -96,14 +98,22 @@ class Publisher:
             self._ours.add(site, sha)
         return result.displaced
 
-    def _displaces(self, one: Displaced) -> None:
+    def _puts_back(self, one: Displaced) -> None:
+        """What a run has published, and only its published file still had. Where a kept run speaks of it, the store has
+        it again. Else nobody would: then it is kept like a file of the user's, which it may be (an adoption)."""
+        if self._ours.is_of_a_kept_run(one.path, one.sha256):
+            self.recorder.sync_bytes()
+        else:
+            self._displaces(one, "had no other copy, and its run was pruned")
+
+    def _displaces(self, one: Displaced, why: str = "was not as this workflow left it") -> None:
         """Before it is written over: the blob is the user's only copy then, and the event all that leads to it. Both
         outlast a kill and a power cut."""
         path, section = split_site(one.path)
         self.recorder.event(ev.FileDisplaced(path=path, sha256=one.sha256, section=section))
         self.recorder.sync()
         self.recorder.reporter.note(
-            f"`{one.path}` was not as this workflow left it; what stood there is kept: "
+            f"`{one.path}` {why}; what stood there is kept: "
             f"{os.path.relpath(self.store.path(one.sha256), self.project)}"
         )
 
@@ -124,30 +134,44 @@ def recorded_place(site: str | None) -> tuple[str | None, str | None]:
 class _Ours:
     """Which content the log holds for a published place: a file with any of it is ours to write over."""
 
-    def __init__(self, load: Callable[[], dict[str, set[str]]]) -> None:
+    def __init__(self, load: Callable[[], PublishedHashes]) -> None:
         self._load = load
-        self._known: dict[str, set[str]] | None = None
+        self._known: PublishedHashes | None = None
         self._new: dict[str, set[str]] = {}
 
     def holds(self, site: str, sha256: str) -> bool:
-        if sha256 in self._new.get(site, ()):
-            return True
+        return sha256 in self._new.get(site, ()) or self._loaded().holds(site, sha256)
+
+    def is_of_a_kept_run(self, site: str, sha256: str) -> bool:
+        return sha256 in self._new.get(site, ()) or sha256 in self._loaded().kept.get(site, ())
+
+    def _loaded(self) -> PublishedHashes:
         if self._known is None:  # only once a file stands in the way: this reads the whole log
             self._known = self._load()
-        return sha256 in self._known.get(site, ())
+        return self._known
 
     def add(self, site: str, sha256: str) -> None:
         self._new.setdefault(site, set()).add(sha256)
 
 
-def published_hashes(state: WorkflowState) -> dict[str, set[str]]:
+@dataclass(frozen=True, slots=True)
+class PublishedHashes:
     """Published place → every content that the log holds for it, over all runs."""
-    found: dict[str, set[str]] = {}
+
+    kept: dict[str, set[str]] = field(default_factory=dict)
+    pruned: dict[str, set[str]] = field(default_factory=dict)  # as their tombstones tell
+
+    def holds(self, site: str, sha256: str) -> bool:
+        return sha256 in self.kept.get(site, ()) or sha256 in self.pruned.get(site, ())
+
+
+def published_hashes(state: WorkflowState) -> PublishedHashes:
+    found = PublishedHashes()
     runs, pruned = state.runs_and_tombstones()
     for one in (one for stone in pruned for one in stone.published):
-        found.setdefault(one.site, set()).add(one.sha256)
+        found.pruned.setdefault(one.site, set()).add(one.sha256)
     for run in runs:
         for event in run.events():
             if isinstance(event, ev.ArtifactAvailable | ev.ArtifactAdopted) and event.path is not None:
-                found.setdefault(site_of(event.path, event.section), set()).add(event.sha256)
+                found.kept.setdefault(site_of(event.path, event.section), set()).add(event.sha256)
     return found

@@ -198,6 +198,11 @@ class Recorder:
         untold, self._untold = self._untold, []
         self.reporter.tell(untold)
 
+    def sync_bytes(self) -> None:
+        """The same for bytes that were put into the store and that no new event speaks of."""
+        self._unsynced = True
+        self.sync()
+
     def _end_sync(self) -> None:
         assert self._syncing is not None
         ended, self._syncing = self._syncing, None

@@ -2,7 +2,8 @@
 
 The folder of the run is gone. Its number stays taken, the chain goes on through `previous_chain` and `chain`, and what
 later plans still read of it stands here: the inputs that it recorded (later runs record only what changed since), files
-of the user's that it saved before it wrote over them, and places where it published and no kept run does.
+of the user's that it saved before it wrote over them, versions of the user's own that it put in place, and places where
+it published and no kept run does.
 
 The file is replaced as a whole, so runs that are pruned together are pruned all or none. A run with a tombstone is
 pruned, even where a kill has left its folder: readers pass over it, and the next holder of the lock removes it.
@@ -49,6 +50,14 @@ class Displaced(msgspec.Struct, frozen=True, omit_defaults=True):
     section: str | None = None
 
 
+class Adopted(msgspec.Struct, frozen=True):
+    """An `artifact_adopted` of the run: a version of the user's own, which no job can make again."""
+
+    artifact: str
+    sha256: str
+    type: str
+
+
 class PublishedSite(msgspec.Struct, frozen=True):
     """Where the run published and no kept run does, and the content that it put there last."""
 
@@ -70,6 +79,15 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[CarriedInput] = []
     displaced: list[Displaced] = []
     published: list[PublishedSite] = []
+    adopted: list[Adopted] = []
+
+    @property
+    def of_the_user(self) -> set[str]:
+        """Hashes of what no job can make again: `gc` keeps it for ever."""
+        hashes = {one.sha256 for one in self.displaced} | {one.sha256 for one in self.adopted}
+        if self.mode == "adopt":  # tombstones from before they had `adopted` name it only where it was published
+            hashes |= {one.sha256 for one in self.published}
+        return hashes
 
     @property
     def number(self) -> int:
