@@ -182,6 +182,14 @@ def test_of_a_file_that_is_none_that_is_told_alone(project: Make) -> None:
     assert world.inputs == {}
 
 
+def test_of_a_file_of_which_nothing_can_be_read_that_is_told_alone(lab: Lab) -> None:
+    lab.file.write_bytes(b"workflow: \xff\n")
+    world = lab.world()
+    found = [("YAML_SYNTAX", "the file is no UTF-8 text")]
+    assert told(world.problems) == refused(lambda: world.workflow) == refused(lambda: world.graph) == found
+    assert world.inputs == {}
+
+
 def test_a_composition_of_another_shape_has_no_graph(project: Make) -> None:
     text = """\
         workflow: w
