@@ -399,17 +399,17 @@ NAMED = """
 """
 
 
-def test_an_action_is_asked_nothing_with_parameters_that_do_not_fit(project: Make) -> None:
+@pytest.mark.parametrize("count", ["many", "${{ inputs.Doc }}"])
+def test_an_action_is_asked_nothing_with_parameters_that_do_not_fit(project: Make, count: str) -> None:
     """Whatever other jobs there are: the one that cannot be asked stands beside one that need not be."""
-    lab = project(
-        """\
+    text = """\
         workflow: w
+        inputs: {Doc: {type: json, default: many}}
         jobs:
-          A: {uses: named, with: {count: many}, outputs: {O: {type: text}}}
+          A: {uses: named, with: {count: "COUNT"}, outputs: {O: {type: text}}}
           B: {uses: shell, with: {run: "true"}}
-        """,
-        {"actions/named.py": NAMED},
-    )
+        """
+    lab = project(text.replace("COUNT", count), {"actions/named.py": NAMED})
     assert told(lab.world().problems) == [("INVALID_PARAMETER", '`count` is "many"; it takes an integer')]
 
 
