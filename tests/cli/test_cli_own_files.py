@@ -166,6 +166,34 @@ def test_the_file_of_inputs_is_refused(tmp_path: Path) -> None:
     ]
 
 
+def test_a_file_that_is_named_by_a_way_up_is_the_file_that_it_leads_to(tmp_path: Path) -> None:
+    """Whatever folder that way begins in: nothing of the workflow lies there, so an output may replace it."""
+    folder = project(tmp_path / "here", "given.yaml", FLOW.replace("jobs:", "inputs: {Word: {type: string}}\njobs:"))
+    (folder / "given.yaml").write_text("Word: one\n")
+    (folder / "out").mkdir()
+    for given, way in (("out/../given.yaml", ""), ("../here/given.yaml", ", given as `../here/given.yaml`")):
+        assert told(folder, "validate", "--inputs", given, "--json") == [
+            f"DUPLICATE_OUTPUT_PATH workflow.yaml:13 `given.yaml` is a file that is given with this workflow{way}; "
+            f"publishing there would replace it ({HINT})"
+        ]
+    project(folder, "out", (folder / "workflow.yaml").read_text().replace("given.yaml", "PATH"))
+    answer = whyrun(folder, "validate", "--inputs", "out/../given.yaml")
+    assert (answer.code, answer.err) == (0, "")
+
+
+def test_imports_are_where_they_are_read_when_a_way_up_follows_a_link(tmp_path: Path) -> None:
+    """`link/..` is the folder that the linked one lies in."""
+    folder = project(tmp_path, "deep/flows/part.yaml")
+    (folder / "deep" / "er").mkdir(parents=True)
+    for name in ("workflow.yaml", "flows"):
+        (folder / name).rename(folder / "deep" / name)
+    (folder / "link").symlink_to("deep/er")
+    assert told(folder, "validate", "link/../workflow.yaml", "--json") == [
+        "DUPLICATE_OUTPUT_PATH workflow.yaml:12 `deep/flows/part.yaml` is a file that this workflow imports, through "
+        f"the link `link`; publishing there would replace it ({HINT})"
+    ]
+
+
 def test_it_is_told_together_with_all_else_that_is_wrong(tmp_path: Path) -> None:
     folder = project(tmp_path, "workflow.yaml", FLOW + "  Other: {uses: shel}\n")
     assert [line.split(" ")[0] for line in told(folder)] == ["DUPLICATE_OUTPUT_PATH", "INVALID_USES"]

@@ -160,6 +160,23 @@ def test_a_link_that_stays_inside_is_fine_and_a_folder_is_no_dataset(
     ]
 
 
+def test_a_link_out_of_the_folder_of_the_manifest_is_refused_also_where_it_leads_to_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = plans(tmp_path)
+    monkeypatch.chdir(project)
+    extra = project / "inputs/extra.csv"
+    extra.rename(project / "beside.csv")
+    extra.symlink_to("../beside.csv")
+    found = World.open("merge.json", manifest=MANIFEST).problems
+    assert [(problem.code, problem.message) for problem in found] == [
+        (
+            "MANIFEST_PATH_OUTSIDE",
+            "dataset `extra`: `inputs/extra.csv` is a link that leads out of the folder of the manifest",
+        )
+    ]
+
+
 def test_a_workflow_file_takes_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(plans(tmp_path))
     Path("workflow.yaml").write_text("workflow: x\njobs: {A: {uses: shell, with: {run: 'true'}}}\n")

@@ -103,6 +103,17 @@ def test_a_run_that_has_not_ended_is_in_no_index(state: WorkflowState) -> None:
     assert not has_index(state)
 
 
+def test_a_run_that_has_not_ended_is_damage_once_a_later_one_began(state: WorkflowState) -> None:
+    """Also where there are no others: that one would have repaired it first."""
+    path = write_run(state, 1, OPEN)
+    assert reading(state).records == folded(OPEN)
+    write_run(state, 2, TWO)
+    with pytest.raises(StateError) as refused:
+        _ = reading(state).records
+    (told,) = refused.value.diagnostics
+    assert (told.code, told.file, told.line) == ("LOG_DAMAGED", str(path), len(OPEN))
+
+
 def test_a_log_of_this_moment_is_in_no_index(state: WorkflowState) -> None:
     write_run(state, 1, ONE)
     path = write_run(state, 2, TWO, old=False)

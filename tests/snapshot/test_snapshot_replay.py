@@ -89,6 +89,32 @@ def test_all_that_was_used_beyond_the_log_is_written_down(lab: Lab) -> None:
     }
 
 
+TEXT = "inputs: {Note: {type: text, default: in/a.txt}, Word: {type: string, default: w}}"
+WORD = "inputs: {Word: {type: string, default: w}}"
+OPENS = 'A: {uses: python, with: {call: "acts:copy", file: "x"}, outputs: {O: {type: json}}}'
+OPENS_NOT = 'B: {uses: shell, with: {run: "true"}, outputs: {O: {type: json}}}'
+WRITES = 'C: {uses: shell, with: {run: "true"}, outputs: {N: {type: json}, O: {type: text}}}'
+
+
+@pytest.mark.parametrize(
+    ("inputs", "jobs", "opened"),
+    [
+        (TEXT, [OPENS, OPENS_NOT], True),
+        (TEXT, [OPENS_NOT], None),
+        (WORD, [OPENS, OPENS_NOT], None),
+        ("", [OPENS], None),
+        ("", [OPENS, WRITES], True),
+        ("", [WRITES], None),
+    ],
+)
+def test_that_texts_may_be_opened_is_noted_where_there_is_a_text_and_somebody_who_is_given_its_content(
+    project: Make, inputs: str, jobs: list[str], opened: bool | None
+) -> None:
+    lines = ["workflow: w", inputs, "jobs:", *(f"  {job}" for job in jobs)]
+    lab = project("\n".join(lines) + "\n", {"acts.py": CODE, "in/a.txt": "a"})
+    assert json.loads(snapshot_blob(lab.snapshot())).get("opened") is opened
+
+
 def digest(snapshot: PlanningSnapshot, name: str, element: int) -> str:
     elements = snapshot.dependency_graph.inputs[f"Input:{name}"].elements
     assert elements is not None

@@ -182,6 +182,14 @@ def test_of_a_file_that_is_none_that_is_told_alone(project: Make) -> None:
     assert world.inputs == {}
 
 
+def test_of_a_file_of_which_nothing_can_be_read_that_is_told_alone(lab: Lab) -> None:
+    lab.file.write_bytes(b"workflow: \xff\n")
+    world = lab.world()
+    found = [("YAML_SYNTAX", "the file is no UTF-8 text")]
+    assert told(world.problems) == refused(lambda: world.workflow) == refused(lambda: world.graph) == found
+    assert world.inputs == {}
+
+
 def test_a_composition_of_another_shape_has_no_graph(project: Make) -> None:
     text = """\
         workflow: w
@@ -391,17 +399,17 @@ NAMED = """
 """
 
 
-def test_an_action_is_asked_nothing_with_parameters_that_do_not_fit(project: Make) -> None:
+@pytest.mark.parametrize("count", ["many", "${{ inputs.Doc }}"])
+def test_an_action_is_asked_nothing_with_parameters_that_do_not_fit(project: Make, count: str) -> None:
     """Whatever other jobs there are: the one that cannot be asked stands beside one that need not be."""
-    lab = project(
-        """\
+    text = """\
         workflow: w
+        inputs: {Doc: {type: json, default: many}}
         jobs:
-          A: {uses: named, with: {count: many}, outputs: {O: {type: text}}}
+          A: {uses: named, with: {count: "COUNT"}, outputs: {O: {type: text}}}
           B: {uses: shell, with: {run: "true"}}
-        """,
-        {"actions/named.py": NAMED},
-    )
+        """
+    lab = project(text.replace("COUNT", count), {"actions/named.py": NAMED})
     assert told(lab.world().problems) == [("INVALID_PARAMETER", '`count` is "many"; it takes an integer')]
 
 

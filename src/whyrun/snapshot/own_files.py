@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from whyrun.log.runs import CONFIG_FILE
 from whyrun.snapshot.linked import RealPaths
@@ -20,13 +20,12 @@ def own_files(
     project: Path,
     paths: RealPaths,
 ) -> dict[str, str]:
-    """Path in the project → what it is, as a message has it. `others`: files that were given beside the workflow."""
+    """Path in the project → what it is, as a message has it. `others`: files that were given beside the workflow.
+
+    Those outside of it may be among them: no output lies there.
+    """
     named = _named(file, workflow, others, looked_up, project)
-    found: dict[str, str] = {}
-    for path, what in named.items():
-        inside = PurePath(os.path.relpath(project / path, project)).as_posix() if _leaves(path) else path
-        if not _leaves(inside):
-            found[inside] = what
+    found = {os.path.normpath(path): what for path, what in named.items()}
     for path, what in named.items():  # whoever writes where a link leads writes over it, too
         for place, way in paths.other_places(path, followed=True):
             found.setdefault(place, f"{what}, {way}")
@@ -44,7 +43,7 @@ def _named(
             found.setdefault(path, f"code that `{job}` uses")
     # Also where there is none: the nearest one says which folder is the project.
     settings = [level / CONFIG_FILE for level in (folder, *folder.parents)]
-    sources = [folder / key for key in workflow.sources]
+    sources = [file.parent / key for key in workflow.sources]  # from where they are read: see `_from`
     for files, what in (
         (settings, "where the settings of the project stand"),
         (others, "a file that is given with this workflow"),
@@ -59,8 +58,3 @@ def _from(project: Path, file: Path) -> str:
     """With each `..` as it is written: after a link it does not lead back."""
     absolute = Path(os.getcwd(), file)
     return (absolute.relative_to(project) if absolute.is_relative_to(project) else absolute).as_posix()
-
-
-def _leaves(path: str) -> bool:
-    """Whether a path is none that only goes down from the project folder."""
-    return path.startswith("/") or ".." in path.split("/")
