@@ -200,6 +200,22 @@ def test_a_reuse_waits_for_all_outputs_of_its_own_earlier_result_and_of_the_one_
     assert folded(MADE, twin, [*begins, made(TEXT, "x"), made(NOTE, "yy")]).steps[PAGE] == StepRecord(whole)
 
 
+def test_the_outputs_of_reuses_are_found_however_they_come() -> None:
+    """Event by event, and those of two steps in turn."""
+    twin = {"step_id": "Job:Twin"}
+    events = [
+        RUN, reused(PAGE, "f1"), reused("Job:Twin", "f1"), made(TEXT, "x"), made("Artifact:Twin.Text", "x", **twin),
+        made(NOTE, "yy"), END,
+    ]  # fmt: skip
+    fold = RunFold(Records(), 1, "r0001/events.jsonl")
+    for event in decoded(1, events):
+        fold.feed([event])
+    fold.finish()
+    found = {step: [(o.id, o.sha256) for o in record.latest.outputs] for step, record in fold.records.steps.items()}
+    assert found == {PAGE: [(TEXT, "x"), (NOTE, "yy")], "Job:Twin": [("Artifact:Twin.Text", "x")]}
+    assert folded(events).steps == fold.records.steps
+
+
 def test_a_reuse_names_the_run_that_made_it() -> None:
     found = folded([RUN, reused(PAGE, "f1", from_run="r10002"), END])
     assert found.steps[PAGE].latest.made == 10002
