@@ -200,6 +200,8 @@ class RunFold:
         if settled is None:
             settled = [before] if before.settled else []
         if attempt.settled and whole:
+            if record.unadopted or attempt.origin:
+                record.unadopted = record.unadopted_after(attempt)
             settled = [a for a in settled if a.fingerprint != attempt.fingerprint]
             settled.append(attempt)
         if not attempt.ok and before.ok:
@@ -229,7 +231,7 @@ class RunFold:
         source = own if event.shared is None else None  # what others made is nobody's adopted version
         if event.from_step is not None and event.from_step != event.step_id:
             self.check_ids(seq, "Job", event.from_step)
-            source = self.earlier(event.from_step, event.fingerprint)
+            source = self.for_others(event.from_step, event.fingerprint)
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="reused")
         # Adopted bytes stay adopted when they are reused: they are good for their own instance only.
         if own is not None and source is own and own.adopted:
@@ -256,6 +258,7 @@ class RunFold:
         attempt, record = reuse.attempt, self.records.steps.get(step)
         if len(reuse.taken) == reuse.to_take and record is not None and record.latest is attempt:
             self.end_taking()
+            record.unadopted = record.unadopted_after(attempt)
             others = [a for a in record.attempts() if a.fingerprint != attempt.fingerprint]
             record.settled = [*others, attempt] if others else None
 
@@ -269,6 +272,13 @@ class RunFold:
         self.end_taking()
         record = self.records.steps.get(step)
         return record.by_fingerprint(fingerprint) if record is not None else None
+
+    def for_others(self, step: str, fingerprint: str) -> Attempt | None:
+        """The attempt that another step takes; of an adopted one only what it takes the place of."""
+        self.end_taking()
+        record = self.records.steps.get(step)
+        found = record.for_others() if record is not None else ()
+        return next((attempt for attempt in found if attempt.fingerprint == fingerprint), None)
 
     def adopt(self, event: scan.ArtifactAdopted, seq: int) -> None:
         """The leaves of an adopted artifact come first, and the whole, last, makes it hold: all of it or nothing.
