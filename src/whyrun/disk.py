@@ -54,7 +54,7 @@ TABLE: dict[Area, tuple[str, tuple[str, ...]]] = {
         ("mkdir", "open", "write", "sync_filesystem", "rename", "sync_folder", "unlink", "remove"),
     ),
     Area.LOG: ("the events of a run: `events.jsonl`", ("open", "write", "sync", "cut")),
-    Area.LOCK: ("who holds the lock, and how far the log is synced: `lock`", ("mkdir", "open", "write", "cut")),
+    Area.LOCK: ("who holds the lock, and how far the log is synced: `lock`", ("mkdir", "open", "write", "cut", "sync")),
     Area.STORE: (
         "blobs: `store/tmp/…`, then `store/ab/cdef…`; and `store/lock`",
         ("mkdir", "open", "clone", "write", "rename", "unlink", "remove", "sync_filesystem"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 from crash_lab import check_links
 from cut_model import Disk
 from cut_record import Entry, read_record, told
@@ -24,9 +25,10 @@ from whyrun.evidence.verify import verify
 from whyrun.execution.session import repaired
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
-from whyrun.log.lock import RunLock
+from whyrun.log.lock import Holder, RunLock
 from whyrun.log.outcomes import fold_outcome
 from whyrun.log.runs import RunRef
+from whyrun.log.synced import Synced, last_synced
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.world import World
 
@@ -63,10 +65,12 @@ class Cut:
     tree: dict[str, bytes | str | None]
     durable: dict[str, bytes]  # run → what is certainly there of its log, with all that it speaks of
     told: str  # to the user, before
+    relied_on: Synced | None  # what the lock said when it was last synced itself
 
     def without_lock(self) -> Cut:
-        """As if the file `lock`, which is never synced by itself, had not reached the disk."""
-        return replace(self, tree={path: b"" if path == LOCK else data for path, data in self.tree.items()})
+        """As if the file `lock`, which is seldom synced by itself, had not reached the disk."""
+        tree = {path: b"" if path == LOCK else data for path, data in self.tree.items()}
+        return replace(self, tree=tree, relied_on=None)
 
 
 def record(scenario: Scenario, folder: Path, nursery: Nursery) -> Recorded:
@@ -89,12 +93,18 @@ def cuts(recorded: Recorded, number: int, seed: int) -> list[Cut]:
     found: list[Cut] = []
     done = 0
     of_all: dict[object, dict[str, int]] = {}  # syncs of the whole file system → how long the logs were as they began
+    of_lock: set[object] = set()  # syncs of the lock
+    relied_on: Synced | None = None
     lasting = dict.fromkeys(runs, 0)  # run → bytes of its log that were synced together with all that they speak of
     for moment in moments:
         for entry in recorded.entries[done:moment]:
             disk.apply(entry)
             if entry[0] == "sync begins" and entry[2] is None:
                 of_all[entry[1]] = {run: len(disk.written_content(f"{RUNS}/{run}/events.jsonl")) for run in runs}
+            elif entry[0] == "sync begins" and entry[3] == f"{recorded.root}/{LOCK}":
+                of_lock.add(entry[1])
+            elif entry[0] == "sync ends" and entry[1] in of_lock:
+                relied_on = msgspec.json.decode(disk.durable_content(LOCK), type=Holder).synced
             elif entry[0] == "sync ends" and entry[1] in of_all:
                 # Not all that is durable now: another sync, of the log alone, may have ended meanwhile, with lines
                 # whose bytes came after this one began.
@@ -106,7 +116,7 @@ def cuts(recorded: Recorded, number: int, seed: int) -> list[Cut]:
         # The first line is there together with the name of the run's folder.
         logs = {run: disk.durable_content(f"{RUNS}/{run}/events.jsonl") for run in runs}
         durable = {run: log[: max(lasting[run], log.find(b"\n") + 1)] for run, log in logs.items()}
-        found.append(Cut(moment, disk.perhaps(chance), durable, told(recorded.entries[:moment])))
+        found.append(Cut(moment, disk.perhaps(chance), durable, told(recorded.entries[:moment]), relied_on))
     return found
 
 
@@ -160,6 +170,7 @@ class CutLab(FaultLab):
 
     def check(self, cut: Cut) -> None:
         """Open, repair, plan and verify what the cut left."""
+        self.check_lock(cut)
         world, heard = self.world(), Heard()
         with RunLock.of(world.state, utc_now) as lock:
             report = repaired(world, lock, heard, utc_now)
@@ -171,6 +182,14 @@ class CutLab(FaultLab):
         self.check_sound()
         for run in self.runs():
             self.check_folder(run)
+
+    def check_lock(self, cut: Cut) -> None:
+        """What it said when it was synced, it says, however often it was written since."""
+        if cut.relied_on is not None:
+            found = last_synced(self.root / LOCK)
+            assert found is not None, "the lock says nothing any more"
+            assert found.run == cut.relied_on.run
+            assert found.seq >= cut.relied_on.seq or found.seq == 0, "it says less than was relied on"  # 0: ended well
 
     def check_logs(self, cut: Cut) -> None:
         """What was synced is there."""

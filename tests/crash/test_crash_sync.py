@@ -48,7 +48,7 @@ def test_what_a_broken_sync_should_have_covered_is_neither_synced_nor_told(
     run, journal = create_run(state, start, utc_now)
     state.store.mkdir(exist_ok=True)
     heard, synced = Heard(), list[int]()
-    journal.on_synced = synced.append
+    journal.on_synced = lambda seq, for_good: synced.append(seq)
     recorder = Recorder(journal, RunDirectory(run.path), Store(state.store), heard, utc_now)
 
     def broken(at: str, call: Any, *given: Any, **options: Any) -> Any:

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from cProfile import Profile
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,17 @@ LEAVES = """
 """
 
 
+WIDE = """
+    workflow: wide
+    inputs: {Made: {type: file, default: made.json}}
+    jobs:
+      J:
+        uses: shell
+        with: {made: "${{ inputs.Made }}", run: 'cat "$made" > "$out_All"'}
+        outputs: {All: {type: json, leaves: {LEAVES}}}
+"""
+
+
 def test_the_leaves_of_an_adopted_json_are_adopted_with_it(project: Make) -> None:
     lab = project(LEAVES)
     lab.succeed()
@@ -214,6 +226,20 @@ def test_the_leaves_of_an_adopted_json_are_adopted_with_it(project: Make) -> Non
     restore(lab, "Artifact:Script.Story", "r0001")
     assert lab.content("Artifact:Script.Story.On[1]") is False
     assert [job.state for job in lab.plan().jobs] == ["inactive"]
+
+
+def test_twice_as_many_leaves_take_twice_as_much_work(project: Make) -> None:
+    def calls(leaves: int) -> int:
+        values = json.dumps({f"L{n}": n for n in range(leaves)})
+        declared = ", ".join(f"L{n}: integer" for n in range(leaves))
+        lab = project(WIDE.replace("LEAVES", declared), {"made.json": values, "mine.json": values.replace(" 0", " 7")})
+        lab.succeed()
+        profile = Profile()
+        adoption = profile.runcall(adopt, lab, "Artifact:J.All", "mine.json")
+        assert adoption.leaves["Artifact:J.All.L0"] == 7
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert calls(600) < 2.3 * calls(300)
 
 
 def test_a_json_that_lacks_a_leaf_or_has_the_wrong_type_is_refused(project: Make) -> None:
@@ -256,6 +282,45 @@ def test_refused_while_an_upstream_is_still_to_run_or_another_output_is_not_ther
     # For other inputs the other output was never made.
     assert refusal(lambda: adopt(lab, "Artifact:Say.Text", "mine.txt", sets=("Word=two",)))[0] == "NOT_ADOPTABLE"
     assert lab.runs() == ["r0001"]
+
+
+TWO = """
+    workflow: two
+    jobs:
+      J:
+        uses: shell
+        with: {run: 'echo text > "$out_A"; echo "[1]" > "$out_B"'}
+        outputs: {A: {type: text, path: out/a.txt}, B: {type: TYPE, path: PATH}}
+"""
+
+
+def two(type_: str, path: str) -> str:
+    return TWO.replace("TYPE", type_).replace("PATH", path)
+
+
+@pytest.mark.parametrize(
+    ("type_", "old", "new"),
+    [
+        ("json", "out/b.json", "out/b.json, append: true"),  # a section has a form of its own
+        ("file", "out/b.csv", "out/b.tsv"),
+    ],
+)
+def test_refused_where_another_output_was_recorded_in_a_form_that_the_next_plan_would_not_take(
+    project: Make, type_: str, old: str, new: str
+) -> None:
+    """Else the next run would make both again, and replace what was adopted."""
+    lab = project(two(type_, old), {"mine.txt": "mine\n"})
+    lab.succeed()
+    lab.write({"workflow.yaml": two(type_, new), old: None})
+    assert refusal(lambda: adopt(lab, "Artifact:J.A", "mine.txt"))[:2] == (
+        "NOT_ADOPTABLE",
+        "`Artifact:J.A` cannot be put in place: `Artifact:J.B`, another output of `Job:J`, is not available for what "
+        "the job consumes now",
+    )
+    assert lab.succeed().executed == ["Job:J"]
+    adopt(lab, "Artifact:J.A", "mine.txt")
+    assert lab.plan().headlines() == {}
+    assert lab.read("out/a.txt") == "mine\n"
 
 
 def test_refused_for_inactive_jobs_unknown_ids_and_files_that_are_not_there(project: Make) -> None:
@@ -358,6 +423,40 @@ def test_restore_refuses_what_was_not_available_then(project: Make) -> None:
         "`whyrun history Artifact:Upper.Loud` lists its versions",
         2,
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("out/t.csv", "out/t.json", "with the suffix `.csv`, and is declared as one with the suffix `.json` now"),
+        ("out/t", "out/t.csv", "without a suffix, and is declared as one with the suffix `.csv` now"),
+    ],
+)
+def test_restore_refuses_a_version_with_another_suffix(project: Make, old: str, new: str, why: str) -> None:
+    """Who reads it would take it for what its name says."""
+    lab = project(two("file", old))
+    lab.succeed()
+    lab.write({"workflow.yaml": two("file", new)})
+    lab.succeed()
+    assert refusal(lambda: restore(lab, "Artifact:J.B", "r0001")) == (
+        "NOT_ADOPTABLE",
+        f"`Artifact:J.B` cannot be put in place: in r0001 it was a file {why}",
+        "restore a version with the same suffix",
+        2,
+    )
+    assert restore(lab, "Artifact:J.B", "r0002").run is None, "it stands there"
+
+
+def test_a_json_is_restored_as_the_section_that_it_is_now(project: Make) -> None:
+    """It is read and written anew, so it has the bytes of a section."""
+    lab = project(two("json", "out/b.json"))
+    lab.succeed()
+    lab.write({"workflow.yaml": two("json", "out/shared.json, append: true").replace("[1]", "[2]")})
+    lab.succeed()
+    restored = restore(lab, "Artifact:J.B", "r0001")
+    assert (restored.run, restored.type) == ("r0003", "json")
+    assert json.loads(lab.read("out/shared.json")) == {"J": [1]}
+    assert lab.plan().headlines() == {}
 
 
 def test_adopting_waits_for_nobody_and_repairs_what_a_killed_run_left(project: Make) -> None:

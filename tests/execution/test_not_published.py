@@ -246,7 +246,7 @@ def test_adopted_bytes_that_cannot_be_published_again_stay_their_own_instances(p
     assert lab.run(targets=["Job:One"]).failed == {"Job:One": ("FAILED", "NotPublished")}
     (lab.root / "a/t.txt").unlink()
     last = lab.succeed()
-    assert (last.reused, last.executed) == ({"Job:One": "r0002"}, ["Job:Two"])
+    assert (last.reused, last.executed) == ({"Job:One": "r0002", "Job:Two": "r0001"}, [])
     assert (lab.read("a/t.txt"), lab.read("b/t.txt")) == ("mine\n", "same\n")
 
 

@@ -20,7 +20,7 @@ from whyrun import disk
 from whyrun.errors import StateError
 from whyrun.evidence.prune import KeptRun, Pruning, Selection, prunable, prune
 from whyrun.evidence.verify import verify
-from whyrun.execution.adopt import restore_version
+from whyrun.execution.adopt import adopt_file, restore_version
 from whyrun.execution.checks import RunOptions
 from whyrun.execution.compare import CompareOptions, compare_workflow
 from whyrun.log import events as ev
@@ -150,6 +150,22 @@ JOBS = """
         with: {other: "${{ inputs.Other }}", run: 'echo "$other" > "$out_Text"'}
         outputs: {Text: {type: text, path: out/b.txt}}
     """
+LOOP = """
+    workflow: needs
+    inputs: {Words: {type: "string[]", default: [a]}, Other: {type: string, default: x}}
+    loops: {i: {each: inputs.Words}}
+    jobs:
+      A:
+        for: [i]
+        uses: shell
+        deterministic: true
+        with: {word: "${{ inputs.Words[i] }}", run: 'echo "$word" > "$out_Text"'}
+        outputs: {Text: {type: text}}
+      B:
+        uses: shell
+        with: {other: "${{ inputs.Other }}", run: 'echo "$other" > "$out_Text"'}
+        outputs: {Text: {type: text}}
+    """
 
 
 def test_the_latest_success_stays_behind_later_failures(project: Callable[..., Lab]) -> None:
@@ -185,6 +201,29 @@ def test_an_adoption_in_force_stays_and_so_does_the_run_that_made_what_is_reused
     }
     assert compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes() == before
     assert lab.content("Artifact:A.Text") == "my own\n"
+    check_sound(lab)
+
+
+def test_a_run_whose_result_another_instance_takes_stays_though_its_own_has_an_adopted_one(
+    project: Callable[..., Lab],
+) -> None:
+    lab = Past(project(LOOP).root)
+    alone, both = ['Words=["a"]'], ['Words=["a", "a"]']
+    lab.succeed(sets=alone)
+    (lab.root / "own.txt").write_text("my own\n")
+    adopt_file(lab.world(alone), "Artifact:A.Text[0]", lab.root / "own.txt", Heard())
+    lab.succeed(sets=[*alone, "Other=y"])
+    world = lab.world([*both, "Other=y"])
+    before = compute_execution_plan(world.snapshot(), PlanOptions())
+    assert {job.id: job.reuse and job.reuse.run for job in before.planned} == {"Job:A[1]": "r0001"}
+    found = prune(world, Selection(keep=1), utc_now)
+    assert (names(found), whys(found)) == (
+        [],
+        {"r0001": "the plan of now reuses its result of Job:A[0]", "r0002": "holds the latest attempt of Job:A[0]"},
+    )
+    assert compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes() == before.to_bytes()
+    found = prune(lab.world([*alone, "Other=y"]), Selection(keep=1), utc_now)
+    assert names(found) == ["r0001"], "nobody takes it any more"
     check_sound(lab)
 
 

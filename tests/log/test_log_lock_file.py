@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from whyrun import disk
@@ -102,12 +103,61 @@ def test_the_file_follows_the_run_and_says_after_it_only_that_there_was_one(
         assert said(path) == held(run="r0003", synced={"run": "r0003", "seq": 1234})
         assert (lock.synced_of("r0003"), lock.synced_of("r0002")) == (1234, 0)
         journal.is_synced(7)  # a shorter text over a longer one
-        assert path.read_bytes().endswith(b'"seq":7}}\n')
+        assert path.read_bytes().rstrip(b" \n").endswith(b'"seq":7}}')
     after = held(run="r0003", synced={"run": "r0003", "seq": 0})
     assert said(path) == after
     journal.is_synced(8)
     assert said(path) == after, "who has let go says nothing more"
     journal.close()
+
+
+def test_what_is_relied_on_is_synced_in_the_file_and_nothing_else_is(
+    path: Path, clock: Clock, tmp_path: Path, hooked: Callable[[Any], None]
+) -> None:
+    done: list[tuple[str, Any]] = []
+
+    def noting(point: str, call: Any, *given: Any) -> Any:
+        found = call(*given)
+        done.append((point, said(path)["synced"]["seq"]))
+        return found
+
+    journal = Journal.create(tmp_path, "r0003", FIRST_CHAIN, clock)
+    with RunLock(path, clock) as lock:
+        lock.announce("r0003", journal)
+        hooked(noting)
+        journal.is_synced(5)
+        assert done == [("lock.write", 5), ("lock.cut", 5)]
+        journal.is_synced(6, for_good=True)
+        assert done[2:] == [("lock.write", 6), ("lock.cut", 6), ("lock.sync", 6)]
+        hooked(None)
+    journal.close()
+
+
+def test_the_file_has_one_length_so_that_no_rewrite_can_tear_what_was_synced(
+    path: Path, clock: Clock, tmp_path: Path
+) -> None:
+    """A longer text could reach the disk in the length of the shorter one before it, and say nothing at all."""
+    sizes = []
+    with RunLock(path, clock) as lock:
+        sizes.append(path.stat().st_size)
+        for seq in (1, 99, 100, 10**9):
+            lock.announce("r0003")
+            lock._note_synced(seq)
+            sizes.append(path.stat().st_size)
+    sizes.append(path.stat().st_size)
+    assert sizes == [512] * 6
+
+
+@pytest.mark.parametrize(("spare", "size"), [(1, 512), (0, 1024)])
+def test_a_file_that_says_much_is_longer_by_whole_sectors(tmp_path: Path, spare: int, size: int) -> None:
+    long = Holder(1, "", FIRST)
+    long = Holder(1, "h" * (512 - spare - len(msgspec.json.encode(long))), FIRST)
+    file = tmp_path / "lock"
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT)
+    lock_module._say(descriptor, long)
+    os.close(descriptor)
+    data = file.read_bytes()
+    assert (len(data), data[-1:], said(file)) == (size, b"\n", msgspec.to_builtins(long))
 
 
 def test_without_a_journal_nobody_is_told_of_syncs(path: Path, clock: Clock) -> None:

@@ -158,9 +158,9 @@ def test_what_is_no_hash_is_damage_at_its_line(begun: Begun, wrong: Any) -> None
     text = str(wrong)
     run = begun.wrote(
         started({}), reused({"x": wide(GONE), "y": wide(wrong)}), available(text), available(text, value=7),
-        ev.FileDisplaced(path="out/x", sha256=text),
+        ev.FileDisplaced(path="out/x", sha256=text), available(text, reused_from="r0001"),
     )  # fmt: skip
-    for before in range(2, 6):
+    for before in range(2, 7):
         with pytest.raises(StateError) as refused:
             begun.counts(synced=before)
         (told,) = refused.value.diagnostics
@@ -179,6 +179,39 @@ def test_a_small_value_whose_blob_is_torn_did_not_survive(begun: Begun, fields: 
     assert begun.counts() == 2, "the event itself holds it"
     blob.write_bytes(b"\0")
     assert begun.counts() == 1
+
+
+@pytest.mark.parametrize("type_", ["text", "directory"])
+@pytest.mark.parametrize("left", [None, b"other bytes"])
+def test_bytes_of_an_earlier_run_that_are_gone_or_damaged_show_nothing_of_this_one(
+    begun: Begun, type_: str, left: bytes | None
+) -> None:
+    """They were synced before it began; it may have removed them itself, because they were damaged."""
+    sha256 = begun.blob(b"made by an earlier run")
+    begun.wrote(
+        reused({}),
+        available(sha256, type=type_, reused_from="r0001"),
+        ev.RequestRecorded(step_id="Job:B", fingerprint="f", key="k", value="paid"),
+    )
+    begun.lose(sha256)
+    if left is not None:
+        Path(begun.writing.path(sha256)).write_bytes(left)
+    assert begun.counts() == 4
+
+
+def test_bytes_that_came_from_others_in_this_run_must_be_there(begun: Begun) -> None:
+    begun.wrote(reused({}), available(GONE, reused_from="shared store"))
+    assert begun.counts() == 2
+
+
+def test_a_small_value_of_an_earlier_run_is_stored_anew_and_may_be_torn(begun: Begun) -> None:
+    sha256 = begun.blob(b"x")
+    begun.wrote(reused({}), available(sha256, value="x", reused_from="r0001"))
+    blob = Path(begun.writing.path(sha256))
+    blob.unlink()
+    assert begun.counts() == 3
+    blob.write_bytes(b"\0")
+    assert begun.counts() == 2
 
 
 def test_what_is_no_manifest_of_a_folder_is_no_folder(begun: Begun) -> None:

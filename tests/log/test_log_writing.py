@@ -86,11 +86,12 @@ def test_what_could_not_be_written_is_written_later_once(
 
 
 def test_a_sync_that_failed_fails_ever_after(journal: Journal, hooked: Callable[[Any], None]) -> None:
-    told: list[int] = []
+    told: list[tuple[int, bool]] = []
     journal.is_synced(1)
-    journal.on_synced = told.append
+    journal.on_synced = lambda *heard: told.append(heard)
     journal.is_synced(7)
-    assert told == [7]
+    journal.is_synced(8, for_good=True)
+    assert told == [(7, False), (8, True)]
     journal.append(event(0))
     journal.sync()
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from project_lab import Lab
+from project_lab import Heard, Lab
 from whyrun.artifacts.shared_result import SharedOutput, SharedResult
+from whyrun.execution.adopt import adopt_file
 from whyrun.graph.fingerprint import prefix
-from whyrun.log.events import NOT_PUBLISHED
+from whyrun.log.events import NOT_PUBLISHED, ArtifactAvailable
 from whyrun.planning.dirty import Judge
 from whyrun.planning.reuse import Reuse, is_undone, reusable, successes_by_fingerprint
 from whyrun.snapshot.records import Attempt, Output, StepRecord
@@ -29,6 +30,7 @@ N0, F0 = (
     Output("Artifact:Job.N[0]", "aa", 1, "integer", None, (7,)),
     Output("Artifact:Job.F[0]", "ff", 3, "text", suffix=".txt"),
 )
+MINE = Output("Artifact:Job.F[0]", "mine", 4, "text", suffix=".txt")
 
 
 @pytest.fixture
@@ -107,6 +109,42 @@ def test_adopted_results_are_good_for_their_own_instance_only() -> None:
     other = attempt(2, "other")
     record = StepRecord(other, settled=[adopted, other])
     assert successes_by_fingerprint({"Job:Job[0]": record}) == {"other": ("Job:Job[0]", other)}
+
+
+def test_what_an_adoption_took_the_place_of_is_good_for_others_and_not_for_its_own_instance(table: Any) -> None:
+    executed, adopted = attempt(2), attempt(3, origin="adopted", outputs=(N0, MINE))
+    record = StepRecord(adopted, unadopted=[executed])
+    others = successes_by_fingerprint({"Job:Job[0]": record})
+    assert others == {"same": ("Job:Job[0]", executed)}
+    assert take(table, None, others, position=1) == Reuse("r0002", "Job:Job[0]", {"N": N0, "F": F0})
+    assert take(table, record, others) == Reuse("r0003", "Job:Job[0]", {"N": N0, "F": MINE})
+    assert take(table, record, others, {MINE.sha256}) is None, (
+        "what was adopted is gone, and nobody asked for the other"
+    )
+    failed = attempt(2, **FAILED)
+    assert successes_by_fingerprint({"Job:Job[0]": StepRecord(adopted, unadopted=[failed])}) == {}
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_adoption_costs_other_instances_nothing(project: Make, lost: bool) -> None:
+    lab = project(
+        SAY, {"acts.py": "def say(word):\n    return {'Parts': {'Said': word}}\n", "mine.json": '{"Said": "I"}'}
+    )
+    lab.succeed(sets=['Words=["a"]'])
+    adopt_file(lab.world(['Words=["a"]']), "Artifact:Say.Parts[0]", lab.root / "mine.json", Heard())
+    (made,) = [e for e in lab.events("r0001") if isinstance(e, ArtifactAvailable) and e.type == "json"]
+    if lost:
+        lab.blob(made.sha256).unlink()
+    both = ['Words=["a", "a"]']
+    (planned,) = lab.plan(sets=both).planned
+    found = planned.reuse and (planned.reuse.run, planned.reuse.step)
+    assert (planned.id, found) == ("Job:Say[1]", None if lost else ("r0001", "Job:Say[0]"))
+    ended = lab.succeed(sets=both)
+    assert (ended.executed, ended.reused) == ((["Job:Say[1]"], {}) if lost else ([], {"Job:Say[1]": "r0001"}))
+    said = {id_: record.sha256 for id_, record in lab.snapshot(both).available_artifacts.items()}
+    assert said["Artifact:Say.Parts[1]"] == made.sha256
+    assert said["Artifact:Say.Parts[0]"] != made.sha256, "what was adopted stands"
+    assert lab.plan(sets=both).headlines() == {}
 
 
 def test_two_alike_in_one_place_of_the_log_are_told_apart_by_their_names() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from fold_lab import (
     ACCEPT,
     ADOPT,
@@ -200,6 +201,22 @@ def test_a_reuse_waits_for_all_outputs_of_its_own_earlier_result_and_of_the_one_
     assert folded(MADE, twin, [*begins, made(TEXT, "x"), made(NOTE, "yy")]).steps[PAGE] == StepRecord(whole)
 
 
+def test_the_outputs_of_reuses_are_found_however_they_come() -> None:
+    """Event by event, and those of two steps in turn."""
+    twin = {"step_id": "Job:Twin"}
+    events = [
+        RUN, reused(PAGE, "f1"), reused("Job:Twin", "f1"), made(TEXT, "x"), made("Artifact:Twin.Text", "x", **twin),
+        made(NOTE, "yy"), END,
+    ]  # fmt: skip
+    fold = RunFold(Records(), 1, "r0001/events.jsonl")
+    for event in decoded(1, events):
+        fold.feed([event])
+    fold.finish()
+    found = {step: [(o.id, o.sha256) for o in record.latest.outputs] for step, record in fold.records.steps.items()}
+    assert found == {PAGE: [(TEXT, "x"), (NOTE, "yy")], "Job:Twin": [("Artifact:Twin.Text", "x")]}
+    assert folded(events).steps == fold.records.steps
+
+
 def test_a_reuse_names_the_run_that_made_it() -> None:
     found = folded([RUN, reused(PAGE, "f1", from_run="r10002"), END])
     assert found.steps[PAGE].latest.made == 10002
@@ -251,7 +268,7 @@ def test_an_adopted_output_stands_beside_the_others_of_its_fingerprint() -> None
     found = folded(MADE, [ADOPT, adopted(TEXT, "mine", "f1", suffix=".md", path="out.md"), END])
     mine = Output(TEXT, "mine", 4, "text", "out.md", (), ".md")
     attempt = Attempt(2, 2, 0, "f1", True, (mine, Y), origin="adopted", apart={NOTE: (1, "")})
-    assert found == Records({PAGE: StepRecord(attempt)}, {}, 2, 2, 3)
+    assert found == Records({PAGE: StepRecord(attempt, unadopted=[ONE])}, {}, 2, 2, 3)
     assert (attempt.adopted, attempt.source_of(NOTE)) == ({TEXT: 2}, (1, ""))
 
 
@@ -265,7 +282,40 @@ def test_an_adopted_output_of_another_fingerprint_stands_alone() -> None:
 def test_an_adoption_of_all_outputs_leaves_none_apart() -> None:
     one = [RUN, start(PAGE, "f1"), made(TEXT, "x"), done(PAGE), END]
     found = folded(one, [ADOPT, adopted(TEXT, "mine", "f1"), END]).steps[PAGE]
-    assert found == StepRecord(Attempt(2, 2, 0, "f1", True, (Output(TEXT, "mine", 4, "text"),), origin="adopted"))
+    mine = Attempt(2, 2, 0, "f1", True, (Output(TEXT, "mine", 4, "text"),), origin="adopted")
+    assert found == StepRecord(mine, unadopted=[good(1, 2, "f1", X)])
+
+
+def test_an_adoption_hides_nothing_from_other_steps() -> None:
+    """They see what it has taken the place of, until something else than an adoption has that fingerprint."""
+    adoption = [ADOPT, adopted(TEXT, "mine", "f1"), END]
+    again = [RUN, reused(PAGE, "f1", from_run="r0002"), made(TEXT, "mine"), made(NOTE, "yy"), END]
+    second = [ADOPT, adopted(NOTE, "mine", "f1"), END]
+    cut_off = [RUN, start(PAGE, "f1")]
+    for later in ([], [again], [second], [again, second, again], [cut_off]):
+        record = folded(MADE, adoption, *later).steps[PAGE]
+        assert (record.unadopted, record.for_others()) == ([ONE], [ONE])
+    record = folded(MADE, adoption, OTHER).steps[PAGE]
+    assert (record.unadopted, record.for_others()) == ([ONE], [msgspec.structs.replace(TWO, run=3), ONE])
+    anew = [RUN, start(PAGE, "f1"), made(TEXT, "x"), made(NOTE, "yy"), done(PAGE), END]
+    broken = [RUN, start(PAGE, "f1"), failed(PAGE), END]
+    shared = [RUN, reused(PAGE, "f1", shared={"duration": 9.0}), made(TEXT, "x"), made(NOTE, "yy"), END]
+    for last in (anew, broken, shared):
+        record = folded(MADE, adoption, last).steps[PAGE]
+        assert (record.unadopted, record.for_others()) == (None, [record.latest])
+    two = [ADOPT, adopted(TEXT, "mine", "f2"), END]
+    record = folded(MADE, OTHER, adoption, two).steps[PAGE]
+    assert record.for_others() == [ONE, TWO]
+    assert folded(MADE, OTHER, adoption, two, anew).steps[PAGE].unadopted == [TWO]
+    assert folded([ADOPT, adopted(TEXT, "mine", "f1"), END]).steps[PAGE].unadopted is None, "there was nothing before"
+
+
+def test_a_step_that_takes_what_an_adoption_took_the_place_of_has_its_time() -> None:
+    adoption = [ADOPT, adopted(TEXT, "mine", "f1"), END]
+    begins = [RUN, reused("Job:Twin", "f1", from_run="r0001", from_step=PAGE)]
+    twin = [made(f"Artifact:Twin.{name}", "x", step_id="Job:Twin") for name in ("Text", "Note")]
+    latest = folded(MADE, adoption, [*begins, *twin, END]).steps["Job:Twin"].latest
+    assert (latest.duration, latest.made, latest.adopted) == (ONE.duration, 1, {})
 
 
 def test_outputs_that_were_not_adopted_are_named_in_order() -> None:
@@ -278,7 +328,8 @@ def test_outputs_that_were_not_adopted_are_named_in_order() -> None:
 def test_what_a_failure_left_behind_is_not_kept_beside_an_adopted_output() -> None:
     broken = [RUN, start(PAGE, "f1"), made(NOTE, "yy"), failed(PAGE), END]
     found = folded(broken, [ADOPT, adopted(TEXT, "mine", "f1"), END]).steps[PAGE]
-    assert found == StepRecord(Attempt(2, 2, 0, "f1", True, (Output(TEXT, "mine", 4, "text"),), origin="adopted"))
+    mine = Attempt(2, 2, 0, "f1", True, (Output(TEXT, "mine", 4, "text"),), origin="adopted")
+    assert found == StepRecord(mine, unadopted=[bad(1, 2, "f1")])
     unpublished = [RUN, start(PAGE, "f1"), made(NOTE, "yy"), failed(PAGE, "NotPublished"), END]
     kept = folded(unpublished, [ADOPT, adopted(TEXT, "mine", "f1"), END]).steps[PAGE].latest
     assert ([o.id for o in kept.outputs], kept.apart) == ([NOTE, TEXT], {NOTE: (1, "")})

@@ -77,10 +77,14 @@ def record_of(graph: Graph, step: str, kind: str) -> StepRecord:
         case "reused":
             again = Attempt(3, 4, 0, sha(step), True, tuple(outputs), 0.5, origin="reused", made=1)
             return StepRecord(again, requests={sha(step): {"id": 7}})
+        case "adopted":
+            mine = Attempt(3, 4, 0, sha(step), True, tuple(outputs), origin="adopted")
+            return StepRecord(mine, unadopted=[good])
     return StepRecord(good)
 
 
-KINDS = ["good"] * 6 + ["failed", "incomplete", "retyped", "odd", "strange", "upper", "upper output", "reused", "never"]
+KINDS = ["good"] * 6 + ["failed", "incomplete", "retyped", "odd", "strange", "upper", "upper output", "reused"]
+KINDS += ["adopted", "never"]
 
 
 @st.composite

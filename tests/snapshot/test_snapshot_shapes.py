@@ -56,7 +56,7 @@ def test_what_is_known_cannot_be_changed(thing: Any, field: str) -> None:
         (Attempt(1, 2, 3, "ff"), [1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None]),
         (
             StepRecord(Attempt(1, 2, 3, "ff")),
-            [[1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None], None, None, None, None],
+            [[1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None], None, None, None, None, None],
         ),
         (InputRecord("aa"), ["aa", []]),
         (JobBlock("J", "", (), b"", (), (), b"", b""), ["J", "", [], b"", [], [], b"", b""]),

@@ -177,7 +177,7 @@ class _Choice:
             if job.reuse is None:
                 continue
             record = records.steps.get(job.reuse.step)
-            for attempt in record.attempts() if record is not None else ():
+            for attempt in (*record.attempts(), *record.for_others()) if record is not None else ():
                 if run_name(attempt.made_in) == job.reuse.run:
                     for run in (attempt.run, attempt.made_in):
                         self.needs.add(run, "reuse", job.reuse.step)

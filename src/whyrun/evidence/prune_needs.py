@@ -120,9 +120,7 @@ def _keep_all_of(needs: Needs, step: str, steps: Mapping[int, frozenset[str]]) -
 def _latest_by_fingerprint(records: Records) -> dict[str, tuple[str, Attempt]]:
     found: dict[str, tuple[str, Attempt]] = {}
     for step, record in records.steps.items():
-        for attempt in record.attempts():
-            if attempt.adopted:
-                continue  # good for their own instance only
+        for attempt in record.for_others():
             before = found.get(attempt.fingerprint)
             if before is None or (before[1].run, before[1].seq) < (attempt.run, attempt.seq):
                 found[attempt.fingerprint] = (step, attempt)

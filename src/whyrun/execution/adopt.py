@@ -117,6 +117,10 @@ def restore_version(world: World, artifact: str, run: str, reporter: Reporter, c
         if found.type != spec.type:
             why = f"in {run} it was of type {found.type}, and is declared as {spec.type} now"
             raise not_adoptable(artifact, why, "restore a version of the same type")
+        suffix = recorded_suffix(target.table, target.at.artifact)
+        if spec.type != "json" and found.suffix != suffix:  # JSON is read, and stored in the form of now
+            why = f"in {run} it was a file {_ending(found.suffix)}, and is declared as one {_ending(suffix)} now"
+            raise not_adoptable(artifact, why, "restore a version with the same suffix")
         try:
             return stored_version(target.output, spec, found, world.store)
         except StepError as problem:
@@ -177,7 +181,8 @@ def _adoption(
 ) -> Adoption:
     graph = snapshot.dependency_graph
     whole = results[0]
-    leaves = {target.table.artifact_id(target.number_of(r.key), target.position): r.value for r in results[1:]}
+    numbers = target.numbers()
+    leaves = {target.table.artifact_id(numbers[r.key], target.position): r.value for r in results[1:]}
     dependents = tuple(graph.job_id(node) for node in sorted(set(graph.dependents(target.node))))
     path = target.path_of(target.at.artifact)
     return Adoption(artifact, run, whole.sha256, whole.size, whole.type, path, leaves, displaced, dependents)
@@ -259,9 +264,10 @@ class _Recording:
         target = self.target
         action = self.snapshot.actions[target.table.name]
         bindings = recorded_bindings(target.table, target.position, target.found, action, self.world.store.put_bytes)
+        numbers = target.numbers()
         # The whole comes last: only with it does the fold take the leaves (see `RunFold.adopt`).
         for result in (*self.results[1:], self.results[0]):
-            number = target.number_of(result.key)
+            number = numbers[result.key]
             path, section = recorded_place(target.path_of(number))
             recorder.event(
                 ev.ArtifactAdopted(
@@ -330,6 +336,10 @@ def _shown(world: World, path: Path) -> str:
 
 def _lists_versions(artifact: str) -> str:
     return f"`whyrun history {shlex.quote(artifact)}` lists its versions"
+
+
+def _ending(suffix: str) -> str:
+    return f"with the suffix `{suffix}`" if suffix else "without a suffix"
 
 
 def _user() -> str:

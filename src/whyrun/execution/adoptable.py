@@ -15,6 +15,7 @@ from whyrun.execution.cfg import OutputSpec
 from whyrun.execution.collect import collect_file
 from whyrun.execution.commands import OutputResult
 from whyrun.execution.publisher import published_path
+from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.graph import ArtifactAt, Graph, JobTable
 from whyrun.ids import parse_id_of
 from whyrun.planning.consume import Consumption
@@ -57,8 +58,9 @@ class AdoptionTarget:
         }
         return OutputSpec(column.type, column.suffix, leaves, column.append)
 
-    def number_of(self, key: str) -> int:
-        return next(a for a, spec in enumerate(self.table.artifacts) if spec.key_at(self.position) == key)
+    def numbers(self) -> dict[str, int]:
+        """By key within the step: the artifacts of its table."""
+        return {spec.key_at(self.position): a for a, spec in enumerate(self.table.artifacts)}
 
     def path_of(self, artifact: int) -> str | None:
         return published_path(self.table, artifact, self.position)
@@ -114,7 +116,9 @@ def _require_other_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget, a
         id_ = target.table.artifact_id(a, target.position)
         output = recorded.get(id_)
         lost = output is not None and output.value is msgspec.UNSET and output.bytes_key in snapshot.lost
-        if output is None or output.type != spec.type or lost:
+        # As the next plan will ask: what it would not take, it would make again, and with it what is put in place now.
+        declared = spec.type, recorded_suffix(target.table, a)
+        if output is None or (output.type, output.suffix) != declared or lost:
             raise not_adoptable(
                 artifact,
                 f"`{id_}`, another output of `{target.step}`, is not available for what the job consumes now",

@@ -111,7 +111,7 @@ class Publisher:
         outlast a kill and a power cut."""
         path, section = split_site(one.path)
         self.recorder.event(ev.FileDisplaced(path=path, sha256=one.sha256, section=section))
-        self.recorder.sync()
+        self.recorder.sync(for_good=True)
         self.recorder.reporter.note(
             f"`{one.path}` {why}; what stood there is kept: "
             f"{os.path.relpath(self.store.path(one.sha256), self.project)}"

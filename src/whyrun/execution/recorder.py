@@ -179,8 +179,12 @@ class Recorder:
             self._last_sync = time.monotonic()
             self._syncing.start()
 
-    def sync(self) -> None:
-        """All that was recorded is on disk when this returns."""
+    def sync(self, *, for_good: bool = False) -> None:
+        """All that was recorded is on disk when this returns.
+
+        `for_good`: and a power cut will not make anybody doubt it, whatever becomes of the bytes that it speaks of.
+        Costs one more sync, so it is for what cannot be made again.
+        """
         if self._syncing is not None:
             self._end_sync()
         self.flush()
@@ -192,7 +196,7 @@ class Recorder:
                 self.journal.cannot_sync(problem)
                 raise
             self.journal.sync()
-            self.journal.is_synced(self.journal.seq)
+            self.journal.is_synced(self.journal.seq, for_good=for_good)
             self._unsynced = False
         self._last_sync = time.monotonic()
         untold, self._untold = self._untold, []

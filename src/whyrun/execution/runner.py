@@ -401,7 +401,7 @@ class Runner:
             ),
             ts=message.ts,
         )
-        self.recorder.sync()  # before the step goes on to wait for what it paid for
+        self.recorder.sync(for_good=True)  # before the step goes on to wait for what it paid for
         self.requests.remember(message.step_id, active.fingerprint, message.key, message.value)
         self.backend.acknowledge(message.step_id, message.key)
 

@@ -100,7 +100,7 @@ class Journal:
         self.session = session
         self.seq = seq  # of the last event
         self.chain = chain  # of the last event
-        self.on_synced: Callable[[int], None] | None = None  # told the `seq` up to which all is on disk
+        self.on_synced: Callable[[int, bool], None] | None = None  # see `is_synced`
         self._descriptor = descriptor
         self._clock = clock
         self._lines: list[bytes] = []
@@ -172,10 +172,13 @@ class Journal:
         """The bytes that events speak of could not be synced: then no event may be called synced any more, either."""
         self._unsyncable = self._unsyncable or problem
 
-    def is_synced(self, seq: int) -> None:
-        """All up to this event is on disk, with the bytes that it speaks of: says whoever has synced those."""
+    def is_synced(self, seq: int, *, for_good: bool = False) -> None:
+        """All up to this event is on disk, with the bytes that it speaks of: says whoever has synced those.
+
+        `for_good`: somebody relies on it from here on, so that this, too, is to be known after a power cut.
+        """
         if self.on_synced is not None:
-            self.on_synced(seq)
+            self.on_synced(seq, for_good)
 
     def cut(self) -> None:
         """End the file after the last line written."""

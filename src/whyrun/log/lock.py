@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # `is_held` and `holder` take the lock for a moment themselves; a run that meets one of them tries again.
 _PATIENCE = 0.25
 _PAUSE = 0.01
+_SECTOR = 512  # bytes: a disk writes them all, or none
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -135,10 +136,12 @@ class RunLock:
         synced = self._holder.synced if self._holder is not None else None
         return synced.seq if synced is not None and synced.run == run else 0
 
-    def _note_synced(self, seq: int) -> None:
-        # Not synced itself: after a power cut it may say less than it could, and never more.
+    def _note_synced(self, seq: int, for_good: bool = False) -> None:
+        # Seldom synced itself: after a power cut it may say less than it could, and never more.
         if self._holder is not None and self._holder.run is not None and self._descriptor is not None:
             self._tell(msgspec.structs.replace(self._holder, synced=Synced(self._holder.run, seq)))
+            if for_good:
+                disk.sync(Area.LOCK, self._descriptor)
 
     def _tell(self, holder: Holder) -> None:
         assert self._descriptor is not None
@@ -231,7 +234,10 @@ def _may_stay_unsaid(allowed: bool) -> Iterator[None]:
 
 
 def _say(descriptor: int, holder: Holder) -> None:
-    data = msgspec.json.encode(holder) + b"\n"
+    data = msgspec.json.encode(holder)
+    # Always of one length: where it grew or shrank, a power cut could leave the new text in the old length, and what
+    # was synced before could not be read any more.
+    data = data.ljust((len(data) // _SECTOR + 1) * _SECTOR - 1) + b"\n"
     os.lseek(descriptor, 0, os.SEEK_SET)
     disk.write(Area.LOCK, descriptor, data)
     disk.cut(Area.LOCK, descriptor, len(data))

@@ -4,6 +4,9 @@ Lines and the bytes that they speak of reach the disk in any order until a sync 
 leave a line and not its bytes. All that was synced is there: the lock says how far that was (`synced`), or something
 earlier, if its own file was not written any more. What follows counts up to the first line that speaks of bytes which
 are gone; from there on it is as if the power had gone a moment sooner.
+
+That bytes are gone shows that they were never synced only where this run has made them: a run removes damaged ones
+(`drop_damaged`), and those of earlier runs were synced before it began.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
 from whyrun.ids import output_of
 from whyrun.log import events as ev
-from whyrun.log.journal import damaged, read_raw_lines
+from whyrun.log.journal import RUN_NAME, damaged, read_raw_lines
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.runs import RunRef
 
@@ -53,6 +56,8 @@ def _is_borne_out(event: ev.AnyEvent, run: RunRef, store: Store) -> bool:
             return _has_file(f"{run.path}/{event.path}", event.sha256)
         case ev.ArtifactAvailable():
             sha256 = _hash(event.sha256, event, run)
+            if event.value is UNSET and RUN_NAME.fullmatch(event.reused_from or ""):
+                return True  # made by an earlier run, whose own line stands in any case
             # A leaf, or a small value: the event itself holds it, and one that others made may never have had a blob.
             holds_itself = event.value is not UNSET or output_of(event.artifact) is None
             # If there is one all the same, it is right, or it was torn before it was synced.

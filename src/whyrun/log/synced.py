@@ -1,7 +1,8 @@
 """How far the log of a run was on the disk for certain, as its lock says. What of that is gone, or torn, is damage.
 
-The lock is written after the sync of which it speaks, and is not synced itself. So it may say less than is there, or
-nothing; never more.
+The lock is written after the sync of which it speaks. It is synced itself only where somebody relies on what was synced
+(a remembered request, a file of the user's that is written over). So it may say less than is there, though never less
+than was relied on; and never more.
 """
 
 from __future__ import annotations

@@ -41,9 +41,7 @@ def is_undone(snapshot: PlanningSnapshot, table: JobTable, record: StepRecord | 
 def successes_by_fingerprint(steps: Mapping[str, StepRecord]) -> dict[str, tuple[str, Attempt]]:
     found: dict[str, tuple[str, Attempt]] = {}
     for step in sorted(steps):
-        for attempt in steps[step].attempts():
-            if attempt.adopted:
-                continue
+        for attempt in steps[step].for_others():
             before = found.get(attempt.fingerprint)
             if before is None or (before[1].run, before[1].seq) < (attempt.run, attempt.seq):
                 found[attempt.fingerprint] = (step, attempt)
@@ -71,7 +69,10 @@ def reusable(
         if found is not None or not own.has_result:
             return found
     other = others.get(fingerprint)
-    found = None if other is None else _earlier_result(table, position, *other, lost)
+    # Its own that an adoption has taken the place of is for others only: taken here, it would count as adopted.
+    found = (
+        None if other is None or other[0] == table.job_id(position) else _earlier_result(table, position, *other, lost)
+    )
     return found or (_shared_result(table, position, shared[fingerprint]) if fingerprint in shared else None)
 
 

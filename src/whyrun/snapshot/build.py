@@ -57,7 +57,7 @@ def build_planning_snapshot(
     candidates = {
         (key := o.bytes_key): BlobCheck(o.sha256, o.size, o.type, o.path, key)
         for record in histories
-        for attempt in record.attempts()
+        for attempt in (*record.attempts(), *(record.unadopted or ()))
         if attempt.has_result
         for o in attempt.outputs
         if o.value is msgspec.UNSET and o.bytes_key not in lost

@@ -35,6 +35,7 @@ class _Reuse(msgspec.Struct, frozen=True):
     attempt: Attempt
     to_take: int  # outputs
     success_before: Attempt | None
+    taken: list[Output] = []
 
 
 class RunFold:
@@ -51,6 +52,7 @@ class RunFold:
         self.complete = False
         self.open: dict[str, tuple[Attempt, list[Output]]] = {}
         self.reused: dict[str, _Reuse] = {}
+        self.taking: _Reuse | None = None  # the outputs that it has taken are still to be said of its attempt
         self.adopting: dict[str, list[Output]] = {}  # leaves whose whole has not come yet
         self.adopted: set[str] = set()  # steps
 
@@ -103,6 +105,7 @@ class RunFold:
                 self.settle(event.step_id, attempt)
             elif type(event) is not CfgMaterialized:
                 self.rare(event, seq)
+        self.end_taking()
         self.seq = seq
 
     def rare(self, event: scan.LeanEvent, seq: int) -> None:
@@ -158,6 +161,7 @@ class RunFold:
             self.records.inputs_of = self.run
 
     def failed(self, event: scan.StepFailed, seq: int) -> None:
+        self.end_taking()
         entry = self.open.pop(event.step_id, None)
         if entry is not None:
             attempt, outputs = entry
@@ -185,6 +189,7 @@ class RunFold:
         """An attempt has ended (well or not): it is the latest now, and if `whole` the one to reuse."""
         if not self.counts:
             return
+        self.end_taking()
         steps = self.records.steps
         record = steps.get(step)
         if record is None:
@@ -195,6 +200,8 @@ class RunFold:
         if settled is None:
             settled = [before] if before.settled else []
         if attempt.settled and whole:
+            if record.unadopted or attempt.origin:
+                record.unadopted = record.unadopted_after(attempt)
             settled = [a for a in settled if a.fingerprint != attempt.fingerprint]
             settled.append(attempt)
         if not attempt.ok and before.ok:
@@ -224,7 +231,7 @@ class RunFold:
         source = own if event.shared is None else None  # what others made is nobody's adopted version
         if event.from_step is not None and event.from_step != event.step_id:
             self.check_ids(seq, "Job", event.from_step)
-            source = self.earlier(event.from_step, event.fingerprint)
+            source = self.for_others(event.from_step, event.fingerprint)
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="reused")
         # Adopted bytes stay adopted when they are reused: they are good for their own instance only.
         if own is not None and source is own and own.adopted:
@@ -244,16 +251,34 @@ class RunFold:
         reuse = self.reused.get(step)
         if reuse is None:
             raise self.incomplete(seq, f"`{output.id}` has no `step_start` of its step before it")
-        attempt = reuse.attempt
-        attempt.outputs = (*attempt.outputs, output)
-        record = self.records.steps.get(step)
-        if len(attempt.outputs) == reuse.to_take and record is not None and record.latest is attempt:
+        if self.taking is not reuse:
+            self.end_taking()
+            self.taking = reuse
+        reuse.taken.append(output)
+        attempt, record = reuse.attempt, self.records.steps.get(step)
+        if len(reuse.taken) == reuse.to_take and record is not None and record.latest is attempt:
+            self.end_taking()
+            record.unadopted = record.unadopted_after(attempt)
             others = [a for a in record.attempts() if a.fingerprint != attempt.fingerprint]
             record.settled = [*others, attempt] if others else None
 
+    def end_taking(self) -> None:
+        """All at once: a step may have thousands of leaves. Before anybody looks at the attempt."""
+        if self.taking is not None:
+            self.taking.attempt.outputs = tuple(self.taking.taken)
+            self.taking = None
+
     def earlier(self, step: str, fingerprint: str) -> Attempt | None:
+        self.end_taking()
         record = self.records.steps.get(step)
         return record.by_fingerprint(fingerprint) if record is not None else None
+
+    def for_others(self, step: str, fingerprint: str) -> Attempt | None:
+        """The attempt that another step takes; of an adopted one only what it takes the place of."""
+        self.end_taking()
+        record = self.records.steps.get(step)
+        found = record.for_others() if record is not None else ()
+        return next((attempt for attempt in found if attempt.fingerprint == fingerprint), None)
 
     def adopt(self, event: scan.ArtifactAdopted, seq: int) -> None:
         """The leaves of an adopted artifact come first, and the whole, last, makes it hold: all of it or nothing.

@@ -96,6 +96,7 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
     settled: list[Attempt] | None = None
     requests: dict[str, dict[str, Any]] | None = None  # fingerprint → key → value, until a success clears it
     remembered_by: dict[str, str] | None = None  # key → the fingerprint that remembered it last, until its success
+    unadopted: list[Attempt] | None = None  # by fingerprint, what an adoption has taken the place of: see `for_others`
 
     def remembered_elsewhere(self, fingerprint: str) -> dict[str, Any]:
         """By key, what attempts with other fingerprints remembered after all attempts with this one."""
@@ -119,6 +120,23 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
         if self.settled is not None:
             return self.settled
         return (self.latest,) if self.latest.settled else ()
+
+    def for_others(self) -> list[Attempt]:
+        """The same, as other instances see it: what was adopted is good for its own instance only, and does not hide
+        from them what it has taken the place of."""
+        return [*(attempt for attempt in self.attempts() if not attempt.adopted), *(self.unadopted or ())]
+
+    def unadopted_after(self, attempt: Attempt) -> list[Attempt] | None:
+        """What `unadopted` is once this attempt stands for its fingerprint."""
+        if not self.unadopted and not attempt.adopted:
+            return None
+        kept, of_same = list[Attempt](), list[Attempt]()
+        for one in self.unadopted or ():
+            (of_same if one.fingerprint == attempt.fingerprint else kept).append(one)
+        if attempt.adopted:
+            before = self.by_fingerprint(attempt.fingerprint)
+            kept += of_same if before is None or before.adopted else [before]
+        return kept or None
 
 
 class InputRecord(msgspec.Struct, array_like=True, gc=False, frozen=True):
