@@ -140,6 +140,17 @@ def test_the_place_to_ask_may_come_in_a_header_and_ids_may_be_numbers(project: M
     assert remembered(lab, "r0001") == [("request", 12)]
 
 
+def test_an_id_of_more_bits_than_a_value_may_have_is_remembered_as_a_text(project: Make, service: Service) -> None:
+    """What was paid for is not lost because its number is large."""
+    service.answer("POST /orders", Reply(200, {"n": 2**64 - 1}))
+    service.answer(f"GET /n/{2**64 - 1}", Reply(200, {"s": 1}))
+    poll = {"id": "/n", "url": f"{service.url}/n/{{id}}", "until": {"/s": 1}}
+    lab = project(flow(service, poll=poll, result="/s"))
+    lab.succeed()
+    assert lab.content("Artifact:Ask.Answer") == 1
+    assert remembered(lab, "r0001") == [("request", "18446744073709551615")]
+
+
 def test_a_server_that_says_when_to_ask_again_is_heeded(project: Make, service: Service) -> None:
     service.answer("POST /orders", Reply(202, {"order": {"id": "a"}}))
     service.answer("GET /orders/a", Reply(200, {}, {"Retry-After": "1"}), Reply(200, {"state": "done", "result": 1}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -103,6 +104,84 @@ def test_wrong_inputs_are_refused_and_validate_lists_them(
         flow.plan()
     assert [d.code for d in caught.value.diagnostics] == codes
     assert [d.code for d in whyrun.validate(lab.file, inputs=inputs)] == codes
+
+
+TYPED = """\
+workflow: typed
+inputs: {S: {type: string, default: s}, N: {type: number, default: 1}, J: {type: json, default: {}}}
+jobs:
+  A:
+    uses: shell
+    with: {s: "${{ inputs.S }}", n: "${{ inputs.N }}", j: "${{ inputs.J }}", run: 'echo "$s $n $j" > "$out_O"'}
+    outputs: {O: {type: text}}
+"""
+
+
+class Word(str):
+    pass
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+def nested(levels: int) -> object:
+    value: list[object] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+NO_TEXT = "a text in it is not UTF-8 (half of a surrogate pair)"
+BITS = "it holds a whole number of more than 63 bits (give it as a text)"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message", "hint"),
+    [
+        ("S", "\ud800", NO_TEXT, "for example `cinema`"),
+        ("J", {"a": ["\udcff"]}, NO_TEXT, 'for example `{"a": 1}`'),
+        ("J", {"\ud800": 1}, NO_TEXT, 'for example `{"a": 1}`'),
+        ("J", nested(66), "it nests deeper than 64 levels", 'for example `{"a": 1}`'),
+        ("J", nested(500), "it nests deeper than 64 levels", 'for example `{"a": 1}`'),
+        ("J", nested(100_000), "it nests deeper than 64 levels", 'for example `{"a": 1}`'),
+        ("J", [2**63], BITS, 'for example `{"a": 1}`'),
+        ("N", -(2**63), BITS, "for example `0.5`"),
+    ],
+    ids=["half a character", "in a list", "a key", "66 levels", "500 levels", "100,000 levels", "63 bits", "negative"],
+)
+def test_values_that_no_log_can_hold_are_refused(
+    project: Callable[..., Lab], name: str, value: object, message: str, hint: str
+) -> None:
+    lab = project(TYPED)
+    with pytest.raises(whyrun.InvalidError) as refused:
+        whyrun.run(lab.file, inputs={name: value})
+    assert [(d.code, d.message, d.hint) for d in refused.value.diagnostics] == [
+        ("INPUT_TYPE", f"input `{name}`: {message}", hint)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        ({"S": Word("w")}, {"S": "w"}),
+        ({"S": Colour.RED, "N": Level.HIGH}, {"S": "red", "N": 3}),
+        ({"J": {Word("k"): (Word("v"), Colour.RED, True, None, 1.5)}}, {"J": {"k": ["v", "red", True, None, 1.5]}}),
+        ({"J": nested(65)}, {"J": nested(65)}),
+    ],
+    ids=["a class of one's own", "enums", "in a dict", "65 levels"],
+)
+def test_subclasses_are_the_texts_and_numbers_that_they_are(
+    project: Callable[..., Lab], given: dict[str, object], plain: dict[str, object]
+) -> None:
+    lab = project(TYPED)
+    assert whyrun.run(lab.file, inputs=given).exit_code == 0
+    assert whyrun.plan(lab.file, inputs=plain).headlines() == {}
+    assert whyrun.plan(lab.file, inputs=given).headlines() == {}
 
 
 def test_a_file_that_is_wrong_or_absent_is_refused_by_load(lab: Lab) -> None:

@@ -258,6 +258,8 @@ def test_lesson_22_declared_outputs_that_did_not_come_are_a_failure_that_names_t
         ("boolean", "1", "WrongOutputType", "`o` is declared as boolean, but is int: 1"),
         ("string", "None", "WrongOutputType", "`o` is declared as string, but is null: None"),
         ("string", "'x' * 4095", "ValueTooLarge", "`o` has 4097 bytes; a value or leaf has at most 4096"),
+        ("integer", "2**63", "ValueTooLarge", "`o` holds a whole number of more than 63 bits (give it as a text)"),
+        ("number", "-2**63", "ValueTooLarge", "`o` holds a whole number of more than 63 bits (give it as a text)"),
         ("json", "{1: 2}", "WrongOutputType", "`o` cannot be written as JSON: "),
         ("file", "3", "WrongOutputType", "`o` is declared as file: return a Path or bytes, not int"),
         ("file", "'no/such'", "MissingOutput", "`o` was returned as `no/such`, which does not exist"),
@@ -270,6 +272,44 @@ def test_an_output_of_another_type_fails_the_step(
     lab.file("m.py", f"def f():\n    return {{'o': {expression}}}\n")
     error_type, error = lab.failure(lab.call("m:f", {"o": type_}))
     assert (error_type, error[: len(message)]) == (kind, message)
+
+
+def test_values_of_subclasses_are_the_texts_and_numbers_that_they_are(lab: Lab) -> None:
+    lab.file(
+        "m.py",
+        "class Word(str): pass\nclass Count(int): pass\nclass Part(float): pass\n"
+        "def f(): return {'s': Word('w'), 'i': Count(3), 'n': Part(0.5), 'b': True}\n",
+    )
+    word = lab.one(lab.call("m:f", {"s": "string", "i": "integer", "n": "number", "b": "boolean"}))
+    assert {output.key: output.value for output in word.outputs} == {"s": "w", "i": 3, "n": 0.5, "b": True}
+
+
+def test_leaves_have_the_limits_of_values(lab: Lab) -> None:
+    """However they come: returned, or in a file of the step's own."""
+    lab.file(
+        "m.py",
+        "import json\n"
+        "def nested(levels): return json.loads('[' * levels + ']' * levels)\n"
+        "def deep(levels): return {'o': {'A': nested(levels)}}\n"
+        "def number(n): return {'o': {'A': [{'n': n}]}}\n"
+        "def file(context, levels):\n"
+        "    context.output('o').write_text('{\"A\": ' + '[' * levels + ']' * levels + '}')\n",
+    )
+    outputs = {"o": OutputSpec("json", leaves={"A": "json"})}
+
+    def kept(call: str, **with_: int) -> object:
+        word = lab.one(lab.call(f"m:{call}", outputs, with_=with_, step_id=f"Job:{call}{len(lab.evidence())}"))
+        return (word.error_type, word.error) if word.error_type else len(word.outputs)
+
+    too_deep = ("ValueTooLarge", "`o.A` nests deeper than 64 levels")
+    too_large = ("ValueTooLarge", "`o.A` holds a whole number of more than 63 bits (give it as a text)")
+    assert [kept("deep", levels=n) for n in (65, 66, 200)] == [2, too_deep, too_deep]
+    assert [kept("file", levels=n) for n in (65, 66, 700)] == [2, too_deep, too_deep]
+    assert [kept("number", n=n) for n in (2**63 - 1, 1 - 2**63)] == [2, 2]
+    lab.file("big.py", "def number(): return {'o': {'A': [{'n': 2**70}]}}\n")
+    assert lab.failure(lab.call("big:number", outputs, step_id="Job:Big")) == too_large
+    error_type, message = lab.failure(lab.call("m:file", {"o": "json"}, with_={"levels": 5000}, step_id="Job:File"))
+    assert (error_type, message[:24]) == ("WrongOutputType", "`o` is not valid JSON: m")
 
 
 def test_what_json_cannot_hold_is_named_with_its_place_and_not_lost(lab: Lab) -> None:

@@ -20,6 +20,7 @@ from whyrun.execution.materialize import InputGuard
 
 SECRET = "s3cr3t-v4lue"
 TOKEN: dict[str, Any] = {"secrets": ["TOKEN"], "with_": {"token": {"$secret": "TOKEN"}}}
+BITS = "a remembered value cannot be kept: it holds a whole number of more than 63 bits (give it as a text)"
 
 
 @pytest.fixture(params=PLACES)
@@ -291,7 +292,12 @@ def test_a_process_that_speaks_for_a_step_that_has_ended_harms_no_other(lab: Lab
         ("remember('k', {'a': [{1, 2}]})", "a remembered value must be JSON, this has a set"),
         ("remember('k', b'x')", "a remembered value must be JSON, this has a bytes"),
         ("remember('k', 'x' * 70000)", "a remembered value may have at most 64000 bytes, this has 70002"),
-        ("remember('k', (x := [], x.append(x))[0])", "a remembered value must be JSON, this is nested too deeply"),
+        (
+            "remember('k', (x := [], x.append(x))[0])",
+            "a remembered value cannot be kept: it nests deeper than 64 levels",
+        ),
+        ("remember('k', 2**63)", BITS),
+        ("remember('k', {'a': [-(2**63)]})", BITS),
     ],
 )
 def test_what_cannot_be_said_fails_the_step_that_says_it_and_no_other(

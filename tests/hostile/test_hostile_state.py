@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hostile_lab import MODEST, check_refused, confined, put
 
+import whyrun
 from project_lab import Heard, Lab
 from whyrun.cli.saved_plan import decode_plan
 from whyrun.errors import Diagnostic, WhyrunError
+from whyrun.evidence.verify_lines import LineCheck
+from whyrun.evidence.verify_report import Problem
 from whyrun.ids import IdPattern, file_name, parse_id
-from whyrun.log.journal import LONGEST_LINE, last_line, read_events
+from whyrun.log.journal import FIRST_CHAIN, LONGEST_LINE, last_event, last_line, read_events
 
 WORKFLOW = """
 workflow: w
@@ -113,6 +118,42 @@ def test_a_line_that_is_no_event_is_named(state: Path, line: bytes) -> None:
     (problem,) = refused.value.diagnostics
     assert (problem.code, problem.file) == ("LOG_DAMAGED", str(log))
     assert problem.line in (2, 3)
+
+
+BY_HAND = "the line, or the one before it, is not as it was written (`chain`)"
+
+
+def at_depth(levels: int, call: Callable[[], Any]) -> Any:
+    return call() if levels == 0 else at_depth(levels - 1, call)
+
+
+def test_who_reads_a_log_from_deep_in_a_program_finds_it_as_sound_as_a_command_does(
+    project: Callable[..., Lab],
+) -> None:
+    """Older versions let steps say what nests so deep. Where no stack is left to read it, that is no damage."""
+    files = step_files("context.task('EXECUTES', 'm', [[7]])")
+    lab = project(files.pop("workflow.yaml"), files)
+    lab.succeed()
+    log = log_of(lab.root)
+    deep = b"[" * 700 + b"7" + b"]" * 700
+    log.write_bytes(log.read_bytes().replace(b'"details":[[7]]', b'"details":' + deep))
+    assert deep in log.read_bytes()
+    for levels in (0, 400):
+        assert at_depth(levels, lambda: whyrun.plan(lab.file)).headlines() == {}
+        events = at_depth(levels, lambda: list(read_events(log)))
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        problems: list[Problem] = []
+        check = LineCheck("log", "r0001", FIRST_CHAIN, "", problems.append)
+        assert len(at_depth(levels, partial(check.feed, log.read_bytes()))[0]) == len(events)
+        assert [problem.what for problem in problems] == [BY_HAND]
+    told = set()
+    for levels in range(0, 1000, 5):
+        try:
+            found = at_depth(levels, lambda: last_event(log))
+            told.add(type(found).__name__)
+        except RecursionError:
+            told.add("no stack is left")
+    assert told == {"RunComplete", "no stack is left"}
 
 
 def test_a_time_that_is_none_is_told(state: Path) -> None:
@@ -240,6 +281,8 @@ STEPS = {
     "an error of 100 MB": ("raise ValueError('x' * 100_000_000)", "ValueError"),
     "a task of 100 MB": ("context.task('EXECUTES', 'x' * 100_000_000)", ""),
     "a deep task": (f"{DEEP}context.task('EXECUTES', 'm', deep)", "ValueError"),
+    "a deep remembered value": (f"{DEEP}context.remember('k', deep)", "ValueError"),
+    "a huge remembered number": ("context.remember('k', 2**70)", "ValueError"),
     "a deep result": (f"{DEEP}return {{'O': deep}}", "WrongOutputType"),
     "a remembered value of 100 MB": ("context.remember('k', 'x' * 100_000_000)", "ValueError"),
     "a metric of 100 MB": ("context.metric('x' * 100_000_000, 1)", "ValueError"),

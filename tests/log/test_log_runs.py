@@ -28,6 +28,27 @@ def test_state_stands_beside_the_nearest_whyrun_toml_else_beside_the_workflow(tm
     assert state_dir_for(workflow, str(tmp_path / "w"), {"WHYRUN_STATE": str(tmp_path / "v")}) == tmp_path / "w"
 
 
+def test_folders_whose_names_are_no_text_are_refused_before_anything_is_written() -> None:
+    odd, workflow = "/no/\udcff", "/no/w.yaml"
+    rename = "rename the folder or the file: names must read the same everywhere"
+    another = "name another folder, or rename it: names must read the same everywhere"
+    state = f"{odd!r}, is not UTF-8"
+    told = []
+    for ask in (
+        lambda: project_dir_for(f"{odd}/w.yaml"),
+        lambda: state_dir_for(workflow, odd, {}),
+        lambda: state_dir_for(workflow, None, {"WHYRUN_STATE": odd}),
+    ):
+        with pytest.raises(InvalidError) as refused:
+            ask()
+        told += [(problem.code, problem.message, problem.hint) for problem in refused.value.diagnostics]
+    assert told == [
+        ("NAME_INVALID", f"the path of the workflow file, {f'{odd}/w.yaml'!r}, is not UTF-8", rename),
+        ("NAME_INVALID", f"the state folder, {state}", another),
+        ("NAME_INVALID", f"the state folder (`WHYRUN_STATE`), {state}", another),
+    ]
+
+
 def test_settings_are_read_and_unknown_ones_refused(tmp_path):
     assert read_project_config(tmp_path) == ProjectConfig()
     toml = tmp_path / "whyrun.toml"

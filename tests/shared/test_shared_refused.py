@@ -185,7 +185,7 @@ def test_values_of_others_are_those_of_workflows_and_get_a_blob_of_their_own(tmp
     assert VALUE_KINDS.keys() == VALUE_TYPES
     store, values = (
         Store(tmp_path / "store"),
-        {"Name": ("string", "é"), "Big": ("integer", 10**30), "Yes": ("boolean", True)},
+        {"Name": ("string", "é"), "Big": ("integer", 2**63 - 1), "Yes": ("boolean", True)},
     )
     outputs = [
         SharedOutput(key, value_sha256(value), len(canonical_json(value)), type_, value=value)
@@ -195,8 +195,33 @@ def test_values_of_others_are_those_of_workflows_and_get_a_blob_of_their_own(tmp
     result = SharedResult(1, "a" * 64, "shell", "b" * 64, (*outputs, leaf))
     assert decode_result(encode_result(result), "a" * 64) == result
     SharedStore(FolderShelf(tmp_path / "kept"), store).fetch(result, lambda: None)
-    assert [store.read(output.sha256) for output in outputs] == ['"é"'.encode(), b"1" + b"0" * 30, b"true"]
+    assert [store.read(output.sha256) for output in outputs] == ['"é"'.encode(), b"9223372036854775807", b"true"]
     assert not store.has(leaf.sha256)
+
+
+BITS = "holds a whole number of more than 63 bits (give it as a text)"
+
+
+@pytest.mark.parametrize(
+    ("key", "type_", "value", "why"),
+    [
+        ("Text", "string", "x" * 4095, "has 4097 bytes; a value or leaf has at most 4096 (use text, json or file)"),
+        ("Text", "string", "x" * 8_000_000, "has 8000002 bytes; a value or leaf has at most 4096 (use text, json or "),
+        ("Sum", "integer", 2**63, BITS),
+        ("Sum", "number", -(2**70), BITS),
+        ("Report.Sum", "json", [{"n": 2**70}], BITS),
+        ("Report.Deep", "json", json.loads("[" * 66 + "]" * 66), "nests deeper than 64 levels"),
+        ("Report.Deep", "json", json.loads("[" * 700 + "]" * 700), "nests deeper than 64 levels"),
+    ],
+    ids=["4 KiB", "8 MB", "63 bits", "70 bits", "in a leaf", "66 levels", "700 levels"],
+)
+def test_a_value_of_others_has_the_limits_of_one_that_is_made_here(key: str, type_: str, value: Any, why: str) -> None:
+    data = canonical_json(value)
+    output = SharedOutput(key, bytes_sha256(data), len(data), type_, value=value)
+    result = SharedResult(1, "a" * 64, "shell", "b" * 64, (output,))
+    with pytest.raises(Refused) as refused:
+        decode_result(encode_result(result), "a" * 64)
+    assert str(refused.value).startswith(f"the value of `{key}` {why}")
 
 
 @pytest.mark.parametrize("change", [{"suffix": ".png"}, {"key": "Other"}], ids=str)

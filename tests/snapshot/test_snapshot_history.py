@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,13 +19,19 @@ from fold_lab import (
     PAGE,
     PRINT,
     RUN,
+    SHA,
+    TEXT,
     TWO,
     done,
+    failed,
     folded,
+    made,
     new_state,
     reading,
+    request,
     start,
     stone,
+    topic,
     write_run,
 )
 
@@ -192,6 +199,64 @@ def test_after_much_new_the_records_are_those_of_the_index(
     records = reading(state).records
     assert isinstance(records.steps, IndexedSteps)
     assert told(records) == told(folded(ONE))
+
+
+@pytest.mark.parametrize("value", [2**64, [{"n": -(2**70)}]], ids=str)
+@pytest.mark.parametrize("where", ["an output", "a failed step", "an input"])
+def test_what_the_index_cannot_hold_is_folded_without_one(state: WorkflowState, value: Any, where: str) -> None:
+    """Older versions let steps make such values."""
+    events = {
+        "an output": [RUN, start(PAGE, PRINT), made(TEXT, SHA, type="integer", value=value), done(PAGE), END],
+        "a failed step": [RUN, start(PAGE, PRINT), request(PAGE, PRINT, "id", value), failed(PAGE), END],
+        "an input": [RUN, {**topic(SHA), "value": value}, END],
+    }[where]
+    write_run(state, 1, events)
+    for _ in range(2):
+        records = reading(state).records
+        match where:
+            case "an output":
+                assert [output.value for output in records.steps[PAGE].latest.outputs] == [value]
+            case "a failed step":
+                assert records.steps[PAGE].requests == {PRINT: {"id": value}}
+            case _:
+                assert records.inputs == {"Input:Topic": InputRecord(SHA, (value,))}
+    assert not (state.index_dir / "fold").exists()
+
+
+def test_where_no_index_can_be_written_an_older_one_stands_for_its_own_runs_only(
+    state: WorkflowState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where much was new, and the records would be let go for those of the index."""
+    write_run(state, 1, ONE)
+    before = reading(state).records
+    monkeypatch.setattr(module, "MUCH", 1)
+    write_run(state, 2, [RUN, start(PAGE, "2" * 64), made(TEXT, SHA, type="integer", value=2**70), done(PAGE), END])
+    records = reading(state).records
+    assert (before.run, records.run, records.steps[PAGE].latest.run) == (1, 2, 2)
+    assert records.steps[PAGE].latest.outputs[0].value == 2**70
+
+
+def at_depth(levels: int, call: Callable[[], Any]) -> Any:
+    return call() if levels == 0 else at_depth(levels - 1, call)
+
+
+def test_a_log_and_its_index_say_the_same_from_any_depth_of_the_stack(state: WorkflowState) -> None:
+    """A program that plans may be deep in its own work: that says nothing about the log."""
+    value = json.loads("[" * 700 + "]" * 700)
+    leaf = made(f"{TEXT}.Deep", SHA, type="json", value=value)
+    others = [made(f"{TEXT}.D{i}", SHA, type="json", value=[]) for i in range(2)]
+    write_run(state, 1, [RUN, start(PAGE, PRINT), made(TEXT, SHA), leaf, *others, done(PAGE), END])
+
+    def outputs(worth: int) -> list[Any]:
+        return [output.value for output in reading(state, worth).records.steps[PAGE].latest.outputs[1:]]
+
+    expected = [value, [], []]
+    assert [at_depth(levels, lambda: outputs(1000)) == expected for levels in (0, 300, 500)] == [True] * 3
+    assert at_depth(500, lambda: outputs(1)) == expected
+    assert not has_index(state), "from there it could not be written"
+    assert outputs(1) == expected
+    assert has_index(state)
+    assert [at_depth(levels, lambda: outputs(1)) == expected for levels in (0, 300, 500)] == [True] * 3
 
 
 def told(records: Records) -> object:

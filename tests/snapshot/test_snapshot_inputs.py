@@ -175,6 +175,18 @@ def test_what_cannot_be_read_is_told_without_paths_of_the_machine_and_hides_noth
     ]
 
 
+@pytest.mark.parametrize(
+    ("type_", "pattern", "where"), [("file[]", "in/*.txt", "`Input:X[2]`"), ("file[]", "in/*f.txt", "`Input:X`")]
+)
+def test_a_name_that_is_no_text_is_refused_where_a_pattern_finds_it(
+    project: Make, type_: str, pattern: str, where: str
+) -> None:
+    lab = lab_with(project, {"X": (type_, pattern)})
+    Path(os.fsdecode(os.fsencode(lab.root) + b"/in/\xfff.txt")).write_text("x")
+    hint = "rename the file; names stand in the log and must read the same everywhere"
+    assert problems(lab) == [("NAME_INVALID", f"{where}: the name of 'in/\\udcfff.txt' is not UTF-8", hint)]
+
+
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a file that cannot be read from its beginning")
 def test_what_fails_while_it_is_read_is_named_too(project: Make) -> None:
     lab = lab_with(project, {"X": ("file", "in/memory")})

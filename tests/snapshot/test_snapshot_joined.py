@@ -8,7 +8,7 @@ import pytest
 from asking_lab import expanded
 
 from whyrun.graph.graph import Graph
-from whyrun.snapshot.joined import JoinedTable, foreign_steps, join_tables
+from whyrun.snapshot.joined import FEW, JoinedTable, foreign_steps, join_tables
 from whyrun.snapshot.records import Attempt, Output, StepRecord
 from whyrun.snapshot.step_index import IndexedSteps, into_blocks
 
@@ -134,6 +134,48 @@ def test_outputs_of_another_type_or_suffix_do_not_fit(graph: Graph, index: bool)
     none = pages(graph, everywhere, index=index)
     assert [list(column) for column in none.shas] == [[None] * 3, [None] * 3]
     assert [list(column) for column in none.sizes] == [[-1] * 3, [-1] * 3]
+
+
+class Counted(str):
+    """An ID that says how often it was compared."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.looks += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("count", [FEW - 1, FEW, 50 * FEW])
+def test_of_a_step_with_very_many_leaves_each_is_looked_at_a_few_times(count: int) -> None:
+    names = [f"L{i}" for i in range(count)]
+    leaves = ", ".join(f"{name}: integer" for name in names)
+    job = f"{{uses: shell, with: {{run: x}}, outputs: {{D: {{type: json, leaves: {{{leaves}}}}}}}}}"
+    graph = expanded(f"workflow: w\njobs:\n  A: {job}\n")
+    made = [Output(Counted("Artifact:A.D"), sha("D"), 1, "json")]
+    made += [Output(Counted(f"Artifact:A.D.{name}"), sha(name), 2, "integer") for name in names]
+    made += [
+        Output(Counted("Artifact:A.D.L1"), sha("last"), 3, "integer"),
+        Output(Counted("Artifact:A.D.L1"), sha("a text"), 4, "string"),
+    ]
+    steps = {"Job:A": StepRecord(Attempt(1, 2, 1, sha("a"), True, tuple(made)))}
+    Counted.looks = 0
+    (joined,) = join_tables(graph, steps)
+    assert Counted.looks <= (FEW + 4) * (count + 3)
+    order = [spec.leaf for spec in graph.tables[0].artifacts]
+    expected = {"": "D", **{f".{name}": name for name in names}, ".L1": "last"}
+    assert sorted(order) == sorted(expected)
+    assert [list(column) for column in joined.shas] == [[sha(expected[leaf])] for leaf in order]
+    again = join_tables(graph, {})[0]
+    again.take_record(graph.tables[0], 0, steps["Job:A"])
+    assert ([list(c) for c in again.shas], [list(c) for c in again.sizes]) == (
+        [list(c) for c in joined.shas],
+        [list(c) for c in joined.sizes],
+    )
+    assert Counted.looks <= 2 * (FEW + 4) * (count + 3)
 
 
 @BOTH

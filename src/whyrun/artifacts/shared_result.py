@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from whyrun.artifacts.hashing import canonical_json, value_sha256
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+from whyrun.json_values import limit_problem, size_problem
 
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 _Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -97,7 +98,8 @@ def decode_result(data: bytes, fingerprint: str) -> SharedResult:
 def _check_output(output: SharedOutput) -> None:
     """What is said of an output is true of its content, as far as that can be known before its bytes are there."""
     held = output.value is not msgspec.UNSET
-    if held and value_sha256(output.value) != output.sha256:
+    data = _value_bytes(output) if held else b""
+    if held and bytes_sha256(data) != output.sha256:
         raise Refused(f"the value of `{output.key}` does not have its hash")
     fits = VALUE_KINDS.get(output.type, _is_json if output.is_leaf and output.type == "json" else None)
     if held != (fits is not None):
@@ -105,6 +107,16 @@ def _check_output(output: SharedOutput) -> None:
         raise Refused(f"`{output.key}` is of type {output.type}, and has {'a' if held else 'no'} value")
     if fits is not None and not fits(output.value):
         raise Refused(f"the value of `{output.key}` is no {output.type}")
-    size = len(canonical_json(output.value)) if held else output.stored
+    size = len(data) if held else output.stored
     if output.size != size and (held or output.type != "directory"):  # that has the size of its files, known later
         raise Refused(f"`{output.key}` has {size} bytes, not {output.size}")
+
+
+def _value_bytes(output: SharedOutput) -> bytes:
+    """It would stand in the log here: so it has the limits of a value that a step makes here."""
+    problem = limit_problem(output.value)
+    data = b"" if problem else canonical_json(output.value)
+    problem = problem or size_problem(data)
+    if problem is not None:
+        raise Refused(f"the value of `{output.key}` {problem}")
+    return data

@@ -160,11 +160,12 @@ def _lines(world: World, run: RunRef, follow: bool) -> Iterator[bytes]:
 def _decoded(run: RunRef, number: int, line: bytes) -> dict[str, Any]:
     import msgspec
 
+    from whyrun.log.decoding import decoded
     from whyrun.log.events import UNREADABLE
     from whyrun.log.journal import damaged
 
     try:
-        fields = msgspec.json.decode(line)
+        fields = decoded(msgspec.json.decode, line)
     except UNREADABLE as wrong:
         what = f"the line is broken: {wrong}" if line else "the line is empty"
         raise damaged(run.events_path, number, what) from None

@@ -17,6 +17,7 @@ from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError, error
 from whyrun.evidence.run_directory import Metric, RunDirectory
 from whyrun.log import events as ev
+from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import EVENTS_FILE, check_chain, read_events
 from whyrun.log.runs import RunRef, log_without_start
@@ -25,6 +26,7 @@ _CFG = re.compile(r"cfg/[^/]+")
 _PRINTED = re.compile(r"steps/[^/]+/(stdout|stderr)\.log")
 Artifact = ev.ArtifactAvailable | ev.ArtifactAdopted
 _metric = msgspec.json.Decoder(Metric)
+_fields = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def _metrics(folder: Path) -> tuple[Metric, ...]:
     found = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(_metric.decode(line))
+            found.append(decoded(_metric.decode, line))
         except UNREADABLE as wrong:
             raise _damaged(path, f"this line is no metric: {wrong}", number) from None
     return tuple(found)
@@ -162,7 +164,7 @@ def _status(folder: Path) -> Mapping[str, Any] | None:
     if not path.exists():
         return None
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        return decoded(_fields.decode, path.read_bytes())
     except UNREADABLE as wrong:
         raise _damaged(path, f"it is no status: {wrong}") from None
 

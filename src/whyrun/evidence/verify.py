@@ -23,6 +23,7 @@ from whyrun.evidence.verify_bytes import PLAN_FILE, BlobCheck, Mention, Recorded
 from whyrun.evidence.verify_lines import LineCheck, described, judged_end, misplaced_stone
 from whyrun.evidence.verify_report import NOT_WHOLE, Checked, Findings, Problem, Verification
 from whyrun.log import events as ev
+from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, STATUS_FILE, last_chain, last_event, read_blocks, read_events
 from whyrun.log.lock import holder
@@ -193,7 +194,7 @@ class _Verifier:
         place = run.path / "status.json"
         self.checked.files += 1
         try:
-            found = msgspec.json.decode(place.read_bytes())
+            found = decoded(msgspec.json.decode, place.read_bytes())
         except (OSError, *UNREADABLE) as wrong:
             self.findings.add(Problem("status", run.name, str(place), f"the file is no status: {wrong}"))
             return

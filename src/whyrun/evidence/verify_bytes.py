@@ -27,6 +27,7 @@ from whyrun.evidence.verify_lines import described
 from whyrun.evidence.verify_links import LinkCheck
 from whyrun.evidence.verify_report import PLAN_AGAIN, Checked, Findings, Kind, Problem
 from whyrun.log import events as ev
+from whyrun.log.decoding import decoded
 from whyrun.log.journal import EVENTS_FILE
 
 PLAN_FILE = "plan.json"
@@ -38,6 +39,7 @@ _KEPT_DATA = (
 )
 _UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, WhyrunError)
 Recorded = tuple[str, int]  # the hash of a file, and the line of the log that says it
+_decoder: msgspec.json.Decoder[ev.AnyEvent] = msgspec.json.Decoder(ev.AnyEvent)
 _APART = ("digest", "log_position")  # of a written plan: what its digest is not over
 
 
@@ -283,7 +285,7 @@ class BlobCheck:
 
 def _told(line: bytes) -> tuple[str | None, str | None]:
     try:
-        event: ev.AnyEvent = msgspec.json.decode(line, type=ev.AnyEvent)
+        event = decoded(_decoder.decode, line)
     except ev.UNREADABLE:
         return None, None  # broken, which is told
     return described(event)

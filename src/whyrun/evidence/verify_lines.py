@@ -15,6 +15,7 @@ from hashlib import sha256
 import msgspec
 
 from whyrun.evidence.verify_report import MORE_AFTER_THE_END, Problem
+from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE, AnyEvent, RunComplete, RunStart
 from whyrun.log.outcomes import lost_end
 
@@ -63,7 +64,7 @@ class LineCheck:
     def _sound(self, block: bytes, lines: list[bytes]) -> list[AnyEvent] | None:
         """All events at once; None if there is anything to tell of them."""
         try:
-            events = _decoder.decode_lines(block)
+            events = decoded(_decoder.decode_lines, block)
         except UNREADABLE:
             return None
         first = self._seq + 1
@@ -87,7 +88,7 @@ class LineCheck:
     def _line(self, line: bytes) -> AnyEvent | None:
         self.lines += 1
         try:
-            event = _decoder.decode(line)
+            event = decoded(_decoder.decode, line)
         except UNREADABLE as wrong:
             self._tell(f"the line is broken: {wrong}" if line else "the line is empty")
             self._seq += 1

@@ -25,9 +25,9 @@ from whyrun.execution.scratch import Scratch
 from whyrun.execution.secrets import Redactor
 from whyrun.execution.unwritable import keep_returned, why_not_json, why_not_json_text
 from whyrun.ids import Segment, parse_id_of
+from whyrun.json_values import limit_problem, plain_scalar, size_problem
 from whyrun.workflow.model import FILE_TYPES, VALUE_TYPES
 
-VALUE_LIMIT = 4096  # bytes of a value or leaf as canonical JSON
 _LEFT_SHOWN = 3  # files in the work folder, in the message about a missing output
 _ABSENT = object()
 
@@ -195,12 +195,14 @@ def _parsed_value(name: str, type_: str, path: Path) -> Any:
 def _value(key: str, type_: str, value: Any, scratch: Scratch | None = None) -> _Ready:
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
+    value = plain_scalar(value)
     if not _fits(type_, value):
         raise StepError("WrongOutputType", f"`{key}` is declared as {type_}, but is {_type(value)}: {value!r:.100}")
-    data = _canonical(key, value, scratch)
-    if len(data) > VALUE_LIMIT:
-        message = f"`{key}` has {len(data)} bytes; a value or leaf has at most {VALUE_LIMIT} (use text, json or file)"
-        raise StepError("ValueTooLarge", message)
+    problem = limit_problem(value)  # before anything that goes down all its levels
+    data = b"" if problem else _canonical(key, value, scratch)
+    problem = problem or size_problem(data)
+    if problem is not None:
+        raise StepError("ValueTooLarge", f"`{key}` {problem}")
     return _Ready(key, type_, data=data, value=value)
 
 
@@ -238,7 +240,7 @@ def _section(key: str, data: bytes) -> bytes:
 def _decoded(key: str, data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         reason = why_not_json_text(data) or problem
         raise StepError("WrongOutputType", f"`{key}` is not valid JSON: {reason}") from None
 

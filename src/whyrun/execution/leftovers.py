@@ -27,6 +27,7 @@ from whyrun.execution.secrets import NOTHING_SECRET
 from whyrun.execution.trees import is_real_folder
 from whyrun.ids import file_name
 from whyrun.log import events as ev
+from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 from whyrun.log.runs import RunRef
 
@@ -39,6 +40,9 @@ class _Secrets(msgspec.Struct):
     """Of a step's cfg."""
 
     secrets: list[str] = []
+
+
+_secrets = msgspec.json.Decoder(_Secrets)
 
 
 def complete_killed_run(run: RunRef, store: Store, scratch: Path) -> None:
@@ -132,6 +136,6 @@ def _has_secrets(run: RunRef, step: str) -> bool:
     """Whether the step was given any; also where that cannot be told any more."""
     path = RunDirectory(run.path).cfg / f"{file_name(step.partition(':')[2])}.json"
     try:
-        return bool(msgspec.json.decode(path.read_bytes(), type=_Secrets).secrets)
+        return bool(decoded(_secrets.decode, path.read_bytes()).secrets)
     except (OSError, *UNREADABLE):
         return True

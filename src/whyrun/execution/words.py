@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from whyrun.execution.failure import utf8
+from whyrun.json_values import limit_problem
 
 _NAME_LIMIT = 256  # characters of a key, a status, the name or unit of a metric
 _MESSAGE_LIMIT = 4_000  # characters of a task's message
@@ -41,6 +42,9 @@ def shortened(message: str) -> str:
 
 def as_json(what: str, value: Any, exact: bool) -> Any:
     """The value as plain JSON. `exact`: refused (ValueError) unless it is just that; else in a form that shows it."""
+    problem = limit_problem(value) if exact else None
+    if problem is not None:
+        raise ValueError(f"{what} cannot be kept: it {problem}")
     try:
         if not exact:
             if _is_plain(value):

@@ -203,8 +203,8 @@ class RunComplete(Event, tag="run_complete"):
     error: str | None = None  # of the run itself: its place could not be made ready, and no step began
 
 
-# What a decoder may raise for bytes that are no record: also where they nest deeper than any record does.
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+# What a decoder may raise for bytes that are no record. (Nesting depends on who asks: see `decoding.decoded`.)
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 
 AnyEvent = (
     RunStart

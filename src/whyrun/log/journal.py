@@ -23,6 +23,7 @@ import msgspec
 from whyrun import disk
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
+from whyrun.log.decoding import decoded
 from whyrun.log.events import DAMAGE_HINT, UNREADABLE, AnyEvent, Event, RunStart
 from whyrun.log.synced import lines_synced
 
@@ -217,7 +218,7 @@ def read_event_chunks(path: str | os.PathLike[str], session: str | None = None) 
     seq = 0
     for block in read_blocks(file):
         try:
-            events = _decoder.decode_lines(block)
+            events = decoded(_decoder.decode_lines, block)
         except UNREADABLE:
             raise _find_damage(file, block, seq) from None
         if session is None:
@@ -331,7 +332,7 @@ def last_event(path: str | os.PathLike[str]) -> AnyEvent | None:
     if line is None:
         return None
     try:
-        event = _decoder.decode(line)
+        event = decoded(_decoder.decode, line)
     except UNREADABLE as wrong:
         number = sum(block.count(b"\n") for block in read_blocks(path))
         raise damaged(path, number, f"the line is broken: {wrong}") from None
@@ -364,7 +365,7 @@ def check_chain(paths: Iterable[str | os.PathLike[str]], chain: str = FIRST_CHAI
 
 def _check_first(path: str | os.PathLike[str], line: bytes, chain: str) -> None:
     try:
-        first = _decoder.decode(line)
+        first = decoded(_decoder.decode, line)
     except UNREADABLE as wrong:
         raise damaged(path, 1, str(wrong)) from None
     if isinstance(first, RunStart) and first.previous_chain != chain:
@@ -390,7 +391,7 @@ def _too_long(path: str | os.PathLike[str], before: int) -> WhyrunError:
 def _find_damage(path: str, block: bytes, before: int) -> WhyrunError:
     for number, line in enumerate(block[:-1].split(b"\n"), before + 1):
         try:
-            _decoder.decode(line)
+            decoded(_decoder.decode, line)
         except UNREADABLE as wrong:
             return damaged(path, number, f"the line is broken: {wrong}")
     return damaged(path, None, "the log is broken")
@@ -399,7 +400,7 @@ def _find_damage(path: str, block: bytes, before: int) -> WhyrunError:
 def _find_misplaced(path: str, block: bytes, before: int, session: str) -> WhyrunError:
     for number, line in enumerate(block[:-1].split(b"\n"), before + 1):
         try:
-            event = _decoder.decode(line)
+            event = decoded(_decoder.decode, line)
         except UNREADABLE as wrong:
             return damaged(path, number, f"the line is broken: {wrong}")
         if event.session != session:

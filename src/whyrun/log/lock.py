@@ -25,6 +25,7 @@ import msgspec
 from whyrun import disk
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
+from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import Clock, Journal, timestamp
 from whyrun.log.synced import Synced
@@ -47,6 +48,7 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     synced: Synced | None = None
 
 
+_holder = msgspec.json.Decoder(Holder)
 _held: weakref.WeakSet[RunLock | StoreLock] = weakref.WeakSet()
 
 
@@ -278,7 +280,7 @@ def holder_and_state(path: str | os.PathLike[str]) -> tuple[bool, Holder | None]
 
 def _read(descriptor: int) -> Holder | None:
     try:
-        return msgspec.json.decode(os.pread(descriptor, 65536, 0), type=Holder)
+        return decoded(_holder.decode, os.pread(descriptor, 65536, 0))
     except UNREADABLE:
         return None  # locked this very moment, and not yet said by whom
 

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from whyrun.errors import WhyrunError, error
+from whyrun.log.decoding import decoded
 from whyrun.log.events import DAMAGE_HINT, UNREADABLE
 from whyrun.log.journal import read_blocks
 
@@ -184,7 +185,7 @@ def scan(path: Path) -> Iterator[list[LeanEvent]]:
     first_line = 1
     for lines in read_blocks(path):
         try:
-            events = _decoder.decode_lines(lines)
+            events = decoded(_decoder.decode_lines, lines)
         except UNREADABLE:
             raise _damaged(path, lines, first_line) from None
         if len(events) != lines.count(b"\n"):
@@ -230,7 +231,7 @@ def _marked_line(file: BinaryIO, number: int, marks: Sequence[int]) -> bytes:
 def _damaged(path: Path, lines: bytes, first_line: int) -> WhyrunError:
     for offset, line in enumerate(lines[:-1].split(b"\n")):
         try:
-            _decoder.decode(line)
+            decoded(_decoder.decode, line)
         except UNREADABLE as problem:
             return damaged(path, first_line + offset, str(problem) if line else "it is empty")
     return damaged(path, first_line, "one of the lines from here on is broken")

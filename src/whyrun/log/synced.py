@@ -11,6 +11,7 @@ import os
 
 import msgspec
 
+from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 
 LOCK_FILE = "lock"
@@ -48,6 +49,6 @@ def last_synced(lock: str | os.PathLike[str]) -> Synced | None:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None  # a log outside of any state
     try:
-        return _decoder.decode(data).synced if data else None
+        return decoded(_decoder.decode, data).synced if data else None
     except UNREADABLE:
         return None  # a power cut has torn it

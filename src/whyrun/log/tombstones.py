@@ -22,6 +22,7 @@ import msgspec
 from whyrun.artifacts.durable import atomic_write
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
+from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import RUN_NAME
 
@@ -118,7 +119,7 @@ def _read(path: str | os.PathLike[str]) -> list[tuple[Tombstone, bytes]]:
     found: list[tuple[Tombstone, bytes]] = []
     for number, line in enumerate(data.splitlines(keepends=True), 1):
         try:
-            stone = _decoder.decode(line)
+            stone = decoded(_decoder.decode, line)
         except UNREADABLE as wrong:
             raise _damaged(path, number, f"this line is no tombstone: {wrong}") from None
         if line[-_DIGEST_TAIL:] != _digest_tail(line[:-_DIGEST_TAIL]):

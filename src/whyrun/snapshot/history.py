@@ -22,6 +22,7 @@ from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.disk import Area
 from whyrun.errors import StateError, error
+from whyrun.log.decoding import decoded
 from whyrun.log.event_ids import check_ids, damaged_line, id_problem
 from whyrun.log.events import UNREADABLE
 from whyrun.log.outcomes import lost_end
@@ -172,12 +173,12 @@ class History:
     def _read_bindings(self, line: bytes, file: str, seq: int) -> dict[str, Any]:
         """As recorded, with the members of wide lists as long as their blobs can be read; LOG_DAMAGED if malformed."""
         try:
-            bindings = _checked_bindings.decode(line).bindings
+            bindings = decoded(_checked_bindings.decode, line).bindings
         except UNREADABLE as wrong:
             raise damaged_line(file, seq, f"the bindings cannot be read: {wrong}") from None
         if isinstance(bindings.get(".action"), _Wide):
             raise damaged_line(file, seq, "the bindings cannot be read: `.action` is a long list")
-        found = _plain_bindings.decode(line).bindings
+        found = decoded(_plain_bindings.decode, line).bindings
         for name, members in bindings.items():
             if isinstance(members, _Wide):
                 found[name] = self._members(found[name], file, seq)
@@ -199,7 +200,7 @@ class History:
         if digest not in self._wide:
             try:
                 data = self._get_blob(wide["blob"])
-                members = _checked_members.decode(data)
+                members = decoded(_checked_members.decode, data)
                 _check_members(f"blob {wide['blob']}", members, file, seq)
                 self._wide[digest] = read_wide(wide, lambda _: data)
             except StateError as lost:
@@ -238,10 +239,11 @@ class History:
         if len(ended) == len(new) and fresh >= self._worth_indexing and not self._partial and all(map(_is_old, new)):
             covered = [*(index.runs if index is not None else ()), *map(_cover, new)]
             if all(ended[run.number] == _times(run) for run in new):  # else somebody wrote to it while it was read
-                self._save(covered, records)
-                if fresh >= MUCH:
-                    index = self._load()
-                    return records if index is None else self._records_of(index)
+                saved = self._save(covered, records)
+                index = self._load() if saved and fresh >= MUCH else None
+                # Somebody else may have put another in its place meanwhile, of fewer runs.
+                if index is not None and (index.run, index.seq) == (records.run, records.seq):
+                    return self._records_of(index)
         return records
 
     # -- the memo of compared columns (see `build_planning_snapshot`): derived, too --
@@ -265,8 +267,8 @@ class History:
         try:
             data = self._path.read_bytes()
             index = msgspec.msgpack.decode(checked(data), type=_Index)
-        except (OSError, ValueError):  # msgspec's errors are ValueErrors
-            return None  # not there, damaged, or not ours: it is derived, and made anew
+        except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
+            return None  # not there, damaged, not ours, or not to be read here: it is derived, and made anew
         if (index.version, index.byteorder) != (VERSION, byteorder) or len(index.runs) > len(self.runs):
             return None
         for covered, run in zip(index.runs, self.runs, strict=False):
@@ -290,7 +292,15 @@ class History:
         except OSError:
             return b""
 
-    def _save(self, runs: list[_Covered], records: Records) -> None:
+    def _save(self, runs: list[_Covered], records: Records) -> bool:
+        try:
+            return self._saved(runs, records)
+        except (OverflowError, ValueError, TypeError, RecursionError):
+            # The log has what the index cannot hold: whole numbers of more than 64 bits, a value with very many levels.
+            # Older versions let steps make such values. Planning works all the same, only slower.
+            return False
+
+    def _saved(self, runs: list[_Covered], records: Records) -> bool:
         blocks, others, parts = into_blocks(records.steps)
         index = _Index(
             VERSION, byteorder, runs, blocks, others, records.inputs, records.inputs_of, records.run, records.seq,
@@ -298,8 +308,7 @@ class History:
         )  # fmt: skip
         written = self._write("records", parts)
         del parts  # of a million steps they are large
-        if written:
-            self._write("fold", [msgspec.msgpack.encode(index)])
+        return written and self._write("fold", [msgspec.msgpack.encode(index)])
 
     def _write(self, name: str, parts: Sequence[bytes]) -> bool:
         try:

@@ -17,7 +17,9 @@ from whyrun.graph.graph import Graph, JobTable
 from whyrun.snapshot.records import Attempt, Output, StepRecord
 from whyrun.snapshot.step_index import IndexedSteps, JobBlock
 
+FEW = 16  # outputs that are gone through each time: a table of a million steps has no room for as many dicts
 _NO_SIZE = -1  # a size that nothing is compared with
+_Made = tuple[Output, ...] | dict[tuple[str, str, str], Output]  # what an attempt made; by ID, type and suffix if many
 
 
 class StepRows(Sequence[StepRecord | None]):
@@ -58,8 +60,9 @@ class JoinedTable(msgspec.Struct, eq=False):
     def take_record(self, table: JobTable, row: int, record: StepRecord) -> None:
         latest = record.latest
         self.fingerprints[row] = latest.fingerprint if latest.ok else None
+        made = _made(latest) if latest.ok else ()
         for a in range(len(table.artifacts)):
-            found = _recorded(latest, table.artifact_id(a, row), _form(table, a)) if latest.ok else None
+            found = _recorded(made, table.artifact_id(a, row), _form(table, a))
             self.shas[a][row] = None if found is None else found.sha256
             self.sizes[a][row] = _NO_SIZE if found is None else found.size
 
@@ -127,12 +130,10 @@ def _from_records(table: JobTable, steps: Mapping[str, StepRecord]) -> JoinedTab
     latest = [record.latest if record is not None and record.latest.ok else None for record in records]
     fingerprints = HashColumn.of([None if attempt is None else attempt.fingerprint for attempt in latest])
     joined = JoinedTable(StepRows(table, steps), len(records) - records.count(None), fingerprints, [], [])
+    outputs = [() if attempt is None else _made(attempt) for attempt in latest]
     for a in range(len(table.artifacts)):
         form = _form(table, a)
-        made = [
-            None if attempt is None else _recorded(attempt, id_, form)
-            for attempt, id_ in zip(latest, table.artifact_ids(a), strict=True)
-        ]
+        made = [_recorded(of_row, id_, form) for of_row, id_ in zip(outputs, table.artifact_ids(a), strict=True)]
         joined.shas.append(HashColumn.of([None if output is None else output.sha256 for output in made]))
         joined.sizes.append([_NO_SIZE if output is None else output.size for output in made])
     return joined
@@ -143,9 +144,18 @@ def _form(table: JobTable, artifact: int) -> tuple[str, str]:
     return table.artifacts[artifact].type, recorded_suffix(table, artifact)
 
 
-def _recorded(attempt: Attempt, id_: str, form: tuple[str, str]) -> Output | None:
+def _made(attempt: Attempt) -> _Made:
+    if len(attempt.outputs) <= FEW:
+        return attempt.outputs
+    return {(output.id, output.type, output.suffix): output for output in attempt.outputs}
+
+
+def _recorded(made: _Made, id_: str, form: tuple[str, str]) -> Output | None:
+    """The last of this ID, type and suffix."""
+    if isinstance(made, dict):
+        return made.get((id_, *form))
     found = None
-    for output in attempt.outputs:
+    for output in made:
         if output.id == id_ and (output.type, output.suffix) == form:
             found = output
     return found

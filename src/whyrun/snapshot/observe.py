@@ -15,6 +15,7 @@ from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.template import compute, expressions_in
 from whyrun.ids import SECTION_MARK, split_site
+from whyrun.json_values import is_utf8
 from whyrun.snapshot.patterns import are_normal, files_like, in_byte_order
 from whyrun.snapshot.snapshot import BlobCheck
 from whyrun.workflow.expression import ABSENT, ExpressionError
@@ -37,6 +38,7 @@ from whyrun.workflow.model import (
 from whyrun.workflow.values import value_problem
 
 _GLOB = frozenset("*?[")
+_RENAME = "rename the file; names stand in the log and must read the same everywhere"
 _LOOKED_IN = "looked in the project folder: that of `whyrun.toml`, else of the workflow file"
 
 
@@ -231,7 +233,9 @@ class InputObserver:
         are_folders = self.cache.knows_folders
         for i, (path, sha) in enumerate(zip(relative, hashes, strict=True)):
             problems: Sequence[Diagnostic]
-            if sha is None:
+            if not is_utf8(path):  # one that a pattern has found
+                problems = [Diagnostic("NAME_INVALID", f"the name of {path!r} is not UTF-8", hint=_RENAME)]
+            elif sha is None:
                 problems = [Diagnostic("INPUT_MISSING", f"there is no {type_.base} `{path}`", hint=missing_hint)]
             elif isinstance(sha, WhyrunError):
                 problems = sha.diagnostics

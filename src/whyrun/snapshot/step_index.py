@@ -192,13 +192,16 @@ class _Rows:
         return {text: row for row, text in enumerate(self.texts)}
 
     def records(self, read: Callable[[int, int], bytes], first: int, end: int) -> list[StepRecord] | None:
-        """None if the file is not there, or not the one that belongs to this block."""
+        """None if the file is not there, not the one that belongs to this block, or nested too deep to be read here."""
         ends, start = self._ends[first : end + 1], self._ends[first]
         data = memoryview(read(start, ends[-1]))
         parts = [data[a - start : b - start] for a, b in pairwise(ends)]
         if array("I", map(crc32, parts)) != self._checks[first:end]:
             return None
-        return [_decoder.decode(part) for part in parts]
+        try:
+            return [_decoder.decode(part) for part in parts]
+        except RecursionError:
+            return None
 
 
 def split_step(step: str) -> tuple[str, str]:

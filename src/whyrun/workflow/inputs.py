@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean
+from whyrun.json_values import DEEPEST, plain_scalar
 from whyrun.workflow.model import NO_DEFAULT, InputDecl, Type, Workflow
 from whyrun.workflow.nodes import MapNode, Problems, doubtful, kind_of, plain_value
 from whyrun.workflow.source import read_source, read_yaml, resolve_scalar
@@ -166,15 +167,18 @@ def _from_python(
     given[name] = value
 
 
-def _as_data(value: Any) -> Any:
-    """Python's paths and tuples as the text and lists that a file would hold."""
+def _as_data(value: Any, depth: int = 0) -> Any:
+    """Python's paths, tuples and subclasses (a `StrEnum`, a number of numpy) as the plain data that a file would hold.
+
+    What lies deeper than any value may stays as it is, and is refused for that.
+    """
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, list | tuple):
-        return [_as_data(member) for member in value]
-    if isinstance(value, dict):
-        return {key: _as_data(member) for key, member in value.items()}
-    return value
+    if isinstance(value, list | tuple) and depth <= DEEPEST:
+        return [_as_data(member, depth + 1) for member in value]
+    if isinstance(value, dict) and depth <= DEEPEST:
+        return {plain_scalar(key): _as_data(member, depth + 1) for key, member in value.items()}
+    return plain_scalar(value)
 
 
 def _from_set(workflow: Workflow, entry: str, given: dict[str, Any], failed: set[str], told: list[Diagnostic]) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from whyrun.json_values import LARGEST_INTEGER
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Source, kind_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ MAX_FILE = 64 << 20  # bytes
 MAX_DEPTH = 64
 MAX_ALIASES = 1_000
 MAX_ALIASED_NODES = 100_000
-MAX_INTEGER = 2**63 - 1  # what every JSON reader agrees on
+MAX_INTEGER = LARGEST_INTEGER
 
 _STRING_TAGS = frozenset({"!", "tag:yaml.org,2002:str"})
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})

@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 
 from whyrun.ids import CanonicalId, Index, Segment, format_indices, parse_id_of
+from whyrun.json_values import DEEPEST, LARGEST_INTEGER, TOO_DEEP, TOO_LARGE, is_utf8
 from whyrun.workflow.model import Type
 from whyrun.workflow.nodes import kind_of_value
-from whyrun.workflow.source import MAX_INTEGER
 
 MAX_VALUE_CHARACTERS = 16 << 20
 MAX_VALUE_ITEMS = 1_000_000
+NO_TEXT = "a text in it is not UTF-8 (half of a surrogate pair)"
 
 
 class InputValue(msgspec.Struct, frozen=True):
@@ -126,11 +127,13 @@ def _json_problem(value: Any) -> str | None:
     waiting = [(value, 0)]
     while waiting:
         part, depth = waiting.pop()
-        if depth > 64:
-            return "it nests deeper than 64 levels"
+        if depth > DEEPEST:
+            return f"it {TOO_DEEP}"
         if isinstance(part, dict):
             if not all(isinstance(key, str) for key in part):
                 return "the keys of a map are strings"
+            if not all(map(is_utf8, part)):
+                return NO_TEXT
             waiting.extend((member, depth + 1) for member in part.values())
         elif isinstance(part, list):
             waiting.extend((member, depth + 1) for member in part)
@@ -138,9 +141,12 @@ def _json_problem(value: Any) -> str | None:
             if not math.isfinite(part):
                 return "a number is not finite"
         elif isinstance(part, int):
-            if abs(part) > MAX_INTEGER:
-                return "a number is too large"
-        elif not (part is None or isinstance(part, str)):
+            if abs(part) > LARGEST_INTEGER:
+                return f"it {TOO_LARGE}"
+        elif isinstance(part, str):
+            if not is_utf8(part):
+                return NO_TEXT
+        elif part is not None:
             return f"{type(part).__name__} is no JSON value"
     return None
 

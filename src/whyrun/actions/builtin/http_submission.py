@@ -19,6 +19,7 @@ from whyrun.actions.builtin.http_exchange import Answer, MalformedAnswer
 from whyrun.actions.builtin.http_params import ID, Params, Poll
 from whyrun.actions.builtin.http_rules import UnexpectedStatus, absolute, malformed, parsed, place, with_query
 from whyrun.actions.builtin.json_pointer import ABSENT, value_at
+from whyrun.json_values import limit_problem
 
 _BODY = 8_000  # characters of an answer that are kept
 _HEADERS = 16_000  # characters of all its headers
@@ -184,6 +185,8 @@ def request_id(poll: Poll, answer: Answer) -> RequestId:
     if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
         what = "nothing" if found is ABSENT else "no text or number"
         raise malformed(answer, f"there is {what} at `poll.id: {poll.id}`, so the request cannot be asked for")
+    if limit_problem(found) is not None:
+        found = str(found)  # as a text it can be remembered, and it stands in the same URL
     return found if poll.url != ID else absolute(answer, str(found), f"poll.id: {poll.id}")
 
 

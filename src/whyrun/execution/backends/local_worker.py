@@ -50,6 +50,7 @@ from whyrun.execution.wire import (
     secret_bytes,
     timestamp,
 )
+from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 
 _CHUNK = 1 << 20
@@ -233,13 +234,13 @@ class LocalWorker:
 
     def _accepted(self, lines: bytes) -> list[Message]:
         try:
-            return self._until_distrust(decode_messages(lines))
+            return self._until_distrust(decoded(decode_messages, lines))
         except UNREADABLE:
             pass  # rare: line by line, so that all before the bad one count
         heard: list[Message] = []
         for line in lines.split(b"\n"):
             try:
-                heard += self._until_distrust([decode_message(line)])
+                heard += self._until_distrust([decoded(decode_message, line)])
             except UNREADABLE as problem:
                 if self.current is not None:  # else nobody's: a process that a step left behind, between two steps
                     self._distrust(f"it sent what is no message: {problem}")

@@ -48,6 +48,7 @@ from whyrun.execution.outbox import UNNUMBERED
 from whyrun.execution.scratch import Scratch, drop_links, step_folder, written_marker
 from whyrun.execution.secrets import Redactor
 from whyrun.execution.wire import Acknowledged, CommandFile, decode_message, encode, secret_bytes, timestamp
+from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 
 _Answer = TypeVar("_Answer", Pong, Prepared)
@@ -256,7 +257,7 @@ class RemotePost:
     def _cfg(self, command: ExecStep) -> StepCfg | None:
         """None: it is not what it should be. The worker gets it all the same, and refuses it, as it does anywhere."""
         try:
-            return site.decode_cfg((self._session.run_dir / command.cfg_path).read_bytes())
+            return decoded(site.decode_cfg, (self._session.run_dir / command.cfg_path).read_bytes())
         except (*UNREADABLE, FileNotFoundError):
             return None
 
@@ -388,6 +389,6 @@ class RemotePost:
 
 def _decoded(line: bytes) -> Word:
     try:
-        return decode_message(line)
+        return decoded(decode_message, line)
     except UNREADABLE as problem:
         raise PlaceLost(f"the worker was ended: it sent what is no message: {problem}") from None

@@ -11,10 +11,11 @@ import re
 from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
+from whyrun.json_values import LARGEST_INTEGER
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Source
 
 MAX_DEPTH = 64
-MAX_INTEGER = 2**63 - 1  # what every JSON reader agrees on
+MAX_INTEGER = LARGEST_INTEGER
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
