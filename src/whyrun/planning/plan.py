@@ -141,6 +141,18 @@ class Plan:
         return canonical_object({**self._written[0], **more}) + b"\n"
 
 
+APART = ("digest", "log_position")  # of a written plan: what its digest is not over
+
+
+def written_digest(plan: Mapping[str, Any]) -> str | None:
+    """The digest of a plan as it was written and read back. None: with a content that is written nowhere."""
+    try:
+        content = canonical_json({name: value for name, value in plan.items() if name not in APART})
+    except (ValueError, RecursionError):
+        return None
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
 def _job_json(job: PlannedJob, blobs: dict[str, bytes], known: dict[int, Any]) -> dict[str, Any]:
     """`known`: what long lists came to, by id, since the instances of a job may share a fan-in of thousands."""
     found: dict[str, Any] = {"id": job.id, "action": job.action, "layer": job.layer, "state": job.state}
