@@ -280,6 +280,7 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(tmp_path: Path, wor
     (folder / "foreign.json").write_text((folder / "saved.json").read_text().replace('"pairs"', '"other"'))
     answer = whyrun(folder, "run", *words)
     assert (answer.code, answer.out, answer.err.splitlines()[0]) == (2, "", message)
+    assert "\n   hint: " in answer.err
     assert not (folder / ".whyrun/pairs/runs").exists()
 
 

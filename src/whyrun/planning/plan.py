@@ -26,6 +26,7 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 
 VERSION = 1
 WIDE = 64  # members; a longer list stands as {count, digest, blob}
+_UP = "`--up 1` runs the first layer that has something to do; `whyrun plan` shows the layers"
 State = Literal["planned", "deferred", "inactive"]
 
 
@@ -201,7 +202,7 @@ def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | No
     options = options or PlanOptions()
     graph = snapshot.dependency_graph
     if options.up is not None and options.up < 1:
-        raise error("USAGE", f"`--up {options.up}`: it takes the number of layers to run, from 1")
+        raise error("USAGE", f"`--up {options.up}`: it takes the number of layers to run, from 1", hint=_UP)
     work_to_do = bool(snapshot.suspects or options.force or options.targets)
     layers = compute_layers(graph) if work_to_do else []
     forced = _forced(graph, layers, options.force)
