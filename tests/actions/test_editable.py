@@ -324,6 +324,12 @@ def test_a_folder_above_the_project_leads_into_it(tmp_path: Path) -> None:
 def test_what_makes_it_importable_elsewhere_are_folders_of_the_project(tmp_path: Path) -> None:
     editable = Editable(
         (str(tmp_path.parent), f"{tmp_path}/src"),
-        {("a",): (f"{tmp_path}/src/a",), ("b",): (f"{tmp_path}/lib/b",), ("c", "d"): (f"{tmp_path}/c/d",)},
+        {
+            ("a",): (f"{tmp_path}/src/a",),
+            ("b",): (f"{tmp_path}/lib/b",),
+            ("c", "d"): (f"{tmp_path}/more/c/d",),
+            ("own",): (f"{tmp_path}/own",),
+            ("renamed",): (f"{tmp_path}/there/other",),
+        },
     )
-    assert editable.import_folders(str(tmp_path)) == ("src", "lib")
+    assert editable.import_folders(str(tmp_path)) == ("src", "lib", "more")

@@ -31,8 +31,10 @@ class Editable:
         return bool(self.folders or self.mapped)
 
     def import_folders(self, project: str) -> tuple[str, ...]:
-        """Of the project, relative to it: the folders that make all of it importable where nothing is installed."""
-        holders = [os.path.dirname(path) for name, paths in self.mapped.items() for path in paths if len(name) == 1]
+        """Of the project, relative to it: the folders that make it importable where nothing is installed. Of what is
+        mapped that is so unless a folder has another name than its package."""
+        ends = [(path, f"/{'/'.join(name)}") for name, paths in self.mapped.items() for path in paths]
+        holders = [path.removesuffix(end) for path, end in ends if path.endswith(end)]
         inside = (folder for folder in (*self.folders, *holders) if is_below(folder, project))
         return tuple(dict.fromkeys(folder[len(project) + 1 :] for folder in inside))
 
@@ -136,8 +138,9 @@ def is_below(path: str, folder: str) -> bool:
 
 def place_in(path: str, project: str) -> str | None:
     """A path in the project, as one that begins with the project's. Either may have come by a link to its place."""
-    for name, root in ((path, project), (os.path.realpath(path), os.path.realpath(project))):
-        plain = name.rstrip("/")
+    for by_link in (False, True):
+        plain = os.path.realpath(path) if by_link else path.rstrip("/")
+        root = os.path.realpath(project) if by_link else project
         if plain == root or is_below(plain, root):
             return project + plain[len(root) :]
     return None
