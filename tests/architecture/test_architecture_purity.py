@@ -41,8 +41,8 @@ PURE = (
 )
 STANDARD = {
     "__future__", "array", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum",
-    "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "shlex", "string", "types", "zlib",
-    "typing",
+    "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "shlex", "string",
+    "types", "typing", "zlib",
 }  # fmt: skip
 THIRD_PARTY = {"msgspec"}
 # Ours: the pure modules themselves, and the pure part of others.

@@ -187,6 +187,44 @@ def test_a_saved_plan_is_run_as_it_is_or_refused(tmp_path: Path) -> None:
     assert os.listdir(folder / ".whyrun/pairs/runs") == ["r0001"]
 
 
+@pytest.mark.parametrize("part", ["jobs", "layers", "totals", "options", "snapshot", "more"])
+def test_a_saved_plan_that_was_edited_is_refused(tmp_path: Path, part: str) -> None:
+    """What would run is not what is left of it."""
+    folder = pairs(tmp_path)
+    whyrun(folder, "plan", "--save", "saved.json")
+    plan = json.loads((folder / "saved.json").read_text())
+    edited = {
+        "jobs": [job for job in plan["jobs"] if job["id"] != "Job:Join"],
+        "layers": plan["layers"][:1],
+        "totals": {**plan["totals"], "planned": 2},
+        "options": {**plan["options"], "up": 1},
+        "snapshot": {**plan["snapshot"], "available": float("nan")},
+        "more": 1,
+    }
+    (folder / "saved.json").write_text(json.dumps({**plan, part: edited[part]}))
+    refused = whyrun(folder, "run", "--plan", "saved.json")
+    assert (refused.code, refused.out, refused.err.splitlines()) == (2, "", [
+        "error[USAGE]: `saved.json` is not as it was saved: its content does not have its digest",
+        "   hint: save it again with `whyrun plan --save FILE`; `--target` and `--up` make it a plan of fewer jobs",
+    ])  # fmt: skip
+    assert not (folder / ".whyrun/pairs/runs").exists()
+
+
+def test_a_saved_plan_may_be_laid_out_otherwise_and_have_long_lists(tmp_path: Path) -> None:
+    """Those stand beside it, and a digest of each in it."""
+    folder = pairs(tmp_path)
+    for number in range(70):
+        (folder / f"words/n{number}.txt").write_text(f"{number}\n")
+    assert whyrun(folder, "run", "-q").code == 0
+    for number in range(70):
+        (folder / f"words/n{number}.txt").write_text(f"again {number}\n")
+    plan = whyrun(folder, "plan", "--up", "1", "--json").json
+    assert plan["snapshot"]["inputs_changed"]["count"] == 70
+    (folder / "saved.json").write_text(json.dumps(dict(reversed(plan.items())), indent=4))
+    ran = whyrun(folder, "run", "--plan", "saved.json", "--json", "-q")
+    assert (ran.code, ran.json["plan_digest"]) == (0, plan["digest"])
+
+
 def test_the_command_for_a_saved_plan_is_complete_and_a_stale_one_says_what_differs(tmp_path: Path) -> None:
     folder = pairs(tmp_path)
     assert whyrun(folder, "run", "-q").code == 0
@@ -242,6 +280,7 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(tmp_path: Path, wor
     (folder / "foreign.json").write_text((folder / "saved.json").read_text().replace('"pairs"', '"other"'))
     answer = whyrun(folder, "run", *words)
     assert (answer.code, answer.out, answer.err.splitlines()[0]) == (2, "", message)
+    assert "\n   hint: " in answer.err
     assert not (folder / ".whyrun/pairs/runs").exists()
 
 

@@ -288,3 +288,48 @@ def test_a_file_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -> Non
             }
         ],
     }
+
+
+LOOPS = """\
+workflow: loops
+inputs: {Many: {type: integer, default: 99999999}}
+loops:
+  counted: {count: 99999999}
+  given: {count: inputs.Many}
+  long: {range: 0-999999999999}
+  reversed: {range: 5-3}
+  listed: {range: [7, -2]}
+  words: {range: a-b}
+  name: {values: [a, ../../b]}
+jobs:
+  A:
+    for: [name]
+    <<: {env: {X: y}}
+    uses: shell
+    with: {run: 'echo > "$out_O"'}
+    outputs: {O: {type: text, path: "out/${{ name }}.txt"}}
+"""
+FEWER = "a workflow has up to 5000000 job instances: let one job do more of the work"
+
+
+def test_a_loop_that_is_too_long_or_reversed_and_a_path_of_one_say_so_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text(LOOPS)
+    problems = whyrun(tmp_path, "validate", "--json").json["diagnostics"]
+    assert {(problem["code"], problem["message"], problem["hint"]) for problem in problems} == {
+        ("WRONG_TYPE", "loop `counted` is too long: it has 99999999 values", FEWER),
+        ("WRONG_TYPE", "loop `given` is too long: it has 99999999 values", FEWER),
+        ("WRONG_TYPE", "loop `long` is too long: it has 1000000000000 values", FEWER),
+        ("WRONG_TYPE", "`range` of loop `reversed` ends before it begins", "write `3-5`; both ends count"),
+        ("WRONG_TYPE", "`range` of loop `listed` ends before it begins", "write `[-2, 7]`; both ends count"),
+        (
+            "WRONG_TYPE",
+            "`range` of loop `words` is no range of whole numbers",
+            "write `0-24` or `[0, 24]`; both ends count",
+        ),
+        ("UNKNOWN_KEY", "job `A` has no key `<<`", "merge keys are not read: write the keys out"),
+        (
+            "PATH_OUTSIDE",
+            '`out/../../b.txt` of `Job:A["../../b"]`: it leaves the project folder',
+            "a value that stands in a path has to make one in the project folder: write another, or leave it out",
+        ),
+    }

@@ -146,6 +146,56 @@ def test_an_input_is_answered_with_its_readers_and_what_a_change_would_run(tmp_p
     }  # fmt: skip
 
 
+CHAIN = """\
+workflow: chain
+inputs:
+  X: {type: string, default: x}
+  Y: {type: string, default: y}
+jobs:
+  A: {uses: shell, with: {x: "${{ inputs.X }}", run: 'echo "$x" > "$out_T"'}, outputs: {T: {type: text}}}
+  B:
+    uses: shell
+    with: {a: "${{ jobs.A.outputs.T }}", y: "${{ inputs.Y }}", run: 'cat "$a" - <<< "$y" > "$out_T"'}
+    outputs: {T: {type: text, path: b.txt}}
+  C: {uses: shell, with: {b: "${{ jobs.B.outputs.T }}", run: 'cat "$b" > "$out_T"'}, outputs: {T: {type: text}}}
+  D: {uses: shell, with: {y: "${{ inputs.Y }}", run: 'echo "$y" > "$out_T"'}, outputs: {T: {type: text}}}
+"""
+
+
+def test_what_a_change_would_run_is_what_the_plan_with_it_executes(tmp_path: Path) -> None:
+    """Also what is only reused now. What runs anyway says so, and what the change does not reach is not told."""
+    (tmp_path / "workflow.yaml").write_text(CHAIN)
+    run(tmp_path)
+    (tmp_path / "b.txt").unlink()
+    assert whyrun(tmp_path, "why", "Input:X").out == dedent("""
+        Input:X has not changed
+        read by
+          Job:A  up to date
+        if it changed, these would run
+          Job:A  INPUT_CHANGED
+          Job:B  MISSING_OUTPUT
+          Job:C  UPSTREAM_DIRTY
+        """)
+    told = whyrun(tmp_path, "why", "Input:X", "--json").json["would_run"]
+    plan = whyrun(tmp_path, "plan", "--assume", "Input:X=changed", "--json").json
+    assert [each["job"] for each in told] == [id_ for layer in plan["layers"] for id_ in layer]
+    assert whyrun(tmp_path, "why", "Input:X", "--set", "Y=z").out == dedent("""
+        Input:X has not changed
+        read by
+          Job:A  up to date
+        if it changed, these would run
+          Job:A  INPUT_CHANGED
+          Job:B  MISSING_OUTPUT  planned anyway
+          Job:C  UPSTREAM_DIRTY  planned anyway
+        """)
+    assert whyrun(tmp_path, "why", "Input:X", "--set", "Y=z", "--json").json["would_run"] == [
+        {"job": "Job:A", "reason": "INPUT_CHANGED"},
+        {"job": "Job:B", "reason": "MISSING_OUTPUT", "anyway": True},
+        {"job": "Job:C", "reason": "UPSTREAM_DIRTY", "anyway": True},
+    ]
+    assert whyrun(tmp_path, "why", "Input:X", "--set", "X=z", "--json").json["would_run"] == []
+
+
 def test_a_parameter_answers_for_its_job(tmp_path: Path) -> None:
     folder = tale(tmp_path)
     run(folder)
@@ -355,8 +405,9 @@ def test_the_readers_of_an_input_come_in_pages(tmp_path: Path) -> None:
     def told(*words: str) -> list[str]:
         answer = whyrun(tmp_path, "why", "Input:A", *words)
         assert (answer.code, answer.err) == (0, "")
-        first, title, *rest = answer.out.splitlines()
+        first, title, *rest, last = answer.out.splitlines()
         assert (first, title) == ("Input:A has not changed", "read by")
+        assert last == "all that would run if it changed is planned anyway"
         return [line.split("  ")[1] if "Job:" in line else line for line in rest]
 
     jobs = [f"Job:Step[{i}]" for i in range(60)]

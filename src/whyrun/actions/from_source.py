@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 from importlib import machinery
-from types import CodeType
+from types import CodeType, ModuleType
+from typing import Any
+
+from whyrun.actions.editable import is_below, is_editable_finder, is_own, place_in
 
 Version = tuple[int, int, int]  # size and times of a file: no write leaves all of them as they were
 Versions = tuple[Version | None, ...]
@@ -35,8 +39,8 @@ def note(path: str) -> None:
 
 def take_noted(project: str) -> dict[str, Version | None]:
     """What was read since the last call, by path in the project."""
-    root = f"{project.rstrip('/')}/"
-    found = {path.removeprefix(root): version for path, version in _read.items()}
+    root = project.rstrip("/")
+    found = {(place_in(path, root) or path).removeprefix(f"{root}/"): version for path, version in _read.items()}
     _read.clear()
     return found
 
@@ -52,22 +56,52 @@ class _FromSource(machinery.SourceFileLoader):
         return code
 
 
+class _Mapped:
+    """A finder of an editable installation. It maps names to files by itself, past `sys.path_hooks`."""
+
+    def __init__(self, finder: Any, is_inside: Callable[[str], bool]) -> None:
+        self._finder = finder
+        self._is_inside = is_inside
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> machinery.ModuleSpec | None:
+        spec: machinery.ModuleSpec | None = self._finder.find_spec(fullname, path, target)
+        loader = spec.loader if spec is not None else None
+        if spec is not None and type(loader) is machinery.SourceFileLoader and self._is_inside(loader.path):
+            spec.loader = _FromSource(loader.name, loader.path)
+        return spec
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._finder, name)
+
+
 def import_project_from_source(project: str) -> None:
-    """For modules under this folder; a virtual environment inside it keeps its compiled files."""
+    """For modules under this folder, also those that are found through an editable installation; a virtual environment
+    inside it keeps its compiled files."""
     root = project.rstrip("/")
-    elsewhere = tuple(entry.rstrip("/") for entry in sys.path if entry.startswith(f"{root}/"))
+    roots = {root, os.path.realpath(root)}  # what is installed may know it by either
+    entries = {(entry.rstrip("/"), each) for entry in sys.path for each in roots if is_below(entry, each)}
+    elsewhere = tuple(entry for entry, each in entries if not is_own(entry, each))
+
+    def is_inside(path: str) -> bool:
+        inside = path in roots or any(is_below(path, each) for each in roots)
+        return inside and not any(path == entry or is_below(path, entry) for entry in elsewhere)
+
     finder = machinery.FileFinder.path_hook(
         (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
         (_FromSource, machinery.SOURCE_SUFFIXES),
     )
 
     def hook(path: str) -> machinery.FileFinder:
-        inside = path == root or path.startswith(f"{root}/")
-        if not inside or any(path == entry or path.startswith(f"{entry}/") for entry in elsewhere):
+        if not is_inside(path):
             raise ImportError(f"{path} is not the project's own", path=path)
         found = finder(path)
         assert isinstance(found, machinery.FileFinder)
         return found
 
     sys.path_hooks.insert(0, hook)
+    for number, each_finder in enumerate(sys.meta_path):
+        if is_editable_finder(each_finder):
+            sys.meta_path[number] = _Mapped(each_finder, is_inside)
     sys.path_importer_cache.clear()

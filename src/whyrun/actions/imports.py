@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from whyrun.actions.editable import Editable, editable_in
 from whyrun.actions.facts import FileFacts, Import
 from whyrun.actions.module_files import files_of, package_inits, read_module, shown_path
 from whyrun.actions.module_names import ModuleNames
@@ -71,10 +72,11 @@ def project_code(
     these. `modules`: what was seen of the project already, where that is recent enough.
     """
     root = str(project).rstrip("/")
+    editable = editable_in(root)
     found: dict[str, FileFacts] = {}
     problems: list[str] = []
     others = _readable(beside, root)
-    reads = max((_reads(path, facts, root) for path, facts in others.items()), default=TextRead.NOTHING)
+    reads = max((_reads(path, facts, root, editable) for path, facts in others.items()), default=TextRead.NOTHING)
     queue = [str(entry)]
     if imported:
         queue.extend(package_inits(root, os.path.dirname(queue[0])))
@@ -90,22 +92,22 @@ def project_code(
             problems.append(str(problem))
             continue
         found[path] = facts
-        files, by_imports = _follow(facts, root, os.path.dirname(path))
+        files, by_imports = _follow(facts, root, os.path.dirname(path), editable)
         queue.extend(files)
         reads = max(reads, facts.reads, by_imports)
-    possible = possible_code(found, others, root, modules or ModuleNames(root))
-    reads = max((reads, *(_reads(path, facts, root) for path, facts in possible.items())))
+    possible = possible_code(found, others, root, modules or ModuleNames(root), editable)
+    reads = max((reads, *(_reads(path, facts, root, editable) for path, facts in possible.items())))
     shown = ((shown_path(path, root), facts) for path, facts in (found | possible).items())
     digests = ((name, _digest(facts, name, reads)) for name, facts in shown)
     return ProjectCode(tuple(sorted(digests)), tuple(sorted(problems)))
 
 
-def _follow(facts: FileFacts, project: str, folder: str) -> tuple[list[str], TextRead]:
+def _follow(facts: FileFacts, project: str, folder: str, editable: Editable) -> tuple[list[str], TextRead]:
     """The files of the project that a file imports; and what the libraries among its imports read of its text."""
     files: list[str] = []
     reads = TextRead.NOTHING
     for found in facts.imports:
-        own = list(files_of(found, project, folder))
+        own = list(files_of(found, project, folder, editable))
         files.extend(own)
         if not own:  # the project goes before what is installed: its own `agents.py` is not the library of that name
             reads = max(reads, _read_by_library(found))
@@ -122,8 +124,8 @@ def _readable(paths: Iterable[Path], project: str) -> dict[str, FileFacts]:
     return found
 
 
-def _reads(path: str, facts: FileFacts, project: str) -> TextRead:
-    return max(facts.reads, _follow(facts, project, os.path.dirname(path))[1])
+def _reads(path: str, facts: FileFacts, project: str, editable: Editable) -> TextRead:
+    return max(facts.reads, _follow(facts, project, os.path.dirname(path), editable)[1])
 
 
 def _read_by_library(found: Import) -> TextRead:

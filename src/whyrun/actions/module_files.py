@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 
+from whyrun.actions.editable import Editable, is_below
 from whyrun.actions.facts import FileFacts, Import, facts_of
 from whyrun.actions.source import SourceError, read_source
 
@@ -25,11 +26,7 @@ def shown_path(path: str, project: str) -> str:
     return path[len(project) + 1 :] if is_below(path, project) else os.path.basename(path)
 
 
-def is_below(path: str, folder: str) -> bool:
-    return path.startswith(f"{folder}/")
-
-
-def files_of(found: Import, project: str, folder: str) -> Iterator[str]:
+def files_of(found: Import, project: str, folder: str, editable: Editable) -> Iterator[str]:
     """Of an import in a file of that folder."""
     root = project
     if found.level:
@@ -40,6 +37,28 @@ def files_of(found: Import, project: str, folder: str) -> Iterator[str]:
             return
         yield from package_inits(project, root)
     yield from files_below(root, found, project)
+    if editable and not found.level and found.module and not _is_module(f"{project}/{found.module[0]}"):
+        files = _installed_files(found, project, editable)
+        yield from (path for path in files if is_below(path, project))
+
+
+def _installed_files(found: Import, project: str, editable: Editable) -> Iterator[str]:
+    """In the order of an import: a folder without `__init__.py` only ends the search if nothing better follows."""
+    for root in editable.folders:
+        top = f"{root}/{found.module[0]}"
+        if is_below(root, project) or is_below(f"{project}/", top):  # else nothing of it lies in the project
+            yield from files_below(root, found, project)
+            if _is_module(top):
+                return
+    for one in (found, *(Import(0, (*found.module, name)) for name in found.names)):
+        for parts in range(len(one.module), 0, -1):
+            for path in editable.mapped.get(one.module[:parts], ()):
+                root, name = os.path.split(path)
+                yield from files_below(root, Import(0, (name, *one.module[parts:]), one.names), project)
+
+
+def _is_module(path: str) -> bool:
+    return bool(_variants(f"{path}/__init__") or _variants(path))
 
 
 def files_below(root: str, found: Import, project: str) -> Iterator[str]:

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from whyrun.actions.editable import Editable, is_below
 from whyrun.actions.facts import FileFacts, Import, named_import, run_of
-from whyrun.actions.module_files import files_below, files_of, is_below, read_module
+from whyrun.actions.module_files import files_below, files_of, read_module
 from whyrun.actions.module_names import ModuleNames
 from whyrun.actions.source import SourceError, read_source
 
@@ -20,7 +21,11 @@ _JOINS = 4  # so many texts may stand in one path: `ROOT / "a" / "b" / "c" / "d"
 
 
 def possible_code(
-    code: Mapping[str, FileFacts], beside: Mapping[str, FileFacts], project: str, modules: ModuleNames
+    code: Mapping[str, FileFacts],
+    beside: Mapping[str, FileFacts],
+    project: str,
+    modules: ModuleNames,
+    editable: Editable,
 ) -> dict[str, FileFacts]:
     """What else may run with code that changes where imports are looked for, or that loads files by name.
 
@@ -33,7 +38,7 @@ def possible_code(
     fresh: Mapping[str, FileFacts] = code
     places: _Places | None = None
     while fresh:
-        now = _Places.of({**beside, **code, **found}, project)
+        now = _Places.of({**beside, **code, **found}, project, editable)
         if now != places:
             places, fresh = now, {**code, **found}
         files = places.files(fresh) - code.keys() - found.keys()
@@ -64,14 +69,16 @@ class _Places:
     moved: bool
     folders: tuple[str, ...]
     named: tuple[str, ...]  # those of them that a text names
+    editable: Editable
 
     @staticmethod
-    def of(code: Mapping[str, FileFacts], project: str) -> _Places:
+    def of(code: Mapping[str, FileFacts], project: str, editable: Editable) -> _Places:
         movers = [(os.path.dirname(path), facts) for path, facts in code.items() if facts.moves_path]
         near = {above for folder, _ in movers for above in _up(folder, project)}
         named = {path for folder, facts in movers for path in _named_folders(facts, folder, project)}
-        folders = (near | named) - {project}  # that one is always looked in
-        return _Places(project, bool(movers), tuple(sorted(folders)), tuple(sorted(named - near)))
+        installed = {f"{project}/{folder}" for folder in editable.import_folders(project)}
+        folders = (near | named | installed) - {project}  # that one is always looked in
+        return _Places(project, bool(movers), tuple(sorted(folders)), tuple(sorted(named - near)), editable)
 
     def files(self, code: Mapping[str, FileFacts]) -> set[str]:
         """What these files may import or load. A name that is in several folders may mean each."""
@@ -109,7 +116,7 @@ class _Places:
         return found
 
     def _files_of(self, found: Import, folder: str) -> Iterator[str]:
-        yield from files_of(found, self.project, folder)
+        yield from files_of(found, self.project, folder, self.editable)
         if not found.level:
             for root in self.folders:
                 yield from files_below(root, found, self.project)

@@ -17,7 +17,7 @@ LARGEST_PLAN = 1 << 30  # bytes: ten times what a million jobs take
 def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptions, dict[str, Any]]:
     """A saved plan and its options: with them the same plan must come out again."""
     from whyrun.errors import error
-    from whyrun.planning.plan import PlanOptions
+    from whyrun.planning.plan import PlanOptions, written_digest
 
     if options != PlanOptions():
         raise error(
@@ -38,6 +38,13 @@ def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptio
             "USAGE",
             f"`{path}` is a plan of `{data['workflow']}`, and this workflow is `{world.workflow.name}`",
             hint="name the workflow file that it was made for",
+        )
+    if written_digest(data) != data["digest"]:
+        # What runs is what is planned now, if it has this digest: not what was left of the file.
+        raise error(
+            "USAGE",
+            f"`{path}` is not as it was saved: its content does not have its digest",
+            hint="save it again with `whyrun plan --save FILE`; `--target` and `--up` make it a plan of fewer jobs",
         )
     given = data["options"]
     return PlanOptions(given["up"], tuple(given["targets"]), tuple(given["force"])), data

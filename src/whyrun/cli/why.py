@@ -51,8 +51,9 @@ def command(
 ) -> None:
     """Say why a job is, was, or is not in the plan: reason by reason, back to the root cause.
 
-    An artifact's answer is that of its job. For an input: which jobs read it, and which would run if it changed. With
-    `*` for a name or index, every match is answered, 20 at a time. Of many jobs or reasons of a kind some are told and
+    An artifact's answer is that of its job. For an input: which jobs read it, and which would run if it changed, those
+    among them that are planned anyway marked as such. With `*` for a name or index, every match is answered, 20 at a
+    time. Of many jobs or reasons of a kind some are told and
     the rest is counted; with --all every one is told. JSON has all jobs that read an input.
 
     \b
@@ -197,11 +198,13 @@ def _input_answer(world: World, found: Planned, known: KnownState, subject: Subj
     from whyrun.planning.explain import particulars
     from whyrun.planning.listing import status_of
     from whyrun.planning.plan import PlanOptions
+    from whyrun.planning.why import would_run
 
     graph, id_ = found.snapshot.dependency_graph, subject.id
     changed = [c for c in found.snapshot.inputs_changed if c == id_ or c.startswith(f"{id_}[")]
     rows = []
-    for job, condition_only in readers_of_input(world, graph, id_):
+    readers = readers_of_input(world, graph, id_)
+    for job, condition_only in readers:
         planned_job = known.jobs.get(graph.node_of[job])
         row: dict[str, Any] = {"job": job, "state": status_of(planned_job) if planned_job is not None else "clean"}
         if condition_only:
@@ -212,14 +215,14 @@ def _input_answer(world: World, found: Planned, known: KnownState, subject: Subj
         rows.append(row)
     answer: dict[str, Any] = {"changed": changed, "readers": rows}
     if at is None:
-        now = set(found.plan.headlines())
         try:
-            then = assumed_plan(world, PlanOptions(), [f"{id_}=changed"]).plan
+            then = assumed_plan(world, PlanOptions(), [f"{id_}=changed"])
         except WhyrunError:  # see `readers_of_input`
             return {**answer, "would_run": None}
-        answer["would_run"] = [
-            {"job": job.id, "reason": job.headline} for job in then.planned if job.id not in now and job.reuse is None
-        ]
+        direct = [reader.job for reader in readers if not reader.condition_only]
+        would = would_run(found.plan, then.plan, then.snapshot.dependency_graph, direct)
+        # Where it has changed, what it reaches is in the plan of now already: told is what would come to that.
+        answer["would_run"] = [each.to_json() for each in would if not (changed and each.anyway)]
     return answer
 
 
@@ -263,10 +266,13 @@ def _input_lines(id_: str, answer: dict[str, Any], at: str | None, rows: Rows) -
     yield from columns(_reader_row(r, only_conditions) for r in shown)
     if rest is not None:
         yield rest
-    if answer.get("would_run"):
+    would_run = answer.get("would_run")
+    if would_run and all("anyway" in each for each in would_run):
+        yield "all that would run if it changed is planned anyway"  # as before the first run: no second list of it
+    elif would_run:
         yield "if it changed, these would run too" if answer["changed"] else "if it changed, these would run"
-        shown, rest = rows.page(answer["would_run"])
-        yield from columns((r["job"], r["reason"]) for r in shown)
+        shown, rest = rows.page(would_run)
+        yield from columns((r["job"], r["reason"], "planned anyway" if "anyway" in r else "") for r in shown)
         if rest is not None:
             yield rest
 

@@ -8,6 +8,9 @@ is what has its own way, what is secret and what can be made again:
 - files that contain the value of a secret;
 - caches, virtual environments, compiled Python, links that lead out of the project, what is neither file nor link.
 
+What is installed editable from the project (`src` on the path by a `.pth` file) is not installed there: a list of such
+folders goes along, and workers there have them on their path.
+
 The same files give the same bytes, whenever and wherever the archive is made.
 """
 
@@ -23,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import whyrun
+from whyrun.actions.editable import BUNDLED, folders_to_bundle
 from whyrun.errors import error
 from whyrun.execution.unpack import BundleRefused, unpack
 
@@ -90,6 +94,8 @@ def bundle_project(
             selection.leave_out(entry.name, "it contains a secret")
         else:
             archive.add(entry, content)
+    if folders := folders_to_bundle(str(project)):
+        archive.put(f"{PROJECT}/{BUNDLED}", folders)
     present = archive.folders_and_files()
     for entry in entries:
         if entry.link is not None:
@@ -217,15 +223,19 @@ class _Archive:
 
     def add(self, entry: _Entry, content: bytes) -> None:
         """The same for everyone: no owner, no time, of the mode only whether it may be executed."""
-        member = tarfile.TarInfo(entry.name)
+        member = self.put(entry.name, content)
         member.mode = 0o755 if os.lstat(entry.location).st_mode & stat.S_IXUSR else 0o644
-        member.size = len(content)
         if entry.link is not None:
             member.type, member.linkname, member.mode = tarfile.SYMTYPE, entry.link, 0o777
-        self._members[entry.name] = (member, content)
+
+    def put(self, name: str, content: bytes) -> tarfile.TarInfo:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        self._members[name] = (member, content)
         self._size += len(content)
         if self._size > self._limit:
             raise self._too_large()
+        return member
 
     def _too_large(self) -> Exception:
         largest = sorted(self._members.values(), key=lambda item: -item[0].size)[:3]

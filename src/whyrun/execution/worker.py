@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from whyrun import __version__
+from whyrun.actions.editable import bundled_folders
 from whyrun.actions.from_source import import_project_from_source
 from whyrun.execution.commands import Cleanup, ExecStep, Ping, Pong, Prepare, StepFinished
 from whyrun.execution.context import Cancellation
@@ -38,7 +39,8 @@ def main(facts: str) -> None:
     os.environ.pop("PYTHONPATH", None)
     sys.argv = ["whyrun-worker"]
     import_project_from_source(start.project)
-    sys.path.insert(0, start.project)
+    # A copy's own folders go before what may be installed at its place: that may be the user's, who goes on editing.
+    sys.path[:0] = [start.project, *(() if start.live else bundled_folders(start.project))]
 
     cancellation = Cancellation()
     signal.signal(signal.SIGTERM, cancellation.handle)

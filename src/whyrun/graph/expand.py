@@ -14,7 +14,7 @@ from whyrun.graph.graph import (
     JobTable,
 )
 from whyrun.graph.layers import check_cycles
-from whyrun.graph.loops import MAX_INSTANCES, loop_values, rows_of
+from whyrun.graph.loops import loop_values, rows_of
 from whyrun.graph.published import check_paths
 from whyrun.graph.resolve import Scope
 from whyrun.graph.settle import settle_first
@@ -28,6 +28,7 @@ from whyrun.workflow.model import (
     OutputDecl,
     Workflow,
 )
+from whyrun.workflow.values import MAX_INSTANCES
 
 
 def expand(workflow: Workflow, inputs: Mapping[str, InputValue]) -> Graph:

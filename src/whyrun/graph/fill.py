@@ -176,7 +176,11 @@ class _Filler:
             return OutputColumn(output.name, output.type, suffix, None)
         place = self.place(f"outputs.{output.name}.path")
         found = self.path_texts(output.path, place, self.scope.prefix)
-        checked = found.texts if found.are_plain else [self.checked_path(path, place) for path in found.texts]
+        checked = (
+            found.texts
+            if found.are_plain
+            else [self.checked_path(path, place, p) for p, path in enumerate(found.texts)]
+        )
         tail = _constant_tail(output.path)
         suffixes = {suffix_of_path(tail)} if tail else {suffix_of_path(path) for path in checked}
         if len(suffixes) > 1:
@@ -222,12 +226,13 @@ class _Filler:
             )  # holds the rows, so the id stays theirs
         return found
 
-    def checked_path(self, path: str, place: Place) -> str:
+    def checked_path(self, path: str, place: Place, position: int) -> str:
         if are_all_plain([path]):
             return path
         problem = path_problem(path)
         if problem is not None:
-            self.report(place, "PATH_OUTSIDE", f"`{path}`: {problem}")
+            hint = "a value that stands in a path has to make one in the project folder: write another, or leave it out"
+            self.report(place, "PATH_OUTSIDE", f"`{path}` of `{self.table.job_id(position)}`: {problem}", hint)
         return str(PurePosixPath(path))
 
 

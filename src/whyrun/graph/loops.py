@@ -15,9 +15,7 @@ from whyrun.workflow.model import (
     JobDecl,
     LoopDecl,
 )
-from whyrun.workflow.values import not_an_array
-
-MAX_INSTANCES = 5_000_000
+from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG, not_an_array
 
 
 def loop_values(
@@ -45,11 +43,11 @@ def loop_values(
     if loop.kind == "count":
         if isinstance(source, bool) or not isinstance(source, int) or source < 0:
             return wrong("WRONG_TYPE", f"loop `{loop.name}` counts to {source!r}, which is no whole number from 0")
-        return range(source) if source <= MAX_INSTANCES else wrong("WRONG_TYPE", f"loop `{loop.name}` is too long")
+        if source > MAX_INSTANCES:
+            return wrong("WRONG_TYPE", f"loop `{loop.name}` is too long: it has {source} values", TOO_LONG)
+        return range(source)
     if loop.kind == "range":
         first, last = source
-        if last - first >= MAX_INSTANCES:
-            return wrong("WRONG_TYPE", f"loop `{loop.name}` is too long")
         return range(first, last + 1)
     if not isinstance(source, tuple | list):
         return wrong("WRONG_TYPE", f"loop `{loop.name}` needs a list of values")

@@ -26,6 +26,7 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 
 VERSION = 1
 WIDE = 64  # members; a longer list stands as {count, digest, blob}
+_UP = "`--up 1` runs the first layer that has something to do; `whyrun plan` shows the layers"
 State = Literal["planned", "deferred", "inactive"]
 
 
@@ -141,6 +142,18 @@ class Plan:
         return canonical_object({**self._written[0], **more}) + b"\n"
 
 
+APART = ("digest", "log_position")  # of a written plan: what its digest is not over
+
+
+def written_digest(plan: Mapping[str, Any]) -> str | None:
+    """The digest of a plan as it was written and read back. None: with a content that is written nowhere."""
+    try:
+        content = canonical_json({name: value for name, value in plan.items() if name not in APART})
+    except (ValueError, RecursionError):
+        return None
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
 def _job_json(job: PlannedJob, blobs: dict[str, bytes], known: dict[int, Any]) -> dict[str, Any]:
     """`known`: what long lists came to, by id, since the instances of a job may share a fan-in of thousands."""
     found: dict[str, Any] = {"id": job.id, "action": job.action, "layer": job.layer, "state": job.state}
@@ -189,7 +202,7 @@ def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | No
     options = options or PlanOptions()
     graph = snapshot.dependency_graph
     if options.up is not None and options.up < 1:
-        raise error("USAGE", f"`--up {options.up}`: it takes the number of layers to run, from 1")
+        raise error("USAGE", f"`--up {options.up}`: it takes the number of layers to run, from 1", hint=_UP)
     work_to_do = bool(snapshot.suspects or options.force or options.targets)
     layers = compute_layers(graph) if work_to_do else []
     forced = _forced(graph, layers, options.force)

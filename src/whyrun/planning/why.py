@@ -19,7 +19,7 @@ from whyrun.ids import output_of, parse_id_of
 from whyrun.planning.consume import Entry, is_small
 from whyrun.planning.explain import particulars
 from whyrun.planning.known import KnownState
-from whyrun.planning.plan import PlannedJob
+from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import InputChanged, More, Reason, UpstreamDirty, UpstreamFailed, reason_json
 from whyrun.snapshot.records import Attempt, run_name
 from whyrun.workflow.model import First, InputRef, JobDecl, Workflow
@@ -343,6 +343,36 @@ def _content(term: Term) -> Any:
         return term.sha256
     sources = list(sources_of(term))
     return len(sources), [(source.id, source.value.sha256) for source in sources if isinstance(source, InputAt)]
+
+
+class WouldRun(NamedTuple):
+    job: str
+    reason: str
+    anyway: bool  # it is executed in the plan of now, too
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"job": self.job, "reason": self.reason}
+        return {**found, "anyway": True} if self.anyway else found
+
+
+def would_run(now: Plan, then: Plan, graph: Graph, read_by: Iterable[str]) -> list[WouldRun]:
+    """What is executed if an input changes, because of it: what is not executed now, and, of what is, whatever reads
+    the input or something that its change reaches. `then`: the plan and `graph` with the change; `read_by`: the jobs
+    that read it for more than their conditions.
+    """
+    executed = {job.id for job in now.planned if job.reuse is None}
+    reused = {job.id for job in now.planned if job.reuse is not None}
+    direct = set(read_by)
+    reached: set[int] = set()
+    found = []
+    for job in then.planned:  # in the order of layers, so that what is upstream comes first
+        as_now = job.id in (executed if job.reuse is None else reused)
+        if as_now and job.id not in direct and reached.isdisjoint(graph.upstream(job.node)):
+            continue
+        reached.add(job.node)
+        if job.reuse is None:
+            found.append(WouldRun(job.id, job.headline or "", job.id in executed))
+    return found
 
 
 def named_readers(graph: Graph, id_: str) -> list[Reader]:

@@ -17,12 +17,11 @@ from whyrun.workflow.model import (
 )
 from whyrun.workflow.nodes import ListNode, Node, Scalar, kind_of, plain_value
 from whyrun.workflow.scope import Names, Scope
-from whyrun.workflow.values import value_problem
+from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG, value_problem
 
 INPUT_KEYS = ("type", "required", "default", "description")
 LOOP_KINDS = ("each", "count", "values", "range")
-MAX_INSTANCES = 10_000_000
-_RANGE = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
+_RANGE = re.compile(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*")
 
 
 class Declarations(Fields):
@@ -149,8 +148,11 @@ class Declarations(Fields):
                 return None
             return ref
         count = plain_value(node)
-        if type(count) is not int or not 0 <= count <= MAX_INSTANCES:
+        if type(count) is not int or count < 0:
             self.wrong(node, f"`count` of {what} is no whole number from 0", "write a number or `inputs.NAME`")
+            return None
+        if count > MAX_INSTANCES:
+            self.wrong(node, f"{what} is too long: it has {count} values", TOO_LONG)
             return None
         return count
 
@@ -190,10 +192,17 @@ class Declarations(Fields):
                 first, last = int(match[1]), int(match[2])
         elif isinstance(node, ListNode) and len(node.items) == 2:
             first, last = map(plain_value, node.items)
-        if type(first) is not int or type(last) is not int or not 0 <= last - first < MAX_INSTANCES:
+        if type(first) is not int or type(last) is not int:
             self.wrong(
                 node, f"`range` of {what} is no range of whole numbers", "write `0-24` or `[0, 24]`; both ends count"
             )
+            return None
+        if last < first:
+            turned = f"{last}-{first}" if isinstance(node, Scalar) else f"[{last}, {first}]"
+            self.wrong(node, f"`range` of {what} ends before it begins", f"write `{turned}`; both ends count")
+            return None
+        if last - first >= MAX_INSTANCES:
+            self.wrong(node, f"{what} is too long: it has {last - first + 1} values", TOO_LONG)
             return None
         return first, last
 

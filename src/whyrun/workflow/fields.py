@@ -105,6 +105,8 @@ class Fields:
                 self.problems.doubt()
             else:
                 hint = (elsewhere or {}).get(key.value) or did_you_mean(key.value, allowed)
+                if key.value == "<<":
+                    hint = "merge keys are not read: write the keys out"
                 self.problems.add(key.place, "UNKNOWN_KEY", f"{what} has no key `{key.value}`", hint)
                 meant = meant_key(key.value, allowed) if key.value not in (elsewhere or {}) else None
                 if meant is not None and node.get(meant) is None and meant not in guessed:

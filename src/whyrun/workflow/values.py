@@ -14,6 +14,8 @@ from whyrun.workflow.model import Type
 from whyrun.workflow.nodes import kind_of_value
 
 MAX_VALUE_CHARACTERS = 16 << 20
+MAX_INSTANCES = 5_000_000  # of a workflow, so also values of a loop
+TOO_LONG = f"a workflow has up to {MAX_INSTANCES} job instances: let one job do more of the work"
 MAX_VALUE_ITEMS = 1_000_000
 NO_TEXT = "a text in it is not UTF-8 (half of a surrogate pair)"
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+from whyrun.actions.editable import BUNDLED
 from whyrun.artifacts.durable import write_all
 from whyrun.errors import Diagnostic, InvalidError
 from whyrun.execution.backends import site
@@ -96,7 +97,7 @@ def _leave_code_only(project: Path, code: frozenset[str]) -> None:
     """A step that reads a file which nobody declares must not find it here: that is how its author learns of it."""
     for path in sorted(project.rglob("*")) if project.is_dir() else ():
         name = path.relative_to(project).as_posix()
-        if not path.is_dir() and not name.endswith(_CODE_SUFFIXES) and name not in code:
+        if not path.is_dir() and not name.endswith(_CODE_SUFFIXES) and name not in {*code, BUNDLED}:
             path.unlink()
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 import whyrun
 from whyrun.actions.child import whyrun_home
+from whyrun.actions.editable import is_own, place_in
 from whyrun.errors import error
 from whyrun.execution.backends.bubblewrap import Link, Mount, Visible
 
@@ -95,8 +96,9 @@ print(json.dumps({"own": own, "path": [entry for entry in sys.path if entry], "l
 def interpreter_view(python: str = sys.executable, home: str | None = None, project: str | None = None) -> Visible:
     """The folders that a fresh interpreter needs: its own, those on its path, and Whyrun's.
 
-    `home` and `project` are not to be seen as a whole: a folder on the path that holds one of them is left out (a
-    project's own modules come to a sandbox in another way), and an interpreter that does cannot be shown at all.
+    `home` and `project` are not to be seen as a whole: a folder on the path that holds one of them is left out, and so
+    is one of the project itself, such as `src` (a project's own modules come to a sandbox in another way). An
+    interpreter that holds one cannot be shown at all.
     """
     guarded = [os.path.realpath(folder) for folder in (home or os.path.expanduser("~"), project) if folder]
     asked = subprocess.run([python, "-I", "-c", _QUESTION], stdout=subprocess.PIPE, check=True)
@@ -110,7 +112,8 @@ def interpreter_view(python: str = sys.executable, home: str | None = None, proj
             )
     package = os.path.dirname(os.path.abspath(whyrun.__file__))
     searched = [*interpreter.path, *filter(None, [whyrun_home()])]
-    paths = [*interpreter.own, *(entry for entry in searched if not _holds_any(entry, guarded)), package]
+    seen = [entry for entry in searched if not _holds_any(entry, guarded) and not _is_of_project(entry, project)]
+    paths = [*interpreter.own, *seen, package]
     shown: list[str] = list(_PROGRAMS)
     names = {name for path in paths for name in (os.path.abspath(path), os.path.realpath(path))}
     for path in sorted(names, key=lambda name: (len(name), name)):
@@ -131,6 +134,11 @@ def search_path(path: str, visible: Visible) -> str:
 def is_shown(program: str) -> bool:
     """Whether every sandbox shows it."""
     return any(_within(program, folder) for folder in _PROGRAMS)
+
+
+def _is_of_project(entry: str, project: str | None) -> bool:
+    place = place_in(entry, project) if project is not None else None
+    return place is not None and project is not None and is_own(place, project)
 
 
 def _holds_any(folder: str, guarded: list[str]) -> bool:
