@@ -118,6 +118,20 @@ def test_those_who_put_do_not_wait_for_each_other(store: Store) -> None:
     assert store.read(SHA) == RIGHT
 
 
+def test_the_right_bytes_that_another_has_put_meanwhile_are_not_replaced(store: Store) -> None:
+    """A step may be reading them, and would take it for damage."""
+    inodes: list[int] = []
+
+    def another_puts() -> None:
+        put_at_once(store)
+        inodes.append(os.stat(store.path(SHA)).st_ino)
+
+    with once_before(("store.write",), another_puts):
+        store.put_bytes(RIGHT)
+    assert [os.stat(store.path(SHA)).st_ino] == inodes
+    assert (store.read(SHA), os.listdir(store.root / "tmp")) == (RIGHT, [])
+
+
 def test_under_a_free_name_nothing_is_locked(store: Store) -> None:
     """It is what nearly all that is put has: there is nothing that anybody could be about to remove."""
     store.put_bytes(RIGHT)

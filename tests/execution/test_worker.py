@@ -169,7 +169,7 @@ def test_a_step_that_writes_into_a_stored_input_fails_and_the_blob_does_not_stay
     )
     spec = lab.artifact(b"precious", "file")
     bound: dict[str, Any] = {"with_": {"x": {"$input": "x"}}, "inputs": {"x": spec}}
-    said = f"the step wrote into `{spec.id}`, which it only reads; run again"
+    said = f"`{spec.id}` was written to while the step ran; nobody may write into stored bytes; run again"
     assert lab.failure(lab.call("m:f", **bound)) == ("InputChangedDuringRun", said)
     if lab.place == "local":
         assert not lab.store.has(spec.sha256)

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from verify_lab import Tales, about, sha256, whyrun, without_counts
 
 
@@ -239,3 +240,19 @@ def test_a_store_that_is_gone_is_a_bounded_list_with_its_count(tales: Tales) -> 
     everything = tales.verify("--all").out
     assert everything.count("\n  .whyrun/") == count
     assert len(tales.verify("--json").json["problems"]) == count
+
+
+@pytest.mark.parametrize("name", ["commands.jsonl", "debug.log", "metrics.jsonl", "whyrun.log"])
+def test_a_folder_is_no_log(tales: Tales, name: str) -> None:
+    place = tales.runs / "r0001" / name
+    place.unlink()
+    place.mkdir()
+    said = f"  .whyrun/tales/runs/r0001/{name}: what stands there is no file: move it away"
+    assert told(tales) == problems(tales, said)
+
+
+def test_a_workflow_file_that_is_gone_from_the_sources_is_told(tales: Tales) -> None:
+    (gone,) = (path for path in (tales.runs / "r0001" / "source").rglob("*") if path.is_file())
+    gone.unlink()
+    place = gone.relative_to(tales.runs.parent.parent.parent)
+    assert told(tales) == problems(tales, f"  {place}: the file is not there")

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from verify_lab import Tales, whyrun
 
+from whyrun.evidence.verify_report import SOURCE_GONE
+from whyrun.log.runs import LAST_LOST_HINT
+
 LOG = (
     "a damaged log, or a run that is gone: restore it from a copy; without one, move the run's folder and all later "
     "ones away, and their jobs run again"
@@ -62,15 +65,23 @@ def test_a_broken_status(tales: Tales, run: str) -> None:
     assert tales.verify().code == 0
 
 
-@pytest.mark.parametrize("name", ["whyrun.log", "debug.log", "metrics.jsonl", "commands.jsonl", "source"])
+@pytest.mark.parametrize("name", ["whyrun.log", "debug.log", "metrics.jsonl", "commands.jsonl"])
 def test_a_file_of_a_run_folder_that_is_gone(tales: Tales, name: str) -> None:
     path = tales.runs / "r0003" / name
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    path.unlink()
     assert hints(tales) == [NOT_WHOLE]
     (tales.runs / "r0003/status.json").unlink()
     assert runs_after_a_run(tales) == NOTHING_TO_DO
     assert path.exists()
     assert tales.verify().code == 0
+
+
+def test_the_workflow_files_of_a_run_stay_lost_and_nothing_comes_of_it(tales: Tales) -> None:
+    shutil.rmtree(tales.runs / "r0003" / "source")
+    assert hints(tales) == [SOURCE_GONE]
+    (tales.runs / "r0003/status.json").unlink()
+    assert runs_after_a_run(tales) == NOTHING_TO_DO
+    assert hints(tales) == [SOURCE_GONE]
 
 
 def test_a_manifest_and_a_cfg_stay_lost_and_nothing_comes_of_it(tales: Tales) -> None:
@@ -131,7 +142,7 @@ def test_a_log_whose_end_was_cut_off_costs_only_what_was_cut_off(tales: Tales) -
     (tales.runs / "r0007").rename(tales.root / "r0007")
     before = tales.event("r0006", "run_complete")["seq"]
     tales.rewrite("r0006", lambda lines: lines[: before - 1])
-    assert hints(tales) == [LOST_END]
+    assert hints(tales) == [LOST_END, LAST_LOST_HINT]
     (tales.runs / "r0006/status.json").unlink()
     assert runs_after_a_run(tales) == NOTHING_TO_DO
     assert [event["step_id"] for event in tales.events("r0007", "step_start")] == ["Job:Shout[1]", "Job:Join"]

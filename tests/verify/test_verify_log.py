@@ -8,6 +8,7 @@ import shutil
 import pytest
 from verify_lab import Tales, about, whyrun, without_counts
 
+from whyrun.evidence.verify_report import MORE_AFTER_THE_END
 from whyrun.log.journal import FIRST_CHAIN
 
 
@@ -104,6 +105,44 @@ def test_half_a_line_appended_after_the_end(tales: Tales) -> None:
         "where no kill leaves any\n"
         f"last chain: {tales.chain()}\n"
     )
+
+
+MALFORMED = "JSON is malformed: invalid character (byte 0)"
+
+
+@pytest.mark.parametrize(
+    ("scraps", "said"),
+    [
+        ([b"\n"], ["the line is empty"]),
+        (
+            [b"garbage\n", b"\n"],
+            [f"the line is broken: {MALFORMED}", "the line is empty"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("run", ["r0002", "r0007"])
+def test_lines_after_the_end_that_are_no_events_can_be_cut_off(
+    tales: Tales, run: str, scraps: list[bytes], said: list[str]
+) -> None:
+    """As an editor leaves them: all that the run wrote is there, and the next one follows it."""
+    chain, last = tales.chain(), len(tales.lines(run))
+    tales.rewrite(run, lambda lines: [*lines, *scraps])
+    answer = tales.verify()
+    problems = [
+        f"  .whyrun/tales/runs/{run}/events.jsonl:{last + number}: {what}; it stands after `run_complete`"
+        for number, what in enumerate(said, 1)
+    ]
+    counted = "1 problem" if len(said) == 1 else f"{len(said)} problems"
+    assert answer.out.splitlines()[: len(said) + 1] == [f"tales is damaged: {counted}", *problems]
+    assert [line for line in answer.out.splitlines() if line.startswith("hint: ")] == [f"hint: {MORE_AFTER_THE_END}"]
+    assert answer.out.splitlines()[-1] == f"last chain: {chain}"
+    tales.rewrite(run, lambda lines: lines[:last])  # the hint holds
+    assert tales.verify().code == 0
+
+
+def test_where_events_follow_them_nobody_is_told_to_cut_them_off(tales: Tales) -> None:
+    tales.rewrite("r0007", lambda lines: [*lines, b"garbage\n", lines[-2]])
+    assert MORE_AFTER_THE_END not in tales.verify().out
 
 
 def test_a_removed_run_is_named(tales: Tales) -> None:

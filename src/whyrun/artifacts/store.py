@@ -110,15 +110,14 @@ class Store:
 
     def put_bytes(self, data: bytes) -> str:
         sha = bytes_sha256(data)
-        free = not self.has(sha)
-        if free or not self._is_sound(sha):
+        if not self._is_sound(sha):
             temp, descriptor = self._new_temp()
             try:
                 try:
                     disk.write(Area.STORE, descriptor, data)
                 finally:
                     os.close(descriptor)
-                self._keep(temp, sha, free=free)
+                self._keep(temp, sha)
             except BaseException as failed:
                 clear_up(failed, partial(_remove, temp))
                 raise
@@ -280,15 +279,25 @@ class Store:
         self._sound.add(sha)
         return True
 
-    def _keep(self, temp: str, sha: str, *, free: bool = False) -> None:
-        """`free`: nothing stood under its name when it was looked at, so there is nothing that anyone may remove."""
+    def _keep(self, temp: str, sha: str) -> None:
+        """Give it its name, unless the same bytes, put by another meanwhile, have got it: a step may be reading those,
+        and takes a blob that was replaced for one that was damaged."""
         target = self.path(sha)
-        if free:
-            _rename(temp, target)
-        else:
+        if os.path.lexists(target):
             with putting(os.fspath(self.root), target):
-                _rename(temp, target)
+                if self._stands(sha):
+                    _remove(temp)
+                else:
+                    _rename(temp, target)
+        else:
+            _rename(temp, target)
         self._sound.add(sha)
+
+    def _stands(self, sha: str) -> bool:
+        try:
+            return file_sha256(self.path(sha)) == sha
+        except FileNotFoundError:
+            return False  # removed this very moment
 
     def _move_in(self, path: str, sha: str | None) -> tuple[str, int]:
         status = os.lstat(path)

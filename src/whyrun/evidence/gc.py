@@ -5,10 +5,10 @@ made and adopted, what they were made from, their snapshots, long lists, and fil
 they were written over. Of pruned runs, what is the user's own: saved or adopted, as their tombstones name it. Of
 folders also what is in them.
 
-Nothing is removed while anybody writes runs (`StoreLock`), nor where a run is missing, all are (`lost_all_runs`)
-or a log is damaged in its lines, their order, chain or end (`check_log`), or the manifest of a folder or a long list
-(`files_of_folder`, `check_lists`): nobody could say what that needed. A kill in the middle leaves fewer blobs that
-nobody needs, and nothing else.
+Nothing is removed while anybody writes runs (`StoreLock`), nor where a run is missing, be it the last
+(`lost_last_run`), or all are (`lost_all_runs`), or a log is damaged in its lines, their order, chain or end
+(`check_log`), or the manifest of a folder or a long list (`files_of_folder`, `check_lists`): nobody could say what that
+needed. A kill in the middle leaves fewer blobs that nobody needs, and nothing else.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ class _Sweep:
             runs, stones = state.whole_log()
             if state.lost_all_runs():
                 raise all_runs_lost(state)
+            state.check_last_run()
             check_log(state, runs, stones, state.workflow in self.running)
             naming = Naming()
             own = set(hashes_of_runs((run.path for run in runs), self.store, naming))

@@ -111,6 +111,7 @@ class _Choice:
         self.state = world.state
         self.now = timestamp(now)
         self.running = running
+        self.state.check_last_run()
         self.runs = self.state.runs()
         asked = self._asked(selection, now)
         self.needs = Needs()

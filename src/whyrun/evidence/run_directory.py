@@ -132,11 +132,17 @@ class RunDirectory:
                 disk.remove(Area.ARTIFACT_LINK, self.artifacts / name)
 
     def missing_files(self, mode: str = "run") -> list[str]:
-        """Which of the files that must exist do not."""
+        """Which of the files that must exist do not. What stands under the name of a log must be a file."""
         names = [EVENTS_FILE, *_MAY_BE_EMPTY, "status.json", "manifest.yaml", "source"]
         if mode == "run":
             names.append("plan.json")
-        return sorted(name for name in names if not (self.path / name).exists())
+        return sorted(name for name in names if not self._is_there(name))
+
+    def _is_there(self, name: str) -> bool:
+        place = self.path / name
+        if name in _MAY_BE_EMPTY:
+            return place.is_file()
+        return place.is_dir() if name == "source" else place.exists()
 
     def _ensure_files(self, outcome: RunOutcome) -> None:
         for entry in self.path.glob(".tmp-*"):

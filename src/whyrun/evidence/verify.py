@@ -16,21 +16,30 @@ import msgspec
 from whyrun import __version__
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, WhyrunError
-from whyrun.evidence.run_directory import RunDirectory
+from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.evidence.run_list import running_run
 from whyrun.evidence.status import status_of
 from whyrun.evidence.verify_bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan
 from whyrun.evidence.verify_lines import LineCheck, described, judged_end, misplaced_stone
-from whyrun.evidence.verify_report import NOT_WHOLE, Checked, Findings, Problem, Verification
+from whyrun.evidence.verify_report import NOT_WHOLE, SOURCE_GONE, Checked, Findings, Problem, Verification
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, STATUS_FILE, last_chain, last_event, read_blocks, read_events
 from whyrun.log.lock import holder
 from whyrun.log.outcomes import RunOutcome
-from whyrun.log.runs import NOT_THERE, RunRef, WorkflowState, run_name
+from whyrun.log.runs import LAST_LOST_HINT, LAST_NOT_THERE, NOT_THERE, RunRef, WorkflowState, run_name
 from whyrun.log.tombstones import Tombstone
 from whyrun.snapshot.history import fold_runs
+
+
+class _Sources(msgspec.Struct):
+    """Of a snapshot blob, nothing but this."""
+
+    sources: dict[str, msgspec.Raw]
+
+
+_decode_sources = msgspec.json.Decoder(_Sources).decode
 
 Replay = Callable[[str], None]  # computes the plan of a run again; raises where it does not come out as recorded
 
@@ -52,6 +61,7 @@ class _Verifier:
     def __init__(self, state: WorkflowState, project: Path) -> None:
         self.state = state
         self.running = running_run(state)  # asked first: a run that ends meanwhile is only looked at less closely
+        self.lost_last = state.lost_last_run()
         self.runs, self.stones = state.runs_and_tombstones()
         self.store = Store(state.store)
         self.findings = Findings()
@@ -78,6 +88,10 @@ class _Verifier:
             else:
                 chain = self._run(run, chain, before)
             before, expected = run.name, run.number + 1
+        if self.lost_last is not None and chosen is None:
+            place = str(self.state.runs_dir / self.lost_last)
+            what = f"the run {LAST_NOT_THERE}"
+            self.findings.add(Problem("run", self.lost_last, place, what, hint=LAST_LOST_HINT))
         self.blobs.finish(self._current)
         for name in replayed:
             self._replay(name, replay)
@@ -177,6 +191,7 @@ class _Verifier:
             event, line = plan
             mention = Mention(run.name, str(run.events_path), line, *described(event))
             self.blobs.plan_lists(check_plan(run.path, event, mention, self.findings, self.checked), mention)
+            self._sources(run, event)
         told = {*recorded, EVENTS_FILE, *((PLAN_FILE,) if plan is not None else ())}
         mode = outcome.start.mode if outcome.start is not None else "adopt"
         missing = [name for name in RunDirectory(run.path).missing_files(mode) if name not in told]
@@ -185,10 +200,27 @@ class _Verifier:
                 self.findings.note(f"{run.name} has no `status.json`: the next run completes its folder")
         else:
             for name in missing:
-                place = str(run.path / name)
-                self.findings.add(Problem("run", run.name, place, "the file is not there", hint=NOT_WHOLE))
+                place = run.path / name
+                kind = "folder" if name == "source" else "file"
+                stands = os.path.lexists(place)
+                what = f"what stands there is no {kind}: move it away" if stands else f"the {kind} is not there"
+                hint = SOURCE_GONE if name == "source" else NOT_WHOLE
+                self.findings.add(Problem("run", run.name, str(place), what, hint=hint))
             if whole:  # else it would be compared with what is left of the log
                 self._status(run, outcome)
+
+    def _sources(self, run: RunRef, plan: ev.PlanComputed) -> None:
+        """The snapshot says which workflow files there were. That of a comparison or an adoption nobody has kept."""
+        if not (run.path / "source").is_dir():
+            return  # told as a whole
+        try:
+            names = _decode_sources(self.store.read(plan.snapshot_sha256)).sources
+        except (WhyrunError, *UNREADABLE):
+            return  # told of the blob
+        for name in source_files(dict.fromkeys(names, b"")):
+            if not (run.path / name).is_file():
+                place = str(run.path / name)
+                self.findings.add(Problem("run", run.name, place, "the file is not there", hint=SOURCE_GONE))
 
     def _status(self, run: RunRef, outcome: RunOutcome) -> None:
         place = run.path / "status.json"

@@ -39,6 +39,7 @@ class LineCheck:
         self.lines = 0
         self.damaged = False
         self.ended = False
+        self._only_scraps = False  # follow the end: no line of them is an event
         self._before = before
         self._seq = 0
         self._add = add
@@ -54,7 +55,10 @@ class LineCheck:
                 return events, range(first, first + len(events))
         read: list[AnyEvent] = []
         numbers: list[int] = []
-        for line in lines:
+        for position, line in enumerate(lines):
+            if self.ended and not self._only_scraps:
+                # Asked once: what follows the end of a run is nearly always nothing.
+                self._only_scraps = not any(map(_is_event, lines[position:]))
             event = self._line(line)
             if event is not None:
                 read.append(event)
@@ -90,7 +94,11 @@ class LineCheck:
         try:
             event = decoded(_decoder.decode, line)
         except UNREADABLE as wrong:
-            self._tell(f"the line is broken: {wrong}" if line else "the line is empty")
+            what = f"the line is broken: {wrong}" if line else "the line is empty"
+            if self.ended and self._only_scraps:  # as an editor leaves them: all that the run wrote is there
+                self._tell(f"{what}; it stands after `run_complete`", hint=MORE_AFTER_THE_END)
+                return None
+            self._tell(what)
             self._seq += 1
             self.chain = _written(line)
             return None
@@ -131,11 +139,16 @@ class LineCheck:
                 self._tell(what, event, expected, written)
 
     def _tell(
-        self, what: str, event: AnyEvent | None = None, expected: str | None = None, found: str | None = None
+        self,
+        what: str,
+        event: AnyEvent | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
     ) -> None:
         self.damaged = True
         name, subject = (None, None) if event is None else described(event)
-        self._add(Problem("log", self.session, self.file, what, self.lines, name, subject, expected, found))
+        self._add(Problem("log", self.session, self.file, what, self.lines, name, subject, expected, found, hint=hint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +194,14 @@ def described(event: AnyEvent) -> tuple[str, str | None]:
         if isinstance(subject, str):
             return name, subject
     return name, None
+
+
+def _is_event(line: bytes) -> bool:
+    try:
+        _decoder.decode(line)
+    except UNREADABLE:
+        return False
+    return True
 
 
 def _written(line: bytes) -> str | None:

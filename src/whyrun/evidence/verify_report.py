@@ -18,6 +18,10 @@ NOT_WHOLE = (
     "a file of a run folder that is not there: restore it from a copy; without one, delete the run's `status.json`, "
     "and the next run puts an empty one in its place. No job runs again"
 )
+SOURCE_GONE = (
+    "a workflow file below `source/`: restore it from a copy. No job and no plan needs it (the run's snapshot in the "
+    "store has its text): without a copy it is told until the run is pruned, and nothing else comes of it"
+)
 PLAN_AGAIN = "`plan.json`: `whyrun plan --at RUN --json` prints it again, to the byte, for that run"
 MORE_AFTER_THE_END = "bytes after the end of a log: cut them off, for example with `truncate`; no event is lost"
 

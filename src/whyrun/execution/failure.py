@@ -44,6 +44,10 @@ class Failure:
         note = f"\nWhile {doing}, also: {_message(second)} ({type(second).__name__})\n"
         return replace(self, traceback=self.traceback + utf8(note))
 
+    def beside(self, note: str) -> Failure:
+        """The same failure, with something that may have to do with it."""
+        return replace(self, traceback=self.traceback + utf8(f"\nAlso: {note}\n"))
+
     def shortened(self) -> Failure:
         kind, error = _cut(self.error_type, _TYPE_LIMIT), _cut(self.error, _ERROR_LIMIT)
         return Failure(kind, error, _cut(self.traceback, _TRACEBACK_LIMIT))

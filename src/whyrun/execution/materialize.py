@@ -1,7 +1,8 @@
 """The inputs of a step, made into what an action receives: values, and files under names with their suffix.
 
 Stored bytes are linked to, not copied; workflow inputs are read where they lie. What lies in the project may be edited
-while a step runs, so it is looked at before and after: other content than the plan saw fails the step.
+while a step runs, so it is looked at before and after: other content than the plan saw fails the step. So does a stored
+file that was written to meanwhile: modes keep neither root nor a `chmod` out.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from whyrun.execution.scratch import Scratch
 from whyrun.workflow.model import FILE_TYPES
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+
+INPUT_CHANGED = "InputChangedDuringRun"
+STORED_BYTES = "nobody may write into stored bytes"
 
 Signature = tuple[Any, ...]
 
@@ -73,6 +77,7 @@ class InputGuard:
         self._sound: dict[str, Signature] = {}  # blobs whose content was seen to be right
 
     def begin(self) -> None:
+        """Another step: nothing of the last one's is watched any more."""
         self._watched.clear()
         self._blobs.clear()
 
@@ -106,6 +111,7 @@ class InputGuard:
         self._blobs.append((id_, path, sha256, signature))
 
     def check_unchanged(self) -> None:
+        changed = self.changed_blobs()  # first: what is damaged is removed, whatever else is wrong
         for id_, relative, sha256, before, settled in self._watched:
             path = self._at(relative)
             try:
@@ -118,10 +124,18 @@ class InputGuard:
                 raise self._changed(id_, relative)
             if self._content(str(path), signature, settled_now and settled) != sha256:
                 raise self._changed(id_, relative)
-        for id_, path_, sha256, before in self._blobs:
-            # Root may write to read-only files. A blob with other bytes is worse than none.
-            if _blob_signature(path_) != before and remove_if_damaged(path_, sha256):
-                raise StepError("InputChangedDuringRun", f"the step wrote into `{id_}`, which it only reads; run again")
+        if changed:
+            raise StepError(INPUT_CHANGED, f"{changed[0]}; {STORED_BYTES}; run again")
+
+    def changed_blobs(self) -> list[str]:
+        """What happened to each of the step's blobs that is not as it was. Who did it, nobody can say: others may read
+        the same ones. Those with other bytes are removed, since they are worse than none."""
+        found = []
+        for id_, path, sha256, before in self._blobs:
+            happened = _happened(path, sha256, before)
+            if happened is not None:
+                found.append(f"`{id_}` was {happened} while the step ran")
+        return found
 
     def _look(self, path: Path) -> tuple[Signature, bool]:
         """What can be seen of a file or folder without reading it, and whether that can be relied on."""
@@ -154,7 +168,7 @@ class InputGuard:
 
     def _changed(self, id_: str, path: str) -> StepError:
         message = f"`{path}` ({id_}) does not have the content that was planned with, or was written to meanwhile"
-        return StepError("InputChangedDuringRun", message)
+        return StepError(INPUT_CHANGED, message)
 
 
 def _facts(found: os.stat_result) -> tuple[int, ...]:
@@ -175,6 +189,22 @@ def _as_told(signature: Signature) -> tuple[int, ...]:
 def _blob_signature(path: str) -> Signature:
     found = os.stat(path)
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns  # the last can be set by nobody
+
+
+def _happened(path: str, sha256: str, before: Signature) -> str | None:
+    """To a blob since it was looked at. One that was written to may have its content again (decision 0032); one that
+    has another inode was damaged for somebody, who has put the right bytes in its place: sound ones are not replaced.
+    """
+    try:
+        now = _blob_signature(path)
+        if now == before:
+            return None
+        damaged = remove_if_damaged(path, sha256)
+    except FileNotFoundError:
+        return "removed"  # another step has found other bytes in it
+    if now[0] != before[0]:
+        return "replaced"
+    return "written to" if damaged or now[:3] != before[:3] else None  # else it has another mode, or name
 
 
 def _why(problem: OSError) -> str:
@@ -218,7 +248,6 @@ class Materializer:
         self.names: dict[str, str] = {}  # of this step: where a project file is shown → its own path, for messages
 
     def inputs(self, cfg: StepCfg) -> dict[str, Any]:
-        self._guard.begin()
         self.names.clear()
         return {name: self._value(name, spec) for name, spec in cfg.inputs.items()}
 

@@ -36,7 +36,14 @@ from whyrun.execution.isolation import (
     end_descendants,
     has_children,
 )
-from whyrun.execution.materialize import InputGuard, Materializer, check_bindings, put_in_place
+from whyrun.execution.materialize import (
+    INPUT_CHANGED,
+    STORED_BYTES,
+    InputGuard,
+    Materializer,
+    check_bindings,
+    put_in_place,
+)
 from whyrun.execution.outbox import Acknowledgements, Outbox
 from whyrun.execution.preparation import prepare_place
 from whyrun.execution.scratch import step_folder
@@ -105,6 +112,7 @@ class StepRunner:
 
     def execute(self, command: ExecStep, secrets: dict[str, str], known: dict[str, Signature]) -> StepFinished:
         began = time.perf_counter()
+        self._guard.begin()
         self._guard.told(known)
         self._mark(command.step_id, command.attempt)
         redactor = Redactor(secrets) if secrets else NOTHING_SECRET
@@ -178,9 +186,20 @@ class StepRunner:
             if command.compare:
                 comparisons = self._compare(command, cfg, outputs, redactor)
         except BaseException as problem:  # see `execute`
-            failure = failure_of(problem)
+            failure = self._with_changed_blobs(failure_of(problem))
         loaded = self._loaded() if fresh else {}
         return _Done(outputs, failure, Resources.now().since(before), self._outbox.numbered, comparisons, loaded)
+
+    def _with_changed_blobs(self, failure: Failure) -> Failure:
+        """A step that has written into what others read usually fails of something else, such as that it is gone."""
+        if failure.error_type != INPUT_CHANGED:
+            try:
+                changed = self._guard.changed_blobs()
+            except OSError as second:
+                return failure.also("looking at its inputs", second)
+            for what in changed:
+                failure = failure.beside(f"{what}; {STORED_BYTES}")
+        return failure
 
     def _loaded(self) -> dict[str, Version | None]:
         return take_noted(str(self._project)) if self._live else {}

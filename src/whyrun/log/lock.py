@@ -95,7 +95,9 @@ class RunLock:
             before = _read(descriptor)
             synced = before.synced if before is not None else None  # kept until the next run: a repair wants it
             if synced is not None and not os.path.exists(f"{os.path.dirname(self.path)}/runs/{synced.run}"):
-                synced = None  # that run was moved away, and the next one will have its name
+                # It is gone, and the next run will have its name: how far it was synced is no word on that one. That
+                # there was one stays said until then, whatever the lock is held for: `gc` must know.
+                synced = Synced(synced.run, 0)
             with _may_stay_unsaid(self._to_make_room):
                 self._tell(Holder(os.getpid(), os.uname().nodename, timestamp(self._clock()), synced=synced))
         except BaseException:

@@ -36,6 +36,11 @@ STORE_VARIABLE = "WHYRUN_STORE"
 MADE_FROM_RUNS = ("memo", "fold")  # files of the index that no workflow has before its first run
 _IN_SHORT = re.compile(r"[rR]?([0-9]{1,9})")
 NOT_THERE = "is not there, and was not pruned"  # a run whose number must have been given
+LAST_NOT_THERE = "is not there, and the lock names it as the last run"
+LAST_LOST_HINT = (
+    "the last run is gone: put it back from a copy. If it was moved away on purpose, the next run takes its number, "
+    "and from then on what only the lost one spoke of counts as not needed"
+)
 
 
 # --- project and state -------------------------------------------------------------------------------------------
@@ -294,6 +299,21 @@ class WorkflowState:
         indexed = any((self.index_dir / name).exists() for name in MADE_FROM_RUNS)
         return bool(stones) or indexed or last_synced(self.lock_path) is not None  # no prune takes the latest run
 
+    def lost_last_run(self) -> str | None:
+        """The run that the lock names, where neither it nor a later one is there: it was removed by hand. (A run has
+        its folder for good before the lock names it, so no kill leaves this; and no prune takes the latest run.)"""
+        told = last_synced(self.lock_path)  # asked before the folder is listed: a run may begin in between
+        if told is None or RUN_NAME.fullmatch(told.run) is None:
+            return None
+        return told.run if int(told.run[1:]) > _last_number(*self.runs_and_tombstones()) else None
+
+    def check_last_run(self) -> None:
+        """For who is about to remove: LOG_DAMAGED where the last run is gone, and with it what it needs."""
+        lost = self.lost_last_run()
+        if lost is not None:
+            what = f"`{lost}` of `{self.workflow}` {LAST_NOT_THERE}"
+            raise error("LOG_DAMAGED", what, file=str(self.runs_dir / lost), hint=LAST_LOST_HINT)
+
     def folders_of_pruned(self) -> list[str]:
         """Runs that have a tombstone and, after a kill, still a folder."""
         stones = self.tombstones()
@@ -407,9 +427,10 @@ def create_run(
     try:
         journal.append(msgspec.structs.replace(start, previous_chain=previous))
         journal.flush()
-        disk.sync_filesystem(Area.DRAFT, draft)
+        # Before the sync: `runs/` itself must not be gone after a power cut either, where the lock names the run.
         disk.make_folders(Area.DRAFT, state.runs_dir)
         _keep_out_of_git(state.state_dir)
+        disk.sync_filesystem(Area.DRAFT, draft)
         disk.rename(Area.DRAFT, draft, state.runs_dir / name)
         disk.sync_folder(Area.DRAFT, state.runs_dir)
     except BaseException:

@@ -1,0 +1,107 @@
+"""The last run removed by hand: of all that is left only the lock tells of it, and that is enough to remove nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from gc_lab import Past
+
+from whyrun.artifacts.hashing import bytes_sha256
+from whyrun.evidence.gc import collectable
+from whyrun.log.events import RunStart
+from whyrun.log.journal import utc_now
+from whyrun.log.lock import RunLock
+from whyrun.log.runs import LAST_LOST_HINT, create_run
+
+OWN = b"my own words\n"
+
+
+@pytest.fixture
+def saved(past: Past) -> Past:
+    """r0006 has saved a file of the user's, and is gone."""
+    (past.root / "out" / "word.txt").write_bytes(OWN)
+    past.word("six").succeed()
+    shutil.move(past.run_folder("r0006"), past.root / "away")
+    return past
+
+
+def told(past: Past) -> str:
+    place = past.world().state.runs_dir / "r0006"
+    what = "`r0006` of `past` is not there, and the lock names it as the last run"
+    return f"error[LOG_DAMAGED] {place}: {what}\n   hint: {LAST_LOST_HINT}\n"
+
+
+def test_nothing_goes_and_what_was_saved_stays(saved: Past) -> None:
+    before, runs = saved.blobs(), saved.runs()
+    assert before[bytes_sha256(OWN)] == OWN
+    for words in (
+        ("gc",),
+        ("gc", "--delete"),
+        ("runs", "prune", "--keep", "1"),
+        ("runs", "prune", "--keep", "1", "--delete"),
+        ("gc", "--delete"),  # again: who has held the lock meanwhile has left it said
+    ):
+        answer = saved.whyrun(*words)
+        assert (answer.code, answer.out, answer.err) == (3, "", told(saved)), words
+    assert (saved.blobs(), saved.runs()) == (before, runs)
+
+
+def test_verify_tells_of_it_and_what_to_do(saved: Past) -> None:
+    answer = saved.whyrun("verify")
+    assert (answer.code, answer.out.splitlines()[:2]) == (
+        3,
+        [
+            "past is damaged: 1 problem",
+            "  .whyrun/past/runs/r0006: the run is not there, and the lock names it as the last run",
+        ],
+    )
+    assert f"hint: {LAST_LOST_HINT}" in answer.out.splitlines()
+    assert saved.whyrun("verify", "r0005").code == 0, "which was not asked for it"
+
+
+def test_put_back_all_is_well(saved: Past) -> None:
+    shutil.move(saved.root / "away", saved.world().state.runs_dir / "r0006")
+    assert saved.whyrun("verify").code == 0
+    assert saved.whyrun("gc", "--delete").code == 0
+    assert saved.blobs()[bytes_sha256(OWN)] == OWN
+
+
+def test_the_next_run_takes_its_number_and_then_it_counts_no_more(saved: Past) -> None:
+    """What the hint says to who has moved it away on purpose."""
+    saved.word("other").succeed()
+    assert saved.runs()[-1] == "r0006"
+    assert saved.whyrun("verify").code == 0
+    assert saved.whyrun("gc", "--delete").code == 0
+    assert bytes_sha256(OWN) not in saved.blobs()
+
+
+def test_a_run_with_nothing_to_do_does_not_make_it_forgotten(saved: Past) -> None:
+    (saved.root / "out" / "word.txt").write_text("four\n")
+    saved.word("four").succeed()  # which is what r0005 has left
+    assert (saved.runs()[-1], saved.whyrun("gc", "--delete").err) == ("r0005", told(saved))
+
+
+def test_a_run_killed_before_the_lock_names_it_is_no_damage(saved: Past) -> None:
+    """It has the number of the lost one, whose lines, synced or not, are none of its own."""
+    state = saved.world().state
+    start = next(event for event in saved.events("r0005") if isinstance(event, RunStart))
+    new = msgspec.structs.replace(start, seq=0, ts="", session="", chain="")
+    killed = RunLock.of(state, utc_now).__enter__()
+    create_run(state, new, utc_now)[1].close()
+    killed.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert state.lost_last_run() is None
+    saved.word("other").succeed()
+    assert saved.runs()[-2:] == ["r0006", "r0007"]
+    collectable(state.state_dir)
+
+
+@pytest.mark.parametrize(
+    "lock", [b"", b"torn", b'{"synced":{"run":"later","seq":1}}', b'{"synced":{"run":"r0002","seq":0}}']
+)
+def test_a_lock_that_names_no_later_run_tells_of_none(past: Past, lock: bytes) -> None:
+    state = past.world().state
+    Path(state.lock_path).write_bytes(lock)
+    assert state.lost_last_run() is None
