@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from whyrun.errors import error
+
 LARGEST_INTEGER = 2**63 - 1  # what every JSON reader agrees on
 DEEPEST = 64  # levels: so little is read and written from any depth of a caller's stack
 VALUE_LIMIT = 4096  # bytes of a value or leaf as canonical JSON
@@ -47,6 +49,14 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def check_utf8(path: str, what: str, hint: str) -> None:
+    """Steps are told where they are in JSON, and so is whoever reads what a run wrote down."""
+    if not is_utf8(path):
+        raise error(
+            "NAME_INVALID", f"{what} {path!r}, is not UTF-8", hint=f"{hint}: names must read the same everywhere"
+        )
 
 
 def plain_scalar(value: Any) -> Any:

@@ -20,7 +20,7 @@ from whyrun.artifacts.durable import atomic_write
 from whyrun.artifacts.shelf_address import holds_credentials
 from whyrun.disk import Area
 from whyrun.errors import did_you_mean, error
-from whyrun.json_values import is_utf8
+from whyrun.json_values import check_utf8
 from whyrun.log.events import DAMAGE_HINT, AnyEvent, RunStart
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, Clock, Journal, last_chain, read_events
 from whyrun.log.synced import last_synced
@@ -49,7 +49,7 @@ LAST_LOST_HINT = (
 def project_dir_for(workflow_file: str | os.PathLike[str]) -> Path:
     """The folder of the nearest `whyrun.toml` at or above the workflow file, else that of the workflow file."""
     path = os.path.abspath(workflow_file)
-    _check_utf8(path, "the path of the workflow file,", "rename the folder or the file")
+    check_utf8(path, "the path of the workflow file,", "rename the folder or the file")
     folder = Path(path).parent
     for candidate in (folder, *folder.parents):
         if (candidate / CONFIG_FILE).is_file():
@@ -63,17 +63,9 @@ def state_dir_for(workflow_file: str | os.PathLike[str], override: str | None, e
     if given:
         path = os.path.abspath(given)
         what = "the state folder," if override else f"the state folder (`{STATE_VARIABLE}`),"
-        _check_utf8(path, what, "name another folder, or rename it")
+        check_utf8(path, what, "name another folder, or rename it")
         return Path(path)
     return project_dir_for(workflow_file) / STATE_FOLDER
-
-
-def _check_utf8(path: str, what: str, hint: str) -> None:
-    """Steps are told where they are in JSON, and so is whoever reads what a run wrote down."""
-    if not is_utf8(path):
-        raise error(
-            "NAME_INVALID", f"{what} {path!r}, is not UTF-8", hint=f"{hint}: names must read the same everywhere"
-        )
 
 
 @dataclass(frozen=True, slots=True)
