@@ -14,7 +14,7 @@ from whyrun.log.runs import ProjectConfig, RunRef, WorkflowState
 from whyrun.log.scan import Options
 from whyrun.log.survival import Survived
 from whyrun.log.synced import Synced
-from whyrun.log.tombstones import CarriedInput, Displaced, PublishedSite, Tombstone
+from whyrun.log.tombstones import Adopted, CarriedInput, Displaced, PublishedSite, Tombstone
 
 STONE = Tombstone(
     run="r0001", mode="run", state="failed", started="", ended="", events=1, previous_chain="", chain="", pruned=""
@@ -32,6 +32,7 @@ STONE = Tombstone(
         (Options(), "accept"),
         (Survived(RunOutcome(), None, 0), "size"),
         (Synced("r0001", 1), "seq"),
+        (Adopted("Artifact:A.B", "", "text"), "type"),
         (CarriedInput("Input:A", ""), "value"),
         (Displaced("out", ""), "section"),
         (PublishedSite("Artifact:A.B", "out", ""), "site"),

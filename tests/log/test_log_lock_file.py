@@ -142,7 +142,7 @@ def test_the_file_has_one_length_so_that_no_rewrite_can_tear_what_was_synced(
         sizes.append(path.stat().st_size)
         for seq in (1, 99, 100, 10**9):
             lock.announce("r0003")
-            lock._note_synced(seq)
+            lock._note_synced(seq, False)
             sizes.append(path.stat().st_size)
     sizes.append(path.stat().st_size)
     assert sizes == [512] * 6
@@ -169,9 +169,9 @@ def test_without_a_journal_nobody_is_told_of_syncs(path: Path, clock: Clock) -> 
 
 def test_a_sync_before_any_run_is_announced_is_not_noted(path: Path, clock: Clock) -> None:
     with RunLock(path, clock) as lock:
-        lock._note_synced(5)
+        lock._note_synced(5, False)
         assert said(path) == held()
-    RunLock(path, clock)._note_synced(5)
+    RunLock(path, clock)._note_synced(5, False)
 
 
 def test_only_the_holder_announces_a_run(path: Path, clock: Clock) -> None:

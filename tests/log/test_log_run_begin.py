@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from whyrun.errors import InvalidError, StateError
 from whyrun.log.events import DAMAGE_HINT, RunStart
 from whyrun.log.journal import FIRST_CHAIN, Clock
 from whyrun.log.runs import (
+    LAST_LOST_HINT,
     RunRef,
     WorkflowState,
     create_run,
@@ -145,6 +147,49 @@ def test_a_run_that_is_made_while_the_folder_is_listed_is_not_missed(
 
     monkeypatch.setattr(os, "listdir", listed)
     assert [run.name for run in state.whole_log()[0]] == ["r0001", "r0002", "r0003"]
+
+
+def lock_names(state: WorkflowState, run: str | None) -> None:
+    state.folder.mkdir(parents=True, exist_ok=True)
+    synced = None if run is None else {"run": run, "seq": 3}
+    state.lock_path.write_text(json.dumps({"pid": 1, "host": "here", "started": "now", "synced": synced}))
+
+
+@pytest.mark.parametrize(
+    ("named", "there", "lost"),
+    [
+        (None, (), None),
+        ("r0003", (), "r0003"),
+        ("r0003", (1, 2), "r0003"),
+        ("r0003", (1, 2, 3), None),
+        ("r0003", (4,), None),
+        ("r10000", (9999,), "r10000"),
+        ("../r0003", (), None),
+        ("r3", (), None),
+    ],
+)
+def test_the_last_run_is_lost_where_the_lock_names_it_and_none_so_late_is_there(
+    state: WorkflowState, named: str | None, there: tuple[int, ...], lost: str | None
+) -> None:
+    for number in there:
+        (state.runs_dir / run_name(number)).mkdir(parents=True)
+    lock_names(state, named)
+    assert state.lost_last_run() == lost
+
+
+def test_without_a_lock_no_run_is_lost(state: WorkflowState) -> None:
+    assert state.lost_last_run() is None
+    state.check_last_run()
+
+
+def test_a_lost_run_is_said_with_the_place_where_it_stood(state: WorkflowState) -> None:
+    lock_names(state, "r0003")
+    with pytest.raises(StateError) as refused:
+        state.check_last_run()
+    what = "`r0003` of `then-and-now` is not there, and the lock names it as the last run"
+    assert diagnosed(refused) == ("LOG_DAMAGED", what, str(state.runs_dir / "r0003"), LAST_LOST_HINT)
+    (state.runs_dir / "r0003").mkdir(parents=True)
+    state.check_last_run()
 
 
 def test_a_log_without_start_is_said_with_its_file(state: WorkflowState) -> None:

@@ -28,6 +28,27 @@ def test_up_counts_the_layers_that_hold_planned_jobs(scenario: Load) -> None:
         story.plan(up=0)
 
 
+def test_up_counts_no_layer_of_jobs_that_are_inactive_or_need_nothing(project: Make) -> None:
+    lab = project(
+        json.dumps({
+            "workflow": "w",
+            "inputs": {"Go": {"type": "boolean", "default": False}},
+            "jobs": {
+                "Off": {"if": "${{ inputs.Go }}", "uses": "shell", "with": {"run": "true"}},
+                "One": {"uses": "shell", "with": {"run": "echo 1 > $out_T"}, "outputs": {"T": {"type": "text"}}},
+                "Two": {
+                    "uses": "shell", "with": {"one": "${{ jobs.One.outputs.T }}", "run": "echo 2 > $out_T"},
+                    "outputs": {"T": {"type": "text"}},
+                },
+            },
+        }),
+        {},
+    )  # fmt: skip
+    lab.succeed()
+    plan = lab.plan(up=1, force=["Job:Two"])
+    assert states(plan) == {"Job:Off": "inactive", "Job:Two": "planned"}
+
+
 def test_a_target_takes_what_it_needs_and_defers_the_rest(scenario: Load) -> None:
     story = scenario("then-and-now").with_log().with_changed("Input:Topic", "theatre")
     plan = story.plan(targets=["Job:Clip[0]"])

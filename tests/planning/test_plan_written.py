@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
+from whyrun.planning.plan import Plan, PlannedJob, PlanOptions, written_digest
 from whyrun.planning.reasons import Forced
 from whyrun.planning.reuse import Reuse
 
@@ -88,6 +88,22 @@ def test_the_digest_is_over_all_but_itself_and_the_log_position() -> None:
     body = {name: part for name, part in first.to_json().items() if name not in ("digest", "log_position")}
     data = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     assert first.digest == "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def test_a_plan_that_was_read_back_has_the_digest_that_it_was_written_with() -> None:
+    made = plan(PlannedJob("Job:A", "shell", 0, "planned", FORCED), position={"run": "r0009", "seq": 1})
+    read = json.loads(made.to_bytes())
+    assert written_digest(read) == made.digest == read["digest"]
+    assert written_digest({**read, "digest": "other", "log_position": None}) == made.digest
+    body = {name: part for name, part in read.items() if name != "totals"}
+    assert written_digest(body) not in (made.digest, None)
+
+
+def test_what_is_written_nowhere_has_no_digest() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert [written_digest({"version": wrong}) for wrong in (float("nan"), "\ud800", deep)] == [None] * 3
 
 
 def test_lists_of_more_than_64_stand_beside_the_plan() -> None:

@@ -263,6 +263,16 @@ def test_stored_bytes_of_all_earlier_results_are_looked_for_once() -> None:
     assert snapshot.lost == frozenset(world.lost)
 
 
+def test_stored_bytes_that_an_adoption_took_the_place_of_are_looked_for_too() -> None:
+    """Other steps may take them."""
+    made = good(1, 7, Output("Artifact:A.Blob[a]", sha("made"), 3, "file"))
+    mine = Attempt(2, 2, 0, sha("f"), True, (Output("Artifact:A.Blob[a]", sha("mine"), 4, "file"),), origin="adopted")
+    world = World(lost=[sha("made")])
+    snapshot = built({"Job:A[a]": StepRecord(mine, unadopted=[made])}, world)
+    assert [(check.key, check.size) for check in world.checks[1]] == [(sha("mine"), 4), (sha("made"), 3)]
+    assert snapshot.lost == {sha("made")}
+
+
 def test_where_an_action_is_deterministic_every_step_may_lend_its_result() -> None:
     steps = {"Job:Gone": StepRecord(good(1, 2, Output("Artifact:Gone.X", sha("gone"), 1, "file")))}
     for deterministic, keys in (((), []), (("B",), [sha("gone")])):

@@ -192,6 +192,24 @@ def test_a_reuse_of_another_step_takes_that_ones_time_and_waits_for_its_outputs(
     assert folded(MADE, [*begins, *outputs]).steps == {PAGE: StepRecord(ONE), "Job:Twin": StepRecord(whole)}
 
 
+def test_a_reuse_of_another_step_takes_what_that_one_made_with_the_same_fingerprint() -> None:
+    begins = [RUN, reused("Job:Twin", "f2", from_run="r0002", from_step=PAGE)]
+    text = made("Artifact:Twin.Text", "z", step_id="Job:Twin")
+    whole = taken(3, 2, "f2", Output("Artifact:Twin.Text", "z", 1, "text"), made=2, duration=2.0)
+    assert folded(MADE, OTHER, [*begins, text]).steps["Job:Twin"] == StepRecord(whole)
+    unknown = [RUN, reused("Job:Twin", "f3", from_run="r0002", from_step=PAGE)]
+    assert folded(MADE, OTHER, unknown).steps["Job:Twin"] == StepRecord(taken(3, 2, "f3", made=2, duration=0.0))
+
+
+def test_a_reuse_waits_for_as_many_outputs_as_one_just_before_has_taken() -> None:
+    """Also where they stand in the log one after the other."""
+    begun = [RUN, reused(PAGE, "f1"), made(TEXT, "x")]
+    first, second = taken(1, 2, "f1", X, duration=0.0), taken(1, 4, "f1", duration=0.0)
+    assert folded([*begun, reused(PAGE, "f1")]).steps == {PAGE: StepRecord(second, None, [first])}
+    twin = folded([*begun, reused("Job:Twin", "f1", from_step=PAGE)]).steps
+    assert twin == {PAGE: StepRecord(first), "Job:Twin": StepRecord(second, None, [])}
+
+
 def test_a_reuse_waits_for_all_outputs_of_its_own_earlier_result_and_of_the_one_it_takes() -> None:
     twin = [RUN, start("Job:Twin", "f1"), made("Artifact:Twin.Text", "x", step_id="Job:Twin"), done("Job:Twin"), END]
     begins = [RUN, reused(PAGE, "f1", from_run="r0002", from_step="Job:Twin")]

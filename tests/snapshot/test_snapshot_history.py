@@ -27,6 +27,7 @@ from fold_lab import (
     folded,
     made,
     new_state,
+    no_blob,
     reading,
     request,
     start,
@@ -234,6 +235,26 @@ def test_where_no_index_can_be_written_an_older_one_stands_for_its_own_runs_only
     records = reading(state).records
     assert (before.run, records.run, records.steps[PAGE].latest.run) == (1, 2, 2)
     assert records.steps[PAGE].latest.outputs[0].value == 2**70
+
+
+def test_an_index_of_fewer_runs_that_comes_in_between_stands_for_its_own_runs_only(
+    state: WorkflowState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may put its own in place of the one that was just written."""
+    write_run(state, 1, ONE)
+    reading(state).records  # noqa: B018
+    older = {path: path.read_bytes() for path in state.index_dir.iterdir()}
+
+    class Overtaken(module.History):
+        def _save(self, runs: list[module._Covered], records: Records) -> bool:
+            saved = super()._save(runs, records)
+            for path, data in older.items():
+                path.write_bytes(data)
+            return saved
+
+    write_run(state, 2, TWO)
+    monkeypatch.setattr(module, "MUCH", 1)
+    assert told(Overtaken(state, no_blob, worth_indexing=1).records) == told(folded(ONE, TWO))
 
 
 def at_depth(levels: int, call: Callable[[], Any]) -> Any:

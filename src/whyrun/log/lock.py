@@ -140,7 +140,7 @@ class RunLock:
         synced = self._holder.synced if self._holder is not None else None
         return synced.seq if synced is not None and synced.run == run else 0
 
-    def _note_synced(self, seq: int, for_good: bool = False) -> None:
+    def _note_synced(self, seq: int, for_good: bool) -> None:
         # Seldom synced itself: after a power cut it may say less than it could, and never more.
         if self._holder is not None and self._holder.run is not None and self._descriptor is not None:
             self._tell(msgspec.structs.replace(self._holder, synced=Synced(self._holder.run, seq)))

@@ -257,7 +257,6 @@ class RunFold:
         reuse.taken.append(output)
         attempt, record = reuse.attempt, self.records.steps.get(step)
         if len(reuse.taken) == reuse.to_take and record is not None and record.latest is attempt:
-            self.end_taking()
             record.unadopted = record.unadopted_after(attempt)
             others = [a for a in record.attempts() if a.fingerprint != attempt.fingerprint]
             record.settled = [*others, attempt] if others else None
