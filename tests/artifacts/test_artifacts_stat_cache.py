@@ -83,6 +83,25 @@ def test_what_is_written_through_a_mapping_is_seen_although_no_time_moves(tmp_pa
     assert len(StatCache.load(path)) == 1, "nobody has it open any more"
 
 
+WRITES = "import os, sys\nwhile True:\n    os.close(os.open(sys.argv[1], os.O_WRONLY))\n"
+ASKS = (
+    "import sys, time\nfrom whyrun.artifacts.writers import is_open_for_writing\nend = time.monotonic() + 2\n"
+    "while time.monotonic() < end:\n    is_open_for_writing(sys.argv[1], unknown=False)\n"
+)
+
+
+def test_who_opens_a_file_while_it_is_asked_about_does_not_end_the_one_who_asks(tmp_path):
+    """The system tells the holder of a lease that somebody came, by a signal that ends whoever does not expect it."""
+    file = tmp_path / "file"
+    file.write_bytes(b"x")
+    with subprocess.Popen([sys.executable, "-c", WRITES, file]) as writer:
+        try:
+            asks = subprocess.run([sys.executable, "-c", ASKS, file], capture_output=True, text=True, check=False)
+        finally:
+            writer.kill()
+    assert (asks.returncode, asks.stdout, asks.stderr) == (0, "", "")
+
+
 def test_a_file_with_another_size_than_one_can_read_is_read_every_time(tmp_path):
     """Those of the system (`/proc`, `/sys`): their content changes, and neither size nor times do."""
     cache = StatCache.load(tmp_path / "stat-cache", later())

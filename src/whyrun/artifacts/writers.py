@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 
 
 def is_open_for_writing(path: str | os.PathLike[str], *, unknown: bool) -> bool:
@@ -17,6 +18,9 @@ def is_open_for_writing(path: str | os.PathLike[str], *, unknown: bool) -> bool:
     of other users, file systems without leases)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        # Who opens it while we hold the lease makes the system tell us so: by SIGIO, unless we name another, and that
+        # would end this process. This one is ignored where nobody listens.
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as refused:
