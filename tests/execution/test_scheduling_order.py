@@ -169,6 +169,10 @@ def test_amounts_given_back_leave_nothing_behind_so_that_one_who_wants_all_start
     assert (ran.exit_code, ran.result.counts.completed, ran.result.counts.not_started) == (0, 4, 0)
 
 
+def test_a_limit_may_be_larger_than_any_number_that_is_written_out(project: Make) -> None:
+    assert at_once(project(WIDE, {"steps.py": MEET}), 2, jobs=2, limits={"gpu": 10**5000}) == 2
+
+
 def test_a_limit_of_the_project_that_a_job_exceeds_is_told_before_anything_runs(project: Make) -> None:
     lab = project(WIDE, {"steps.py": MEET, "whyrun.toml": "[resources]\nmemory = 0.3\n"})
     with pytest.raises(InvalidError, match=r"`Gpu` wants memory: 0\.4, but the limit is 0\.3"):

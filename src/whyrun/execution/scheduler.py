@@ -184,7 +184,7 @@ class Scheduler:
 def _exact(amount: float) -> Fraction:
     """As it was written. 0.1 + 0.2 + 0.3 and then less all three is not 0 in floats, and a step that wants the whole
     would never start."""
-    return Fraction(str(amount))
+    return Fraction(amount) if isinstance(amount, int) else Fraction(str(amount))
 
 
 def _written_order(graph: Graph) -> Mapping[int, int]:

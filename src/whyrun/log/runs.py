@@ -89,7 +89,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return ProjectConfig()
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+    except ValueError as wrong:  # no TOML, no text, or a number that is longer than Python reads
         raise error("WRONG_TYPE", f"not valid TOML: {wrong}", file=str(path), hint="see https://toml.io") from None
     known = ["resources", "on_finish", "prepare", "store"]
     for key in data:
