@@ -57,7 +57,8 @@ def test_settings_are_read_and_unknown_ones_refused(tmp_path):
     toml.write_text("resurces = 1\n")
     with pytest.raises(InvalidError, match=r"UNKNOWN_KEY(.|\n)*did you mean `resources`"):
         read_project_config(tmp_path)
-    for wrong in ("resources = 3", "[resources]\ngpu = true", "[resources]\ngpu = -1", "x =", f"[resources]\ngpu = 1{'0' * 5000}"):
+    long = f"[resources]\ngpu = 1{'0' * 5000}"
+    for wrong in ("resources = 3", "[resources]\ngpu = true", "[resources]\ngpu = -1", "x =", long):
         toml.write_text(wrong)
         with pytest.raises(InvalidError, match="WRONG_TYPE"):
             read_project_config(tmp_path)

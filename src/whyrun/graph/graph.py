@@ -9,7 +9,7 @@ made only for the rows that someone asks for. A node is a number: `table.base + 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -371,8 +371,8 @@ class Graph:
             for rows in inverse.get(position, ()):
                 yield consumer.base, rows
 
-    def downstream(self, roots: Iterable[int]) -> set[int]:
-        """The roots and everything that depends on them, by edges of artifacts."""
+    def downstream(self, roots: Iterable[int], within: Container[int] | None = None) -> set[int]:
+        """The roots and everything that depends on them, by edges of artifacts; `within`: by ways through these."""
         seen = set(roots)
         stack = list(seen)
         lists: set[int] = set()  # shared lists that were followed already
@@ -383,7 +383,7 @@ class Graph:
                         continue
                     lists.add(id(rows))
                 for row in rows:
-                    if base + row not in seen:
+                    if base + row not in seen and (within is None or base + row in within):
                         seen.add(base + row)
                         stack.append(base + row)
         return seen

@@ -363,16 +363,15 @@ def would_run(now: Plan, then: Plan, graph: Graph, read_by: Iterable[str]) -> li
     executed = {job.id for job in now.planned if job.reuse is None}
     reused = {job.id for job in now.planned if job.reuse is not None}
     direct = set(read_by)
-    reached: set[int] = set()
-    found = []
-    for job in then.planned:  # in the order of layers, so that what is upstream comes first
-        as_now = job.id in (executed if job.reuse is None else reused)
-        if as_now and job.id not in direct and reached.isdisjoint(graph.upstream(job.node)):
-            continue
-        reached.add(job.node)
-        if job.reuse is None:
-            found.append(WouldRun(job.id, job.headline or "", job.id in executed))
-    return found
+    planned = {job.node: job for job in then.planned}
+    other = [job.node for job in planned.values() if job.id not in (executed if job.reuse is None else reused)]
+    read = [job.node for job in planned.values() if job.id in direct]
+    reached = graph.downstream([*other, *read], within=planned)
+    return [
+        WouldRun(job.id, job.headline or "", job.id in executed)
+        for node, job in planned.items()
+        if node in reached and job.reuse is None
+    ]
 
 
 def named_readers(graph: Graph, id_: str) -> list[Reader]:
