@@ -112,8 +112,8 @@ def test_who_puts_right_bytes_while_the_damaged_go_waits_and_puts_them_then(stor
 
 
 def test_those_who_put_do_not_wait_for_each_other(store: Store) -> None:
-    blob = damaged(store)
-    with putting(os.fspath(store.root), str(blob)):
+    damaged(store)
+    with putting(os.fspath(store.root)):
         put_at_once(store)
     assert store.read(SHA) == RIGHT
 
@@ -141,7 +141,7 @@ def test_under_a_free_name_nothing_is_locked(store: Store) -> None:
 def test_a_process_that_was_forked_meanwhile_holds_nobody_up(store: Store) -> None:
     """It has every descriptor of its parent, and with it a hold on the lock."""
     blob = damaged(store)
-    with putting(os.fspath(store.root), str(blob)):
+    with putting(os.fspath(store.root)):
         child = os.fork()
         if child == 0:
             os.read(os.pipe()[0], 1)  # for ever

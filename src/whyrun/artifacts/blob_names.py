@@ -15,7 +15,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 
 from whyrun import disk
 from whyrun.artifacts.hashing import descriptor_sha256
@@ -24,10 +24,10 @@ from whyrun.disk import Area
 _LOCK = "lock"
 
 
-def putting(root: str, blob: str) -> AbstractContextManager[None]:
-    """While a blob of this store gets its name. Under a free name there is nothing to remove: who is about to remove
-    has seen something there, and is the only one who may take it away."""
-    return _locked(root, fcntl.LOCK_SH) if os.path.lexists(blob) else nullcontext()
+def putting(root: str) -> AbstractContextManager[None]:
+    """While a blob of this store gets a name that another has. A free name needs none: who is about to remove has seen
+    something there, and is the only one who may take it away."""
+    return _locked(root, fcntl.LOCK_SH)
 
 
 def remove_if_damaged(blob: str, sha256: str) -> bool:

@@ -284,7 +284,7 @@ class Store:
         and takes a blob that was replaced for one that was damaged."""
         target = self.path(sha)
         if os.path.lexists(target):
-            with putting(os.fspath(self.root), target):
+            with putting(os.fspath(self.root)):
                 if self._stands(sha):
                     _remove(temp)
                 else:
