@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -227,12 +228,14 @@ def machine() -> dict[str, Any]:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), platform.machine())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    disk = os.statvfs(ROOT)
     return {
         "cores": os.cpu_count(),
         "processor": model,
         "memory_gb": round(memory, 1),
         "python": platform.python_version(),
         "load": [round(value, 1) for value in os.getloadavg()],
+        "inodes_used": f"{1 - disk.f_favail / disk.f_files:.0%}" if disk.f_files else "unlimited",
     }
 
 
@@ -270,6 +273,7 @@ def main() -> int:
     say(f"\nFor bench/README.md ({(time.perf_counter() - began) / 60:.1f} minutes):\n\n{table.tables(figures)}")
     over = [result["judged"] for result in bench.results if result.get("met") is False]
     say(f"{len(over)} over the limit: {'; '.join(over)}" if over else "all within their limits")
+    remove_earlier(folder)
     return 1 if over else 0
 
 
@@ -281,6 +285,15 @@ def _folder(reuse: bool) -> Path:
     folder = ROOT / f"run-{time.strftime('%Y%m%d-%H%M%S')}"
     folder.mkdir()
     return folder
+
+
+def remove_earlier(folder: Path) -> None:
+    """Of bench runs before this one: each leaves a million files and more, and a file system that has hardly any room
+    for names makes new ones slowly. After measuring, since it is slow after a mass deletion, too."""
+    for earlier in sorted(ROOT.glob("run-*")):
+        if earlier != folder:
+            say(f"removing {earlier.name}, of an earlier bench run")
+            shutil.rmtree(earlier)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from command_nursery import NURSERY
 from project_lab import PATIENCE, Lab
 
 DRIVER = Path(__file__).with_name("command_driver.py")
@@ -74,7 +75,10 @@ class CommandLab(Lab):
         return Command(self.root, words, environment)
 
     def whyrun(self, *words: str, **environment: str) -> Answer:
-        return self.start(*words, **environment).ended()
+        if environment:
+            return self.start(*words, **environment).ended()
+        done = NURSERY.run(words, cwd=self.root, env=ENVIRONMENT, timeout=PATIENCE)
+        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start_gated(self, gate: Path, point: str, *words: str) -> Command:
         """It is before this point when this returns, and goes on when the file `gate` is made."""

@@ -377,7 +377,7 @@ def plan_of_run(world: World, name: str) -> Planned:
     if plan.digest != f"sha256:{computed.plan_sha256}":
         pruned = [stone.run for stone in log.tombstones]
         if pruned:
-            some = pruned[0] if len(pruned) == 1 else f"{pruned[0]}…{pruned[-1]}"
+            some = pruned[0] if len(pruned) == 1 else f"{len(pruned)} from {pruned[0]} to {pruned[-1]}"
             raise error(
                 "RUN_PRUNED",
                 f"the plan of {name} cannot be computed again: runs that it was made from were pruned ({some})",

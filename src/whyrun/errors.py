@@ -45,14 +45,14 @@ CODES: dict[str, Code] = {
     "UNKNOWN_KEY": _invalid("A key that the workflow language does not have."),
     "MISSING_KEY": _invalid("A required key is absent."),
     "WRONG_TYPE": _invalid("A value has another type than this place needs."),
-    "NAME_INVALID": _invalid("A name or canonical ID is not written in its one valid form."),
+    "NAME_INVALID": _invalid("A name or canonical ID is not written in its one valid form, or not in UTF-8."),
     "NAME_TAKEN": _invalid("Two things share one name."),
     "UNKNOWN_REFERENCE": _invalid("A reference or ID names something that does not exist."),
     "UNKNOWN_LOOP": _invalid("A loop that is not declared, or not in the job's `for:`."),
     "LOOP_MISMATCH": _invalid("The number of selectors does not fit the loops of the job."),
     "CYCLE": _invalid("Job instances (or imports) depend on each other in a circle."),
     "DUPLICATE_OUTPUT_PATH": _invalid(
-        "Two outputs would be published at one path, or one on top of an input, in one, or on the workflow or its code."
+        "Two outputs would be published at one path, or one on an input, in one, where a pattern finds it, or on code."
     ),
     "PATH_OUTSIDE": _invalid("A path leaves the project folder, or a link on it does."),
     "EXPRESSION_SYNTAX": _invalid("The text inside `${{ }}` is not a valid expression."),
@@ -121,7 +121,7 @@ CODES: dict[str, Code] = {
     "PLAN_STALE": _state("A saved plan is not what would be planned now, or code was edited while a run was prepared."),
     "STORE_DAMAGED": _state("Stored bytes do not have the content that the log says."),
     "DISK_FAILED": _state(
-        "The machine let nothing be written or read: the disk is full, broken or read-only; no right."
+        "The machine let nothing be written or read: the disk is full, broken or read-only; no right; a run is gone."
     ),
     "SECTION_FILE_INVALID": _state("A file that sections share cannot take one: it is no JSON object, or locked."),
     "RUN_UNKNOWN": _state("There is no such run."),

@@ -19,6 +19,8 @@ TOO_LARGE = "holds a whole number of more than 63 bits (give it as a text)"
 
 def limit_problem(value: Any) -> str | None:
     """What a value does that none in a log may, if it is JSON at all: "nests deeper than 64 levels"."""
+    if isinstance(value, str | float | int):  # most
+        return TOO_LARGE if isinstance(value, int) and abs(value) > LARGEST_INTEGER else None
     waiting = [(value, 0)]
     while waiting:
         part, depth = waiting.pop()

@@ -45,8 +45,9 @@ def test_what_nobody_wrote_to_looks_the_same(top: Path) -> None:
     before = seen(top)
     assert (before.is_folder, before.is_link, before.settled) == (True, False, is_local(str(top)))
     (top / "sub" / "a").read_text()
-    assert seen(top) == before
-    assert seen(top).looks_like(before)
+    after = seen(top)  # its status has another time of access, which nobody looks at
+    assert (after.inside, after.settled) == (before.inside, before.settled)
+    assert after.looks_like(before)
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-COMMAND = [sys.executable, "-m", "whyrun.cli.main"]
+from command_nursery import COMMAND as COMMAND
+from command_nursery import NURSERY
+
+runner = NURSERY  # while mutants are tried, it is another one
 QUIET_ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ("WHYRUN_STATE", "NO_COLOR", "FORCE_COLOR")}
 
 
@@ -28,15 +29,7 @@ class Answer:
 
 
 def whyrun(folder: Path, *words: str, env: dict[str, str] | None = None) -> Answer:
-    done = subprocess.run(
-        [*COMMAND, *words],
-        cwd=folder,
-        env={**QUIET_ENVIRONMENT, **(env or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    done = runner.run(words, cwd=folder, env={**QUIET_ENVIRONMENT, **(env or {})}, timeout=60)
     return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, whyrun
 from question_lab import plain, run, tale
 
@@ -125,3 +127,39 @@ def _wait(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> No
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda lines: [*lines[:4], *lines[5:]], "the line has seq 6, not 5: lines are lost or doubled"),
+        (lambda lines: [*lines[:5], *lines[4:]], "the line has seq 5, not 6: lines are lost or doubled"),
+        (
+            lambda lines: [*lines[:4], lines[4].replace(b'"session":"r0001"', b'"session":"r0009"'), *lines[5:]],
+            "the line belongs to `r0009`, not to `r0001`",
+        ),
+    ],
+)
+def test_lines_that_are_lost_doubled_or_of_another_run_are_damage(
+    tmp_path: Path, damage: Callable[[list[bytes]], list[bytes]], why: str
+) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    path = folder / ".whyrun/tale/runs/r0001/events.jsonl"
+    path.write_bytes(b"".join(damage(path.read_bytes().splitlines(keepends=True))))
+    answer = whyrun(folder, "log")
+    assert answer.code == 3
+    assert answer.err.splitlines()[0].endswith(why)
+
+
+def test_a_file_that_was_written_over_is_named_where_it_is_kept(tmp_path: Path) -> None:
+    folder = tale(tmp_path / "project")
+    run(folder)
+    (folder / "out/all.txt").write_text("mine\n")
+    told = whyrun(tmp_path, "run", "project/workflow.yaml").err
+    (kept,) = re.findall(r"what stood there is kept: (\S+)", told)
+    assert (tmp_path / kept).read_text() == "mine\n"
+    (line,) = whyrun(tmp_path, "log", "r0002", "project/workflow.yaml", "--event", "file_displaced").out.splitlines()
+    assert line.endswith(f" kept={kept}")
+    adopted = whyrun(tmp_path, "adopt", "Artifact:Join.All", kept, "project/workflow.yaml")
+    assert (adopted.code, (folder / "out/all.txt").read_text()) == (0, "mine\n")

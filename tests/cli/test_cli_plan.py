@@ -31,6 +31,45 @@ def test_planning_leaves_nothing_behind(tmp_path: Path) -> None:
     assert tree(folder) == before
 
 
+def test_runs_that_a_new_project_folder_hides_are_named(tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    folder = pairs(tmp_path / "flows" / "pairs")
+    assert whyrun(tmp_path, "run", "-q", "flows/pairs/workflow.yaml").code == 0
+    (tmp_path / "whyrun.toml").write_text("")
+    text = (folder / "workflow.yaml").read_text().replace("words/", "flows/pairs/words/")
+    (folder / "workflow.yaml").write_text(text)
+    note = (
+        "note: runs of this workflow are in `flows/pairs/.whyrun`, which is not looked at: since `whyrun.toml` is "
+        "there, the state is `.whyrun`. To go on with them, move it there, or say `--state flows/pairs/.whyrun`\n"
+    )
+    for words in (["plan"], ["explain"], ["run", "--dry-run"]):
+        answer = whyrun(tmp_path, *words, "flows/pairs/workflow.yaml")
+        assert (answer.code, answer.err.splitlines(keepends=True)[0]) == (0, note), words
+        assert answer.out.startswith("pairs before its first run: 3 of 3 jobs to run")
+    own = whyrun(tmp_path, "plan", "flows/pairs/workflow.yaml", "--state", "elsewhere")
+    assert (own.code, own.err) == (0, "")  # that is what was asked for
+    with_them = whyrun(tmp_path, "plan", "flows/pairs/workflow.yaml", "--state", "flows/pairs/.whyrun")
+    assert (with_them.code, with_them.err) == (0, "")
+    # Other paths, the same content: nothing is paid for again.
+    assert with_them.out.startswith("pairs after r0001: none of 3 jobs to run, 1 reused from earlier runs")
+    assert note in whyrun(tmp_path, "run", "flows/pairs/workflow.yaml").err
+    again = whyrun(tmp_path, "plan", "flows/pairs/workflow.yaml")  # it has runs of its own now
+    assert (again.code, again.err) == (0, "")
+
+
+def test_runs_are_looked_for_in_every_folder_between_the_file_and_the_project(tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    folder = pairs(tmp_path / "flows" / "pairs")
+    text = (folder / "workflow.yaml").read_text()
+    (tmp_path / "flows" / "whyrun.toml").write_text("")
+    (folder / "workflow.yaml").write_text(text.replace("words/", "pairs/words/"))
+    assert whyrun(tmp_path, "run", "-q", "flows/pairs/workflow.yaml").code == 0
+    (tmp_path / "flows" / "whyrun.toml").rename(tmp_path / "whyrun.toml")
+    (folder / "workflow.yaml").write_text(text.replace("words/", "flows/pairs/words/"))
+    told = whyrun(tmp_path, "plan", "flows/pairs/workflow.yaml").err
+    assert told.startswith("note: runs of this workflow are in `flows/.whyrun`, which is not looked at")
+
+
 def test_two_plans_of_the_same_state_are_the_same_bytes_in_another_folder_too(tmp_path: Path) -> None:
     folder = pairs(tmp_path / "one")
     assert whyrun(folder, "run", "-q").code == 0

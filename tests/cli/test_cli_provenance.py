@@ -40,7 +40,7 @@ def test_adopting_one_of_two_outputs_says_nothing_of_the_other(tmp_path: Path) -
         "  Job:Fit[0]   INPUT_CHANGED  a ← Input:A  1 → 2",
         "               adopted        Artifact:Fit.graph[0] is your version of r0002, and is made anew; to have it "
         "back:",
-        "                              whyrun restore 'Artifact:Fit.graph[0]' --from r0002",
+        "                              whyrun restore 'Artifact:Fit.graph[0]' --from r0002 --set A=2",
         "  Job:Fit[1]   INPUT_CHANGED  a ← Input:A  1 → 2",
     ]
     layers = whyrun(folder, "explain", "--set", "A=2", "--json").json["layers"]

@@ -50,3 +50,52 @@ def test_a_run_as_json(tmp_path: Path) -> None:
             }
         ],
     }  # fmt: skip
+
+
+def test_a_result_that_could_not_be_put_in_place_was_not_reused(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text("""\
+workflow: w
+jobs:
+  A: {uses: shell, with: {run: 'echo 1 > "$out_S"'}, outputs: {S: {type: json, path: all.json, append: true}}}
+""")
+    run(tmp_path)
+    (tmp_path / "all.json").write_text("no json")
+    run(tmp_path, code=1)
+    latest = whyrun(tmp_path, "runs", "--json").json["runs"][-1]
+    counted = {name: latest[name] for name in ("run", "planned", "completed", "reused", "skipped", "failed", "blocked")}
+    assert counted == {
+        "run": "r0002", "planned": 1, "completed": 0, "reused": 0, "skipped": 0, "failed": 1, "blocked": 0,
+    }  # fmt: skip
+
+
+def test_a_comparison_that_is_pruned_is_called_as_in_the_list_and_takes_no_result_away(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text("""\
+workflow: w
+inputs: {X: {type: string, default: a}}
+jobs:
+  A: {uses: shell, with: {x: "${{ inputs.X }}", run: 'date +%N > "$out_T"'}, outputs: {T: {type: text}}}
+""")
+    run(tmp_path)
+    assert whyrun(tmp_path, "compare", "-q").code == 1
+    run(tmp_path, "--set", "X=b")
+    (row,) = [line for line in whyrun(tmp_path, "runs").out.splitlines() if line.startswith("r0002")]
+    assert row.split()[1:3] == ["differences", "compare"]
+    found = whyrun(tmp_path, "runs", "prune", "r0002", "--set", "X=b")
+    first, second, last = found.out.splitlines()
+    assert first.startswith("w: 1 run of 3 would go")
+    assert second.split()[:3] == ["r0002", "differences", "compare"]
+    assert last.startswith("hint: `--delete` removes them")
+    assert whyrun(tmp_path, "runs", "prune", "r0002", "--json", "--set", "X=b").json["jobs"] == []
+
+
+def test_the_last_run_that_is_gone_is_told_before_anything_is_paid_for_again(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / ".whyrun/tale/runs/r0001").rename(tmp_path / "away")
+    note = (
+        "note: r0001 is not there, and the lock names it as the last run: what it made counts as not made. Put it back "
+        "from a copy; or go on without, and the next run takes its number"
+    )
+    for words in (["plan"], ["explain"], ["run", "--dry-run"], ["run"]):
+        assert note in whyrun(folder, *words).err.splitlines(), words
+    assert note not in whyrun(folder, "plan").err.splitlines()

@@ -10,13 +10,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from command_nursery import COMMAND, NURSERY
 from project_lab import Lab, reasons
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.planning.plan import Plan
@@ -60,13 +59,11 @@ class PlanLab(Lab):
         return self
 
     def cli(self, *words: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            self.command(*words), cwd=self.root, capture_output=True, text=True, timeout=60, check=False
-        )
-        return done.returncode, done.stdout, done.stderr
+        done = NURSERY.run(self.command(*words)[len(COMMAND) :], cwd=self.root, env=os.environ, timeout=60)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
 
     def command(self, verb: str, *words: str) -> list[str]:
-        return [sys.executable, "-m", "whyrun.cli.main", verb, *words, self.file.name, "--manifest", MANIFEST]
+        return [*COMMAND, verb, *words, self.file.name, "--manifest", MANIFEST]
 
     def summary(self, run: str = "r0001") -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.run_folder(run) / "composition_summary.json").read_bytes())

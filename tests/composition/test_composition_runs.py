@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from composition_lab import FIXTURES, GOOD, MANIFEST, plans
 
+from command_nursery import NURSERY
 from whyrun import api
 from whyrun.planning.reasons import reason_json
 from whyrun.workflow.composition.dataset_plan import PLAN_KEYS
@@ -23,9 +23,8 @@ from whyrun.workflow.composition.steps import ACTION_PARAMS, CONDITION_PARAMS, S
 
 
 def whyrun(folder: Path, *words: str) -> tuple[int, str, str]:
-    command = [sys.executable, "-m", "whyrun.cli.main", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-    return done.returncode, done.stdout, done.stderr
+    done = NURSERY.run(words, cwd=folder, env=os.environ, timeout=60)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 UPSTREAM = "UPSTREAM_DIRTY"

@@ -93,5 +93,5 @@ def test_a_killed_run_and_a_killed_gc_hold_nothing(tmp_path: Path) -> None:
     assert (lab.store / "0f" / ("0" * 62)).exists()
     ran = lab.whyrun("run", "alone.yaml", "--quiet")
     assert ran.code == 0, ran.err
-    assert "r0001 ended without a word" in ran.err
+    assert "r0001 was cut short" in ran.err
     assert lab.published() == FINAL

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_nursery import NURSERY
 from whyrun.connections.file import parse_connections
 from whyrun.connections.probe import Probed, probe
 from whyrun.connections.resolve import ready
@@ -32,11 +31,8 @@ connections:
 
 def whyrun(folder: Path, *words: str, **environment: str) -> tuple[int, str, str]:
     plain = {key: value for key, value in os.environ.items() if key not in ("DB_PASSWORD", "DB_PORT", "S3_KEY")}
-    done = subprocess.run(
-        [sys.executable, "-m", "whyrun.cli.main", "connections", *words], cwd=folder, env={**plain, **environment},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    return done.returncode, done.stdout, done.stderr
+    done = NURSERY.run(["connections", *words], cwd=folder, env={**plain, **environment}, timeout=120)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 @pytest.fixture

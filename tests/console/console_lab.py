@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-COMMAND = [sys.executable, "-m", "whyrun.cli.main"]
+from command_nursery import COMMAND as COMMAND
+from command_nursery import NURSERY
+
 # `whyrun` in scripts is the one under test; and nothing of the shell in which the tests were started.
 ENVIRONMENT = {
     "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -50,15 +51,7 @@ class Project:
         return (self.root / name).read_text(encoding="utf-8")
 
     def __call__(self, *words: str) -> Answer:
-        done = subprocess.run(
-            [*COMMAND, *words],
-            cwd=self.root,
-            env=ENVIRONMENT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
+        done = NURSERY.run(words, cwd=self.root, env=ENVIRONMENT, timeout=60)
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def runs(self) -> list[str]:

@@ -215,3 +215,21 @@ jobs:
     (end,) = [event for event in events if event["event"] == "step_failed"]
     assert (shown["status"], shown["duration"]) == ("TIMED_OUT", end["duration"])
     assert shown["duration"] >= 0.3
+
+
+def test_a_step_that_was_tried_again_is_one_of_the_slowest_once(tmp_path: Path) -> None:
+    flow = """\
+workflow: tries
+jobs:
+  Flaky:
+    uses: shell
+    retries: 1
+    with: {run: 'test -e "$TRIED" || { touch "$TRIED"; exit 1; }; echo 1 > "$out_T"'}
+    env: {TRIED: "FOLDER/tried"}
+    outputs: {T: {type: text}}
+  Other: {uses: shell, with: {run: 'echo 1 > "$out_T"'}, outputs: {T: {type: text}}}
+"""
+    project = Project(tmp_path, {"workflow.yaml": flow.replace("FOLDER", str(tmp_path))})
+    done = project("run", "--json").json
+    assert done["counts"]["completed"] == 2
+    assert sorted(each["id"] for each in done["slowest"]) == ["Job:Flaky", "Job:Other"]

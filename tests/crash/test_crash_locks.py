@@ -66,7 +66,7 @@ def test_the_lock_of_a_killed_run_is_free_at_once(tmp_path: Path) -> None:
     assert not is_held(lock)  # although workers may still be ending
     lab.open_gate()
     ended = lab.succeed()
-    assert "r0001 ended without a word" in ended.err
+    assert "r0001 was cut short" in ended.err
     lab.check_nobody_left()
     assert lab.published() == FINAL
     lab.check_evidence()

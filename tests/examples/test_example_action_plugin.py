@@ -252,7 +252,9 @@ def test_the_project_goes_before_a_plugin(installed: Installed, project: Callabl
     ]
 
 
-def test_its_own_tests_pass(installed: Installed) -> None:
-    done = installed(EXAMPLE, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+def test_its_own_tests_pass(installed: Installed, tmp_path: Path) -> None:
+    # A base of its own: else, at its end, this pytest removes what whole suites before this one have left.
+    own = f"--basetemp={tmp_path / 'base'}"
+    done = installed(EXAMPLE, "-m", "pytest", "-q", "-p", "no:cacheprovider", own, "tests")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout

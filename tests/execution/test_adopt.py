@@ -177,6 +177,74 @@ def test_a_folder_is_adopted_as_a_folder(project: Make) -> None:
     assert refusal(lambda: adopt(lab, "Artifact:Make.Site", "file"))[0] == "NOT_ADOPTABLE"
 
 
+def test_a_folder_that_was_saved_is_adopted_from_where_the_note_says_that_it_is_kept(project: Make) -> None:
+    workflow = """
+        workflow: folders
+        jobs:
+          Make:
+            uses: shell
+            with: {run: 'mkdir -p "$out_Site"; echo a > "$out_Site/a"; echo a > "$out_Text"'}
+            outputs: {Site: {type: directory, path: out/site}, Text: {type: text}}
+    """
+    lab = project(workflow)
+    lab.succeed()
+    lab.write({"out/site/sub/b": "mine\n"})
+    (lab.root / "out/site/empty").mkdir()
+    (saved,) = lab.succeed().of(ev.FileDisplaced)
+    assert sorted(p.name for p in (lab.root / "out/site").rglob("*")) == ["a"]
+    kept = os.path.relpath(lab.blob(saved.sha256), lab.root)
+
+    adopted = adopt(lab, "Artifact:Make.Site", kept)
+    assert (adopted.run, adopted.sha256, adopted.size, adopted.displaced) == ("r0003", saved.sha256, 7, ())
+    assert (lab.read("out/site/a"), lab.read("out/site/sub/b")) == ("a\n", "mine\n")
+    assert (lab.root / "out/site/empty").is_dir()
+    assert lab.plan().headlines() == {}
+
+    lab.blob(next(f.sha256 for f in lab.world().store.read_tree(saved.sha256).files if f.path == "sub/b")).unlink()
+    assert refusal(lambda: restore(lab, "Artifact:Make.Site", "r0003"))[0] == "STORE_DAMAGED"
+    assert refusal(lambda: adopt(lab, "Artifact:Make.Site", kept))[0] == "STORE_DAMAGED"
+    (text,) = [e.sha256 for e in lab.events("r0001") if getattr(e, "artifact", "") == "Artifact:Make.Text"]
+    stored_file = os.path.relpath(lab.blob(text), lab.root)
+    assert refusal(lambda: adopt(lab, "Artifact:Make.Site", stored_file))[0] == "NOT_ADOPTABLE"
+    why = f"`Artifact:Make.Text` cannot be put in place: `{lab.root / kept}` lists a folder that was saved"
+    assert refusal(lambda: adopt(lab, "Artifact:Make.Text", kept))[:2] == ("NOT_ADOPTABLE", why)
+    assert lab.plan().headlines() == {}
+
+
+STRING = """
+    workflow: strings
+    jobs:
+      Name: {uses: shell, with: {run: 'echo Ada > "$out_N"'}, outputs: {N: {type: string, path: out/name}}}
+      Use: {uses: shell, with: {n: "${{ jobs.Name.outputs.N }}", run: 'echo "$n" > "$out_T"'},
+            outputs: {T: {type: text, path: out/letter}}}
+"""
+
+
+def test_a_string_is_read_as_it_was_published_and_from_a_file_of_ones_own_as_it_stands(project: Make) -> None:
+    lab = project(STRING, {"own": '"quoted"\n'})
+    lab.succeed()
+    assert lab.read("out/name") == '"Ada"'
+    assert adopt(lab, "Artifact:Name.N", "out/name").run is None  # it stands there
+    lab.write({"out/name": '"Bob\\n"\n'})
+    adopt(lab, "Artifact:Name.N", "out/name")
+    lab.succeed()
+    assert (lab.read("out/name"), lab.read("out/letter")) == ('"Bob\\n"', "Bob\n\n")
+    lab.write({"out/name": "plain Eve\n"})
+    adopt(lab, "Artifact:Name.N", "out/name")
+    assert lab.read("out/name") == '"plain Eve"'
+    adopt(lab, "Artifact:Name.N", "own")
+    assert lab.read("out/name") == '"\\"quoted\\""'
+
+    (lab.root / "out/name").write_bytes(b'"\xff"')
+    assert refusal(lambda: adopt(lab, "Artifact:Name.N", "out/name"))[1].endswith("but its file is not UTF-8")
+    lab.write({"out/name": '"' + "x" * 5000 + '"'})
+    assert "does not fit: `N` has 5002 bytes" in refusal(lambda: adopt(lab, "Artifact:Name.N", "out/name"))[1]
+    lab.write({"out/name": '"mine"'})
+    (saved,) = lab.succeed().of(ev.FileDisplaced)
+    adopt(lab, "Artifact:Name.N", os.path.relpath(lab.blob(saved.sha256), lab.root))
+    assert lab.read("out/name") == '"mine"'
+
+
 LEAVES = """
     workflow: leaves
     jobs:
@@ -472,7 +540,7 @@ def test_adopting_waits_for_nobody_and_repairs_what_a_killed_run_left(project: M
     adoption = adopt(lab, "Artifact:Upper.Loud", "mine.txt", heard)
     assert (adoption.run, lab.runs()) == ("r0002", ["r0001", "r0002"])
     assert any(isinstance(e, ev.LogRepaired) for e in lab.events("r0001"))
-    assert heard.notes == ["r0001 ended without a word; its log was repaired"]
+    assert heard.notes == ["r0001 was cut short; its log was repaired"]
     check_chain([lab.run_folder(run) / "events.jsonl" for run in lab.runs()])
 
 

@@ -168,6 +168,7 @@ def test_a_module_that_comes_during_a_run_and_is_imported_is_found_out(project: 
     assert {f.error_type for f in ran.of(StepFailed)} == {"InputChangedDuringRun"}
     said = "the code of `python` was edited since the plan was made (`helper/__init__.py`): the result does not count"
     assert ran.of(StepFailed)[0].error == f"{said}; run again"
+    assert ran.heard.notes == []  # the plan of now counts it, where it is still there
     if stays:  # and it is other code for the next plan
         lab.edit("main.py", "if n == 0:", "if False:")
         assert lab.succeed().executed == ["Job:Make[0]", "Job:Make[1]", "Job:Make[2]"]
@@ -185,8 +186,16 @@ def make(n, at):
 
 def test_a_module_that_no_reading_finds_is_allowed(project: Make) -> None:
     lab = project(WORKFLOW, {"main.py": BY_NAME, "by_name.py": HELPER})
-    assert lab.succeed().executed == ["Job:Make[0]", "Job:Make[1]", "Job:Make[2]"]
+    ran = lab.succeed()
+    assert ran.executed == ["Job:Make[0]", "Job:Make[1]", "Job:Make[2]"]
+    assert ran.heard.notes == [
+        "by_name.py was imported, and no plan counts it: an edit there runs nothing again (name it under `code:` of "
+        "the job)"
+    ]
     assert lab.plan().planned == []
+    lab.edit("workflow.yaml", "uses: python", 'uses: python\n    code: ["by_name.py"]')
+    named = lab.succeed()
+    assert (named.executed, named.heard.notes) == (["Job:Make[0]", "Job:Make[1]", "Job:Make[2]"], [])
 
 
 PROMPTS = """

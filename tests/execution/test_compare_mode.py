@@ -693,7 +693,7 @@ def test_killed(project: Project, accept: bool) -> None:
     found = compare(lab)
     assert (found.result.run, found.result.counts.identical) == ("r0003", 1)
     (note,) = found.heard.notes
-    assert note == "r0002 ended without a word; its log was repaired (1 open step counted as interrupted)"
+    assert note == "r0002 was cut short; its log was repaired (1 open step counted as interrupted)"
     folder = lab.run_folder("r0002")
     assert json.loads((folder / "status.json").read_bytes())["state"] == "interrupted"
     assert not (folder / "plan.json").exists()

@@ -168,7 +168,7 @@ def test_a_changed_section_is_saved_told_and_replaced(lab: Lab) -> None:
     (event,) = ran.of(ev.FileDisplaced)
     assert (event.path, event.section) == (FILE, "evaluate[asia]")
     assert json.loads(lab.world().store.read(event.sha256)) == {"network": "asia", "score": 99}
-    kept = f".whyrun/store/{event.sha256[:2]}/{event.sha256[2:]}"
+    kept = lab.blob(event.sha256)
     assert ran.heard.notes == [
         f"`results/metadata.json § evaluate[asia]` was not as this workflow left it; what stood there is kept: {kept}"
     ]

@@ -26,7 +26,7 @@ past: 3 runs of 5 would go (SIZE)
 kept
   r0004  holds the latest attempt of Job:Write
   r0005  the latest run
-not reusable any more: their results of Job:Bind, Job:Write
+gone for reuse, restore and compare: their results of Job:Bind, Job:Write
 hint: `--keep 1 --delete` removes them; what they made takes room in the store until `whyrun gc --delete`
 """,
     )
@@ -40,7 +40,7 @@ past: 3 runs of 5 pruned (SIZE)
   r0003  succeeded  run  TIME  13 events  SIZE
 kept
   r0004  holds the latest attempt of Job:Write
-not reusable any more: their results of Job:Bind, Job:Write
+gone for reuse, restore and compare: their results of Job:Bind, Job:Write
 hint: `whyrun gc` shows what is not needed any more in the store
 """,
     )
@@ -72,6 +72,7 @@ def test_the_same_as_json(past: Past) -> None:
     (gone,) = found["pruned"]
     assert {**gone, "started": "", "bytes": 0} == {
         "run": "r0001", "mode": "run", "state": "succeeded", "events": 14, "started": "", "bytes": 0,
+        "outcome": "succeeded",
     }  # fmt: skip
     assert gone["bytes"] == found["bytes"] > 0
     assert {name: value for name, value in found.items() if name not in ("pruned", "bytes")} == {
@@ -143,5 +144,8 @@ def test_plans_that_were_made_from_pruned_runs_are_told_apart_from_damage(past: 
     at = past.whyrun("plan", "--at", "r0004")
     assert at.code == 3
     assert "error[RUN_PRUNED]" in at.err
-    assert "the plan of r0004 cannot be computed again: runs that it was made from were pruned (r0001…r0003)" in at.err
+    assert (
+        "the plan of r0004 cannot be computed again: runs that it was made from were pruned (3 from r0001 to r0003)"
+        in at.err
+    )
     assert past.whyrun("plan", "--at", "r0005").code == 0

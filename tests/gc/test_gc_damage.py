@@ -371,3 +371,33 @@ def test_on_a_full_disk_a_prune_leaves_all_as_it_was(past: Past, request: pytest
     disk.hook = None
     assert past.state_files() == before
     assert len(prune(past.world(), Selection(keep=1), utc_now).pruned) == 3
+
+
+@pytest.mark.parametrize("name", ["past.bak", "Past", "past old", "_past"])
+def test_runs_that_were_put_aside_under_a_name_that_no_workflow_has_need_their_blobs(past: Past, name: str) -> None:
+    state = past.world().state.state_dir
+    before = collectable(state)
+    (state / "past").rename(state / name)
+    found = collect(state, utc_now)
+    assert (found.blobs, found.kept) == (before.blobs, before.kept)
+    assert [(one.workflow, one.runs) for one in found.workflows] == [(name, 5)]
+    (state / name).rename(state / "past")
+    assert verify(past.world().state, past.root, lambda run: None).problems == ()
+
+
+def test_runs_that_were_put_somewhere_deeper_stop_it(past: Past) -> None:
+    state = past.world().state.state_dir
+    blobs = set(stored_blobs(state / "store"))
+    (state / "old" / "of monday").mkdir(parents=True)
+    (state / "past").rename(state / "old" / "of monday" / "past")
+    with pytest.raises(StateError) as refused:
+        collect(state, utc_now)
+    (told,) = refused.value.diagnostics
+    assert (told.code, told.message) == (
+        "LOG_DAMAGED", "a run that belongs to no workflow is in `old`, and may need any blob",
+    )  # fmt: skip
+    assert told.file is not None
+    assert told.file.startswith(f"{state}/old/of monday/past/runs/r000")
+    assert set(stored_blobs(state / "store")) == blobs
+    (state / "old" / "of monday" / "past").rename(state / "past")
+    collect(state, utc_now)  # a folder without runs is in nobody's way

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import whyrun
+from command_nursery import NURSERY
 from project_lab import ECHO, PAID, PAID_CODE, Heard, Lab, Process, codes, reasons
 from scenarios.harness import Scenario, names, read_logs
 from whyrun.errors import InvalidError, StateError
@@ -487,9 +488,8 @@ TRIES = """
 
 
 def cli(lab: Lab, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "whyrun.cli.main", *arguments], cwd=lab.root, capture_output=True, text=True, timeout=60
-    )
+    done = NURSERY.run(arguments, cwd=lab.root, env=os.environ, timeout=60)
+    return subprocess.CompletedProcess(arguments, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def test_lesson_18_failed_jobs_give_exit_status_1(project: Make) -> None:

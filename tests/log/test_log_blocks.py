@@ -218,6 +218,39 @@ def test_what_stands_before_the_last_line_is_not_read(small: None, log: Path) ->
     assert last_line(log) == b"ab"
 
 
+def bytes_read() -> int:
+    """By this process so far, as its kernel counts; this look is counted by the next one."""
+    with open("/proc/self/io", "rb", buffering=0) as file:
+        return int(file.read(4096).split()[1])
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        (b"x", 8 << 10),
+        (b"x" * 8190, 8 << 10),
+        (b"x" * 8191, (8 << 10) + (64 << 10)),  # its beginning is not there: eight times as much is read
+        (b"x" * 100_000, (8 << 10) + (64 << 10) + (512 << 10)),
+    ],
+)
+def test_no_more_of_a_long_log_is_read_than_its_end(log: Path, last: bytes, expected: int) -> None:
+    log.write_bytes(b"first\n" * 500_000 + last + b"\n")
+    (log.parent / "status.json").touch()  # it was synced: nobody looks for zeros
+    began = bytes_read()
+    again = bytes_read()
+    assert last_line(log) == last
+    assert bytes_read() - again - (again - began) == expected
+
+
+def test_a_log_of_one_line_is_read_once(log: Path) -> None:
+    log.write_bytes(b"first\n")
+    (log.parent / "status.json").touch()
+    began = bytes_read()
+    again = bytes_read()
+    assert last_line(log) == b"first"
+    assert bytes_read() - again - (again - began) == len(b"first\n")
+
+
 def test_zeros_after_the_last_line_are_looked_for_in_all_of_the_file(small: None, log: Path) -> None:
     log.write_bytes(b"ab\ncd\nef\n" + b"g" * 5 + b"\0")
     assert last_line(log) == b"ef"

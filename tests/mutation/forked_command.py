@@ -1,6 +1,6 @@
 """`whyrun …` in a fork of this process instead of a new one, so that tests of the command see the mutant, too.
 
-It stands in for `subprocess.run` of tests/cli/cli_lab.py, and only while mutants are tried.
+It stands in for the nursery of tests/cli/cli_lab.py, and only while mutants are tried.
 """
 
 from __future__ import annotations
@@ -11,28 +11,26 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+
+from command_nursery import exit_status
 
 
 class ForkedCommand:
-    """Has the names of `subprocess` that cli_lab uses. `at_end` is called in the fork, when the command has ended."""
+    """In the place of a `Nursery`. `at_end` is called in the fork, when the command has ended."""
 
-    DEVNULL = subprocess.DEVNULL
-
-    def __init__(self, command: Sequence[str], at_end: Callable[[], None]) -> None:
-        self._command, self._at_end = list(command), at_end
+    def __init__(self, at_end: Callable[[], None]) -> None:
+        self._at_end = at_end
 
     def run(
-        self, words: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float, **_: Any
+        self, words: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float
     ) -> subprocess.CompletedProcess[bytes]:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             child = os.fork()
             if child == 0:
-                self._in_child(words[len(self._command) :], cwd, env, out.fileno(), err.fileno())
+                self._in_child(words, cwd, env, out.fileno(), err.fileno())
             deadline = time.monotonic() + timeout
             while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
                 if time.monotonic() > deadline:
@@ -56,7 +54,7 @@ class ForkedCommand:
             sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
             sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
             sys.argv = ["whyrun", *words]
-            code = _exit_status()
+            code = exit_status()
             sys.stdout.flush()
             sys.stderr.flush()
             self._at_end()
@@ -64,21 +62,5 @@ class ForkedCommand:
             os._exit(code)
 
 
-def _exit_status() -> int:
-    from whyrun.cli.main import main
-
-    try:
-        main()
-    except SystemExit as ending:
-        if isinstance(ending.code, str):
-            print(ending.code, file=sys.stderr)
-            return 1
-        return ending.code or 0
-    except BaseException:  # as the interpreter does
-        traceback.print_exc()
-        return 1
-    return 0
-
-
 def stand_in(cli_lab: ModuleType, at_end: Callable[[], None]) -> None:
-    cli_lab.subprocess = ForkedCommand(cli_lab.COMMAND, at_end)  # type: ignore[attr-defined]
+    cli_lab.runner = ForkedCommand(at_end)  # type: ignore[attr-defined]

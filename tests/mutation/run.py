@@ -45,6 +45,7 @@ def main() -> int:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     sys.path[:0] = [str(HERE), str(ROOT / "src")]
+    sys.path.append(str(HERE.parent))  # what tests have in common
     from mutation_session import Mutation
 
     session = Mutation(ROOT, tuple(chosen.areas), chosen)

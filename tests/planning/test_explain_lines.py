@@ -21,7 +21,7 @@ from whyrun.planning.explain import (
     particulars,
 )
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
-from whyrun.planning.reasons import Forced, InputChanged, MissingOutput, More, RetryPreviousFailure
+from whyrun.planning.reasons import Forced, InputChanged, MissingOutput, More, RetryPreviousFailure, UpstreamDirty
 from whyrun.planning.reuse import SHARED, Reuse
 from whyrun.snapshot.records import Attempt, StepRecord
 
@@ -69,6 +69,20 @@ def test_what_else_is_known_of_a_turn_comes_after_the_reasons() -> None:
         ("adopted", "Artifact:A.B[0] is your version of r0004, and is made anew; to have it back:"),
         ("", "whyrun restore 'Artifact:A.B[0]' --from r0004"),
     ]
+    upstream = UpstreamDirty("Job:U")
+    missing_, changed = MissingOutput("Artifact:A.B[0]", "deleted", "b"), InputChanged("n", "Input:N", "1", "2")
+    made, stays = "is made anew", "stays only if what comes from upstream is as before"
+    for reasons, fate, when in (
+        ((changed,), made, ""),
+        ((missing_,), made, ""),
+        ((upstream,), stays, " after the run"),
+        ((missing_, upstream), stays, " after the run"),
+        ((changed, upstream), made, " after the run"),
+        ((*forced, upstream), made, " after the run"),
+    ):
+        said = job_lines(job(reasons=reasons, replaces={"Artifact:A.B[0]": "r0004"}))
+        your = f"Artifact:A.B[0] is your version of r0004, and {fate}; to have it back{when}:"
+        assert ("adopted", your) in said, reasons
     assert job_lines(job(reasons=forced, reuse=Reuse("r0001", "Job:A", {}))) == [told, ("reuse", "r0001")]
     assert job_lines(job(reasons=forced, reuse=Reuse("r0001", "Job:B", {}))) == [told, ("reuse", "r0001 (Job:B)")]
     shared = Reuse(SHARED, "", {}, SharedResult(1, "f", "shell", "", ()))

@@ -56,6 +56,7 @@ def plan(graph: Graph, jobs: str) -> Plan:
         ("ab", "abC", "A", ["C"]),
         ("ABC", "aBC", "", ["B anyway", "C anyway"]),  # what is taken only then makes a difference, too
         ("ABC", "ABC", "B", ["B anyway", "C anyway"]),
+        ("AC", "AC", "A", ["A anyway"]),  # nothing goes on through what is not planned: B would be the way to C
         ("ABCD", "ABCD", "", []),
         ("A", "", "A", []),
     ],

@@ -227,8 +227,9 @@ class Judge:
             return None
         job = self.flow.jobs[artifact.job]
         output = job.output(artifact.output)
-        if not artifact.leaf and type_ == "text" and event["suffix"] != output.shown_suffix:
-            return None  # a file with another suffix is another output, also where its bytes lie at the new place
+        unusual = type_ == "text" or output.shown_suffix != {"json": ".json"}.get(type_, "")
+        if not artifact.leaf and event.get("suffix", "") != (output.shown_suffix if unusual else ""):
+            return None  # with another suffix it is another output, also where its bytes lie at the new place
         path = None if artifact.leaf else published_path(job, artifact.row, output)
         if path is not None:
             return event if self.disk.file(path) == event["sha256"] else None

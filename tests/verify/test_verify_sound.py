@@ -134,6 +134,14 @@ def test_a_plan_that_does_not_come_out_again(tales: Tales) -> None:
     assert problem["what"].startswith(start)
 
 
+def test_the_damage_of_an_earlier_run_is_told_as_that(tales: Tales) -> None:
+    tales.rewrite("r0003", lambda lines: [*lines[:4], *lines[5:]])
+    (problem,) = tales.verify("r0007", "--json").json["problems"]
+    assert (problem["kind"], problem["run"], problem["line"]) == ("log", "r0003", 5)
+    assert problem["what"] == "line 5 should be event 5 of r0003, and is event 6 of r0003"
+    assert "hint: a damaged log, or a run that is gone: restore it from a copy" in tales.verify("r0007").out
+
+
 def test_no_plan_is_computed_from_a_damaged_log(tales: Tales) -> None:
     tales.rewrite("r0003", lambda lines: [*lines[:4], *lines[5:]])
     found = tales.verify("--replay", "all", "--json").json

@@ -9,14 +9,14 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-COMMAND = [sys.executable, "-m", "whyrun.cli.main"]
+from command_nursery import COMMAND, NURSERY
+
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ("WHYRUN_STATE", "NO_COLOR", "FORCE_COLOR")}
 PATIENCE = 60.0  # seconds after which a test gives up on what must come
 WORDS = 66  # more than 64: the bindings of Join are a long list, in a blob
@@ -71,10 +71,7 @@ class Answer:
 
 
 def whyrun(folder: Path, *words: str) -> Answer:
-    done = subprocess.run(
-        [*COMMAND, *words], cwd=folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, timeout=300,
-        check=False,
-    )  # fmt: skip
+    done = NURSERY.run(words, cwd=folder, env=ENVIRONMENT, timeout=300)
     return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

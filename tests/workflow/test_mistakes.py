@@ -226,6 +226,30 @@ error[WRONG_TYPE] w.yaml:20:25: there is no type `imge`
       |                         ^^^^
    hint: did you mean `image`?""",
     ),
+    "an array as other languages have it": (
+        "workflow: w\ninputs:\n  A: {type: array}\n  B: {type: '[string]'}\n  C: {type: list}\njobs: {}\n",
+        """\
+error[WRONG_TYPE] w.yaml:3:13: there is no type `array`
+    3 |   A: {type: array}
+      |             ^^^^^
+   hint: an array of strings is a `string[]`
+error[WRONG_TYPE] w.yaml:4:13: there is no type `[string]`
+    4 |   B: {type: '[string]'}
+      |             ^^^^^^^^^^
+   hint: an array of strings is a `string[]`
+error[WRONG_TYPE] w.yaml:5:13: there is no type `list`
+    5 |   C: {type: list}
+      |             ^^^^
+   hint: an array of strings is a `string[]`""",
+    ),
+    "a loop declared where it is named": (
+        job("uses: python\nfor: [{x: inputs.A}]"),
+        """\
+error[WRONG_TYPE] w.yaml:20:11: a loop is a map, not a string
+   20 |     for: [{x: inputs.A}]
+      |           ^^^^^^^^^^^^^
+   hint: write its name, and what it goes through under `loops:` of the workflow""",
+    ),
     "unknown key of a job": (
         job("uses: python\nsandbocks: {}"),
         """\

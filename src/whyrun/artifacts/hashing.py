@@ -17,6 +17,7 @@ from whyrun.errors import error
 
 _CHUNK = 1 << 20
 _TREE_TAG = "whyrun/tree/v1"
+TREE_START = b'{"empty_dirs":'  # as `encode_tree` begins; what begins so and is none is refused by `decode_tree`
 _SHA256 = re.compile("[0-9a-f]{64}")
 _LONGEST_NAME = 255  # bytes, as file systems have it
 DEEPEST = 256  # folders within folders of a folder that has a hash: who takes it out must be able to make them

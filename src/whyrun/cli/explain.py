@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whyrun.cli.main import plan_options, print_json, world_options
+from whyrun.cli.main import asked_of, plan_options, print_json, world_options
 from whyrun.cli.plan import Wanted, answer, question_options, show
 
 if TYPE_CHECKING:
@@ -48,4 +48,4 @@ def command(
         print_json(body)
     else:
         estimate = None if at else found.estimate()
-        show(found, render_explain(found.plan, estimate=estimate, listing=wanted.listing(found)))
+        show(found, render_explain(found.plan, estimate=estimate, listing=wanted.listing(found), asked=asked_of(world)))

@@ -58,7 +58,7 @@ def command(
     for number, line in enumerate(_lines(world, run, follow), 1):
         fields = _decoded(run, number, line)
         if wanted(fields):
-            click.echo(line.decode() if as_json else event_text(fields))
+            click.echo(line.decode() if as_json else event_text(fields) + _kept(world, fields))
             if fields["event"] == "step_failed" and not as_json:
                 print_lines(_failure(run, fields))
             if nobody_reads():  # with `--follow` it would go on as long as the run does
@@ -143,16 +143,18 @@ def status_of(fields: dict[str, Any]) -> str | None:
 def _lines(world: World, run: RunRef, follow: bool) -> Iterator[bytes]:
     """The complete lines of the log; with `follow` also those to come, until the run has ended."""
     from whyrun.evidence.run_list import running_run
+    from whyrun.log.journal import CHUNK
 
     rest = b""
     with run.events_path.open("rb") as file:
         while True:
             # Asked before reading: what was written until the run let go of the lock is read all the same.
             going_on = follow and running_run(world.state) == run.name
-            data = rest + file.read()
-            *lines, rest = data.split(b"\n")
-            yield from lines
-            if not going_on or any(b'"event":"run_complete"' in line for line in lines):
+            while data := file.read(CHUNK):
+                *lines, rest = (rest + data).split(b"\n")
+                yield from lines
+                going_on = going_on and not any(b'"event":"run_complete"' in line for line in lines)
+            if not going_on:
                 return
             time.sleep(POLL)
 
@@ -162,7 +164,7 @@ def _decoded(run: RunRef, number: int, line: bytes) -> dict[str, Any]:
 
     from whyrun.log.decoding import decoded
     from whyrun.log.events import UNREADABLE
-    from whyrun.log.journal import damaged
+    from whyrun.log.journal import damaged, misplaced
 
     try:
         fields = decoded(msgspec.json.decode, line)
@@ -171,7 +173,19 @@ def _decoded(run: RunRef, number: int, line: bytes) -> dict[str, Any]:
         raise damaged(run.events_path, number, what) from None
     if not isinstance(fields, dict) or "event" not in fields:
         raise damaged(run.events_path, number, "the line is no event")
+    wrong_place = misplaced(fields.get("session"), fields.get("seq"), run.name, number)
+    if wrong_place is not None:
+        raise damaged(run.events_path, number, wrong_place)
     return fields
+
+
+def _kept(world: World, fields: dict[str, Any]) -> str:
+    """Where a file of the user's is that was written over: the log is all that leads to it."""
+    if fields["event"] != "file_displaced":
+        return ""
+    from whyrun.console.render import relative
+
+    return f" kept={relative(world.store.path(fields['sha256']))}"
 
 
 def _failure(run: RunRef, fields: dict[str, Any]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from whyrun.cli.outlets import outlets
 from whyrun.errors import Exit, WhyrunError, error
 
 if TYPE_CHECKING:
+    from whyrun.planning.explain import Asked
     from whyrun.snapshot.world import World
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -133,6 +134,7 @@ def _main(argv: Sequence[str] | None) -> None:
     gc.disable()
     words = sys.argv[1:] if argv is None else argv
     try:
+        check_locale(words)
         for word in words:
             if not word.isascii() and any("\udc80" <= letter <= "\udcff" for letter in word):
                 raise error("USAGE", f"{word!a} is not UTF-8 text", hint="values and names are UTF-8")
@@ -154,6 +156,9 @@ def _main(argv: Sequence[str] | None) -> None:
         if problem.errno in (errno.ENAMETOOLONG, errno.ELOOP):  # only a path from the command line can be that
             shown = str(problem.filename)[:60]
             refuse(error("FILE_MISSING", f"`{shown}…`: {problem.strerror}", hint="check the path"), words)
+        if isinstance(problem, FileNotFoundError) and not _has_current_folder():
+            what = "the current folder is not there any more"
+            refuse(error("FILE_MISSING", what, hint="change to one that is"), words)
         hint = _CIRCUMSTANCES.get(problem.errno or 0)
         if hint is None:
             fail_loudly()
@@ -164,6 +169,22 @@ def _main(argv: Sequence[str] | None) -> None:
     if "duckdb" not in sys.modules:  # whose bindings take what is not collected for a leak, and say so in 50 lines
         gc.freeze()  # Python would look through all that is left for cycles once more, although the process ends
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def check_locale(words: Sequence[str]) -> None:
+    """Else a name that stands in a workflow or a log is that of another file here, or of none."""
+    encoding = sys.getfilesystemencoding()
+    if encoding != "utf-8" and not {"--help", "-h", "--version"}.intersection(words):
+        what = f"with this locale names of files are taken for {encoding}; those in workflows and logs are UTF-8"
+        raise error("NAME_INVALID", what, hint="set `PYTHONUTF8=1`, or a locale such as `LC_ALL=C.UTF-8`")
+
+
+def _has_current_folder() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def refuse(problem: WhyrunError, words: Sequence[str]) -> NoReturn:
@@ -307,6 +328,14 @@ def words_of(world: World) -> str:
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 
+def asked_of(world: World) -> Asked:
+    """How this command was asked, for commands that its answer names."""
+    from whyrun.planning.explain import Asked
+
+    folder = os.path.relpath(world.project)
+    return Asked(words_of(world), "" if folder == "." else f"{folder}/")
+
+
 def note_running(world: World) -> None:
     """Say that a run is going on, before an answer that counts its open steps as interrupted."""
     from whyrun.evidence.run_list import running_note
@@ -315,6 +344,29 @@ def note_running(world: World) -> None:
     note = running_note(world.state)
     if note is not None:
         click.echo(f"note: {note}", err=True)
+
+
+def note_lost_runs(world: World, tell: Callable[[str], None]) -> None:
+    """Say which runs are not looked at, before an answer that knows nothing of them."""
+    import shlex
+
+    from whyrun.log.left_behind import state_left_behind
+    from whyrun.log.runs import CONFIG_FILE, LAST_NOT_THERE
+
+    world.graph  # noqa: B018  # as above
+    lost = world.state.lost_last_run()
+    if lost is not None:
+        tell(
+            f"{lost} {LAST_NOT_THERE}: what it made counts as not made. Put it back from a copy; or go on without, and "
+            "the next run takes its number"
+        )
+    left = state_left_behind(world.file, world.state)
+    if left is not None:
+        old, new, config = map(os.path.relpath, (left, world.state_dir, world.project / CONFIG_FILE))
+        tell(
+            f"runs of this workflow are in `{old}`, which is not looked at: since `{config}` is there, the state is "
+            f"`{new}`. To go on with them, move it there, or say `--state {shlex.quote(old)}`"
+        )
 
 
 def print_json(value: Any) -> None:

@@ -69,6 +69,6 @@ def _through_outlet(stream: TextIO | None, *, talk: bool) -> TextIO:
     return io.TextIOWrapper(
         io.BufferedWriter(Outlet(descriptor, talk=talk)),
         encoding=stream.encoding,
-        errors=stream.errors,
+        errors="backslashreplace",  # a terminal that has no arrow gets another sign for it, and not half a page
         line_buffering=talk or stream.isatty(),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
-from whyrun.cli.main import note_running, plan_options, print_bytes, words_of, world_options
+from whyrun.cli.main import note_lost_runs, note_running, plan_options, print_bytes, words_of, world_options
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
@@ -127,6 +127,7 @@ def answer(world: World, options: PlanOptions, at: str | None, assume: tuple[str
     if at is None:
         with world.cache.with_second_look():  # files are looked at while the workflow is read
             note_running(world)
+            note_lost_runs(world, tell_note)
             found = planned(world, options, assume=assume, tell=tell_note)
     else:
         found = planned(world, options, assume=assume, at=at)
@@ -218,8 +219,28 @@ def save_plan(path: str, found: Planned, world: World) -> None:
     from whyrun.disk import Area
     from whyrun.errors import error
 
+    refuse_other_content(path)
     try:
         atomic_write(path, found.plan.to_bytes(), Area.SAVED)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as problem:
         raise error("FILE_MISSING", f"`{path}` cannot be written: {problem.strerror}", hint="check the path") from None
     click.echo(f"saved; run exactly this with `whyrun run --plan {shlex.quote(path)}{words_of(world)}`", err=True)
+
+
+def refuse_other_content(path: str) -> None:
+    """A plan is saved over an earlier one, and over nothing else: the name may be that of anything."""
+    import os
+
+    from whyrun.cli.saved_plan import LARGEST_PLAN, decode_plan
+    from whyrun.errors import WhyrunError, error
+
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return
+    try:
+        with open(path, "rb") as file:
+            decode_plan(file.read(LARGEST_PLAN + 1), path)
+    except PermissionError:
+        return  # nor can it be written, which is told
+    except WhyrunError:
+        hint = "give another name, or remove it first"
+        raise error("USAGE", f"`{path}` is there, and is no saved plan: it is not written over", hint=hint) from None

@@ -95,7 +95,7 @@ def _lines(found: Pruning, show_all: bool, *, chosen: bool) -> Iterator[str]:
         yield f"{found.workflow}: {count(number, 'run')} of {found.runs} would go ({bytes_text(found.bytes)})"
     shown, rest = page(found.pruned, show_all)
     yield from columns(
-        (run.run, run.state, run.mode, local_time(run.started), count(run.events, "event"), bytes_text(run.bytes))
+        (run.run, run.outcome, run.mode, local_time(run.started), count(run.events, "event"), bytes_text(run.bytes))
         for run in shown
     )
     if rest is not None:
@@ -108,7 +108,7 @@ def _lines(found: Pruning, show_all: bool, *, chosen: bool) -> Iterator[str]:
             yield rest
     if found.jobs:
         some = ", ".join(found.jobs[:3]) + (f" and {len(found.jobs) - 3} more" if len(found.jobs) > 3 else "")
-        yield f"not reusable any more: {'their' if number > 1 else 'its'} results of {some}"
+        yield f"gone for reuse, restore and compare: {'their' if number > 1 else 'its'} results of {some}"
     if number and found.deleted:
         yield "hint: `whyrun gc` shows what is not needed any more in the store"
     elif number:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whyrun.cli.main import note_running, plan_options, print_json, words_of, world_options
+from whyrun.cli.main import note_lost_runs, note_running, plan_options, print_json, words_of, world_options
 from whyrun.cli.place import place_options
 from whyrun.cli.saved_plan import saved_plan
 from whyrun.cli.talk import Talk, talk_options, telling_what_is_refused
@@ -136,6 +136,7 @@ def would_run(
     from whyrun.planning.explain import expected_durations, headline
 
     note_running(world)
+    note_lost_runs(world, tell_note)
     snapshot = world.snapshot()
     plan = plan_now(world, snapshot, options, tell_note)
     check_expected(plan, saved)
@@ -194,6 +195,7 @@ def execute(
         seen.append(snapshot)
         foretell(logger, plan, snapshot, world.project, workers)
 
+    note_lost_runs(world, logger.note)
     try:
         result = run_workflow(world, options, run_options, logger, saved_plan=saved, on_plan=on_plan)
     finally:
@@ -220,14 +222,20 @@ def foretell(logger: WorkflowLogger, plan: Plan, snapshot: PlanningSnapshot, pro
     from whyrun.console.foretold import untouched_lines
     from whyrun.console.lines import LogLevel, TaskStatus, listed
     from whyrun.log.journal import utc_now
-    from whyrun.planning.explain import estimate_seconds, expected_durations, headline
+    from whyrun.planning.explain import Fate, estimate_seconds, expected_durations, fate_of_adopted, headline
 
     durations = expected_durations(plan, snapshot)
     logger.expect(durations, workers)
     logger.say(headline(plan, estimate_seconds(plan, durations, workers)), "bold")
-    replaced = [artifact for job in plan.planned for artifact in job.replaces]
-    if replaced:
-        logger.note(f"adopted, and made anew now: {listed(replaced)}; `whyrun restore` brings an adopted version back")
+    told = {
+        Fate.EXECUTED: "made anew now",
+        Fate.REUSED: "replaced by an earlier result now",
+        Fate.OPEN: "kept only if what comes from upstream is as before",
+    }
+    for fate, how in told.items():
+        replaced = [one for job in plan.planned if fate_of_adopted(job) == fate for one in job.replaces]
+        if replaced:
+            logger.note(f"adopted, and {how}: {listed(replaced)}; `whyrun restore` brings an adopted version back")
     if logger.log_level >= LogLevel.ALL:
         for line in untouched_lines(plan, snapshot, project, utc_now().astimezone(), TaskStatus.SKIPS):
             logger.line(line)
@@ -300,7 +308,8 @@ def failures_of(world: World, result: RunResult | CompareResult) -> list[Failure
     for step, f in outcome.failures.items():
         table, _ = world.graph.table_at(world.graph.node_of[step])
         note = sandbox_note(backend, table.decl.sandbox, f.error_type, f.error) if f.status == "FAILED" else ""
-        found.append(Failure(step, f.status, f.error_type, f.error, failure_place(f.traceback, world.project), note))
+        place = failure_place(f.traceback, world.project)
+        found.append(Failure(step, f.status, f.error_type, f.error, place, note, bool(f.traceback)))
     return found
 
 

@@ -70,9 +70,12 @@ def show_composition(world: World, run: str, *, as_json: bool) -> None:
 
 def id_facts(world: World, id_: str) -> Facts:
     from whyrun.cli.subjects import find_subject
+    from whyrun.errors import error
     from whyrun.planning.known import KnownState
     from whyrun.planning.plan import compute_execution_plan
 
+    if "*" in id_ and id_ not in world.graph.node_of and id_ not in world.graph.artifact_of:
+        raise error("USAGE", f"`{id_}`: `show` tells of one", hint="`whyrun why` and `whyrun status` take a pattern")
     subject = find_subject(world.graph, id_)
     snapshot = world.snapshot()
     known = KnownState(snapshot, compute_execution_plan(snapshot))

@@ -67,6 +67,10 @@ def telling_what_is_refused(world: World, talk: Talk) -> Iterator[None]:
 
     from whyrun.errors import InvalidError
 
+    if talk.log_file is not None:
+        from whyrun.cli.log_file import check_log_file
+
+        check_log_file(world, talk.log_file)
     try:
         yield
     except InvalidError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -121,21 +120,17 @@ def _lines(found: Verification, show_all: bool) -> Iterator[str]:
 
 
 def _problem(problem: Problem) -> Iterator[str]:
-    place = _shown_path(problem.file)
+    from whyrun.console.render import relative
+
+    place = relative(problem.file)
     if problem.line is not None:
         place += f":{problem.line}"
     told = " ".join(word for word in (problem.event, problem.subject) if word is not None)
     yield f"  {place}: {problem.what}" + (f" ({told})" if told else "")
-    stored = None if problem.stored is None else _shown_path(problem.stored)
+    stored = None if problem.stored is None else relative(problem.stored)
     for title, value in (("expected", problem.expected), ("found", problem.found), ("blob", stored)):
         if value is not None:
             yield f"    {title:<8}  {value}"
-
-
-def _shown_path(path: str) -> str:
-    """As seen from here, where it is below; a way up and down again would only puzzle."""
-    relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative
 
 
 def _checked(checked: Checked) -> str:

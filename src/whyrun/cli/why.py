@@ -9,13 +9,14 @@ import click
 import msgspec
 from msgspec import UNSET
 
-from whyrun.cli.main import note_running, print_json, world_options
+from whyrun.cli.main import asked_of, note_running, print_json, world_options
 from whyrun.cli.text import LISTED, columns, page, print_lines, short, state_text, value_text
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
     from whyrun.cli.subjects import Subject
     from whyrun.graph.graph import Graph
+    from whyrun.planning.explain import Asked
     from whyrun.planning.known import KnownState
     from whyrun.planning.why import Reader, Why, WhyJob
     from whyrun.snapshot.world import World
@@ -126,13 +127,13 @@ def _answer(
     from whyrun.planning.why import why_job
 
     why = why_job(known, subject.node, whole=rows.most is None)
-    return {"job": why.jobs[0].id, **why.to_json()}, why_lines(why, subject, at, known)
+    return {"job": why.jobs[0].id, **why.to_json()}, why_lines(why, subject, at, known, asked_of(world))
 
 
 # --- jobs and artifacts ------------------------------------------------------------------------------------------
 
 
-def why_lines(why: Why, subject: Subject, at: str | None, known: KnownState) -> Iterator[str]:
+def why_lines(why: Why, subject: Subject, at: str | None, known: KnownState, asked: Asked) -> Iterator[str]:
     if subject.kind != "job":
         relation = "is made by" if subject.kind == "artifact" else "belongs to"
         yield f"{subject.id} {relation} {why.jobs[0].id}"
@@ -145,23 +146,23 @@ def why_lines(why: Why, subject: Subject, at: str | None, known: KnownState) -> 
         layer = f" (layer {job.layer})" if job.layer is not None and job.state != "inactive" else ""
         alike = f", and {job.alike} more like it (`--all` tells them)" if job.alike else ""
         yield f"{lead}{job.id} {state}{layer}{', ' + when if job.depth == 0 else ''}{alike}"
-        yield from columns(_job_rows(job, known), indent + 2)
+        yield from columns(_job_rows(job, known, asked), indent + 2)
     if why.more:
         yield f"… {why.more} more jobs upstream (`--all` tells them)"
     if why.hidden:
         yield "root causes among these"
-        yield from columns(_root_rows(why.hidden, known))
+        yield from columns(_root_rows(why.hidden, known, asked))
     elif len(why.roots) == 1 and not why.is_chain:  # it has been told above, but which one it was is not plain to see
         yield f"root cause: {why.roots[0].id}"
 
 
-def _root_rows(roots: Sequence[WhyJob], known: KnownState) -> Iterator[tuple[str, ...]]:
+def _root_rows(roots: Sequence[WhyJob], known: KnownState, asked: Asked) -> Iterator[tuple[str, ...]]:
     for root in roots:
-        for i, row in enumerate(_job_rows(root, known)):
+        for i, row in enumerate(_job_rows(root, known, asked)):
             yield (root.id if i == 0 else "", *row)
 
 
-def _job_rows(job: WhyJob, known: KnownState) -> Iterator[tuple[str, ...]]:
+def _job_rows(job: WhyJob, known: KnownState, asked: Asked) -> Iterator[tuple[str, ...]]:
     from whyrun.planning.explain import job_lines
 
     if job.state == "clean":
@@ -169,7 +170,7 @@ def _job_rows(job: WhyJob, known: KnownState) -> Iterator[tuple[str, ...]]:
         return
     # The reasons as the answer has them: of the job asked about they may be more than the plan lists.
     planned = msgspec.structs.replace(known.jobs[job.node], reasons=job.reasons)
-    yield from job_lines(planned, "--all" if job.depth == 0 else "")
+    yield from job_lines(planned, "--all" if job.depth == 0 else "", asked)
     for artifact, success in job.made:
         words = {"executed": "was made in", "reused": "was reused in", "adopted": "was adopted in"}
         yield "", f"{artifact} {words[success.how]} {success.run}"

@@ -118,6 +118,7 @@ class Failure:
     error: str
     place: str | None = None  # `weather.py:38`: where in the project it broke
     note: str = ""  # what its sandbox may have to do with it
+    has_traceback: bool = False
 
     def to_json(self) -> dict[str, str]:
         found = {"id": self.step_id, "status": self.status, "error_type": self.error_type, "error": self.error}
@@ -209,7 +210,7 @@ def run_summary(
         step = shlex.quote(own[0].step_id)
         lines.append(f"  look closer: whyrun log {run}{place} --job {step}")
         lines.append(f"               whyrun why {step}{place}")
-    traced = any(failure.status == "FAILED" for failure in own)  # what was ended for taking too long has none
+    traced = any(failure.has_traceback for failure in own)
     lines.append(f"evidence: {evidence}" + (" (tracebacks stand in its whyrun.log)" if traced else ""))
     return "\n".join(lines)
 

@@ -14,7 +14,7 @@ needed. A kill in the middle leaves fewer blobs that nobody needs, and nothing e
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,11 @@ from whyrun.errors import WhyrunError, error
 from whyrun.evidence.run_list import running_run
 from whyrun.evidence.spoken_blobs import Naming, check_lists, files_of_folder, hashes_of_runs, stored_blobs
 from whyrun.evidence.whole_log import check_log
-from whyrun.log.journal import Clock
+from whyrun.log.journal import EVENTS_FILE, Clock
 from whyrun.log.lock import RunLock, StoreLock, holder_and_state
 from whyrun.log.pruned_folders import remove_pruned_folders
 from whyrun.log.runs import STORE_LOCK, WorkflowState, all_runs_lost
-from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES, WORKFLOW_NAME
+from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,28 @@ def collect(state_dir: Path, clock: Clock) -> Clearing:
 
 
 def workflows_of(state_dir: Path) -> list[WorkflowState]:
-    """Every workflow that has state here, by name."""
+    """Every workflow that has state here, by name. Also under a name that none can have: somebody put it aside."""
+    return [state for state in _folders(state_dir) if state.runs_dir.is_dir() or state.lost_all_runs()]
+
+
+def _folders(state_dir: Path) -> list[WorkflowState]:
     try:
         names = sorted(entry.name for entry in os.scandir(state_dir) if entry.is_dir())
     except FileNotFoundError:
         return []
-    found = [name for name in names if WORKFLOW_NAME.fullmatch(name) and name not in RESERVED_WORKFLOW_NAMES]
-    states = [WorkflowState(state_dir, name) for name in found]
-    return [state for state in states if state.runs_dir.is_dir() or state.lost_all_runs()]
+    return [WorkflowState(state_dir, name) for name in names if name not in RESERVED_WORKFLOW_NAMES]
+
+
+def _check_nothing_else(state_dir: Path, states: Collection[WorkflowState]) -> None:
+    """Runs that were put somewhere deeper may need any blob, and nobody would find them there."""
+    for other in _folders(state_dir):
+        if other in states:
+            continue
+        for folder, _, files in os.walk(other.folder):
+            if EVENTS_FILE in files:
+                what = f"a run that belongs to no workflow is in `{other.workflow}`, and may need any blob"
+                hint = f"move `{other.folder}` out of the state folder with a copy of the store, or put its runs back"
+                raise error("LOG_DAMAGED", what, file=folder, hint=hint)
 
 
 def _finish_prunings(state_dir: Path, clock: Clock) -> None:
@@ -111,6 +125,7 @@ def _finish_prunings(state_dir: Path, clock: Clock) -> None:
 class _Sweep:
     def __init__(self, state_dir: Path) -> None:
         states = workflows_of(state_dir)
+        _check_nothing_else(state_dir, states)
         # Looked at before the logs: a run that ends in between is only told of as running.
         self.running = tuple(state.workflow for state in states if running_run(state) is not None)
         self.store = Store(state_dir / "store")

@@ -19,7 +19,7 @@ from typing import Any
 
 from whyrun.evidence.prune_facts import RunFacts, facts_of, folder_size, published_sites
 from whyrun.evidence.prune_needs import Needs, add_held, add_lost, add_remembered
-from whyrun.evidence.run_list import running_run
+from whyrun.evidence.run_list import running_run, summarize_run
 from whyrun.ids import by_number
 from whyrun.log.journal import Clock, parse_timestamp, timestamp
 from whyrun.log.lock import RunLock
@@ -53,6 +53,7 @@ class PrunedRun:
     started: str
     events: int
     bytes: int  # of its folder
+    outcome: str  # the state in a word: a comparison that found differences has not failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +126,9 @@ class _Choice:
         self.stones = self._stones(self.gone)
 
     def pruning(self, *, deleted: bool) -> Pruning:
-        pruned = tuple(
-            PrunedRun(
-                facts.run.name, facts.start.mode, facts.state, facts.start.ts, facts.events, folder_size(facts.run.path)
-            )
-            for facts in self.gone
-        )
-        jobs = {step for facts in self.gone for step, how in facts.outcome.steps.items() if how == "completed"}
+        pruned = tuple(_pruned_run(facts) for facts in self.gone)
+        results = [facts.outcome.steps for facts in self.gone if facts.has_results]
+        jobs = {step for steps in results for step, how in steps.items() if how == "completed"}
         told = tuple(sorted(jobs, key=by_number))
         return Pruning(self.state.workflow, len(self.runs), pruned, tuple(self.kept), deleted, told)
 
@@ -189,6 +186,13 @@ class _Choice:
         numbers = {facts.run.number for facts in gone}
         told = published_sites(run for run in self.runs if run.number not in numbers) if _publish(gone) else set()
         return [facts.tombstone(self.now, told) for facts in gone]
+
+
+def _pruned_run(facts: RunFacts) -> PrunedRun:
+    mode, state = facts.start.mode, facts.state
+    told = summarize_run(facts.run, is_running=False).told_state if mode == "compare" else state
+    size = folder_size(facts.run.path)
+    return PrunedRun(facts.run.name, mode, state, facts.start.ts, facts.events, size, told)
 
 
 def _publish(gone: Sequence[RunFacts]) -> bool:

@@ -37,6 +37,11 @@ class RunFacts:
     def state(self) -> Literal["succeeded", "failed", "interrupted"]:
         return self.outcome.end.state if self.outcome.end is not None else "interrupted"
 
+    @property
+    def has_results(self) -> bool:
+        """Whether what it made counts: a comparison only looks, unless it is told to accept what it finds."""
+        return self.start.mode != "compare" or bool(self.start.options.get("accept"))
+
     def tombstone(self, pruned: str, published_by_kept: Collection[str] = ()) -> Tombstone:
         """`published_by_kept`: sites that runs that stay tell of themselves."""
         return Tombstone(

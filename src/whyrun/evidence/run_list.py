@@ -165,4 +165,5 @@ def _fold(run: RunRef) -> tuple[RunOutcome, int, Counter[str]]:
         raise log_without_start(run) from None
     if outcome.start is None:
         raise log_without_start(run)
-    return outcome, len(reused), completed
+    # What could not be put at its path was reused first, and failed then.
+    return outcome, sum(outcome.steps[step] == "skipped" for step in reused), completed

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from whyrun.artifacts.hashing import TreeFile, bytes_sha256, decode_tree, file_sha256
+from whyrun.artifacts.hashing import TREE_START, TreeFile, bytes_sha256, decode_tree, file_sha256
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError, error
 from whyrun.evidence.run_directory import RunDirectory
@@ -30,7 +30,6 @@ _FOLDERS = (
 )
 _CHUNK = 4 << 20
 _OVERLAP = 16 << 10  # more than any of these takes: an ID or a path may be long
-_TREE_START = b'{"empty_dirs":'  # as `encode_tree` begins; what begins so and is none is refused by `decode_tree`
 DOUBT_HINT = (
     "`whyrun verify` tells what speaks of it. Restore it from a copy; where there is none, remove it, and what only it "
     "names counts as not needed"
@@ -79,8 +78,8 @@ def files_of_folder(sha: str, store: Store, *, may_be_one: bool = False) -> tupl
     path = store.path(sha)
     try:
         with open(path, "rb") as file:
-            start = file.read(len(_TREE_START))
-            content = start + file.read() if start == _TREE_START else b""
+            start = file.read(len(TREE_START))
+            content = start + file.read() if start == TREE_START else b""
         if content or may_be_one:
             _check_hash(bytes_sha256(content) if content else file_sha256(path), sha, path)
         return decode_tree(content).files if content else ()

@@ -8,7 +8,7 @@ problems. Nothing is written, and nothing repaired. What users may change (publi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -22,6 +22,7 @@ from whyrun.evidence.status import status_of
 from whyrun.evidence.verify_bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan
 from whyrun.evidence.verify_lines import LineCheck, described, judged_end, misplaced_stone
 from whyrun.evidence.verify_report import NOT_WHOLE, SOURCE_GONE, Checked, Findings, Problem, Verification
+from whyrun.ids import split_site
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
@@ -293,20 +294,28 @@ class _Verifier:
         by = holder(self.state.lock_path)
         return f" (pid {by.pid})" if by is not None else ""
 
-    def _current(self) -> frozenset[str] | None:
-        """The latest version of every artifact, and the files of those that are folders."""
+    def _current(self, lost: Container[str]) -> Mapping[str, Collection[str | None]] | None:
+        found: dict[str, list[str | None]] = {}
         try:
-            return frozenset(self._latest_hashes())
+            for sha, path in self._latest():
+                if sha in lost:
+                    found.setdefault(sha, []).append(path)
         except WhyrunError:
             return None  # the log is damaged, which is told; so nothing that is gone is taken for superseded
+        return found
 
-    def _latest_hashes(self) -> Iterator[str]:
+    def _latest(self) -> Iterator[tuple[str, str | None]]:
+        """The hash of every artifact's latest version, and of the files of those that are folders; and the file that
+        has the same bytes, where the artifact is published as one."""
         for record in fold_runs(self.runs).steps.values():
             success = record.last_success()
             for output in success.outputs if success is not None else ():
-                yield output.sha256
+                if output.held:
+                    continue  # the log itself has it
+                path, key = split_site(output.path) if output.path is not None else (None, None)
+                yield output.sha256, path if key is None and output.type != "directory" else None
                 if output.type == "directory" and self.store.has(output.sha256):
-                    yield from (file.sha256 for file in self.store.read_tree(output.sha256).files)
+                    yield from ((file.sha256, None) for file in self.store.read_tree(output.sha256).files)
 
     # --- plans ---------------------------------------------------------------------------------------------------
 
@@ -325,6 +334,10 @@ class _Verifier:
                 return
             if first.code == "STORE_DAMAGED" and self.findings.tell_of_blob(first.file):
                 self.findings.note(f"the plan of {name} is not computed again: a blob that it was made from is damaged")
+                return
+            damaged = os.path.basename(os.path.dirname(first.file or ""))
+            if first.code == "LOG_DAMAGED" and first.file is not None and damaged != name:  # a run not asked for
+                self.findings.add(Problem("log", damaged, first.file, first.message, first.line))
                 return
             then = self.plans[name]
             versions = f" (recorded by whyrun {then}, computed by {__version__})" if then != __version__ else ""

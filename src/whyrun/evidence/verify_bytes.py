@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ _KEPT_DATA = (
     "without a copy, what the step has read cannot be looked at any more, and nothing else comes of it"
 )
 _UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, WhyrunError)
+# Of lost hashes those that the latest version of an artifact needs, each with the file that this artifact is published
+# as, for every such artifact (None: it has no file of its own with these bytes). None: nobody can say.
+Current = Callable[[Container[str]], Mapping[str, Collection[str | None]] | None]
 Recorded = tuple[str, int]  # the hash of a file, and the line of the log that says it
 _decoder: msgspec.json.Decoder[ev.AnyEvent] = msgspec.json.Decoder(ev.AnyEvent)
 _APART = ("digest", "log_position")  # of a written plan: what its digest is not over
@@ -69,7 +72,7 @@ class BlobCheck:
         self._findings = findings
         self._checked = checked
         self._seen: set[str] = set()
-        self._gone: dict[str, tuple[Mention, str | None]] = {}  # artifacts: hash → its first mention, published path
+        self._gone: dict[str, Mention] = {}  # artifacts: hash → its first mention
         self._told: set[str] = set()
         self._links = LinkCheck(store, findings)
         self._adopted: list[tuple[str, str, Mention]] = []
@@ -124,14 +127,14 @@ class BlobCheck:
         """A version of the user's own, of a pruned run. An older one: like all of these, it may be gone."""
         self._adopted.append((sha, type_, mention))
 
-    def finish(self, current: Callable[[], Container[str] | None]) -> None:
-        """Tell of all that can be told only now. `current()`: the hashes of latest versions, None if nobody can say."""
+    def finish(self, current: Current) -> None:
+        """Tell of all that can be told only now."""
         folders = [folder for folder in self._folders if (folder / MANIFEST_FILE).is_file()]  # else that is told
         for folder in folders:
             self._inputs(folder)
         for sha, type_, mention in self._adopted:  # kept runs may say more of them, such as where they are published
             if sha not in self._seen:
-                self._version(sha, type_, mention, None)
+                self._version(sha, type_, mention)
         self._others(folders)
         self._tell_gone(current)
 
@@ -140,15 +143,15 @@ class BlobCheck:
         self._folders.append(Path(file).parent)
         self._links.begin(run, self._folders[-1])
 
-    def _tell_gone(self, current: Callable[[], Container[str] | None]) -> None:
+    def _tell_gone(self, current: Current) -> None:
         if not self._gone:
             return
-        latest = current()
+        latest = current(self._gone)
         older = 0
-        for sha, (mention, path) in self._gone.items():
+        for sha, mention in self._gone.items():
             if latest is not None and sha not in latest:
                 older += 1
-            elif path is not None and _has_bytes(self._project / path, sha):
+            elif latest is not None and (path := self._standing(sha, latest[sha])) is not None:
                 self._findings.note(
                     f"{mention.subject} ({mention.run}) is not in the store; `{path}` has its bytes, and a run that "
                     "needs them takes them from there"
@@ -158,6 +161,12 @@ class BlobCheck:
         if older:
             which = "1 older version is" if older == 1 else f"{older} older versions are"
             self._findings.note(f"{which} not in the store any more, and cannot be restored or reused")
+
+    def _standing(self, sha: str, places: Collection[str | None]) -> str | None:
+        """A published file that has these bytes; None if one of the artifacts with this content has none at its place:
+        for that one, nobody looks at those of others."""
+        stand = [path for path in places if path is not None and _has_bytes(self._project / path, sha)]
+        return stand[0] if len(stand) == len(places) else None
 
     def _inputs(self, folder: Path) -> None:
         """What steps that compose datasets have read: kept in the store, where there is a link to it."""
@@ -214,18 +223,17 @@ class BlobCheck:
         return () if sha in self._told else files_of_folder(sha, self._store)
 
     def _artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str, line: int) -> None:
-        published = event.path if event.section is None and event.type != "directory" else None
         mention = Mention(run, file, line, *described(event))
-        self._version(event.sha256, event.type, mention, published, event.value is not msgspec.UNSET)
+        self._version(event.sha256, event.type, mention, event.value is not msgspec.UNSET)
 
-    def _version(self, sha: str, type_: str, mention: Mention, published: str | None, in_log: bool = False) -> None:
-        """`published`: the file that has the same bytes, where there is one. `in_log`: the event itself holds it."""
+    def _version(self, sha: str, type_: str, mention: Mention, in_log: bool = False) -> None:
+        """`in_log`: the event itself holds it."""
         found = self._hash(sha)
         if found is None and in_log:
             return
         self._seen.add(sha)
         if found is None:
-            self._gone[sha] = (mention, published)
+            self._gone.setdefault(sha, mention)
         elif found != sha:
             self._tell(mention, "artifact", "the store has other bytes", sha, found)
         elif type_ == "directory":
@@ -239,7 +247,7 @@ class BlobCheck:
             self._seen.add(one.sha256)
             found = self._hash(one.sha256)
             if found is None:
-                self._gone[one.sha256] = (mention, None)
+                self._gone[one.sha256] = mention
             elif found != one.sha256:
                 what = f"the store has other bytes of `{one.path}` in it"
                 self._tell(mention, "artifact", what, one.sha256, found)

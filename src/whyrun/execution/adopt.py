@@ -32,11 +32,13 @@ from whyrun.execution.cfg import OutputSpec
 from whyrun.execution.collect import collect_file
 from whyrun.execution.commands import OutputResult
 from whyrun.execution.failure import StepError
+from whyrun.execution.kept_version import kept_version
 from whyrun.execution.leftovers import complete_killed_run
 from whyrun.execution.prepare import manifest, recorded_bindings
 from whyrun.execution.publisher import PublishedHashes, Publisher, published_hashes, recorded_place
 from whyrun.execution.recorder import Recorder, Reporter
 from whyrun.graph.fingerprint import recorded_suffix
+from whyrun.graph.graph import ArtifactAt
 from whyrun.ids import site_of, split_site
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
@@ -44,6 +46,7 @@ from whyrun.log.lock import RunLock
 from whyrun.log.outcomes import fold_outcome
 from whyrun.log.repair import repair
 from whyrun.log.runs import RunRef, create_run
+from whyrun.planning.why import direct_readers
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.snapshot.world import World
 
@@ -90,6 +93,9 @@ def adopt_file(
 
     def take(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
         try:
+            kept = kept_version(world, artifact, target, spec, path)
+            if kept is not None:
+                return kept
             return collect_file(target.output, spec, _own_section(world, target, path), world.store)
         except StepError as problem:
             raise not_adoptable(artifact, f"`{path}` does not fit: {problem}", "change the file") from None
@@ -149,7 +155,7 @@ def _adopt(
         state, store = world.state, world.store
         report = repair(state, lock, clock, lambda run: complete_killed_run(run, store, state.scratch))
         if report is not None:
-            reporter.note(f"{report.run} ended without a word; its log was repaired")
+            reporter.note(f"{report.run} was cut short; its log was repaired")
         snapshot = world.snapshot()
         target = find_target(snapshot, artifact, at)
         results: list[OutputResult] = take(target, target.spec())
@@ -183,7 +189,8 @@ def _adoption(
     whole = results[0]
     numbers = target.numbers()
     leaves = {target.table.artifact_id(numbers[r.key], target.position): r.value for r in results[1:]}
-    dependents = tuple(graph.job_id(node) for node in sorted(set(graph.dependents(target.node))))
+    parts = [ArtifactAt(target.table.number, numbers[r.key], target.position) for r in results]
+    dependents = tuple(direct_readers(graph, *parts))
     path = target.path_of(target.at.artifact)
     return Adoption(artifact, run, whole.sha256, whole.size, whole.type, path, leaves, displaced, dependents)
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from whyrun.actions.from_source import Version, Versions, version_of
+from whyrun.console.lines import listed
 from whyrun.execution.endings import Problem
 from whyrun.execution.named_code import NOTHING_NAMED, NamedCode
 
@@ -115,6 +116,17 @@ class CodeGuard:
     def _tells_itself(self, job: str, path: str) -> bool:
         """Whether it is read by workers, which say so, and by nobody else."""
         return path in self._reported and not self._named.names(job, path)
+
+    def uncounted(self) -> str | None:
+        """What the user should know of files that were imported and that no plan knows. Nothing where code was edited
+        as well: what came only then, the next plan may know."""
+        if not self._strangers or self._changed:
+            return None
+        were, them = ("was", "it") if len(self._strangers) == 1 else ("were", "them")
+        return (
+            f"{listed(sorted(self._strangers))} {were} imported, and no plan counts {them}: an edit there runs nothing "
+            f"again (name {them} under `code:` of the job)"
+        )
 
     @property
     def edits(self) -> int:

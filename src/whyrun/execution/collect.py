@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,7 @@ _LEFT_SHOWN = 3  # files in the work folder, in the message about a missing outp
 _ABSENT = object()
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
+class _Ready(msgspec.Struct, frozen=True):
     """One output that passed all checks: bytes, or a file or folder that is moved or copied into the store."""
 
     key: str
@@ -113,6 +111,11 @@ def collect_file(name: str, spec: OutputSpec, path: Path, store: Store) -> list[
         names = ", ".join(f"`{leaf}`" for leaf in missing)
         raise StepError("MissingOutput", f"it lacks the declared {names}")
     return [_stored(ready, store) for ready in (prepared, *leaves)]
+
+
+def collect_value(name: str, spec: OutputSpec, value: Any, store: Store) -> list[OutputResult]:
+    """One output from a value, with the checks of any (`StepError`)."""
+    return [_stored(_value(name, spec.type, value), store)]
 
 
 def _returned_values(specs: Mapping[str, OutputSpec], also_known: Mapping[str, str], returned: Any) -> dict[str, Any]:
@@ -261,7 +264,7 @@ def _leaves(name: str, spec: OutputSpec, parent: _Ready, missing: list[str]) -> 
         if value is _ABSENT:
             missing.append(f"{name}.{leaf}")
         else:
-            found.append(replace(_value(f"{name}.{leaf}", type_, value), is_leaf=True))
+            found.append(msgspec.structs.replace(_value(f"{name}.{leaf}", type_, value), is_leaf=True))
     return found
 
 

@@ -15,7 +15,7 @@ from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import TaskStatus, runtime_text, task_text
 from whyrun.disk import Area
-from whyrun.errors import WhyrunError
+from whyrun.errors import WhyrunError, error
 from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.execution.commands import Backend, PrepareFailed, Session
 from whyrun.execution.interrupts import Interrupts
@@ -136,6 +136,8 @@ def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
                 unready = _make_ready(backend, runner, recorder)
                 if unready is None:
                     runner.run()
+                    if (uncounted := runner.code.uncounted()) is not None:
+                        around.reporter.note(uncounted)
                 else:
                     runner.counts.not_started = undertaking.total
         finally:
@@ -148,6 +150,10 @@ def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
             around.on_finish.completed(run.path, workflow.name)
         except (OSError, WhyrunError) as second:
             original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
+        if isinstance(original, FileNotFoundError) and not run.events_path.exists():
+            what = f"`{run.path}` was removed or moved away while {run.name} went on"
+            hint = "put it back; or remove what is left of it, and run again"
+            raise error("DISK_FAILED", what, hint=hint) from original
         raise
     wrong = unready is not None or runner.counts.went_wrong
     outcome: RunState = "interrupted" if runner.interrupts else "failed" if wrong else "succeeded"

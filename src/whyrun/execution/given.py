@@ -10,8 +10,9 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from whyrun.artifacts.stat_rows import Signature
 from whyrun.execution.commands import Command
@@ -33,11 +34,10 @@ _DESCRIPTOR = array.array("i").itemsize
 _BESIDE = socket.CMSG_SPACE(_DESCRIPTOR)
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     command: Command
-    secrets: dict[str, str] = field(default_factory=dict)
-    known: dict[str, Signature] = field(default_factory=dict)  # see `known_files`
+    secrets: dict[str, str] = {}
+    known: dict[str, Signature] = {}  # see `known_files`
 
 
 class CommandSource(Protocol):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
 from msgspec.json import Encoder
 
 from whyrun.artifacts.hashing import bytes_sha256
@@ -23,12 +23,11 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 _encode_cfg = Encoder(order="sorted").encode  # canonical, and ten times as quick as `canonical_json`
 
 
-@dataclass(frozen=True, slots=True)
-class Recalled:
+class Recalled(Struct, frozen=True):
     """What earlier attempts of a step remembered: with its own parameters, and with others."""
 
-    own: dict[str, Any] = field(default_factory=dict)
-    elsewhere: dict[str, Any] = field(default_factory=dict)
+    own: dict[str, Any] = {}
+    elsewhere: dict[str, Any] = {}
 
 
 class Requests:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from whyrun.artifacts.publish import Displaced, publish
 from whyrun.artifacts.sections import SharedFiles
 from whyrun.artifacts.stat_cache import StatCache
 from whyrun.artifacts.store import Store
+from whyrun.console.render import relative
 from whyrun.errors import WhyrunError
 from whyrun.execution.recorder import Recorder
 from whyrun.graph.graph import JobTable
@@ -113,8 +113,7 @@ class Publisher:
         self.recorder.event(ev.FileDisplaced(path=path, sha256=one.sha256, section=section))
         self.recorder.sync(for_good=True)
         self.recorder.reporter.note(
-            f"`{one.path}` {why}; what stood there is kept: "
-            f"{os.path.relpath(self.store.path(one.sha256), self.project)}"
+            f"`{one.path}` {why}; what stood there is kept: {relative(self.store.path(one.sha256))}"
         )
 
 

@@ -180,7 +180,7 @@ def repaired(world: World, lock: RunLock, reporter: Reporter, clock: Clock) -> R
     report = repair(world.state, lock, clock, lambda run: complete_killed_run(run, store, world.state.scratch))
     if report is not None:
         reporter.note(
-            f"{report.run} ended without a word; its log was repaired "
+            f"{report.run} was cut short; its log was repaired "
             f"({count(len(report.interrupted), 'open step')} counted as interrupted)"
         )
     removed = remove_pruned_folders(world.state)

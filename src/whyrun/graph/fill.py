@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from whyrun.artifacts.hashing import value_sha256
-from whyrun.graph.fingerprint import suffix_of_path
+from whyrun.graph.fingerprint import SUFFIX_OF_TYPE, suffix_of_path
 from whyrun.graph.graph import (
     Absent,
     AlignedArtifact,
@@ -40,8 +40,6 @@ from whyrun.workflow.model import (
     Template,
     Workflow,
 )
-
-SUFFIX_OF_TYPE = {"image": ".png", "text": ".txt", "json": ".json"}
 
 
 class _Names(Mapping[str, Any]):

@@ -26,6 +26,7 @@ from whyrun.workflow.model import FILE_TYPES
 
 TAG = "whyrun/step/v1"
 SECTION_SUFFIX = "§"
+SUFFIX_OF_TYPE = {"image": ".png", "text": ".txt", "json": ".json"}  # of outputs that have no path
 _SUFFIX = re.compile(r"[^/](\.[A-Za-z0-9_+-]{1,16})\Z")
 
 
@@ -64,14 +65,19 @@ def artifact_form(table: JobTable, artifact: int, opens: Opens = Opens.NOWHERE) 
 
 
 def recorded_suffix(table: JobTable, artifact: int) -> str:
-    """The suffix that belongs to an artifact: files have one, values and leaves none.
+    """The suffix that belongs to an artifact: files have one, leaves none; values, JSON and folders where it is not the
+    usual one of their type. Whoever consumes them does not see it, but the step that writes them does.
 
     A section has one of its own: its bytes are canonical, and those of another JSON output need not be, so that such
     a one cannot stand for it.
     """
-    if table.output_of(artifact).append and not table.artifacts[artifact].is_leaf:
+    spec, output = table.artifacts[artifact], table.output_of(artifact)
+    if spec.is_leaf:
+        return ""
+    if output.append:
         return SECTION_SUFFIX
-    return artifact_form(table, artifact)[1:]
+    is_usual = spec.type not in FILE_TYPES and output.suffix == SUFFIX_OF_TYPE.get(spec.type, "")
+    return "" if is_usual else output.suffix
 
 
 def token(form: str, sha256: str) -> str:

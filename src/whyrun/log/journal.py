@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -317,8 +316,10 @@ def last_line(path: str | os.PathLike[str]) -> bytes | None:
 
 
 def _last_of_all(path: str | os.PathLike[str]) -> bytes | None:
-    last = deque(read_raw_lines(path), maxlen=1)
-    return last.pop() if last else None
+    last = None
+    for last in read_raw_lines(path):  # noqa: B007 - only the last one is kept
+        pass
+    return last
 
 
 def _has_zeros(path: str | os.PathLike[str]) -> bool:
@@ -403,8 +404,16 @@ def _find_misplaced(path: str, block: bytes, before: int, session: str) -> Whyru
             event = decoded(_decoder.decode, line)
         except UNREADABLE as wrong:
             return damaged(path, number, f"the line is broken: {wrong}")
-        if event.session != session:
-            return damaged(path, number, f"the line belongs to `{event.session}`, not to `{session}`")
-        if event.seq != number:
-            return damaged(path, number, f"the line has seq {event.seq}, not {number}: lines are lost or doubled")
+        wrong_place = misplaced(event.session, event.seq, session, number)
+        if wrong_place is not None:
+            return damaged(path, number, wrong_place)
     return damaged(path, None, "the log is broken")
+
+
+def misplaced(session: object, seq: object, run: str, number: int) -> str | None:
+    """What is wrong where a line of these does not stand as that number in the log of that run."""
+    if session != run:
+        return f"the line belongs to `{session}`, not to `{run}`"
+    if seq != number:
+        return f"the line has seq {seq}, not {number}: lines are lost or doubled"
+    return None

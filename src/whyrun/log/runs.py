@@ -38,8 +38,9 @@ _IN_SHORT = re.compile(r"[rR]?([0-9]{1,9})")
 NOT_THERE = "is not there, and was not pruned"  # a run whose number must have been given
 LAST_NOT_THERE = "is not there, and the lock names it as the last run"
 LAST_LOST_HINT = (
-    "the last run is gone: put it back from a copy. If it was moved away on purpose, the next run takes its number, "
-    "and from then on what only the lost one spoke of counts as not needed"
+    "the last run is gone: put it back from a copy. If it was moved away on purpose, the next run takes its number "
+    "(where there is nothing to do, `whyrun run --force JOB` makes one), and from then on what only the lost one spoke "
+    "of counts as not needed"
 )
 
 

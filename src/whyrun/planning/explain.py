@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, assert_never
+from enum import StrEnum
+from typing import Any, NamedTuple, assert_never
 
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.ids import parse_id_of, split_site
@@ -54,8 +55,23 @@ Line = tuple[str, str]  # (reason code or lower-case mark, particulars)
 # --- text --------------------------------------------------------------------------------------------------------
 
 
+class Asked(NamedTuple):
+    """How the one who reads this asked for it, so that a command they are told does what it says when it is pasted."""
+
+    words: str = ""  # the workflow, inputs and state, with a blank before each
+    folder: str = ""  # of the project, seen from where they are, with a slash at its end
+
+
+NOTHING_SAID = Asked()
+
+
 def render_explain(
-    plan: Plan, *, estimate: float | None = None, show_all: bool = False, listing: Listing | None = None
+    plan: Plan,
+    *,
+    estimate: float | None = None,
+    show_all: bool = False,
+    listing: Listing | None = None,
+    asked: Asked = NOTHING_SAID,
 ) -> str:
     """The plan and every reason, for people. `estimate`: seconds that the run may take."""
     listing = listing or Listing(show_all=show_all)
@@ -64,13 +80,15 @@ def render_explain(
     if found.summary:
         text += summary_lines(found)
     else:
-        text += _reason_lines(found)
+        text += _reason_lines(found, asked)
     closing = closing_line(plan, listing, found)
     return "\n".join(text if closing is None else [*text, closing])
 
 
-def _reason_lines(found: Listed) -> Iterator[str]:
-    told = [(block, [(job.id, job_lines(job, "--job ID --all")) for job in block.jobs]) for block in found.blocks]
+def _reason_lines(found: Listed, asked: Asked) -> Iterator[str]:
+    told = [
+        (block, [(job.id, job_lines(job, "--job ID --all", asked)) for job in block.jobs]) for block in found.blocks
+    ]
     ids = max((len(id_) for _, shown in told for id_, _ in shown), default=0)
     codes = max((len(code) for _, shown in told for _, lines in shown for code, _ in lines if code), default=0)
     for block, shown in told:
@@ -110,7 +128,25 @@ def headline(plan: Plan, estimate: float | None = None) -> str:
     return text if estimate is None or not totals["planned"] else f"{text}  (~{about(estimate)})"
 
 
-def job_lines(job: PlannedJob, shows_rest: str = "") -> list[Line]:
+_SURELY_OTHERWISE = frozenset({InputChanged.code, Forced.code})
+
+
+class Fate(StrEnum):
+    """What becomes of adopted versions that a planned job has."""
+
+    EXECUTED = "is made anew"
+    REUSED = "an earlier result takes its place"
+    OPEN = "stays only if what comes from upstream is as before"
+
+
+def fate_of_adopted(job: PlannedJob) -> Fate:
+    if job.reuse is not None:
+        return Fate.REUSED
+    codes = {reason.code for reason in job.reasons}
+    return Fate.OPEN if UpstreamDirty.code in codes and not codes & _SURELY_OTHERWISE else Fate.EXECUTED
+
+
+def job_lines(job: PlannedJob, shows_rest: str = "", asked: Asked = NOTHING_SAID) -> list[Line]:
     """All that the plan says of one job: its reasons in their order, then what else is known about its turn.
     `shows_rest`: the words that show the particulars which are only counted."""
     if job.state == "inactive":
@@ -120,11 +156,15 @@ def job_lines(job: PlannedJob, shows_rest: str = "") -> list[Line]:
         how = f" (`{shows_rest}` lists them)" if shows_rest and isinstance(reason, More) else ""
         lines.append((reason.code, particulars(reason, job.id) + how))
         if isinstance(reason, MissingOutput) and reason.change == "changed" and reason.path and reason.artifact:
-            adopt = f"whyrun adopt {shlex.quote(reason.artifact)} {shlex.quote(split_site(reason.path)[0])}"
+            file = f"{asked.folder}{split_site(reason.path)[0]}"
+            adopt = f"whyrun adopt {shlex.quote(reason.artifact)} {shlex.quote(file)}{asked.words}"
             lines.append(("", f"keep your version: {printable(adopt)}"))
+    fate = fate_of_adopted(job)
     for artifact, run in job.replaces.items():
-        lines.append(("adopted", f"{artifact} is your version of {run}, and is made anew; to have it back:"))
-        lines.append(("", f"whyrun restore {shlex.quote(artifact)} --from {run}"))
+        waits = any(reason.code == UpstreamDirty.code for reason in job.reasons)
+        then = " after the run" if waits else ""
+        lines.append(("adopted", f"{artifact} is your version of {run}, and {fate}; to have it back{then}:"))
+        lines.append(("", printable(f"whyrun restore {shlex.quote(artifact)} --from {run}{asked.words}")))
     if job.reuse is not None:
         lines.append(("reuse", job.reuse.told(job.id)))
     if job.conditional:

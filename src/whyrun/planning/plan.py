@@ -233,18 +233,22 @@ def _planned_job(snapshot: PlanningSnapshot, node: int, verdict: Verdict, layer:
     state: State = "inactive" if verdict.state == "inactive" else "planned" if runs else "deferred"
     return PlannedJob(
         table.job_id(position), table.decl.uses, layer, state, verdict.reasons, verdict.bindings, verdict.reuse,
-        verdict.conditional, verdict.because, node, _replaced(snapshot, node) if verdict.reuse is None else NOTHING,
+        verdict.conditional, verdict.because, node, _replaced(snapshot, node, verdict.reuse),
     )  # fmt: skip
 
 
-def _replaced(snapshot: PlanningSnapshot, node: int) -> Mapping[str, str]:
-    """The outputs that somebody adopted and that stand until the job is executed. What the plan says does not depend
-    on it, so it is not part of its digest."""
+def _replaced(snapshot: PlanningSnapshot, node: int, reuse: Reuse | None) -> Mapping[str, str]:
+    """The outputs that somebody adopted and that stand until the job is executed or another result is taken. What the
+    plan says does not depend on it, so it is not part of its digest."""
     record = snapshot.record(node)
     if record is None or not record.latest.ok:
         return NOTHING
-    adopted = record.latest.adopted
-    return {id_: run_name(run) for id_, run in sorted(adopted.items()) if output_of(id_) is not None}
+    adopted = {id_: run_name(run) for id_, run in sorted(record.latest.adopted.items()) if output_of(id_) is not None}
+    if reuse is None or not adopted:
+        return adopted
+    taken = {output.sha256 for output in reuse.outputs.values()}
+    same = {output.id for output in record.latest.outputs if output.sha256 in taken}
+    return {id_: run for id_, run in adopted.items() if id_ not in same}
 
 
 def _totals(graph: Graph, jobs: Sequence[PlannedJob]) -> dict[str, int]:
@@ -299,6 +303,7 @@ def unknown_id(text: str, known: Sequence[str]) -> Exception:
         hint = f"it has instances: name one, such as `{near[0]}`, or all with `{_all_of(text, near[0])}`"
     elif "[*]" in text:  # who asks for all of something that is misspelt wants all of what it should be
         known = list(dict.fromkeys(map(any_index, known)))
+        hint = next((f"did you mean `{each}`?" for each in known if each.startswith(text + "[")), None)
     return error(
         "UNKNOWN_REFERENCE", f"`{text}` names nothing in this workflow", hint=hint or did_you_mean(text, known)
     )

@@ -286,12 +286,14 @@ def _number(attempt: Attempt, run: int) -> int | None:
     return attempt.number if attempt.run == run else None
 
 
-def direct_readers(graph: Graph, at: ArtifactAt) -> list[str]:
-    """The jobs that read this artifact, now or perhaps (a candidate of `first`), in the order of the graph."""
-    found = []
+def direct_readers(graph: Graph, at: ArtifactAt, *beside: ArtifactAt) -> list[str]:
+    """The jobs that read this artifact, now or perhaps (a candidate of `first`), in the order of the graph; or one of
+    others `beside` it, of the same step."""
+    found, wanted = [], {at, *beside}
     for node in sorted(set(graph.dependents(graph.node(at)))):
         table, position = graph.table_at(node)
-        if any(at in sources_of(column.at(position)) for _, column in table.operand_columns()):
+        sources = (source for _, column in table.operand_columns() for source in sources_of(column.at(position)))
+        if any(isinstance(source, ArtifactAt) and source in wanted for source in sources):  # inputs may have no hash
             found.append(graph.job_id(node))
     return found
 

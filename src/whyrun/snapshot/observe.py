@@ -49,6 +49,7 @@ class InputObserver:
         self.root = str(project)
         self.cache = cache
         self.diagnostics: list[Diagnostic] = []
+        self.patterns: dict[str, str] = {}  # by the ID of the input that has one
 
     def observe(self, workflow: Workflow, given: Mapping[str, Any], prefix: str = "") -> dict[str, InputValue]:
         """All inputs by canonical ID, those of imports too; or everything that is wrong with them at once.
@@ -198,7 +199,7 @@ class InputObserver:
 
     def _array(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue | None:
         if isinstance(value, str):
-            paths = self._glob(value)
+            paths = self._glob(id_, value)
             if not paths:
                 self.diagnostics.append(
                     place.diagnostic("INPUT_MISSING", f"`{id_}`: no file matches `{value}`", _LOOKED_IN)
@@ -216,9 +217,10 @@ class InputObserver:
             return None  # reported
         return InputValue(type_, [i.value for i in items], array_sha256(items), tuple(items), None)
 
-    def _glob(self, pattern: str) -> list[str]:
+    def _glob(self, id_: str, pattern: str) -> list[str]:
         if not _GLOB.intersection(pattern):
             return [pattern]
+        self.patterns[id_] = pattern
         found = files_like(pattern, self.root)
         # The state folder is never input.
         return in_byte_order([path.replace(os.sep, "/") for path in found if not path.startswith(".whyrun/")])

@@ -35,6 +35,7 @@ from whyrun.log.runs import (
 )
 from whyrun.snapshot.asked_outputs import ask_outputs, disowned_sites
 from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.caught import caught_outputs
 from whyrun.snapshot.connected import connect
 from whyrun.snapshot.estimates import RuntimeEstimates
 from whyrun.snapshot.history import History
@@ -150,6 +151,10 @@ class World:
         return values
 
     @cached_property
+    def _eyes(self) -> InputObserver:
+        return InputObserver(self.project, self.cache)
+
+    @cached_property
     def _observed(self) -> tuple[dict[str, InputValue], list[Diagnostic]]:
         """The inputs that are there, and what is wrong with the others."""
         part = self.reading.part
@@ -162,7 +167,7 @@ class World:
         folder = (self.manifest_file or self.file).parent
         of_files = datasets.file_problems(part.composition, self.project, folder, given) if composed else {}
         there = {name: value for name, value in given.items() if name not in of_files}
-        values, not_found = InputObserver(self.project, self.cache).look(part, there)
+        values, not_found = self._eyes.look(part, there)
         others = datasets.fingerprint_problems(part.composition, values) if composed else []
         return values, [*problems, *of_files.values(), *not_found, *others]
 
@@ -184,14 +189,19 @@ class World:
             raise InvalidError(problems)
         return graph
 
+    def own_files(self, graph: Graph, paths: RealPaths) -> dict[str, str]:
+        """Path → what it is: what this workflow is read from."""
+        others = [self.inputs_file] if self.inputs_file is not None else []  # a manifest is one of the sources
+        return own_files(self.file, graph.workflow, others, self.looked_up, self.project, paths)
+
     def _replaced_files(self, graph: Graph) -> list[Diagnostic]:
         """Outputs on top of what the workflow is read from; through links, also of inputs and each other. Not a matter
         of `expand`: it knows no project folder."""
-        others = [self.inputs_file] if self.inputs_file is not None else []  # a manifest is one of the sources
         paths = RealPaths(self.project)
-        own = own_files(self.file, graph.workflow, others, self.looked_up, self.project, paths)
+        own = self.own_files(graph, paths)
         links = links_of(graph, paths)
         problems = [*state_in_input(graph, paths, self.state_dir), *own_file_problems(graph, own, links)]
+        problems = problems or [*caught_outputs(graph, self._eyes.patterns, str(self.project))]
         if links:  # without them `expand` has looked already
             check_paths(graph, problems, links)
         return problems

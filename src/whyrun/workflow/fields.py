@@ -23,6 +23,7 @@ _LONGEST_PART = 255  # bytes, as file systems have it
 _NOT_IN_PATHS = re.compile("[\\\\\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 MAX_ARRAY_DEPTH = 3
 _TYPE = re.compile(r"([a-z]+)((?:\[\])*)")
+_WORDS_FOR_ARRAYS = ("", "array", "list")  # as other languages have it, "" for `[string]`
 _DURATION = re.compile(
     r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?"
 )
@@ -55,7 +56,8 @@ class Fields:
     def string(self, node: Node, what: str, hint: str | None = None) -> str | None:
         """A string without expressions."""
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
-            due = "write one" if isinstance(node, Scalar) and node.value is None else "put it in quotes"
+            can_be_quoted = isinstance(node, Scalar) and node.value is not None
+            due = "put it in quotes" if can_be_quoted else "write one"
             self.wrong(node, f"{what} is {kind_of(node)}, not a string", hint or due)
             return None
         if "${{" in node.value:
@@ -73,7 +75,7 @@ class Fields:
         listed = self.as_list(node, what, hint)
         found: list[tuple[str, Scalar]] = []
         for item in listed.items if listed else ():
-            text = self.string(item, member)
+            text = self.string(item, member, None if isinstance(item, Scalar) else hint)
             if text is None:
                 continue
             assert isinstance(item, Scalar)
@@ -137,7 +139,8 @@ class Fields:
         match = _TYPE.fullmatch(text.strip())
         if match is None or match[1] not in BASE_TYPES:
             base = match[1] if match else text.partition("[")[0]
-            self.wrong(node, f"there is no type `{text}`", did_you_mean(base, BASE_TYPES))
+            arrays = "an array of strings is a `string[]`" if base in _WORDS_FOR_ARRAYS else None
+            self.wrong(node, f"there is no type `{text}`", arrays or did_you_mean(base, BASE_TYPES))
             return None
         depth = len(match[2]) // 2
         if depth > MAX_ARRAY_DEPTH:

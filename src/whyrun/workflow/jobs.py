@@ -82,10 +82,11 @@ class Jobs(JobKeys):
         if node is None:
             return () if "for" not in draft.broken else None
         example = f"write `for: [{node.value}]`" if isinstance(node, Scalar) and node.value in names.loops else None
+        declared = ", and what it goes through under `loops:` of the workflow"
         if not isinstance(node, ListNode):
-            self.as_list(node, f"`for` of {what}", example or "write `for: [loop]`")
+            self.as_list(node, f"`for` of {what}", example or "write `for: [loop]`" + declared)
             return None
-        found = self.strings(node, f"`for` of {what}", "a loop")
+        found = self.strings(node, f"`for` of {what}", "a loop", "write its name" + declared)
         complete = len(found) == len(node.items)
         for index, (name, item) in enumerate(found):
             draft.places[f"for[{index}]"] = item.place

@@ -14,8 +14,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from whyrun import disk
 from whyrun.artifacts.durable import write_all
@@ -60,11 +61,10 @@ _PIPE = 1 << 18  # bytes: the words of some hundred short steps
 _LOOK = 0.1  # seconds between two looks at whether to go on
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     command: ExecStep
     secrets: dict[str, str]
-    known: dict[str, Signature] = field(default_factory=dict)
+    known: dict[str, Signature] = {}
 
 
 class LocalWorker:

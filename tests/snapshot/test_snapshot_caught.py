@@ -1,0 +1,171 @@
+"""Outputs that a pattern of an input would catch are refused before anything is run."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from project_lab import Lab
+from whyrun.errors import WhyrunError
+from whyrun.snapshot.caught import _fits
+
+NAMES = [
+    "a.txt", ".a.txt", "b.csv", "d/a.txt", "d/.a.txt", "d/e/a.txt", "d/.e/a.txt", "d/e/f/a.txt", "x[1].txt", "d/b.txt",
+]  # fmt: skip
+PATTERNS = [
+    "*.txt", "*", "?.txt", "[ab].*", "[!a].*", ".*", "d/*.txt", "d/*", "*/a.txt", "*/*/a.txt", "**/*.txt", "**", "d/**",
+    "d/**/*.txt", "**/a.txt", "d/.e/*", "x[[]1].txt", "d/e/*/a.txt", "**/e/**", "e/*.txt", "d/.*/a.txt",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_what_a_pattern_catches_is_what_glob_would_find(tmp_path: Path, pattern: str) -> None:
+    for name in NAMES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = {path for path in glob.glob(pattern, root_dir=tmp_path, recursive=True) if (tmp_path / path).is_file()}
+    assert {name for name in NAMES if _fits(pattern.split("/"), name.split("/"))} == found
+
+
+FLOW = """
+    workflow: w
+    inputs: {{Files: {{type: "file[]", default: "{pattern}"}}}}
+    loops: {{i: {{count: 2}}}}
+    jobs:
+      A:
+        for: [i]
+        uses: shell
+        with: {{f: "${{{{ inputs.Files[:] }}}}", run: 'echo 1 > "$out_T"'}}
+        outputs: {{T: {{{output}}}}}
+"""
+
+
+def refused(lab: Lab) -> list[tuple[str, str, int | None]]:
+    try:
+        lab.succeed()
+    except WhyrunError as wrong:
+        assert not (lab.root / ".whyrun" / "w" / "runs").exists()
+        return [(one.code, one.message, one.line) for one in wrong.diagnostics]
+    return []
+
+
+def caught(path: str, pattern: str) -> list[tuple[str, str, int | None]]:
+    what = f"`{path}` matches `{pattern}` of `Input:Files`: once it is there, it is an input, too"
+    return [("DUPLICATE_OUTPUT_PATH", what, 10)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "first"),
+    [
+        ("*.txt", "s${{ i }}.txt", "s0.txt"),
+        ("data/*.txt", "data/s${{ i }}.txt", "data/s0.txt"),
+        ("data/*1.txt", "data/s${{ i }}.txt", "data/s1.txt"),
+        ("data/../data/*.txt", "data/s${{ i }}.txt", "data/s0.txt"),
+        ("**/*.txt", "out/s${{ i }}.txt", "out/s0.txt"),
+        ("**/*.txt", "out/a/b/s${{ i }}.txt", "out/a/b/s0.txt"),
+        ("data/*.txt", "out/s${{ i }}.txt", None),
+        ("data/*", "data/new/s${{ i }}.csv", "data/new"),
+        ("data/*", "data/s${{ i }}/x.csv", "data/s0"),
+        ("data/*", "data/a/b/${{ i }}/x.csv", "data/a"),
+        ("data/*.txt", "data/a/b/${{ i }}/x.csv", None),
+        ("data/*.txt", "data/s${{ i }}.csv", None),
+        ("data/*1.t[x]t", "data/s${{ i }}1.txt", "data/s01.txt"),
+        ("data/*.b.txt", "data/s${{ i }}.b.txt", "data/s0.b.txt"),
+        ("data/*", "data/s${{ i }}", "data/s0"),
+        ("data/*t", "data/s${{ i }}.txt", "data/s0.txt"),
+        ("data/*.txt", "data/more/s${{ i }}.txt", None),
+        ("data/*.txt", "data.txt/s${{ i }}.txt", None),
+    ],
+)
+def test_before_the_first_run(project: Callable[..., Lab], pattern: str, path: str, first: str | None) -> None:
+    files = {"given1.txt": "1", "data/given1.txt": "1", "data/given.b.txt": "1", "data/given11.txt": "1"}
+    lab = project(FLOW.format(pattern=pattern, output=f'type: text, path: "{path}"'), files)
+    assert refused(lab) == ([] if first is None else caught(first, pattern))
+
+
+def test_a_shared_file_is_caught_as_well_and_an_absolute_pattern(project: Callable[..., Lab], tmp_path: Path) -> None:
+    shared = 'type: json, path: "all.json", append: true, key: "${{ i }}"'
+    assert refused(project(FLOW.format(pattern="*.json", output=shared), {"given.json": "1"})) == caught(
+        "all.json", "*.json"
+    )
+    lab = project(FLOW.format(pattern="PATTERN", output='type: text, path: "s${{ i }}.txt"'), {"given.txt": "1"})
+    lab.edit("workflow.yaml", "PATTERN", f"{lab.root}/*.txt")
+    assert refused(lab) == caught("s0.txt", f"{lab.root}/*.txt")
+
+
+def test_files_that_are_named_one_by_one_are_no_pattern(project: Callable[..., Lab]) -> None:
+    flow = FLOW.format(pattern="x", output='type: text, path: "s${{ i }}.txt"').replace('"x"', "[given.txt]")
+    assert refused(project(flow, {"given.txt": "1"})) == []
+
+
+def test_a_pattern_of_code(project: Callable[..., Lab]) -> None:
+    flow = """
+        workflow: w
+        jobs:
+          G: {uses: shell, with: {run: 'echo 1 > "$out_T"'}, outputs: {T: {type: text, path: tools/made.txt}}}
+          U: {needs: [G], uses: shell, with: {run: 'echo 1 > "$out_T"'}, code: ["tools/*.txt"],
+              outputs: {T: {type: text, path: u.txt}}}
+    """
+    assert refused(project(flow.replace("tools/made.txt", "tools/d/made.txt"), {"tools/given.txt": "1"})) == []
+    beneath = flow.replace("tools/made.txt", "tools/d/made.txt").replace("tools/*.txt", "tools/*")
+    assert refused(project(beneath, {"tools/given.txt": "1"})) == []
+    what = "`tools/made.txt` matches `tools/*.txt` of `code:` of `U`: once it is there, it counts"
+    assert refused(project(flow, {"tools/given.txt": "1"})) == [("DUPLICATE_OUTPUT_PATH", what, 4)]
+
+
+def test_every_pattern_and_every_output_is_looked_at_in_one_order(project: Callable[..., Lab]) -> None:
+    flow = """
+        workflow: w
+        inputs:
+          C: {type: "file[]", default: "data/c/*.txt"}
+          A: {type: "file[]", default: "data/a*/*.txt"}
+          B: {type: "file[]", default: "data/b/*"}
+          R: {type: "file[]", default: "data/[bc]/*.txt"}
+          Q: {type: "file[]", default: "data/?/t*"}
+        loops: {d: {values: [x, c, b]}}
+        jobs:
+          J:
+            for: [d]
+            uses: shell
+            with: {run: 'echo 1 > "$out_T"'}
+            outputs:
+              Elsewhere: {type: json, path: "out/${{ d }}.json"}
+              Nowhere: {type: text}
+              T: {type: text, path: "data/${{ d }}/t.txt"}
+              U: {type: text, path: "data/a1/${{ d }}.txt"}
+    """
+    given = {"data/a/g.txt": "1", "data/b/g.txt": "1", "data/c/ta.txt": "1"}
+    assert [message for _, message, _ in refused(project(flow, given))] == [
+        f"`{path}` matches `{pattern}` of `Input:{name}`: once it is there, it is an input, too"
+        for path, pattern, name in (
+            ("data/x/t.txt", "data/?/t*", "Q"),
+            ("data/c/t.txt", "data/[bc]/*.txt", "R"),
+            ("data/b/t.txt", "data/b/*", "B"),
+            ("data/c/t.txt", "data/c/*.txt", "C"),
+            ("data/a1/x.txt", "data/a*/*.txt", "A"),
+        )
+    ]
+
+
+def test_a_pattern_of_folders_alone_catches_no_file(project: Callable[..., Lab]) -> None:
+    flow = """
+        workflow: w
+        inputs: {D: {type: "directory[]", default: "data/*/"}}
+        jobs:
+          A:
+            uses: shell
+            with: {d: "${{ inputs.D[:] }}", run: 'echo 1 > "$out_T"'}
+            outputs: {T: {type: text, path: PATH}}
+    """
+    given = {"data/given/f": "1"}
+    lab = project(flow.replace("PATH", "data/t.txt"), given)
+    assert refused(lab) == []
+    assert lab.plan().planned == []
+    what = "`data/new` matches `data/*/` of `Input:D`: once it is there, it is an input, too"
+    assert refused(project(flow.replace("PATH", "data/new/t.txt"), given)) == [("DUPLICATE_OUTPUT_PATH", what, 8)]
+    folder = flow.replace("type: text, path: PATH", "type: directory, path: data/t")
+    what = "`data/t` matches `data/*/` of `Input:D`: once it is there, it is an input, too"
+    assert refused(project(folder, given)) == [("DUPLICATE_OUTPUT_PATH", what, 8)]
