@@ -8,7 +8,11 @@ from collections.abc import Iterator
 import e2b
 import httpx
 import pytest
+from connectrpc.code import Code
+from connectrpc.errors import ConnectError
+from e2b.envd.rpc import handle_rpc_exception
 from loopback.server import Loopback
+from pyqwest import WriteError
 
 from whyrun.execution.backends.e2b_calls import Reach
 from whyrun.execution.backends.transport import PlaceLost
@@ -42,9 +46,18 @@ def test_a_call_that_hangs_though_the_sandbox_answers_is_made_again(
     assert len(made) == 2
 
 
+def broken_while_it_was_written() -> Exception:
+    """As the SDK tells of it, where the sandbox answers when it is asked after that."""
+    broken = ConnectError(Code.UNAVAILABLE, "error writing a body to connection: Broken pipe")
+    broken.__cause__ = WriteError(broken.message)
+    told: Exception = handle_rpc_exception(broken, sandbox_running=True)
+    return told
+
+
 @pytest.mark.parametrize(
     "problem",
     [
+        broken_while_it_was_written(),
         e2b.TimeoutException("no answer"),
         e2b.RateLimitException("too many"),
         httpx.ReadError("reset"),

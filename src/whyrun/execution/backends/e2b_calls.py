@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import e2b
 import httpx
+from connectrpc.errors import ConnectError
 
 from whyrun.execution.backends.transport import PlaceLost
 
@@ -29,14 +30,22 @@ _LOOK = 0.5  # seconds between two looks at a call
 _PAUSE = 0.1  # seconds before another try
 _TRIES = 3
 
-# `ServiceBusy` and `Authentication` stand beside the tree of the others.
-SDK_ERRORS = (e2b.SandboxException, e2b.AuthenticationException, e2b.exceptions.ServiceBusyException, httpx.HTTPError)
+# `ServiceBusy` and `Authentication` stand beside the tree of the others. Some of what the transports below it raise the
+# SDK hands on: `HTTPError` for files, and a bare `ConnectError` where a connection broke though the sandbox answers.
+SDK_ERRORS = (
+    e2b.SandboxException,
+    e2b.AuthenticationException,
+    e2b.exceptions.ServiceBusyException,
+    httpx.HTTPError,
+    ConnectError,
+)
 # The connection broke, nobody answered in time, or had no time. The request may have been carried out or not.
 BROKEN = (
     e2b.TimeoutException,
     e2b.RateLimitException,
     e2b.exceptions.ServiceBusyException,
     httpx.TransportError,
+    ConnectError,
 )
 GONE = (e2b.exceptions.SandboxNotRunningException, e2b.SandboxNotFoundException)
 
