@@ -67,11 +67,8 @@ CODE = """
         return {"T": "done"}
 
     def write_and_fail(text):
-        hear("reading")
         os.chmod(text, 0o644)
         text.write_text("spoilt")
-        say("spoilt")
-        say("put back")
         raise ValueError("something else")
 
     def read(text):
@@ -132,8 +129,9 @@ def test_a_step_that_fails_says_that_its_input_was_written_to_beside_its_own_err
     project: Callable[..., Project],
 ) -> None:
     """Else the one who wrote looks innocent: it fails of something else, and others of what it did."""
-    lab = project(WORKFLOW.replace("CULPRIT", "write_and_fail"), {"code.py": CODE})
-    (wrote,) = (event for event in lab.run().of(StepFailed) if event.step_id == "Job:Write")
+    alone, _, _ = WORKFLOW.replace("CULPRIT", "write_and_fail").partition("      Read:")  # which would remove the bytes
+    (wrote,) = project(alone, {"code.py": CODE}).run().of(StepFailed)
+    assert wrote.step_id == "Job:Write"
     assert (wrote.error_type, wrote.error) == ("ValueError", "something else")
     note = "\nAlso: `Artifact:Make.T` was written to while the step ran; nobody may write into stored bytes\n"
     assert wrote.traceback.endswith(f"ValueError: something else\n{note}")
