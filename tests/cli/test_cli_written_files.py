@@ -9,11 +9,15 @@ from cli_lab import whyrun
 
 FLOW = """\
 workflow: w
-inputs: {F: {type: file, default: f.txt}, D: {type: directory, default: data}}
+inputs:
+  F: {type: file, default: f.txt}
+  D: {type: directory, default: data}
+  Many: {type: "file[]", default: "many/*.txt"}
 jobs:
   A:
     uses: python
     with: {call: "m:go", f: "${{ inputs.F }}", d: "${{ inputs.D }}"}
+    code: ["tools/*"]
     outputs:
       T: {type: text, path: out/o.txt}
       E: {type: directory, path: out/e}
@@ -33,7 +37,9 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "workflow.yaml").write_text(FLOW)
     (tmp_path / "m.py").write_text(CODE)
     (tmp_path / "f.txt").write_text("given\n")
-    (tmp_path / "data").mkdir()
+    for name in ("data", "many", "tools"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "given.txt").write_text("given\n")
     assert whyrun(tmp_path, "run", "-q").code == 0
     return tmp_path
 
@@ -44,6 +50,8 @@ TAKEN = {
     "m.py": "code that `A` uses",
     "f.txt": "an input (`f.txt`)",
     "data/new.log": "an input (`data`)",
+    "many/new.txt": "what `many/*.txt` of `Input:Many` finds",
+    "tools/new.log": "what `tools/*` of `code:` of `A` finds",
     "out/o.txt": "where `Job:A` publishes `T`",
     "out/all.json": "where `Job:A` publishes `S`",
     "out/e/new.log": "where `Job:A` publishes `E`",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from project_lab import Lab
+from whyrun.actions.fingerprint import named_files
 from whyrun.errors import WhyrunError
 from whyrun.snapshot.caught import _fits
 
@@ -28,6 +29,14 @@ def test_what_a_pattern_catches_is_what_glob_would_find(tmp_path: Path, pattern:
         (tmp_path / name).touch()
     found = {path for path in glob.glob(pattern, root_dir=tmp_path, recursive=True) if (tmp_path / path).is_file()}
     assert {name for name in NAMES if _fits(pattern.split("/"), name.split("/"))} == found
+    if not pattern.endswith("**"):  # of which versions of Python think differently
+        assert named_files(tmp_path, [pattern]) == found
+
+
+def test_a_pattern_with_very_many_folders_left_open_is_answered() -> None:
+    """There are more ways through it than anyone could try."""
+    assert not _fits([*["**", "a"] * 40, "x"], ["a"] * 200)
+    assert _fits([*["**", "a"] * 40, "x"], [*["a"] * 200, "x"])
 
 
 FLOW = """
@@ -114,6 +123,74 @@ def test_a_pattern_of_code(project: Callable[..., Lab]) -> None:
     assert refused(project(beneath, {"tools/given.txt": "1"})) == []
     what = "`tools/made.txt` matches `tools/*.txt` of `code:` of `U`: once it is there, it counts"
     assert refused(project(flow, {"tools/given.txt": "1"})) == [("DUPLICATE_OUTPUT_PATH", what, 4)]
+
+
+def test_code_lies_where_a_name_begins_with_a_dot_only_if_the_pattern_says_so(project: Callable[..., Lab]) -> None:
+    flow = """
+        workflow: w
+        jobs:
+          G: {uses: shell, with: {run: 'echo 1 > "$out_T"'}, outputs: {T: {type: text, path: tools/.gen/made.txt}}}
+          U: {uses: shell, with: {run: 'echo 1 > "$out_T"'}, code: ["tools/**/*.txt"], outputs: {T: {type: text}}}
+    """
+    given = {"tools/given.txt": "1", "tools/.gen/given.txt": "1"}
+    lab = project(flow, given)
+    assert refused(lab) == []
+    assert lab.plan().planned == []
+    what = "`tools/.gen/made.txt` matches `tools/.g*/*.txt` of `code:` of `U`: once it is there, it counts"
+    named = flow.replace("tools/**/*.txt", "tools/.g*/*.txt")
+    assert refused(project(named, given)) == [("DUPLICATE_OUTPUT_PATH", what, 4)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("link/*.txt", "data/s${{ i }}.txt"),
+        ("data/*.txt", "link/s${{ i }}.txt"),
+        ("link/../data/*.txt", "data/s${{ i }}.txt"),
+    ],
+)
+def test_through_links_it_is_the_same_file(project: Callable[..., Lab], pattern: str, path: str) -> None:
+    lab = project(FLOW.format(pattern=pattern, output=f'type: text, path: "{path}"'), {"data/given.txt": "1"})
+    (lab.root / "link").symlink_to("data")
+    assert refused(lab) == caught(path.replace("${{ i }}", "0"), pattern)
+
+
+def test_through_links_it_is_the_same_folder(project: Callable[..., Lab]) -> None:
+    flow = FLOW.format(pattern="data/d*", output='type: text, path: "link/do/s${{ i }}.csv"')
+    lab = project(flow.replace("file[]", "directory[]"), {"data/dir/given.txt": "1"})
+    (lab.root / "link").symlink_to("data")
+    assert refused(lab) == caught("data/do", "data/d*")
+
+
+def test_what_lies_outside_of_the_project_is_not_in_it(project: Callable[..., Lab], tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "given.txt").touch()
+    path = f"{str(outside)[1:]}/s${{{{ i }}}}.txt"  # below the project
+    lab = project(FLOW.format(pattern="link/*.txt", output=f'type: text, path: "{path}"'))
+    (lab.root / "link").symlink_to(outside)
+    assert refused(lab) == []
+
+
+def test_of_many_paths_the_right_ones_are_found(project: Callable[..., Lab]) -> None:
+    names = ["m", "c", "x", "a", "z", "f", "b", "y", "n"]
+    flow = FLOW.format(pattern="PATTERN", output=", ".join(f"{n}: {{type: text, path: {n}/o.txt}}" for n in names))
+    flow = flow.replace("outputs: {T: {", "outputs: {").replace("}}}\n", "}}\n").replace("for: [i]\n", "if: true\n")
+    given = {f"{name}/given.txt": "1" for name in names}
+    for name in names:
+        told = [message for _, message, _ in refused(project(flow.replace("PATTERN", f"{name}/*.txt"), given))]
+        assert told == [
+            f"`{name}/o.txt` matches `{name}/*.txt` of `Input:Files`: once it is there, it is an input, too"
+        ]
+
+
+def test_the_same_pattern_of_many_is_told_once(project: Callable[..., Lab]) -> None:
+    job = "{uses: shell, with: {run: 'true'}, code: ['lib/*.txt'], outputs: {T: {type: text, path: lib/N.txt}}}"
+    jobs = "".join(f"  J{n}: {job.replace('N.txt', f'{n}.txt')}\n" for n in range(3))
+    lab = project(f"workflow: w\njobs:\n{jobs}", {"lib/given.txt": "1"})
+    assert [message for _, message, _ in refused(lab)] == [
+        f"`lib/{n}.txt` matches `lib/*.txt` of `code:` of `J0`: once it is there, it counts" for n in range(3)
+    ]
 
 
 def test_every_pattern_and_every_output_is_looked_at_in_one_order(project: Callable[..., Lab]) -> None:

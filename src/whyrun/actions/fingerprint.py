@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from whyrun.artifacts.hashing import canonical_json, digest, file_sha256
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 
 _TRIES = 20
+_COMPILED = "__pycache__"
 
 
 def action_fingerprint(
@@ -86,10 +88,22 @@ def named_files(project: Path, globs: Sequence[str]) -> frozenset[str]:
 def _found(project: Path, pattern: str) -> list[Path]:
     for _ in range(_TRIES):
         try:
-            return [path for path in project.glob(pattern) if path.is_file()]
+            return _found_now(project, pattern)
         except FileNotFoundError:
             continue  # a folder was removed while it was looked into: what is there now?
-    return [path for path in project.glob(pattern) if path.is_file()]
+    return _found_now(project, pattern)
+
+
+def _found_now(project: Path, pattern: str) -> list[Path]:
+    """As patterns of inputs have it: `*` and `**` stand for no name that begins with a dot, among them that of our own
+    state. And what Python keeps of a module that it has read is not written by anybody: the module is."""
+    dotted = [part for part in pattern.split("/") if part.startswith(".")]
+
+    def is_meant(part: str) -> bool:
+        return any(fnmatchcase(part, each) for each in dotted) if part.startswith(".") else part != _COMPILED
+
+    paths = (path for path in project.glob(pattern) if path.is_file())
+    return [path for path in paths if all(map(is_meant, path.relative_to(project).parts))]
 
 
 def _matches(project: Path, pattern: str) -> list[Path]:

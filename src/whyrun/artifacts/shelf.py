@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from whyrun.artifacts.durable import temp_name, write_all
-from whyrun.artifacts.shelf_address import scheme_of
+from whyrun.artifacts.shelf_address import folder_of
 
 PIECE = 4 << 20  # bytes that are asked for, or sent, at a time
 # What file systems say that have no hard links (FAT, many of FUSE and SMB), or none between two folders (AFS).
@@ -55,15 +55,15 @@ class Shelf(Protocol):
 
 def open_shelf(address: str, project: Path) -> Shelf:
     """The shelf at a URL or in a folder (relative to the project). Nothing is asked of it yet."""
-    if scheme_of(address):
-        from whyrun.artifacts.shelf_url import UrlShelf
-
-        return UrlShelf(address)
     try:
-        folder = Path(address.removeprefix("file://")).expanduser()
-    except RuntimeError as problem:  # `~somebody`, and there is nobody of that name
+        folder = folder_of(address, project)
+    except RuntimeError as problem:
         raise ShelfError(str(problem)) from None
-    return FolderShelf(project / folder)
+    if folder is not None:
+        return FolderShelf(folder)
+    from whyrun.artifacts.shelf_url import UrlShelf
+
+    return UrlShelf(address)
 
 
 class FolderShelf:

@@ -17,14 +17,14 @@ def check_log_file(world: World, path: str) -> None:
     from whyrun.snapshot.linked import RealPaths
 
     paths, file = RealPaths(world.project), os.path.realpath(path)
-    for taken, what in _taken(world, paths):
+    for taken, what in _taken(world, paths, os.path.relpath(file, paths.root)):
         if paths.contains(taken, file):
             hint = "name a file that is for these lines alone"
             raise error("USAGE", f"`--log-file {path}`: this is {what}", hint=hint)
 
 
-def _taken(world: World, paths: RealPaths) -> Iterator[tuple[str, str]]:
-    """Each file or folder, and what it is."""
+def _taken(world: World, paths: RealPaths, file: str) -> Iterator[tuple[str, str]]:
+    """Each file or folder, and what it is. `file`: that which is asked about, from the project folder."""
     from whyrun.graph.published import input_paths
     from whyrun.ids import split_site
 
@@ -37,6 +37,9 @@ def _taken(world: World, paths: RealPaths) -> Iterator[tuple[str, str]]:
     yield from world.own_files(graph, paths).items()
     for path in sorted(input_paths(graph)):
         yield path, f"an input (`{path}`)"
+    for pattern in world.patterns(graph, paths):
+        if pattern.catches(file):
+            yield file, f"what `{pattern.text}` of {pattern.whose} finds"
     for table in graph.tables:
         for output in table.outputs:
             for site in output.paths or ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,6 +65,12 @@ class RealPaths:
         except OSError:
             return True  # closed to us, or no folder: whoever asks has to look at each
 
+    def inside(self, path: Path) -> Iterator[str]:
+        """Where in the project this is, if it is; nothing for the project itself."""
+        place = self._from_project(os.path.realpath(path))
+        if place and not place.startswith("/"):
+            yield place
+
     def contains(self, path: str, inner: str) -> bool:
         """`inner`: absolute and without links."""
         outer = os.path.normpath(os.path.join(self.root, self.look(path).path))
@@ -104,15 +110,24 @@ def links_of(graph: Graph, paths: RealPaths) -> Links:
     return Links(folders, dict(_other_places_of_inputs(graph, paths)))
 
 
-def state_in_input(graph: Graph, paths: RealPaths, state: Path) -> Iterator[Diagnostic]:
-    """A folder that holds the state is another after every run, and while one goes on: no step could ever read it."""
-    inner = os.path.realpath(state)
-    for name, value in graph.inputs.items():
-        for path in _followed([value]):
-            if paths.contains(path, inner):
-                what = f"`{name}`: the folder `{path}` holds `{state.name}`, the state, which every run changes"
-                hint = "name a folder in it, or keep the state elsewhere: `--state DIR`"
-                yield Diagnostic("INPUT_TYPE", what, hint=hint)
+class Kept(NamedTuple):
+    """A folder that runs write to beside what they publish."""
+
+    path: Path
+    what: str  # as a message has it
+    elsewhere: str  # how to have it in another place
+
+
+def kept_in_input(graph: Graph, paths: RealPaths, folders: Sequence[Kept]) -> Iterator[Diagnostic]:
+    """What holds one of these is another after every run, and while one goes on: no step could ever read it."""
+    for kept in folders:
+        inner = os.path.realpath(kept.path)
+        for name, value in graph.inputs.items():
+            for path in _followed([value]):
+                if paths.contains(path, inner):
+                    holds = f"holds `{kept.path.name}`, {kept.what}, which every run changes"
+                    hint = f"name a folder in it, or {kept.elsewhere}"
+                    yield Diagnostic("INPUT_TYPE", f"`{name}`: the folder `{path}` {holds}", hint=hint)
 
 
 def _maybe_linked(folders: set[str], paths: RealPaths) -> Iterator[str]:

@@ -16,6 +16,7 @@ from whyrun.actions.asking import Asker
 from whyrun.actions.module_names import ModuleNames
 from whyrun.actions.registry import ActionInfo
 from whyrun.artifacts.sections import SharedFiles
+from whyrun.artifacts.shelf_address import folder_of
 from whyrun.artifacts.stat_cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
@@ -35,12 +36,12 @@ from whyrun.log.runs import (
 )
 from whyrun.snapshot.asked_outputs import ask_outputs, disowned_sites
 from whyrun.snapshot.build import build_planning_snapshot
-from whyrun.snapshot.caught import caught_outputs
+from whyrun.snapshot.caught import Pattern, caught_outputs, kept_in_patterns, patterns_of
 from whyrun.snapshot.connected import connect
 from whyrun.snapshot.estimates import RuntimeEstimates
 from whyrun.snapshot.history import History
 from whyrun.snapshot.known_inputs import reader_of_snapshot
-from whyrun.snapshot.linked import RealPaths, links_of, state_in_input
+from whyrun.snapshot.linked import Kept, RealPaths, kept_in_input, links_of
 from whyrun.snapshot.lookup import LookedUp, look_up_action
 from whyrun.snapshot.observe import DiskObserver, InputObserver
 from whyrun.snapshot.own_files import own_files
@@ -136,6 +137,17 @@ class World:
         return shared_store_for(self.config, os.environ)
 
     @cached_property
+    def _kept(self) -> list[Kept]:
+        found = [Kept(self.state_dir, "the state", "keep the state elsewhere: `--state DIR`")]
+        try:
+            shared = folder_of(self.shared_store, self.project) if self.shared_store is not None else None
+        except RuntimeError:
+            shared = None  # of nobody: who opens it is told
+        if shared is not None:
+            found.append(Kept(shared, "the shared store", "choose another folder for `store` in `whyrun.toml`"))
+        return found
+
+    @cached_property
     def cache(self) -> StatCache:
         return StatCache.load(self.state_dir / STAT_CACHE)  # of all workflows: it needs no name
 
@@ -192,7 +204,13 @@ class World:
     def own_files(self, graph: Graph, paths: RealPaths) -> dict[str, str]:
         """Path → what it is: what this workflow is read from."""
         others = [self.inputs_file] if self.inputs_file is not None else []  # a manifest is one of the sources
-        return own_files(self.file, graph.workflow, others, self.looked_up, self.project, paths)
+        return own_files(self.file, graph.workflow, others, self.looked_up, self.project, paths) | {
+            place: f"where whyrun keeps {kept.what}" for kept in self._kept for place in paths.inside(kept.path)
+        }
+
+    def patterns(self, graph: Graph, paths: RealPaths) -> list[Pattern]:
+        """Those of inputs and of `code:`."""
+        return patterns_of(graph, self._eyes.patterns, paths)
 
     def _replaced_files(self, graph: Graph) -> list[Diagnostic]:
         """Outputs on top of what the workflow is read from; through links, also of inputs and each other. Not a matter
@@ -200,11 +218,11 @@ class World:
         paths = RealPaths(self.project)
         own = self.own_files(graph, paths)
         links = links_of(graph, paths)
-        problems = [*state_in_input(graph, paths, self.state_dir), *own_file_problems(graph, own, links)]
-        problems = problems or [*caught_outputs(graph, self._eyes.patterns, str(self.project))]
+        patterns = self.patterns(graph, paths)
+        problems = [*kept_in_input(graph, paths, self._kept), *own_file_problems(graph, own, links)]
         if links:  # without them `expand` has looked already
             check_paths(graph, problems, links)
-        return problems
+        return problems or [*kept_in_patterns(patterns, self._kept, paths), *caught_outputs(graph, patterns, links)]
 
     @cached_property
     def connections(self) -> Connections:
