@@ -160,3 +160,31 @@ jobs:
     adopted = whyrun(tmp_path, "adopt", "Artifact:Flag.W", "w.txt", "--json")
     assert adopted.json["dependents"] == ["Job:B"]
     assert whyrun(tmp_path, "show", "Artifact:Flag.V", "--json").json["read_by"] == ["Job:A"]
+
+
+def test_hints_of_making_room_name_the_workflow(folder: Path) -> None:
+    (folder / "workflow.yaml").unlink()
+    for word in ("d", "e"):
+        assert whyrun(folder, "run", "-q", "other.yaml", "--set", f"N={word}").code == 0
+    prune = ("runs", "prune", "other.yaml", "--keep", "1", "--set", "N=e")
+    for answer in (whyrun(folder, *prune), whyrun(folder, *prune, "--delete")):
+        (hint,) = [line for line in answer.out.splitlines() if line.startswith("hint:")]
+        words = shlex.split(hint.partition("`whyrun ")[2].partition("`")[0])
+        assert words[:2] == ["gc", "other.yaml"]
+        assert whyrun(folder, *words).code == 0
+
+
+def test_what_is_said_after_an_adoption_names_the_workflow(tmp_path: Path) -> None:
+    flow = FLOW.format(name="other") + """\
+  Read:
+    uses: shell
+    with: {x: "${{ jobs.Report.outputs.X }}", run: 'cat "$x" > "$out_X"'}
+    outputs: {X: {type: text}}
+"""
+    (tmp_path / "other.yaml").write_text(flow)
+    assert whyrun(tmp_path, "run", "-q", "other.yaml").code == 0
+    (tmp_path / "mine.txt").write_text("mine")
+    told = whyrun(tmp_path, "adopt", "Artifact:Report.X", "mine.txt", "other.yaml").out
+    command = told.partition("`whyrun ")[2].partition("`")[0]
+    assert shlex.split(command) == ["explain", "other.yaml"]
+    assert "Job:Read" in whyrun(tmp_path, *shlex.split(command)).out

@@ -385,19 +385,54 @@ def test_runs_that_were_put_aside_under_a_name_that_no_workflow_has_need_their_b
     assert verify(past.world().state, past.root, lambda run: None).problems == ()
 
 
-def test_runs_that_were_put_somewhere_deeper_stop_it(past: Past) -> None:
+@pytest.mark.parametrize(
+    ("what", "where"),
+    [
+        ("past", "old/of monday/past"),
+        ("past", "tmp/past.bak"),
+        ("past/runs", "past/runs.bak"),
+        ("past/runs/r0001", "past/runs/aside/r0001"),
+        ("past/runs/r0005", "past/runs/r0005.bak"),
+        ("past/runs/r0001", "past/index/r0001"),
+        ("past/runs/r0001", "r0001"),
+    ],
+)
+def test_runs_that_were_put_somewhere_else_in_the_state_folder_stop_it(past: Past, what: str, where: str) -> None:
+    """What only they need, such as a file of the user's that was written over, has no other copy."""
     state = past.world().state.state_dir
     blobs = set(stored_blobs(state / "store"))
-    (state / "old" / "of monday").mkdir(parents=True)
-    (state / "past").rename(state / "old" / "of monday" / "past")
-    with pytest.raises(StateError) as refused:
-        collect(state, utc_now)
-    (told,) = refused.value.diagnostics
-    assert (told.code, told.message) == (
-        "LOG_DAMAGED", "a run that belongs to no workflow is in `old`, and may need any blob",
-    )  # fmt: skip
-    assert told.file is not None
-    assert told.file.startswith(f"{state}/old/of monday/past/runs/r000")
+    (state / where).parent.mkdir(parents=True, exist_ok=True)
+    (state / what).rename(state / where)
+    for look in (lambda: collectable(state), lambda: collect(state, utc_now)):
+        with pytest.raises(StateError) as refused:
+            look()
+        (told,) = refused.value.diagnostics
+        assert told.code == "LOG_DAMAGED"
+        assert told.message.endswith(" is a run where no workflow has one; it may need any blob")
+        assert told.file is not None
+        assert told.file.startswith(f"{state}/{where}")
     assert set(stored_blobs(state / "store")) == blobs
-    (state / "old" / "of monday" / "past").rename(state / "past")
+    (state / where).rename(state / what)
     collect(state, utc_now)  # a folder without runs is in nobody's way
+
+
+def test_what_steps_and_killed_runs_left_is_no_run(past: Past) -> None:
+    """Whatever a step calls its files."""
+    state = past.world().state.state_dir
+    for place in ("tmp/past.scratch/1", "tmp/past-r0006", "tmp/past.pruned/r0001", "past/runs/r0001/steps/A/scratch"):
+        (state / place).mkdir(parents=True, exist_ok=True)
+        (state / place / "events.jsonl").touch()
+    before = collectable(state)
+    assert collect(state, utc_now).removed == before.removed
+
+
+def test_who_may_not_look_everywhere_removes_nothing(past: Past) -> None:
+    state = past.world().state.state_dir
+    blobs = set(stored_blobs(state / "store"))
+    closed = state / "closed"
+    closed.mkdir(mode=0)
+    if os.access(closed, os.R_OK):
+        pytest.skip("whoever this is may look anywhere (root)")
+    with pytest.raises(PermissionError):
+        collect(state, utc_now)
+    assert set(stored_blobs(state / "store")) == blobs

@@ -541,3 +541,44 @@ def test_what_cannot_be_planned_is_not_pruned(past: Past) -> None:
     with pytest.raises(InvalidError, match="INVALID_USES"):
         pruned(past, keep=1)
     assert len(past.runs()) == 5
+
+
+def test_an_age_that_no_run_can_have_is_an_age(past: Past) -> None:
+    for age in (800_000 * 86_400, 1e30, float("inf")):
+        found = prunable(past.world(), Selection(older_than=age), utc_now)
+        assert (names(found), found.kept) == ([], ())
+
+
+def test_what_is_damaged_is_not_offered(past: Past) -> None:
+    """As it would not be removed."""
+    log = past.run_folder("r0002") / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"status":"EXECUTES"', b'"status":"EXECUTEZ"', 1))
+    for look in (prunable, prune):
+        with pytest.raises(StateError) as refused:
+            look(past.world(), Selection(keep=1), utc_now)
+        assert refused.value.diagnostics[0].code == "LOG_DAMAGED"
+    assert past.runs() == ["r0001", "r0002", "r0003", "r0004", "r0005"]
+
+
+TWO = """
+    workflow: two
+    inputs: {P: {type: integer, default: 1}, Q: {type: integer, default: 1}}
+    jobs:
+      A: {uses: shell, with: {p: "${{ inputs.P }}", run: 'echo "$p" > "$out_T"'}, outputs: {T: {type: text}}}
+      B:
+        uses: shell
+        with: {t: "${{ jobs.A.outputs.T }}", q: "${{ inputs.Q }}", run: 'cat "$t" > "$out_T"; echo "$q" >> "$out_T"'}
+        outputs: {T: {type: text}}
+"""
+
+
+def test_of_a_result_that_was_taken_again_only_the_run_that_made_it_stays(project: Callable[..., Lab]) -> None:
+    lab = project(TWO)
+    for sets in ([], ["Q=2"], ["P=2", "Q=3"], ["P=3", "Q=3"], ["Q=2"], ["Q=9"]):
+        lab.succeed(sets=sets)
+    world = lab.world(["Q=9"])
+    assert (before := prunable(world, Selection(keep=1), utc_now)).pruned
+    assert names(before) == ["r0003", "r0004"]
+    assert whys(before)["r0002"] == "made what later runs reuse of Job:B"
+    assert names(prune(lab.world(["Q=9"]), Selection(keep=1), utc_now)) == ["r0003", "r0004"]
+    check_sound(lab)

@@ -170,6 +170,12 @@ def test_who_asks_for_a_pruned_run_is_told_when_it_went() -> None:
         "`r0004` was pruned on 2026-02-03 (it had failed; 12 events)",
         "only its number, chain and recorded inputs are left; `whyrun runs` lists the runs that are kept",
     )
+    (told,) = run_pruned(stone(4, mode="compare", state="failed", events=12)).diagnostics
+    assert told.message == (
+        "`r0004` was pruned on 2026-02-03 (it was a comparison that found differences, or failed; 12 events)"
+    )
+    (told,) = run_pruned(stone(4, mode="compare", state="succeeded", events=12)).diagnostics
+    assert told.message == "`r0004` was pruned on 2026-02-03 (it had succeeded; 12 events)"
 
 
 # --- a workflow of which some runs were pruned -------------------------------------------------------------------

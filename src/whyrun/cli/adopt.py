@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whyrun.cli.main import print_json, world_options
+from whyrun.cli.main import print_json, words_of, world_options
 from whyrun.cli.text import bytes_text, short, value_text
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from whyrun.snapshot.world import World
 
 
-def tell(adoption: Adoption, word: str) -> None:
+def tell(adoption: Adoption, word: str, world: World) -> None:
     what = f"{adoption.artifact}  {short(adoption.sha256)}  {bytes_text(adoption.size)}"
     if adoption.run is None:
         click.echo(f"nothing to do: {what} is in place already")
@@ -25,7 +25,7 @@ def tell(adoption: Adoption, word: str) -> None:
     if adoption.dependents:
         shown = ", ".join(adoption.dependents[:3])
         more = f" and {len(adoption.dependents) - 3} more" if len(adoption.dependents) > 3 else ""
-        click.echo(f"  read by {shown}{more}; `whyrun explain` shows what runs again")
+        click.echo(f"  read by {shown}{more}; `whyrun explain{words_of(world)}` shows what runs again")
 
 
 @click.command(short_help="Put your own version of an artifact in place.")
@@ -50,4 +50,4 @@ def command(world: World, artifact: str, path: str, as_json: bool) -> None:
     if as_json:
         print_json(adoption.to_json())
     else:
-        tell(adoption, "adopted")
+        tell(adoption, "adopted", world)

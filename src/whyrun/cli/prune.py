@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whyrun.cli.main import print_json
+from whyrun.cli.main import print_json, words_of
 from whyrun.cli.subjects import is_run_name, words_and_world
 from whyrun.cli.text import bytes_text, columns, local_time, page, print_lines
 
@@ -63,7 +63,7 @@ def command(
     if as_json:
         print_json(found.to_json())
     else:
-        print_lines(_lines(found, show_all, chosen=not selection.is_empty))
+        print_lines(_lines(found, show_all, words_of(world, with_inputs=False), chosen=not selection.is_empty))
 
 
 def _selection(words: tuple[str, ...], keep: int | None, age: str | None) -> Selection:
@@ -80,7 +80,7 @@ def _selection(words: tuple[str, ...], keep: int | None, age: str | None) -> Sel
     return Selection(words, keep, seconds)
 
 
-def _lines(found: Pruning, show_all: bool, *, chosen: bool) -> Iterator[str]:
+def _lines(found: Pruning, show_all: bool, asked: str, *, chosen: bool) -> Iterator[str]:
     from whyrun.console.lines import count
 
     if not found.runs:
@@ -110,7 +110,7 @@ def _lines(found: Pruning, show_all: bool, *, chosen: bool) -> Iterator[str]:
         some = ", ".join(found.jobs[:3]) + (f" and {len(found.jobs) - 3} more" if len(found.jobs) > 3 else "")
         yield f"gone for reuse, restore and compare: {'their' if number > 1 else 'its'} results of {some}"
     if number and found.deleted:
-        yield "hint: `whyrun gc` shows what is not needed any more in the store"
+        yield f"hint: `whyrun gc{asked}` shows what is not needed any more in the store"
     elif number:
         how = "`--delete` removes them" if chosen else "`--keep 1 --delete` removes them"
-        yield f"hint: {how}; what they made takes room in the store until `whyrun gc --delete`"
+        yield f"hint: {how}; what they made takes room in the store until `whyrun gc{asked} --delete`"

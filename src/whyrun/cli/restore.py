@@ -33,4 +33,4 @@ def command(world: World, artifact: str, run: str, as_json: bool) -> None:
     if as_json:
         print_json(adoption.to_json())
     else:
-        tell(adoption, f"restored (from {run})")
+        tell(adoption, f"restored (from {run})", world)

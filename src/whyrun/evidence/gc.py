@@ -14,7 +14,8 @@ needed. A kill in the middle leaves fewer blobs that nobody needs, and nothing e
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Container, Iterable
+import re
+from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,14 @@ from whyrun.errors import WhyrunError, error
 from whyrun.evidence.run_list import running_run
 from whyrun.evidence.spoken_blobs import Naming, check_lists, files_of_folder, hashes_of_runs, stored_blobs
 from whyrun.evidence.whole_log import check_log
-from whyrun.log.journal import EVENTS_FILE, Clock
+from whyrun.log.journal import EVENTS_FILE, RUN_NAME, Clock
 from whyrun.log.lock import RunLock, StoreLock, holder_and_state
 from whyrun.log.pruned_folders import remove_pruned_folders
 from whyrun.log.runs import STORE_LOCK, WorkflowState, all_runs_lost
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
+
+# Of `.whyrun/tmp`: what steps write to, runs that are taken apart, and runs that are not there yet.
+_IN_THE_MAKING = re.compile(r"\.scratch\Z|\.pruned\Z|-r[0-9]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +95,34 @@ def collect(state_dir: Path, clock: Clock) -> Clearing:
 
 def workflows_of(state_dir: Path) -> list[WorkflowState]:
     """Every workflow that has state here, by name. Also under a name that none can have: somebody put it aside."""
-    return [state for state in _folders(state_dir) if state.runs_dir.is_dir() or state.lost_all_runs()]
-
-
-def _folders(state_dir: Path) -> list[WorkflowState]:
     try:
         names = sorted(entry.name for entry in os.scandir(state_dir) if entry.is_dir())
     except FileNotFoundError:
         return []
-    return [WorkflowState(state_dir, name) for name in names if name not in RESERVED_WORKFLOW_NAMES]
+    states = [WorkflowState(state_dir, name) for name in names if name not in RESERVED_WORKFLOW_NAMES]
+    return [state for state in states if state.runs_dir.is_dir() or state.lost_all_runs()]
 
 
-def _check_nothing_else(state_dir: Path, states: Collection[WorkflowState]) -> None:
-    """Runs that were put somewhere deeper may need any blob, and nobody would find them there."""
-    for other in _folders(state_dir):
-        if other in states:
-            continue
-        for folder, _, files in os.walk(other.folder):
-            if EVENTS_FILE in files:
-                what = f"a run that belongs to no workflow is in `{other.workflow}`, and may need any blob"
-                hint = f"move `{other.folder}` out of the state folder with a copy of the store, or put its runs back"
-                raise error("LOG_DAMAGED", what, file=folder, hint=hint)
+def _check_nothing_else(state_dir: Path, states: Iterable[WorkflowState]) -> None:
+    """Runs that were put anywhere else may need any blob, and nobody would find them there."""
+    store, tmp = str(state_dir / "store"), str(state_dir / "tmp")
+    places_of_runs = {str(state.runs_dir) for state in states}
+    for place, folders, files in os.walk(state_dir, onerror=_unless_gone):
+        if EVENTS_FILE in files:
+            what = f"`{os.path.relpath(place, state_dir)}` is a run where no workflow has one; it may need any blob"
+            hint = "put it back, or move it out of the state folder with a copy of the store"
+            raise error("LOG_DAMAGED", what, file=place, hint=hint)
+        if place in places_of_runs:
+            folders[:] = [name for name in folders if RUN_NAME.fullmatch(name) is None]
+        elif place == tmp:
+            folders[:] = [name for name in folders if _IN_THE_MAKING.search(name) is None]
+        folders[:] = [name for name in folders if os.path.join(place, name) != store]
+
+
+def _unless_gone(problem: OSError) -> None:
+    """Who cannot look into a folder does not know what is in it. One that is gone had no run: those are not removed."""
+    if not isinstance(problem, FileNotFoundError):
+        raise problem
 
 
 def _finish_prunings(state_dir: Path, clock: Clock) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from whyrun.evidence.prune_facts import RunFacts, facts_of, folder_size, published_sites
@@ -99,8 +99,6 @@ def prune(world: World, selection: Selection, clock: Clock) -> Pruning:
         choice = _Choice(world, selection, clock(), running=None)
         done = choice.pruning(deleted=True)
         if choice.stones:
-            for facts in choice.gone:
-                facts.check_log()
             add_tombstones(state.tombstones_path, choice.stones)
             remove_pruned_folders(state)
     return done
@@ -122,6 +120,8 @@ class _Choice:
         if self.facts:
             self._find_needs()
         self.gone = [facts for number, facts in sorted(self.facts.items()) if number not in self.needs]
+        for facts in self.gone:
+            facts.check_log()
         self.kept = [KeptRun(run.name, self.needs.why(run.number)) for run in asked if run.number in self.needs]
         self.stones = self._stones(self.gone)
 
@@ -139,8 +139,8 @@ class _Choice:
         asked = self.runs[: max(0, len(self.runs) - selection.keep)] if selection.keep is not None else self.runs
         if selection.older_than is None:
             return asked
-        before = now - timedelta(seconds=selection.older_than)
-        return [run for run in asked if parse_timestamp(facts_of(run).outcome.last_ts) < before]
+        ages = ((run, now - parse_timestamp(facts_of(run).outcome.last_ts)) for run in asked)
+        return [run for run, age in ages if age.total_seconds() > selection.older_than]
 
     # -- what stays, although it was asked for --
 

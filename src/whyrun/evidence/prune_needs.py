@@ -101,11 +101,14 @@ def _standing(record: StepRecord) -> tuple[object, ...]:
 def _is_latest(
     needs: Needs, step: str, left: Attempt, latest: Attempt | None, steps: Mapping[int, frozenset[str]]
 ) -> bool:
-    """Is a result that is left still the latest of its kind? Else the run that superseded it stays."""
+    """Is a result that is left still the latest of its kind? Else the run that superseded it stays, and that which made
+    what it took; only where these are kept already, all that speak of the step."""
     if left == latest:
         return True
     if latest is not None and latest.run in steps:
         needs.add(latest.run, "superseded", step)
+    elif latest is not None and latest.made in steps:
+        needs.add(latest.made, "made", step)
     else:
         _keep_all_of(needs, step, steps)
     return False

@@ -132,9 +132,11 @@ def _read(path: str | os.PathLike[str]) -> list[tuple[Tombstone, bytes]]:
 
 def run_pruned(stone: Tombstone) -> WhyrunError:
     """For who asks for a run that is not there any more."""
+    compared = stone.mode == "compare" and stone.state == "failed"
+    how = "it was a comparison that found differences, or failed" if compared else f"it had {stone.state}"
     return error(
         "RUN_PRUNED",
-        f"`{stone.run}` was pruned on {stone.pruned[:10]} (it had {stone.state}; {stone.events} events)",
+        f"`{stone.run}` was pruned on {stone.pruned[:10]} ({how}; {stone.events} events)",
         hint="only its number, chain and recorded inputs are left; `whyrun runs` lists the runs that are kept",
     )
 
