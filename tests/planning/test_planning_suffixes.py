@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from project_lab import Lab
+from project_lab import Heard, Lab
+from whyrun.execution.adopt import restore_version
 from whyrun.planning.explain import particulars
 
 Make = Callable[..., Lab]
@@ -29,36 +31,49 @@ RUNS = {
 OTHER = "(it was made with another type, suffix or `append`)"
 
 
-def said(lab: Lab) -> str:
-    place = next(path for path in lab.root.iterdir() if path.name.startswith("o."))
+def said(place: Path) -> str:
     text = (place / "name" if place.is_dir() else place).read_text()
     return text.strip().strip('"')
 
 
-@pytest.mark.parametrize("type_", RUNS)
-@pytest.mark.parametrize("moved", [False, True])
-def test_with_another_suffix_it_is_made_anew(project: Make, type_: str, moved: bool) -> None:
-    lab = project(NAMED.format(type=type_, path="o.one", run=RUNS[type_]), {})
+CHANGES = [
+    *((type_, ".one", ".two", moved) for type_ in RUNS for moved in (False, True)),
+    *((type_, *change, True) for type_ in RUNS for change in ((".one", ""), ("", ".one"))),
+    ("json", ".json", "", True),  # the usual one of its type
+    ("json", "", ".json", True),
+]
+
+
+@pytest.mark.parametrize(("type_", "old", "new", "moved"), CHANGES)
+def test_with_another_suffix_it_is_made_anew(project: Make, type_: str, old: str, new: str, moved: bool) -> None:
+    before, after = f"o{old}", f"o{new}"
+    lab = project(NAMED.format(type=type_, path=before, run=RUNS[type_]), {})
     lab.succeed()
-    assert said(lab) == "O.one"
+    assert said(lab.root / before) == f"O{old}"
     assert lab.plan().planned == []
-    lab.edit("workflow.yaml", "o.one", "o.two")
+    lab.edit("workflow.yaml", f"path: {before}}}", f"path: {after}}}")
     if moved:  # whoever renames the file as well has not made it anew
-        (lab.root / "o.one").rename(lab.root / "o.two")
+        (lab.root / before).rename(lab.root / after)
     (job,) = lab.plan().planned
     assert (job.id, [(r.code, particulars(r, job.id)) for r in job.reasons]) == (
-        "Job:A", [("MISSING_OUTPUT", f"Artifact:A.O  o.two {OTHER}")],
+        "Job:A", [("MISSING_OUTPUT", f"Artifact:A.O  {after} {OTHER}")],
     )  # fmt: skip
     assert lab.succeed().executed == ["Job:A"]
-    if not moved:
-        remove(lab)
-    assert said(lab) == "O.two"
+    assert said(lab.root / after) == f"O{new}"
     assert lab.plan().planned == []
 
 
-def remove(lab: Lab) -> None:
-    """What was published at the old place stays: it may be in use."""
-    (lab.root / "o.one").rename(lab.root / "old")
+@pytest.mark.parametrize("type_", ["string", "json", "directory"])
+def test_a_version_of_ones_own_can_be_had_back_under_another_suffix(project: Make, type_: str) -> None:
+    """As `explain` says. Who consumes it does not see the suffix."""
+    lab = project(NAMED.format(type=type_, path="o.one", run=RUNS[type_]), {})
+    lab.succeed()
+    lab.edit("workflow.yaml", "o.one", "o.two")
+    lab.succeed()
+    assert said(lab.root / "o.two") == "O.two"
+    assert restore_version(lab.world(), "Artifact:A.O", "r0001", Heard()).run == "r0003"
+    assert said(lab.root / "o.two") == "O.one"
+    assert lab.plan().planned == []
 
 
 @pytest.mark.parametrize(("type_", "usual"), [("json", "o.json"), ("text", "o.txt")])

@@ -449,7 +449,7 @@ def change_outputs(dice: Dice, lab: Lab, flow: Flow) -> Any:
     if kind == 0:
         outputs[n] = replace(output, folder=pick(dice, ["out", "other"]))
     elif kind == 1:
-        outputs[n] = replace(output, suffix=pick(dice, [None, ".txt", ".md"]))
+        outputs[n] = replace(output, suffix=pick(dice, [None, ".txt", ".md", ".json", ""]))
     elif kind == 2:
         name = pick(dice, list(TYPES))
         if any(o.name == name for o in outputs):

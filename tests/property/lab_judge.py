@@ -227,8 +227,7 @@ class Judge:
             return None
         job = self.flow.jobs[artifact.job]
         output = job.output(artifact.output)
-        unusual = type_ == "text" or output.shown_suffix != {"json": ".json"}.get(type_, "")
-        if not artifact.leaf and event.get("suffix", "") != (output.shown_suffix if unusual else ""):
+        if not artifact.leaf and suffix_of(event) != output.shown_suffix:
             return None  # with another suffix it is another output, also where its bytes lie at the new place
         path = None if artifact.leaf else published_path(job, artifact.row, output)
         if path is not None:
@@ -356,6 +355,14 @@ class Judge:
             kept = sorted({self.layers[s] for s in dirty})[:up]
             dirty = {s for s in dirty if self.layers[s] in kept}
         return dirty
+
+
+def suffix_of(event: Mapping[str, Any]) -> str:
+    """That of the path which the step wrote to: told where it matters to a reader, and where it is an unusual one."""
+    told: str = event.get("suffix", "")
+    if told or event["type"] == "text":
+        return told.removesuffix(".")  # a mark for none
+    return {"json": ".json"}.get(event["type"], "")
 
 
 def _token(member: Mapping[str, Any]) -> tuple[str, str]:

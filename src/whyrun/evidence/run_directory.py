@@ -261,7 +261,7 @@ def linked_artifact(event: ev.ArtifactAvailable | ev.ArtifactAdopted) -> Artifac
     if output is None:
         return None
     # What was not published (a comparison) has a suffix all the same; a section has a mark instead of one.
-    own = event.suffix if event.suffix.startswith(".") and event.type != "directory" else ""
+    own = event.suffix if len(event.suffix) > 1 and event.type != "directory" else ""
     name = output + (suffix_of(event.type, event.path) or own)
     return Artifact(event.step_id.removeprefix("Job:"), name, event.sha256, event.type)
 

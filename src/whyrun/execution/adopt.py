@@ -49,6 +49,7 @@ from whyrun.log.runs import RunRef, create_run
 from whyrun.planning.why import direct_readers
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.snapshot.world import World
+from whyrun.workflow.model import FILE_TYPES
 
 Ending = Literal["succeeded", "failed"]
 Take = Callable[[AdoptionTarget, OutputSpec], list[OutputResult]]  # the version: the whole output, then its leaves
@@ -124,7 +125,7 @@ def restore_version(world: World, artifact: str, run: str, reporter: Reporter, c
             why = f"in {run} it was of type {found.type}, and is declared as {spec.type} now"
             raise not_adoptable(artifact, why, "restore a version of the same type")
         suffix = recorded_suffix(target.table, target.at.artifact)
-        if spec.type != "json" and found.suffix != suffix:  # JSON is read, and stored in the form of now
+        if spec.type in FILE_TYPES and found.suffix != suffix:  # of others it is only the step that sees it
             why = f"in {run} it was a file {_ending(found.suffix)}, and is declared as one {_ending(suffix)} now"
             raise not_adoptable(artifact, why, "restore a version with the same suffix")
         try:

@@ -27,6 +27,7 @@ from whyrun.workflow.model import FILE_TYPES
 TAG = "whyrun/step/v1"
 SECTION_SUFFIX = "§"
 SUFFIX_OF_TYPE = {"image": ".png", "text": ".txt", "json": ".json"}  # of outputs that have no path
+_NO_SUFFIX = "."  # where the usual one of the type is another
 _SUFFIX = re.compile(r"[^/](\.[A-Za-z0-9_+-]{1,16})\Z")
 
 
@@ -65,8 +66,8 @@ def artifact_form(table: JobTable, artifact: int, opens: Opens = Opens.NOWHERE) 
 
 
 def recorded_suffix(table: JobTable, artifact: int) -> str:
-    """The suffix that belongs to an artifact: files have one, leaves none; values, JSON and folders where it is not the
-    usual one of their type. Whoever consumes them does not see it, but the step that writes them does.
+    """The suffix that belongs to an artifact, as the log tells it: of files always; of values, JSON and folders where
+    it is not the usual one of their type. Whoever consumes these does not see it, but the step that writes them does.
 
     A section has one of its own: its bytes are canonical, and those of another JSON output need not be, so that such
     a one cannot stand for it.
@@ -76,8 +77,9 @@ def recorded_suffix(table: JobTable, artifact: int) -> str:
         return ""
     if output.append:
         return SECTION_SUFFIX
-    is_usual = spec.type not in FILE_TYPES and output.suffix == SUFFIX_OF_TYPE.get(spec.type, "")
-    return "" if is_usual else output.suffix
+    if spec.type in FILE_TYPES:
+        return output.suffix
+    return "" if output.suffix == SUFFIX_OF_TYPE.get(spec.type, "") else output.suffix or _NO_SUFFIX
 
 
 def token(form: str, sha256: str) -> str:

@@ -35,7 +35,7 @@ from whyrun.snapshot.records import Attempt, InputRecord, Records, StepRecord, r
 from whyrun.snapshot.snapshot import Consumed
 from whyrun.snapshot.step_index import IndexedSteps, JobBlock, into_blocks
 
-VERSION = 16
+VERSION = 17
 TICK = 50_000_000  # nanoseconds
 MUCH = 1_000_000  # events folded anew: their records are let go for those of the index, which need far less memory
 WORTH_INDEXING = 2000  # events folded anew: below, folding is quicker than writing the index
