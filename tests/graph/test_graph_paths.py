@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from project_lab import Lab
 from whyrun.graph.fingerprint import array_sha256, input_form, input_tokens, token
 from whyrun.graph.graph import Opens
 from whyrun.graph.paths import LoopWords, are_all_plain, folders_of, loop_paths, same_path, surely_apart
@@ -15,7 +17,7 @@ from whyrun.workflow.model import Type
 from whyrun.workflow.values import InputValue
 
 texts = st.text(st.sampled_from("ab1/-_. :"), max_size=4)
-words = st.one_of(st.integers(0, 12), st.sampled_from(["a", "b", "a/b", ".", "x y", "1"]))
+words = st.one_of(st.integers(0, 12), st.sampled_from(["a", "b", "a/b", ".", "x y", "1", "w" * 130]))
 
 
 def paths_of(parts: list[str | None], values: list[object]) -> tuple[list[str | LoopWords], list[str]]:
@@ -120,3 +122,37 @@ def test_the_hash_of_an_array_does_not_say_whether_its_files_are_texts() -> None
 
 def test_within_lists_texts_are_opened_only_by_who_opens_them_anywhere() -> None:
     assert [opens.inside for opens in Opens] == [Opens.NOWHERE, Opens.NOWHERE, Opens.ANYWHERE]
+
+
+LONG = """
+    workflow: w
+    inputs: {{T: {{type: string, default: t}}}}
+    loops: {{p: {{values: [short, {long}]}}, q: {{count: 2}}}}
+    jobs:
+      A:
+        for: [p, q]
+        uses: shell
+        with: {{run: 'echo 1 > "$out_T"'}}
+        outputs: {{T: {{type: text, path: "{path}"}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "long", "why"),
+    [
+        ("o/${{ p }}-${{ q }}.txt", "w" * 250, "a name in it is longer than 255 bytes"),
+        ("o/${{ p }}${{ p }}-${{ q }}.txt", "w" * 126, "a name in it is longer than 255 bytes"),
+        ("o/${{ inputs.T }}${{ p }}-${{ q }}.txt", "ü" * 126, "a name in it is longer than 255 bytes"),
+        ("${{ p }}/" * 16 + "${{ q }}.txt", "w" * 200, "it is longer than 3,000 bytes"),
+        ("o/${{ p }}-${{ q }}.txt", "w" * 249, None),
+        ("${{ p }}/" * 14 + "${{ q }}.txt", "w" * 200, None),
+    ],
+)
+def test_a_path_that_no_file_system_has_is_told_before_anything_is_paid(
+    project: Callable[..., Lab], path: str, long: str, why: str | None
+) -> None:
+    lab = project(LONG.format(path=path, long=long))
+    problems = [(one.code, one.message.rpartition(": ")[2], one.line) for one in lab.world().problems]
+    assert problems == ([] if why is None else [("PATH_OUTSIDE", why, 10)] * 2)
+    if why is None:
+        assert len(lab.succeed().executed) == 4

@@ -68,6 +68,7 @@ def test_each_setting_is_read_as_it_is_written(tmp_path: Path, text: str, config
         ("prepare = ''", "`prepare` is a command for bash: a string", 'prepare = "python -m nltk.downloader punkt"'),
         ("store = 3", "`store` is a URL or a folder: a string", STORE),
         ("store = ' '", "`store` is a URL or a folder: a string", STORE),
+        ('store = "a\\u0000b"', "`store` is a URL or a folder: a string", STORE),
     ],
 )
 def test_a_setting_of_another_kind_is_refused(tmp_path: Path, text: str, message: str, hint: str) -> None:

@@ -269,7 +269,7 @@ error[UNKNOWN_KEY] w.yaml:20:15: there is no `netwrok` in `sandbox`
     "sandbox without a size": (
         job("uses: python\nsandbox: {memory: much}"),
         """\
-error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`) from 64MB
+error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`) from 64MB to 1,000TB
    20 |     sandbox: {memory: much}
       |                       ^^^^
    hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
@@ -277,9 +277,17 @@ error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (
     "sandbox with too little memory for any worker": (
         job("uses: python\nsandbox: {memory: 1KB}"),
         """\
-error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`) from 64MB
+error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`) from 64MB to 1,000TB
    20 |     sandbox: {memory: 1KB}
       |                       ^^^
+   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
+    ),
+    "sandbox with more memory than there is": (
+        job("uses: python\nsandbox: {memory: 999999999999999999999GB}"),
+        """\
+error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`) from 64MB to 1,000TB
+   20 |     sandbox: {memory: 999999999999999999999GB}
+      |                       ^^^^^^^^^^^^^^^^^^^^^^^
    hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
     ),
     "sandbox with too few processes for any worker": (
@@ -501,7 +509,7 @@ error[NAME_INVALID] w.yaml:1:11: a workflow cannot be called `stat-cache`: \
 its state would stand where whyrun keeps its own
     1 | workflow: stat-cache
       |           ^^^^^^^^^^
-   hint: choose another name; not `stat-cache`, `store`, `tmp`""",
+   hint: choose another name; not `actions-cache`, `stat-cache`, `store`, `tmp`""",
     ),
     "unclosed expression": (
         job("uses: python\nwith: {a: 'x ${{ inputs.Topic'}"),

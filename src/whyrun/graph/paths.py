@@ -10,13 +10,15 @@ from itertools import pairwise
 import msgspec
 
 from whyrun.ids import Index
+from whyrun.workflow.fields import LONGEST_NAME
 from whyrun.workflow.model import Expression, Formatted, Template
 
 # What makes a path worth a closer look, in a text of paths a line each; and so at its beginning or end.
 _UNUSUAL = re.compile(r"//|\./|[\0-\x09\x0b-\x1f\\:§]")
 _UNUSUAL_ENDS = re.compile(r"^(?:[/.~ ]|$)|[/. ]$", re.MULTILINE)
+_LONGEST_LETTER = 4  # bytes
 _WORDS = re.compile(r"[A-Za-z0-9_-]+(?:\n[A-Za-z0-9_-]+)*")
-_WORD = "x"  # stands for any word: none of them makes a path unusual
+_WORD = "x"  # stands for any letter of a word: none of them makes a path unusual, but how many there are
 
 
 class LoopWords:
@@ -34,6 +36,10 @@ class LoopWords:
     def are_words(self) -> bool:
         """Letters, digits, `_` and `-` only."""
         return _WORDS.fullmatch("\n".join(self.texts)) is not None
+
+    @cached_property
+    def longest(self) -> int:
+        return max(map(len, self.texts), default=0)
 
     @cached_property
     def are_distinct(self) -> bool:
@@ -63,7 +69,7 @@ def loop_paths(parts: Sequence[str | LoopWords], rows: int) -> PathTexts:
         if not words.are_words:
             return PathTexts(texts, are_all_plain(texts))
         known = "/" not in tail and words.are_distinct
-        return PathTexts(texts, are_all_plain([head + _WORD + tail]), head if known else None)
+        return PathTexts(texts, are_all_plain([head + _WORD * words.longest + tail]), head if known else None)
     texts = [""] * rows
     for part in parts:
         if isinstance(part, str):
@@ -71,8 +77,9 @@ def loop_paths(parts: Sequence[str | LoopWords], rows: int) -> PathTexts:
         else:
             texts = [text + word for text, word in zip(texts, part.texts, strict=True)]
     if all(words.are_words for words in variables):
-        pattern = "".join(part if isinstance(part, str) else _WORD for part in parts)
-        return PathTexts(texts, are_all_plain([pattern]))
+        pattern = "".join(part if isinstance(part, str) else _WORD * part.longest for part in parts)
+        if are_all_plain([pattern]):
+            return PathTexts(texts, True)
     return PathTexts(texts, are_all_plain(texts))
 
 
@@ -93,6 +100,8 @@ def loop_parts(template: Template, loops: Sequence[str]) -> list[str | int] | No
 def are_all_plain(paths: Sequence[str]) -> bool:
     """Are all these paths such that nothing need be looked at? Nearly all are; one search for the whole column."""
     text = "\n".join(paths)
+    if max(map(len, paths), default=0) * (1 if text.isascii() else _LONGEST_LETTER) > LONGEST_NAME:
+        return False
     return text.count("\n") == len(paths) - 1 and not _UNUSUAL.search(text) and not _UNUSUAL_ENDS.search(text)
 
 

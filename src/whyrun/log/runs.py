@@ -128,7 +128,7 @@ def shared_store_for(config: ProjectConfig, env: Mapping[str, str]) -> str | Non
 
 def _store(value: Any, path: str) -> str | None:
     hint = 'store = "s3://bucket/prefix", or a folder: store = "/mnt/team/whyrun"'
-    if value is not None and not (isinstance(value, str) and value.strip()):
+    if value is not None and not (isinstance(value, str) and value.strip() and value.isprintable()):
         raise error("WRONG_TYPE", "`store` is a URL or a folder: a string", file=path, hint=hint)
     if value is not None and holds_credentials(value):
         what = "the URL of the shared store holds a user, password or key, and this is no place for it"

@@ -17,6 +17,7 @@ from whyrun.workflow.scope import AnyKey, JobShape, Names
 MAX_RETRIES = 1000
 _SANDBOX = ("required", "network", "memory", "processes")
 LEAST_MEMORY, LEAST_PROCESSES = 64 * 10**6, 8  # below them the worker itself does not come up in its sandbox
+_MOST_MEMORY = 10**15  # bytes
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -158,7 +159,7 @@ class JobKeys(Outputs):
             elif key.value == "memory" and (amount := _bytes(plain)) is not None:
                 found[key.value] = amount
             else:
-                size = f"a size (`2GB`) from {LEAST_MEMORY // 10**6}MB"
+                size = f"a size (`2GB`) from {LEAST_MEMORY // 10**6}MB to {_MOST_MEMORY // 10**12:,}TB"
                 wanted = size if key.value == "memory" else f"a number from {LEAST_PROCESSES}"
                 self.wrong(value, f"`{key.value}` in `sandbox` of {what} is not {wanted}", hint)
         return SandboxDecl(**found)
@@ -208,7 +209,7 @@ class JobKeys(Outputs):
 
 
 def _bytes(value: Any) -> int | None:
-    """`2GB` or a plain number of bytes; None where it is no size, or too small a one."""
+    """`2GB` or a plain number of bytes; None where it is no size, too small a one, or more than any machine has."""
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    amount = int(float(match[1]) * _UNITS[match[2].upper()]) if match else value
-    return amount if type(amount) is int and amount >= LEAST_MEMORY else None
+    amount = int(min(float(match[1]), _MOST_MEMORY + 1) * _UNITS[match[2].upper()]) if match else value
+    return amount if type(amount) is int and LEAST_MEMORY <= amount <= _MOST_MEMORY else None
