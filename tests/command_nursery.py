@@ -19,6 +19,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "whyrun.cli.main"]
@@ -64,13 +65,16 @@ class Nursery:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             asked = json.dumps({"words": list(words), "cwd": str(cwd), "env": dict(env)}).encode()
             assert len(asked) < _LARGEST
-            socket.send_fds(there, [asked], [out.fileno(), err.fileno()])
-            there.settimeout(timeout)
             try:
+                there.settimeout(timeout)
+                socket.send_fds(there, [asked], [out.fileno(), err.fileno()])
                 status = int(there.recv(100))
             except TimeoutError:
                 self.stop()
                 raise subprocess.TimeoutExpired(list(words), timeout) from None
+            except (OSError, ValueError):  # it is dead: this test is told, and the next command gets another one
+                self.stop()
+                raise
             out.seek(0)
             err.seek(0)
             return subprocess.CompletedProcess([*COMMAND, *words], status, out.read(), err.read())
@@ -88,7 +92,8 @@ class Nursery:
         if self._process is None or self._socket is None:
             return
         self._socket.close()
-        os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._process = self._socket = None
 
@@ -129,12 +134,12 @@ def serve(descriptor: int) -> None:
 def _be_the_command(asked: dict[str, object], descriptors: Sequence[int]) -> None:
     code = 70
     try:
-        os.chdir(str(asked["cwd"]))
-        os.environ.clear()
-        os.environ.update(asked["env"])  # type: ignore[call-overload]
         for target, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, descriptors[0]), (2, descriptors[1])):
             os.dup2(source, target)
             os.close(source)
+        os.chdir(str(asked["cwd"]))
+        os.environ.clear()
+        os.environ.update(asked["env"])  # type: ignore[call-overload]
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
@@ -144,6 +149,9 @@ def _be_the_command(asked: dict[str, object], descriptors: Sequence[int]) -> Non
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        traceback.print_exc()
         sys.stderr.flush()
     finally:
         os._exit(code)
@@ -156,6 +164,9 @@ def exit_status() -> int:
     try:
         main()
     except SystemExit as ending:
+        if isinstance(ending.code, str):
+            print(ending.code, file=sys.stderr)
+            return 1
         return int(ending.code or 0)
     except BaseException:
         traceback.print_exc()

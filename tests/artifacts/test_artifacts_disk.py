@@ -48,6 +48,12 @@ def test_an_error_at_a_descriptor_names_its_file(tmp_path: Path) -> None:
     os.close(descriptor)
 
 
+def test_who_cannot_write_a_file_is_told_its_name_and_not_that_of_a_draft(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file") as refused:
+        atomic_write(tmp_path / "nowhere" / "file", b"0", Area.STATUS)
+    assert refused.value.filename == str(tmp_path / "nowhere" / "file")
+
+
 def test_folders_are_made_with_those_above_them(tmp_path: Path) -> None:
     disk.make_folders(Area.RUN, tmp_path / "a" / "b" / "c")
     disk.make_folders(Area.RUN, tmp_path / "a" / "b" / "c")

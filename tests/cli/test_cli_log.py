@@ -161,5 +161,21 @@ def test_a_file_that_was_written_over_is_named_where_it_is_kept(tmp_path: Path) 
     assert (tmp_path / kept).read_text() == "mine\n"
     (line,) = whyrun(tmp_path, "log", "r0002", "project/workflow.yaml", "--event", "file_displaced").out.splitlines()
     assert line.endswith(f" kept={kept}")
+    log = folder / ".whyrun/tale/runs/r0002/events.jsonl"
+    whole = log.read_bytes()
+    for other in (b"", b',"sha256":"../../../etc"'):  # of a newer version, perhaps, or damage
+        log.write_bytes(re.sub(rb'("event":"file_displaced"[^\n]*?),"sha256":"[^"]*"', rb"\1" + other, whole))
+        words = ("log", "r0002", "project/workflow.yaml", "--event", "file_displaced")
+        (line,) = whyrun(tmp_path, *words).out.splitlines()
+        assert "kept=" not in line
+    log.write_bytes(whole)
     adopted = whyrun(tmp_path, "adopt", "Artifact:Join.All", kept, "project/workflow.yaml")
     assert (adopted.code, (folder / "out/all.txt").read_text()) == (0, "mine\n")
+
+
+def test_the_log_of_a_run_that_has_none_is_told_as_incomplete(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / ".whyrun/tale/runs/r0001/events.jsonl").unlink()
+    refused = whyrun(folder, "log", "r0001")
+    assert (refused.code, refused.err.splitlines()[0].partition(": ")[2]) == (3, "`r0001` has no `run_start`")

@@ -366,7 +366,7 @@ def test_a_machine_that_does_not_allow_it_is_told_without_a_traceback_and_exits_
     assert (answer.code, answer.out) == (3, "")
     assert answer.err == dedent(f"""
         error[DISK_FAILED]: `{folder}/.whyrun/pairs`: Not a directory
-           hint: the machine does not allow it; what was recorded before is safe
+           hint: a file stands where a folder is due, or a folder where a file is: put back what was there
         """)
 
 

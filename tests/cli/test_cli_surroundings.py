@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from cli_lab import COMMAND, QUIET_ENVIRONMENT, pairs, whyrun
+
+from command_lab import until
 
 NO_UTF8 = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
@@ -60,19 +61,22 @@ def test_a_current_folder_that_is_gone_is_told(tmp_path: Path) -> None:
 
 
 def test_a_state_that_is_removed_while_a_run_goes_on_is_told(tmp_path: Path) -> None:
-    (tmp_path / "workflow.yaml").write_text("""\
+    gate = tmp_path / "gate"
+    (tmp_path / "workflow.yaml").write_text(f"""\
 workflow: w
 jobs:
-  A: {uses: shell, with: {run: 'sleep 2; echo 1 > "$out_T"'}, outputs: {T: {type: text}}}
+  A:
+    uses: shell
+    with: {{gate: {gate}, run: 'while [ ! -e "$gate" ]; do sleep 0.02; done; echo 1 > "$out_T"'}}
+    outputs: {{T: {{type: text}}}}
 """)
     running = subprocess.Popen(
         [*COMMAND, "run", "-q"], cwd=tmp_path, env=QUIET_ENVIRONMENT, stderr=subprocess.PIPE, text=True
     )
     log = tmp_path / ".whyrun/w/runs/r0001/events.jsonl"
-    while not log.exists() or '"event":"step_start"' not in log.read_text():
-        assert running.poll() is None
-        time.sleep(0.02)
+    until(lambda: log.exists() and '"event":"step_start"' in log.read_text())
     shutil.rmtree(tmp_path / ".whyrun", ignore_errors=True)
+    gate.touch()
     _, err = running.communicate(timeout=60)
     assert (running.returncode, [line for line in err.splitlines() if line.startswith(("error", "   hint"))]) == (
         3,
@@ -82,3 +86,18 @@ jobs:
         ],
     )
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [("pruned.jsonl", "plan"), ("runs/r0001/events.jsonl", "diff"), ("lock", "run"), ("pruned.jsonl", "verify")],
+)
+def test_a_folder_in_place_of_a_file_of_the_state_is_told(tmp_path: Path, file: str, command: str) -> None:
+    folder = pairs(tmp_path)
+    assert whyrun(folder, "run", "-q").code == 0
+    place = next(folder.glob(".whyrun/*/runs")).parent / file
+    place.unlink(missing_ok=True)
+    place.mkdir()
+    refused = whyrun(folder, command, *(("r0001", "r0001") if command == "diff" else ()))
+    assert (refused.code, "Traceback" in refused.err) == (3, False)
+    assert str(place.relative_to(folder)) in refused.err

@@ -287,3 +287,19 @@ def test_a_log_that_says_so_of_a_step_that_never_began_is_incomplete(project: Ma
     log.write_bytes(b"".join(renumbered))
     with pytest.raises(Exception, match="`Job:Paid` failed without a `step_start`"):
         lab.plan()
+
+
+def test_a_link_that_is_written_over_is_told_to_be_kept_as_a_text(project: Callable[..., Lab]) -> None:
+    """What it led to stays; and nobody takes the text for what stood there."""
+    lab = project("""
+        workflow: w
+        jobs:
+          A: {uses: shell, with: {run: 'echo 1 > "$out_T"'}, outputs: {T: {type: text, path: out/t.txt}}}
+    """, {"out/x": "", "other.txt": "mine"})  # fmt: skip
+    (lab.root / "out/t.txt").symlink_to("../other.txt")
+    (note,) = lab.succeed().heard.notes
+    told, _, place = note.rpartition(": ")
+    why = "was not as this workflow left it; the link that stood there is kept as the text of where it leads"
+    assert told == f"`out/t.txt` {why}"
+    assert Path(place).read_text() == "../other.txt"
+    assert (lab.read("out/t.txt"), lab.read("other.txt")) == ("1\n", "mine")

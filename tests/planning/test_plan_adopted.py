@@ -49,6 +49,15 @@ def test_adopted_versions_that_would_be_made_anew_are_told(project: Make) -> Non
     assert replaces(lab, sets=["Word=c"]) == {"Job:Say": []}
 
 
+def test_one_that_an_earlier_result_replaces_is_told_also_where_another_output_has_its_bytes(project: Make) -> None:
+    lab = project(FLOW, {"acts.py": SAY.replace('"B": word', '"B": word + "!"'), "mine.txt": "a!"})
+    lab.succeed()
+    lab.succeed(sets=["Word=b"])
+    adopt_file(lab.world(["Word=b"]), "Artifact:Say.A", lab.root / "mine.txt", Heard())  # as B of the other word
+    assert replaces(lab) == {"Job:Say": [("Artifact:Say.A", "r0003")]}
+    assert lab.succeed().reused == {"Job:Say": "r0001"}
+
+
 def test_an_adopted_version_that_could_not_be_put_at_its_path_does_not_stand(project: Make) -> None:
     flow = FLOW.replace("A: {type: text}", "A: {type: text, path: out/a.txt}")
     lab = project(flow, {"acts.py": SAY, "mine.txt": "mine"})

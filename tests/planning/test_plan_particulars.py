@@ -59,6 +59,23 @@ def test_an_action_that_changed_is_told_with_its_files_and_versions(project: Mak
     assert changed_action(lab, {}) == [{**told, "files": ["acts.py"]}]
 
 
+@pytest.mark.parametrize(("number", "told"), [(16, ["lib/3.txt"]), (17, None)])
+def test_files_are_told_where_it_is_recorded_what_each_of_them_was(
+    project: Make, number: int, told: list[str] | None
+) -> None:
+    flow = ONE.replace("uses: python, with: {call: \"acts:one\"}", 'uses: shell, code: ["lib/*"], with: {run: RUN}')
+    flow = flow.replace("RUN", "'echo 1 > \"$out_N\"'")
+    lab = project(flow, {f"lib/{n}.txt": "1" for n in range(number)})
+    lab.succeed()
+    lab.write({"lib/3.txt": "2"})
+    ((reason,),) = reasons(lab.plan()).values()
+    assert (reason["code"], reason["binding"], reason.get("files")) == ("INPUT_CHANGED", "action", told)
+    lab.succeed()
+    lab.write({f"lib/more-{n}.txt": "1" for n in range(20)})
+    ((reason,),) = reasons(lab.plan()).values()
+    assert reason.get("files") is None
+
+
 def test_versions_of_an_action_and_its_package(project: Make) -> None:
     lab = project('workflow: w\njobs:\n  One: {uses: shell, with: {run: "true"}}\n')
     action = lab.snapshot().actions["One"]

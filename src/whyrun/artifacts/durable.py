@@ -40,7 +40,11 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, area: Area, sync: bo
     """The file has either its old content or all of `data`; with `sync`, also after a power cut."""
     folder, _ = os.path.split(os.fspath(path))
     temp = os.path.join(folder, f".{temp_name()}")
-    descriptor = disk.open(area, temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        descriptor = disk.open(area, temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    except OSError as problem:
+        problem.filename = os.fspath(path)  # which means more to whoever reads it
+        raise
     try:
         try:
             disk.write(area, descriptor, data)

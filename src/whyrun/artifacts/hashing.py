@@ -23,6 +23,11 @@ _LONGEST_NAME = 255  # bytes, as file systems have it
 DEEPEST = 256  # folders within folders of a folder that has a hash: who takes it out must be able to make them
 
 
+def is_sha256(text: str) -> bool:
+    """As we write them."""
+    return _SHA256.fullmatch(text) is not None
+
+
 # --- values ------------------------------------------------------------------------------------------------------
 
 
@@ -193,7 +198,7 @@ def decode_tree(manifest: bytes) -> Tree:
         for path in (*empty_dirs, *(file.path for file in files)):
             _check_listed_path(path)
         for file in files:
-            if not _SHA256.fullmatch(file.sha256):
+            if not is_sha256(file.sha256):
                 raise ValueError(f"the manifest of a folder names what is no sha256: {file.sha256!r:.80}")
             if type(file.size) is not int or file.size < 0 or type(file.executable) is not bool:
                 raise ValueError(f"the manifest of a folder says of {file.path!r:.80} what is no size or mode")

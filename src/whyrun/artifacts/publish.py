@@ -34,6 +34,7 @@ class Displaced:
 
     path: str  # relative to the project
     sha256: str
+    is_link: bool = False  # then it is the text of where that leads
 
 
 OnDisplaced = Callable[[Displaced], None]
@@ -113,7 +114,7 @@ class _Keeper:
         ours = found is not None and self.is_ours(found)
         if ours and found is not None and self._is_stored(found, status):
             return found
-        saved = Displaced(self.path, _save(self.store, place, status))
+        saved = Displaced(self.path, _save(self.store, place, status), stat.S_ISLNK(status.st_mode))
         if ours and saved.sha256 == found:
             # A blob may be lost, or `gc` has removed it: what a pruned run has published still stands where it was.
             self.on_put_back(saved)

@@ -146,7 +146,11 @@ def _lines(world: World, run: RunRef, follow: bool) -> Iterator[bytes]:
     from whyrun.log.journal import CHUNK
 
     rest = b""
-    with run.events_path.open("rb") as file:
+    try:
+        file = run.events_path.open("rb")
+    except FileNotFoundError:
+        return  # as of a log that is empty
+    with file:
         while True:
             # Asked before reading: what was written until the run let go of the lock is read all the same.
             going_on = follow and running_run(world.state) == run.name
@@ -181,11 +185,13 @@ def _decoded(run: RunRef, number: int, line: bytes) -> dict[str, Any]:
 
 def _kept(world: World, fields: dict[str, Any]) -> str:
     """Where a file of the user's is that was written over: the log is all that leads to it."""
-    if fields["event"] != "file_displaced":
+    sha256 = fields.get("sha256")
+    if fields["event"] != "file_displaced" or not isinstance(sha256, str):
         return ""
+    from whyrun.artifacts.hashing import is_sha256
     from whyrun.console.render import relative
 
-    return f" kept={relative(world.store.path(fields['sha256']))}"
+    return f" kept={relative(world.store.path(sha256))}" if is_sha256(sha256) else ""
 
 
 def _failure(run: RunRef, fields: dict[str, Any]) -> Iterator[str]:

@@ -27,8 +27,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _REFUSED = "the machine does not allow it; what was recorded before is safe"
 _FULL = "free some space: `whyrun gc` and `whyrun runs prune` show what can go; what was recorded is safe"
 _APART = "`.whyrun/tmp` and the runs of a workflow must be on one file system; all of `.whyrun` may be elsewhere"
+_MIXED_UP = "a file stands where a folder is due, or a folder where a file is: put back what was there"
 _CIRCUMSTANCES = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EIO), _REFUSED),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.EIO), _REFUSED),
+    **dict.fromkeys((errno.ENOTDIR, errno.EISDIR), _MIXED_UP),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FULL),
     errno.EXDEV: _APART,
 }
@@ -310,18 +312,18 @@ def plan_options(function: Function) -> Function:
     return result
 
 
-def words_of(world: World) -> str:
+def words_of(world: World, *, with_inputs: bool = True) -> str:
     """The words that make another command look at the same workflow, inputs and state, with a blank before each."""
     import shlex
 
     from whyrun.snapshot.world import DEFAULT_FILE
 
     words = [] if str(world.file) == DEFAULT_FILE else [str(world.file)]
-    if world.manifest_file is not None:
+    if with_inputs and world.manifest_file is not None:
         words += ["--manifest", str(world.manifest_file)]
-    if world.inputs_file is not None:
+    if with_inputs and world.inputs_file is not None:
         words += ["--inputs", str(world.inputs_file)]
-    for text in world.sets:
+    for text in world.sets if with_inputs else ():
         words += ["--set", text]
     if world.state_override is not None:
         words += ["--state", world.state_override]

@@ -150,18 +150,26 @@ def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
             around.on_finish.completed(run.path, workflow.name)
         except (OSError, WhyrunError) as second:
             original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
-        if isinstance(original, FileNotFoundError) and not run.events_path.exists():
-            what = f"`{run.path}` was removed or moved away while {run.name} went on"
-            hint = "put it back; or remove what is left of it, and run again"
-            raise error("DISK_FAILED", what, hint=hint) from original
+        _tell_if_removed(run, original)
         raise
     wrong = unready is not None or runner.counts.went_wrong
     outcome: RunState = "interrupted" if runner.interrupts else "failed" if wrong else "succeeded"
-    _finish(recorder, directory, store, outcome, started, runner.counts.by_outcome(), unready)
+    try:
+        _finish(recorder, directory, store, outcome, started, runner.counts.by_outcome(), unready)
+    except FileNotFoundError as original:
+        _tell_if_removed(run, original)
+        raise
     around.on_finish.completed(run.path, workflow.name)
     world.cache.settle()
     world.save_cache()
     return Conducted(run.name, runner, outcome, time.monotonic() - started)
+
+
+def _tell_if_removed(run: RunRef, original: BaseException) -> None:
+    if isinstance(original, FileNotFoundError) and not run.events_path.exists():
+        what = f"`{run.path}` was removed or moved away while {run.name} went on"
+        hint = "put it back; or remove what is left of it, and run again"
+        raise error("DISK_FAILED", what, hint=hint) from original
 
 
 def _make_ready(backend: Backend, runner: Runner, recorder: Recorder) -> str | None:

@@ -16,11 +16,10 @@ from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.log.wide import wide
 from whyrun.planning.consume import Consumption, Entry, Members
 from whyrun.snapshot.known_inputs import put
-from whyrun.snapshot.snapshot import ActionFacts
+from whyrun.snapshot.snapshot import NAMED_FILES, ActionFacts
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES, JobDecl, SandboxDecl
 
-NAMED_FILES = 16  # of an action, in the record of every step
 FromRun = Callable[[int], str | None]  # node → the run that made its artifacts; None: this run
 
 

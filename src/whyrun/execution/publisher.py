@@ -112,9 +112,9 @@ class Publisher:
         path, section = split_site(one.path)
         self.recorder.event(ev.FileDisplaced(path=path, sha256=one.sha256, section=section))
         self.recorder.sync(for_good=True)
-        self.recorder.reporter.note(
-            f"`{one.path}` {why}; what stood there is kept: {relative(self.store.path(one.sha256))}"
-        )
+        what = "the link that stood there is kept as the text of where it leads" if one.is_link else None
+        place = relative(self.store.path(one.sha256))
+        self.recorder.reporter.note(f"`{one.path}` {why}; {what or 'what stood there is kept'}: {place}")
 
 
 def published_path(table: JobTable, artifact: int, position: int) -> str | None:

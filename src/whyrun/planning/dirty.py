@@ -43,7 +43,7 @@ from whyrun.planning.reasons import (
 )
 from whyrun.planning.reuse import Reuse, is_undone, reusable, successes_by_fingerprint
 from whyrun.snapshot.records import Attempt, StepRecord, run_name
-from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.snapshot.snapshot import NAMED_FILES, PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})  # one for all: a plan may have a million jobs
@@ -234,7 +234,7 @@ class Judge:
         if then.get("sha256") == action.sha256:
             return []
         files = None
-        if "files" in then or action.files:
+        if len(action.files) <= NAMED_FILES:  # of more it is not recorded what each of them was
             was = then.get("files", {})
             now = {path: sha256[: len(next(iter(was.values()), sha256))] for path, sha256 in action.files.items()}
             files = tuple(sorted(path for path in {*was, *now} if was.get(path) != now.get(path)))

@@ -128,9 +128,6 @@ def headline(plan: Plan, estimate: float | None = None) -> str:
     return text if estimate is None or not totals["planned"] else f"{text}  (~{about(estimate)})"
 
 
-_SURELY_OTHERWISE = frozenset({InputChanged.code, Forced.code})
-
-
 class Fate(StrEnum):
     """What becomes of adopted versions that a planned job has."""
 
@@ -142,8 +139,13 @@ class Fate(StrEnum):
 def fate_of_adopted(job: PlannedJob) -> Fate:
     if job.reuse is not None:
         return Fate.REUSED
-    codes = {reason.code for reason in job.reasons}
-    return Fate.OPEN if UpstreamDirty.code in codes and not codes & _SURELY_OTHERWISE else Fate.EXECUTED
+    if any(isinstance(reason, InputChanged | Forced) or _is_declared_anew(reason) for reason in job.reasons):
+        return Fate.EXECUTED
+    return Fate.OPEN if any(isinstance(reason, UpstreamDirty) for reason in job.reasons) else Fate.EXECUTED
+
+
+def _is_declared_anew(reason: Reason) -> bool:
+    return isinstance(reason, MissingOutput) and reason.change == "retyped"
 
 
 def job_lines(job: PlannedJob, shows_rest: str = "", asked: Asked = NOTHING_SAID) -> list[Line]:

@@ -246,8 +246,12 @@ def _replaced(snapshot: PlanningSnapshot, node: int, reuse: Reuse | None) -> Map
     adopted = {id_: run_name(run) for id_, run in sorted(record.latest.adopted.items()) if output_of(id_) is not None}
     if reuse is None or not adopted:
         return adopted
-    taken = {output.sha256 for output in reuse.outputs.values()}
-    same = {output.id for output in record.latest.outputs if output.sha256 in taken}
+    table, position = snapshot.dependency_graph.table_at(node)
+    taken = {
+        table.artifact_id(a, position): reuse.outputs[spec.key_at(position)].sha256
+        for a, spec in enumerate(table.artifacts)
+    }
+    same = {output.id for output in record.latest.outputs if taken.get(output.id) == output.sha256}
     return {id_: run for id_, run in adopted.items() if id_ not in same}
 
 

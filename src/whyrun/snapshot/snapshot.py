@@ -52,6 +52,9 @@ class InputStateRecord(msgspec.Struct, frozen=True):
     recorded_sha256: str | None
 
 
+NAMED_FILES = 16  # of an action, in the record of every step
+
+
 class ActionFacts(msgspec.Struct, frozen=True):
     """What planning knows of a job's action."""
 
