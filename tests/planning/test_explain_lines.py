@@ -79,11 +79,18 @@ def test_what_else_is_known_of_a_turn_comes_after_the_reasons() -> None:
         ((missing_, upstream), stays, " after the run"),
         ((changed, upstream), made, " after the run"),
         ((*forced, upstream), made, " after the run"),
+        ((MissingOutput("Artifact:A.B[0]", "retyped", "b"), upstream), made, " after the run"),
     ):
         said = job_lines(job(reasons=reasons, replaces={"Artifact:A.B[0]": "r0004"}))
         your = f"Artifact:A.B[0] is your version of r0004, and {fate}; to have it back{when}:"
         assert ("adopted", your) in said, reasons
     assert job_lines(job(reasons=forced, reuse=Reuse("r0001", "Job:A", {}))) == [told, ("reuse", "r0001")]
+    taken = job(reasons=(changed,), replaces={"Artifact:A.B": "r4"}, reuse=Reuse("r0001", "Job:A", {}))
+    assert job_lines(taken)[1:] == [
+        ("adopted", "Artifact:A.B is your version of r4, and an earlier result takes its place; to have it back:"),
+        ("", "whyrun restore Artifact:A.B --from r4"),
+        ("reuse", "r0001"),
+    ]
     assert job_lines(job(reasons=forced, reuse=Reuse("r0001", "Job:B", {}))) == [told, ("reuse", "r0001 (Job:B)")]
     shared = Reuse(SHARED, "", {}, SharedResult(1, "f", "shell", "", ()))
     assert job_lines(job(reasons=forced, reuse=shared)) == [told, ("reuse", "shared store")]

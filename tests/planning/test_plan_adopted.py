@@ -55,6 +55,9 @@ def test_one_that_an_earlier_result_replaces_is_told_also_where_another_output_h
     lab.succeed(sets=["Word=b"])
     adopt_file(lab.world(["Word=b"]), "Artifact:Say.A", lab.root / "mine.txt", Heard())  # as B of the other word
     assert replaces(lab) == {"Job:Say": [("Artifact:Say.A", "r0003")]}
+    lab.write({"same.txt": "a"})
+    adopt_file(lab.world(["Word=b"]), "Artifact:Say.A", lab.root / "same.txt", Heard())
+    assert replaces(lab) == {"Job:Say": []}, "what takes its place has its bytes"
     assert lab.succeed().reused == {"Job:Say": "r0001"}
 
 

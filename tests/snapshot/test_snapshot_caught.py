@@ -174,7 +174,8 @@ def test_what_lies_outside_of_the_project_is_not_in_it(project: Callable[..., La
 
 def test_of_many_paths_the_right_ones_are_found(project: Callable[..., Lab]) -> None:
     names = ["m", "c", "x", "a", "z", "f", "b", "y", "n"]
-    flow = FLOW.format(pattern="PATTERN", output=", ".join(f"{n}: {{type: text, path: {n}/o.txt}}" for n in names))
+    outputs = ", ".join(f"T{i}: {{type: text, path: {name}/o.txt}}" for i, name in enumerate(names))
+    flow = FLOW.format(pattern="PATTERN", output=outputs)
     flow = flow.replace("outputs: {T: {", "outputs: {").replace("}}}\n", "}}\n").replace("for: [i]\n", "if: true\n")
     given = {f"{name}/given.txt": "1" for name in names}
     for name in names:

@@ -96,6 +96,12 @@ def test_a_pattern_does_not_look_into_the_state_through_a_link(project: Make) ->
     assert (code, message) == ("INPUT_TYPE", looks)
 
 
+@pytest.mark.parametrize("state", [".", "../st"])
+def test_a_state_that_is_not_in_the_project_is_in_nobodys_way(project: Make, state: str) -> None:
+    lab = project(READS.format(type="file[]", given="**/*.json", path="o.txt"), {"a/one.json": "1"})
+    assert problems(lab, state) == []
+
+
 def test_a_pattern_that_ends_before_the_state_is_fine(project: Make) -> None:
     lab = project(READS.format(type="file[]", given="*.json", path="o.txt"), {"one.json": "1"})
     assert problems(lab, "st") == []
