@@ -426,13 +426,34 @@ def test_what_steps_and_killed_runs_left_is_no_run(past: Past) -> None:
     assert collect(state, utc_now).removed == before.removed
 
 
-def test_who_may_not_look_everywhere_removes_nothing(past: Past) -> None:
+def test_runs_behind_a_link_stop_it_too(past: Past, tmp_path: Path) -> None:
     state = past.world().state.state_dir
     blobs = set(stored_blobs(state / "store"))
-    closed = state / "closed"
-    closed.mkdir(mode=0)
-    if os.access(closed, os.R_OK):
-        pytest.skip("whoever this is may look anywhere (root)")
+    (state / "past").rename(tmp_path / "moved")
+    (tmp_path / "archive").mkdir()
+    (tmp_path / "moved").rename(tmp_path / "archive" / "past")
+    (state / "archive").symlink_to(tmp_path / "archive")
+    (tmp_path / "archive" / "back").symlink_to(state)  # which ends, all the same
+    with pytest.raises(StateError) as refused:
+        collect(state, utc_now)
+    assert refused.value.diagnostics[0].message.startswith("`archive/past/runs/r000")
+    assert set(stored_blobs(state / "store")) == blobs
+
+
+def test_who_may_not_look_everywhere_removes_nothing(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = past.world().state.state_dir
+    blobs = set(stored_blobs(state / "store"))
+    closed = state / "past" / "closed"
+    closed.mkdir()
+    look = os.scandir
+
+    def refuse(place: str) -> Any:
+        if str(place) == str(closed):
+            raise PermissionError(errno.EACCES, "Permission denied", str(closed))
+        return look(place)
+
+    monkeypatch.setattr(os, "scandir", refuse)  # root may look anywhere
     with pytest.raises(PermissionError):
         collect(state, utc_now)
+    monkeypatch.undo()
     assert set(stored_blobs(state / "store")) == blobs

@@ -54,6 +54,8 @@ def test_an_action_that_changed_is_told_with_its_files_and_versions(project: Mak
     assert changed_action(lab, {"sha256": old, "files": {"z.py": "0" * 12, "acts.py": file[:12]}}) == [
         {**told, "files": ["z.py"]}
     ]
+    many = {f"{name}.py": "0" * 12 for name in "qwertzuiop"}
+    assert changed_action(lab, {"sha256": old, "files": many}) == [{**told, "files": sorted(["acts.py", *many])}]
     assert changed_action(lab, {"sha256": old}) == [{**told, "files": ["acts.py"]}]
     del told["old"]
     assert changed_action(lab, {}) == [{**told, "files": ["acts.py"]}]

@@ -155,6 +155,17 @@ def test_through_links_it_is_the_same_file(project: Callable[..., Lab], pattern:
     assert refused(lab) == caught(path.replace("${{ i }}", "0"), pattern)
 
 
+def test_through_links_that_lead_deeper_or_have_several_loops_on_their_way(project: Callable[..., Lab]) -> None:
+    for link, pattern, path in (
+        ("data/deep", "link/*.txt", "data/deep/s${{ i }}.txt"),
+        ("data", "data/*/*.txt", "link/${{ i }}/s${{ i }}.txt"),
+    ):
+        given = {"data/deep/given.txt": "1"}
+        lab = project(FLOW.format(pattern=pattern, output=f'type: text, path: "{path}"'), given)
+        (lab.root / "link").symlink_to(link)
+        assert refused(lab) == caught(path.replace("${{ i }}", "0"), pattern)
+
+
 def test_through_links_it_is_the_same_folder(project: Callable[..., Lab]) -> None:
     flow = FLOW.format(pattern="data/d*", output='type: text, path: "link/do/s${{ i }}.csv"')
     lab = project(flow.replace("file[]", "directory[]"), {"data/dir/given.txt": "1"})

@@ -102,9 +102,11 @@ def test_a_state_that_is_not_in_the_project_is_in_nobodys_way(project: Make, sta
     assert problems(lab, state) == []
 
 
-def test_a_pattern_that_ends_before_the_state_is_fine(project: Make) -> None:
-    lab = project(READS.format(type="file[]", given="*.json", path="o.txt"), {"one.json": "1"})
-    assert problems(lab, "st") == []
+@pytest.mark.parametrize(("given", "fine"), [("*.json", True), ("*/*.json", True), ("*/st*", False), ("*/**", False)])
+def test_a_pattern_that_finds_nothing_in_the_state_is_fine(project: Make, given: str, fine: bool) -> None:
+    files = {"one.json": "1", "d/one.json": "1", "d/store": "1"}
+    lab = project(READS.format(type="file[]", given=given, path="o.txt"), files)
+    assert any("looks into" in message for _, message, _ in problems(lab, "st")) != fine
 
 
 def test_a_pattern_of_code_is_asked_the_same(project: Make) -> None:
@@ -116,10 +118,21 @@ def test_a_pattern_of_code_is_asked_the_same(project: Make) -> None:
 @pytest.mark.parametrize("path", ["st/w/runs/r0001/events.jsonl", "st/store/x.txt", "st"])
 def test_nothing_is_published_in_the_state(project: Make, path: str) -> None:
     lab = project(READS.format(type="file", given="one.json", path=path), {"one.json": "1"})
-    ((code, message, _),) = problems(lab, "st")
-    is_there = "is" if path == "st" else "would need a folder at `st`, which is"
-    assert (code, message) == (
-        "DUPLICATE_OUTPUT_PATH",
-        f"`{path}` {is_there} where whyrun keeps the state; publishing there would replace it",
-    )
+    told = f"`{path}` is in `st`, where whyrun keeps the state"
+    hint = "choose another path for the output, or keep the state elsewhere: `--state DIR`"
+    assert problems(lab, "st") == [("DUPLICATE_OUTPUT_PATH", told, hint)]
     assert problems(lab) == []
+
+
+def test_nothing_is_published_in_the_state_through_a_link(project: Make) -> None:
+    lab = project(READS.format(type="file", given="one.json", path="link/x.txt"), {"one.json": "1", ".whyrun/y": ""})
+    (lab.root / "link").symlink_to(".whyrun")
+    ((code, message, _),) = problems(lab)
+    assert (code, message) == ("DUPLICATE_OUTPUT_PATH", "`link/x.txt` is in `.whyrun`, where whyrun keeps the state")
+
+
+def test_nothing_is_published_in_the_shared_store(project: Make) -> None:
+    lab = project(READS.format(type="file", given="one.json", path="s/t/x.txt"), {"one.json": "1"})
+    lab.write({"whyrun.toml": 'store = "s"\n'})
+    ((code, message, _),) = problems(lab)
+    assert (code, message) == ("DUPLICATE_OUTPUT_PATH", "`s/t/x.txt` is in `s`, where whyrun keeps the shared store")

@@ -107,7 +107,13 @@ def _check_nothing_else(state_dir: Path, states: Iterable[WorkflowState]) -> Non
     """Runs that were put anywhere else may need any blob, and nobody would find them there."""
     store, tmp = str(state_dir / "store"), str(state_dir / "tmp")
     places_of_runs = {str(state.runs_dir) for state in states}
-    for place, folders, files in os.walk(state_dir, onerror=_unless_gone):
+    seen: set[str] = set()
+    for place, folders, files in os.walk(state_dir, onerror=_unless_gone, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:  # a link that leads back
+            folders.clear()
+            continue
+        seen.add(real)
         if EVENTS_FILE in files:
             what = f"`{os.path.relpath(place, state_dir)}` is a run where no workflow has one; it may need any blob"
             hint = "put it back, or move it out of the state folder with a copy of the store"

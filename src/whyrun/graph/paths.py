@@ -10,13 +10,14 @@ from itertools import pairwise
 import msgspec
 
 from whyrun.ids import Index
-from whyrun.workflow.fields import LONGEST_NAME
+from whyrun.workflow.fields import LONGEST_NAME, LONGEST_PATH
 from whyrun.workflow.model import Expression, Formatted, Template
 
 # What makes a path worth a closer look, in a text of paths a line each; and so at its beginning or end.
 _UNUSUAL = re.compile(r"//|\./|[\0-\x09\x0b-\x1f\\:§]")
 _UNUSUAL_ENDS = re.compile(r"^(?:[/.~ ]|$)|[/. ]$", re.MULTILINE)
-_LONGEST_LETTER = 4  # bytes
+_SURELY_SHORT = LONGEST_NAME // 4  # letters: of at most four bytes each
+_TOO_LONG = re.compile(rb"[^/\n]{%d}|[^\n]{%d}" % (LONGEST_NAME + 1, LONGEST_PATH + 1))
 _WORDS = re.compile(r"[A-Za-z0-9_-]+(?:\n[A-Za-z0-9_-]+)*")
 _WORD = "x"  # stands for any letter of a word: none of them makes a path unusual, but how many there are
 
@@ -100,7 +101,7 @@ def loop_parts(template: Template, loops: Sequence[str]) -> list[str | int] | No
 def are_all_plain(paths: Sequence[str]) -> bool:
     """Are all these paths such that nothing need be looked at? Nearly all are; one search for the whole column."""
     text = "\n".join(paths)
-    if max(map(len, paths), default=0) * (1 if text.isascii() else _LONGEST_LETTER) > LONGEST_NAME:
+    if max(map(len, paths), default=0) > _SURELY_SHORT and _TOO_LONG.search(text.encode(errors="surrogatepass")):
         return False
     return text.count("\n") == len(paths) - 1 and not _UNUSUAL.search(text) and not _UNUSUAL_ENDS.search(text)
 

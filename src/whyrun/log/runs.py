@@ -29,6 +29,7 @@ from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
 
 CONFIG_FILE = "whyrun.toml"
 STAT_CACHE = "stat-cache"
+ACTIONS_CACHE = "actions-cache"
 STORE_LOCK = "store.lock"
 STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import takewhile
@@ -17,6 +17,7 @@ from whyrun.graph.graph import Graph, JobTable, OutputColumn
 from whyrun.graph.links import Links
 from whyrun.graph.paths import folders_of
 from whyrun.ids import split_site
+from whyrun.log.runs import STATE_FOLDER
 from whyrun.snapshot.linked import Kept, RealPaths
 
 _MAGIC = re.compile(r"[*?[]")
@@ -39,8 +40,13 @@ class Pattern(NamedTuple):
             return False
         return any(_fits(form, path.split("/")) for form in self.forms)
 
-    def looks_into(self, folder: str) -> bool:
-        return any(_after(form, folder.split("/")) - {len(form)} for form in self.forms)
+    def looks_into(self, folder: str, files: Collection[str]) -> bool:
+        """Deep into it, or at one of these `files`, which are all that lie in it itself."""
+        return any(
+            at < len(form) - 1 or any(fnmatchcase(name, form[at]) for name in files)
+            for form in self.forms
+            for at in _after(form, folder.split("/")) - {len(form)}
+        )
 
 
 def patterns_of(graph: Graph, of_inputs: Mapping[str, str], paths: RealPaths) -> list[Pattern]:
@@ -73,11 +79,9 @@ def caught_outputs(graph: Graph, patterns: Sequence[Pattern], links: Links) -> I
         for column in columns.near(pattern):
             path = column.caught(pattern)
             if path is not None:
-                decl = column.table.decl
-                place = decl.places.get(f"outputs.{column.output.name}.path", decl.place)
                 what = f"`{path}` matches `{pattern.text}` of {pattern.told}"
                 hint = "choose another path for the output, or a pattern that does not match it"
-                yield place.diagnostic("DUPLICATE_OUTPUT_PATH", what, hint)
+                yield column.place.diagnostic("DUPLICATE_OUTPUT_PATH", what, hint)
 
 
 def kept_in_patterns(patterns: Sequence[Pattern], folders: Sequence[Kept], paths: RealPaths) -> Iterator[Diagnostic]:
@@ -85,18 +89,36 @@ def kept_in_patterns(patterns: Sequence[Pattern], folders: Sequence[Kept], paths
     for pattern in patterns:
         for kept in folders:
             for place in paths.inside(kept.path):
-                if pattern.looks_into(place):
+                if pattern.looks_into(place, kept.files):
                     looks = f"looks into `{place}`, {kept.what}, which every run changes"
                     hint = f"write a pattern that does not, or {kept.elsewhere}"
                     yield Diagnostic("INPUT_TYPE", f"`{pattern.text}` of {pattern.whose} {looks}", hint=hint)
+
+
+def outputs_in_kept(graph: Graph, folders: Sequence[Kept], paths: RealPaths, links: Links) -> Iterator[Diagnostic]:
+    """Nobody knows what will lie there tomorrow: a log that is published over is gone. One path of each is enough.
+
+    (What is written as `.whyrun/…` is refused already, whatever lies there.)"""
+    inside = [(kept, f"{place}/") for kept in folders for place in paths.inside(kept.path)]
+    places = [(kept, place) for kept, place in inside if links.folders or place != f"{STATE_FOLDER}/"]
+    for column in _Columns(graph, links).all if places else ():
+        for kept, place in places:
+            if column.begins.startswith(place) or place.startswith(column.begins):
+                found = (path for real, path in column.paths.items() if f"{real}/".startswith(place))
+                if (path := next(found, None)) is not None:
+                    what = f"`{path}` is in `{place[:-1]}`, where whyrun keeps {kept.what}"
+                    hint = f"choose another path for the output, or {kept.elsewhere}"
+                    yield column.place.diagnostic("DUPLICATE_OUTPUT_PATH", what, hint)
 
 
 class _Column:
     """The paths of one output. There may be very many, and most are nowhere near any pattern."""
 
     def __init__(self, table: JobTable, output: OutputColumn, sites: Sequence[str], links: Links) -> None:
-        self.table, self.output = table, output
-        self._sites, self._links = sites, links
+        self.place = table.decl.places.get(f"outputs.{output.name}.path", table.decl.place)
+        self._output, self._sites, self._links = output, sites, links
+        # What all paths begin with that lie in one and the same folder; None where that is not known.
+        self._heads = None if output.head is None else {output.head, links.real(output.head)}
 
     @cached_property
     def paths(self) -> dict[str, str]:
@@ -107,20 +129,16 @@ class _Column:
     @cached_property
     def begins(self) -> str:
         """What all of them begin with."""
-        if self.output.head is not None and not self._links.folders:
-            return self.output.head
-        sites = self.paths if self._links.folders else self._sites
+        sites = self._heads or (self.paths if self._links.folders else self._sites)
         return os.path.commonprefix([min(sites), max(sites)])  # noqa: RUF071 - letter by letter is what is meant
 
     @cached_property
     def _folders(self) -> list[str]:
-        """Those above its paths. A column with a head has one, however many paths."""
-        paths = self.paths if self.output.head is None or self._links.folders else [self.output.head]
-        return sorted({folder for path in paths for folder in folders_of(path)})
+        return sorted({folder for path in self._heads or self.paths for folder in folders_of(path)})
 
     def caught(self, pattern: Pattern) -> str | None:
-        if not self._ends_otherwise(pattern):
-            is_folder = self.output.type == "directory"
+        if not self._surely_apart(pattern):
+            is_folder = self._output.type == "directory"
             for place, path in self.paths.items():
                 if pattern.catches(place, is_folder=is_folder):
                     return path
@@ -129,9 +147,13 @@ class _Column:
         # Made for an output: to `*` it is like any other name.
         return next((folder for folder in self._folders if pattern.catches(folder, is_folder=True)), None)
 
-    def _ends_otherwise(self, pattern: Pattern) -> bool:
+    def _surely_apart(self, pattern: Pattern) -> bool:
+        """By their suffix, or by how deep they lie."""
         end = _MAGIC_OR_CLOSED.split(pattern.forms[0][-1])[-1]
-        return "." in end and not end.endswith(self.output.suffix)
+        if "." in end and not end.endswith(self._output.suffix):
+            return True
+        depths = {head.count("/") + 1 for head in self._heads or ()}
+        return bool(depths) and all("**" not in form and len(form) not in depths for form in pattern.forms)
 
 
 class _Columns:
@@ -145,6 +167,10 @@ class _Columns:
                     column = _Column(table, output, output.paths, links)
                     self._by_begin.setdefault(column.begins, []).append(column)
         self._begins = sorted(self._by_begin)
+
+    @property
+    def all(self) -> list[_Column]:
+        return [column for columns in self._by_begin.values() for column in columns]
 
     def near(self, pattern: Pattern) -> list[_Column]:
         found: dict[str, list[_Column]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,6 +116,7 @@ class Kept(NamedTuple):
     path: Path
     what: str  # as a message has it
     elsewhere: str  # how to have it in another place
+    files: Collection[str]  # names of those that lie in it itself
 
 
 def kept_in_input(graph: Graph, paths: RealPaths, folders: Sequence[Kept]) -> Iterator[Diagnostic]:

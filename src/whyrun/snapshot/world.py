@@ -26,7 +26,9 @@ from whyrun.graph.known_part import known_part, without_jobs_at
 from whyrun.graph.own_files import own_file_problems
 from whyrun.graph.published import check_paths
 from whyrun.log.runs import (
+    ACTIONS_CACHE,
     STAT_CACHE,
+    STORE_LOCK,
     ProjectConfig,
     WorkflowState,
     project_dir_for,
@@ -36,7 +38,7 @@ from whyrun.log.runs import (
 )
 from whyrun.snapshot.asked_outputs import ask_outputs, disowned_sites
 from whyrun.snapshot.build import build_planning_snapshot
-from whyrun.snapshot.caught import Pattern, caught_outputs, kept_in_patterns, patterns_of
+from whyrun.snapshot.caught import Pattern, caught_outputs, kept_in_patterns, outputs_in_kept, patterns_of
 from whyrun.snapshot.connected import connect
 from whyrun.snapshot.estimates import RuntimeEstimates
 from whyrun.snapshot.history import History
@@ -138,13 +140,15 @@ class World:
 
     @cached_property
     def _kept(self) -> list[Kept]:
-        found = [Kept(self.state_dir, "the state", "keep the state elsewhere: `--state DIR`")]
+        files = (STAT_CACHE, ACTIONS_CACHE, STORE_LOCK)
+        found = [Kept(self.state_dir, "the state", "keep the state elsewhere: `--state DIR`", files)]
         try:
             shared = folder_of(self.shared_store, self.project) if self.shared_store is not None else None
         except RuntimeError:
             shared = None  # of nobody: who opens it is told
         if shared is not None:
-            found.append(Kept(shared, "the shared store", "choose another folder for `store` in `whyrun.toml`"))
+            elsewhere = "choose another folder for `store` in `whyrun.toml`"
+            found.append(Kept(shared, "the shared store", elsewhere, ()))
         return found
 
     @cached_property
@@ -204,9 +208,7 @@ class World:
     def own_files(self, graph: Graph, paths: RealPaths) -> dict[str, str]:
         """Path → what it is: what this workflow is read from."""
         others = [self.inputs_file] if self.inputs_file is not None else []  # a manifest is one of the sources
-        return own_files(self.file, graph.workflow, others, self.looked_up, self.project, paths) | {
-            place: f"where whyrun keeps {kept.what}" for kept in self._kept for place in paths.inside(kept.path)
-        }
+        return own_files(self.file, graph.workflow, others, self.looked_up, self.project, paths)
 
     def patterns(self, graph: Graph, paths: RealPaths) -> list[Pattern]:
         """Those of inputs and of `code:`."""
@@ -222,7 +224,11 @@ class World:
         problems = [*kept_in_input(graph, paths, self._kept), *own_file_problems(graph, own, links)]
         if links:  # without them `expand` has looked already
             check_paths(graph, problems, links)
-        return problems or [*kept_in_patterns(patterns, self._kept, paths), *caught_outputs(graph, patterns, links)]
+        return problems or [
+            *outputs_in_kept(graph, self._kept, paths, links),
+            *kept_in_patterns(patterns, self._kept, paths),
+            *caught_outputs(graph, patterns, links),
+        ]
 
     @cached_property
     def connections(self) -> Connections:
@@ -237,7 +243,7 @@ class World:
     @cached_property
     def asker(self) -> Asker:
         """Who answers about actions what only running code can tell."""
-        return Asker(self.project, self.state_dir / "actions-cache")
+        return Asker(self.project, self.state_dir / ACTIONS_CACHE)
 
     @cached_property
     def looked_up(self) -> dict[str, LookedUp]:

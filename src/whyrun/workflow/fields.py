@@ -19,7 +19,7 @@ WORKFLOW_NAME = re.compile(r"[a-z][a-z0-9-]*")
 RESERVED_WORKFLOW_NAMES = frozenset({"store", "stat-cache", "actions-cache", "tmp"})  # they are `.whyrun`'s own
 MAX_NAME = 200  # characters
 LONGEST_NAME = 255  # bytes, as file systems have it
-_LONGEST_PATH = 3000  # bytes: they take 4,096, with the project folder and the names that are used while it is written
+LONGEST_PATH = 3000  # bytes: they take 4,096, with the project folder and the names that are used while it is written
 # Control characters, among them those that turn the direction of writing around; halves of surrogate pairs.
 _NOT_IN_PATHS = re.compile("[\\\\\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 MAX_ARRAY_DEPTH = 3
@@ -204,8 +204,8 @@ def path_problem(path: str) -> str | None:
         return "it leaves the project folder" if leaves else "it has `..` in it: write the path that is meant"
     if any(len(part.encode(errors="surrogatepass")) > LONGEST_NAME for part in parts):
         return f"a name in it is longer than {LONGEST_NAME} bytes"
-    if len(path.encode(errors="surrogatepass")) > _LONGEST_PATH:
-        return f"it is longer than {_LONGEST_PATH:,} bytes"
+    if len(path.encode(errors="surrogatepass")) > LONGEST_PATH:
+        return f"it is longer than {LONGEST_PATH:,} bytes"
     if posixpath.normpath(path) == ".":
         return "it is the project folder itself"
     if parts[0] == ".whyrun" or posixpath.normpath(path).split("/")[0] == ".whyrun":
