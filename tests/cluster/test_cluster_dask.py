@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -16,6 +17,7 @@ from cluster_lab import Cluster, wait_until
 from project_lab import Lab, codes
 from whyrun.errors import WhyrunError
 from whyrun.execution.backends.dask import DaskBackend
+from whyrun.execution.backends.dask_cluster import DaskCluster
 from whyrun.log import events as ev
 
 WORK = """
@@ -413,3 +415,65 @@ def test_a_task_that_somebody_cancels_is_a_lost_attempt_and_the_cluster_is_not_l
     assert (ran.exit_code, ran.starts, ran.executed) == (0, [("Job:Long", 1), ("Job:Long", 2)], ["Job:Long"])
     (violation,) = ran.of(ev.StatusContractViolation)
     assert violation.reason.startswith("Dask has dropped the task: ")
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_result_that_died_with_its_worker_is_a_lost_attempt_and_not_waited_for(
+    deaths: int, lab: Lab, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where SLURM ends a job: its steps end, and a moment later the worker that has their results."""
+    cluster = Cluster(tmp_path_factory.mktemp("bequest"))
+    usual = DaskCluster.gather
+    here = tmp_path_factory.mktemp("here")
+    dead: list[int] = []
+
+    def gather(self: DaskCluster, futures: Any) -> dict[str, Any]:
+        """After both have ended, and then workers of theirs."""
+        if not dead:
+            wait_until(lambda: len(list(here.iterdir())) == 2)
+            wait_until(lambda: all(future.status == "finished" for future in self.client.futures.values()))
+            dead.extend(worker.pid for worker in workers[:deaths])
+            for pid in dead:
+                os.killpg(pid, signal.SIGKILL)
+            wait_until(lambda: len(self.workers()) == 2 - deaths)
+        return usual(self, futures)
+
+    try:
+        workers = [cluster.add_worker(), cluster.add_worker()]
+        lab.write(
+            {
+                "work.py": f"""
+                    import os, time
+                    from pathlib import Path
+
+                    def meet(number):
+                        Path({str(here)!r}, str(number)).touch()
+                        while len(os.listdir({str(here)!r})) < 2:
+                            time.sleep(0.02)
+                        return {{"N": number}}
+                """,
+                "workflow.yaml": """
+                    workflow: w
+                    loops: {number: {range: 1-2}}
+                    jobs:
+                      Meet:
+                        for: [number]
+                        uses: python
+                        with: {call: "work:meet", number: "${{ number }}"}
+                        outputs: {N: {type: integer}}
+                """,
+            }
+        )
+        monkeypatch.setattr(DaskCluster, "gather", gather)
+        thread, found = in_thread(lab, cluster.address)
+        thread.join(60)
+        (ran,) = found
+    finally:
+        cluster.close()
+    lost = list(ran.failed)
+    kept = sorted({"Job:Meet[1]", "Job:Meet[2]"} - set(lost))
+    assert len(lost) == deaths
+    assert (ran.exit_code, ran.executed, ran.failed) == (1, kept, dict.fromkeys(lost, ("FAILED", "WorkerDied")))
+    for violation in ran.of(ev.StatusContractViolation):
+        assert re.fullmatch(r"the Dask worker tcp://[0-9.:]+ died while it had the step", violation.reason)
+    assert sorted(ran.starts) == [("Job:Meet[1]", 1), ("Job:Meet[2]", 1)]

@@ -101,7 +101,14 @@ class Command:
                     *words,
                 ],
                 cwd=lab.root,
-                env={**slurm.environment, "WHYRUN_SLURM_WAIT": wait, "DASK_CONFIG": str(lab.root), **settings, **more},
+                env={
+                    **slurm.environment,
+                    "WHYRUN_SLURM_WAIT": wait,
+                    "DASK_CONFIG": str(lab.root),
+                    "PYTHONFAULTHANDLER": "1",
+                    **settings,
+                    **more,
+                },
                 stdout=said,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -124,7 +131,13 @@ class Command:
         os.killpg(self.process.pid, signal.SIGINT)
 
     def end(self) -> tuple[int, str]:
-        return self.process.wait(120), self.said()
+        try:
+            return self.process.wait(120), self.said()
+        except subprocess.TimeoutExpired:
+            # Where it stands is worth more than the bare fact; and no later test finds its jobs in the queue.
+            os.kill(self.process.pid, signal.SIGABRT)
+            self.process.wait(60)
+            raise AssertionError(self.said()) from None
 
 
 def job(name: str, call: str, outputs: str, **more: Any) -> str:

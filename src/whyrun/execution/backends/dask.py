@@ -21,7 +21,7 @@ import msgspec
 
 from whyrun.artifacts.store import Store
 from whyrun.errors import error
-from whyrun.execution.backends.dask_cluster import ANSWER, GATHER, SLURM, START, ClusterLost, DaskCluster
+from whyrun.execution.backends.dask_cluster import ANSWER, SLURM, START, ClusterLost, DaskCluster
 from whyrun.execution.backends.dask_left import words_on_loss
 from whyrun.execution.backends.dask_parcel import Parcels, bring
 from whyrun.execution.backends.dask_sent import Sent, Task, asked_of_cluster, is_plain
@@ -270,18 +270,26 @@ class DaskBackend:
         if not done or self._gone is not None:
             return
         whole = [task for task in done if task.future.status == "finished"]
-        results: list[Any]
-        try:
-            results = self._cluster.gather([task.future for task in whole])
-        except ClusterLost:  # a worker died with its result: they are looked at one by one
-            results = [self._result(task) for task in whole]
+        results = self._fetch(whole)
         for task in done:
-            found = results[whole.index(task)] if task in whole else self._result(task)
+            found = results[task] if task in results else self._result(task)
             if isinstance(found, str):
                 self._task_lost(task, found)
             elif self._let_go(task):
                 for sent in task.steps:
                     self._end(sent, found.get(sent.job.command.step_id))
+
+    def _fetch(self, tasks: list[Task]) -> dict[Task, dict[str, Any] | str]:
+        """The results of those that have ended well, or why there are none."""
+        try:
+            found = self._cluster.gather([task.future for task in tasks])
+        except ClusterLost as lost:
+            if self._cluster.is_closed():
+                self.cluster_lost(f"the Dask scheduler is gone: {lost}")
+            elif len(tasks) > 1:  # one of them may be at fault
+                return {task: result for one in tasks for task, result in self._fetch([one]).items()}
+            return dict.fromkeys(tasks, f"its result did not come: {lost}")
+        return {task: found.get(task.future.key, self._death(task.worker)) for task in tasks}
 
     def _look_at_early(self) -> None:
         early, self._early = self._early, []
@@ -357,9 +365,11 @@ class DaskBackend:
             self._ready.append(message)
 
     def _result(self, task: Task) -> dict[str, Any] | str:
-        """The results, or why there are none."""
+        """Of one that has ended otherwise: mostly why it has none."""
+        if task.future.status not in ("error", "cancelled"):  # it was finished, and its result died with its worker
+            return self._death(task.worker)
         try:
-            found = task.future.result(timeout=GATHER if task.future.status == "finished" else ANSWER)
+            found = task.future.result(timeout=ANSWER)
         except Exception as problem:
             name = type(problem).__name__
             if name == "KilledWorker":
@@ -380,7 +390,7 @@ class DaskBackend:
         return f"Dask has dropped the task: {problem}"
 
     def _death(self, worker: str | None) -> str:
-        died = f"the Dask worker{f' {worker}' if worker else ''} died while the step ran"
+        died = f"the Dask worker{f' {worker}' if worker else ''} died while it had the step"
         return self._silent.get(worker or "", died)
 
     def _let_go(self, task: Task) -> bool:

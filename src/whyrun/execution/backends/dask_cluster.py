@@ -187,9 +187,19 @@ class DaskCluster:
         )  # fmt: skip
         return answers
 
-    def gather(self, futures: Sequence[Future]) -> list[Any]:
-        results: list[Any] = self._sync(lambda client: client._gather, GATHER, list(futures)) if futures else []
-        return results
+    def gather(self, futures: Sequence[Future]) -> dict[str, Any]:
+        """The results that the cluster has now, by key; one that died with its worker is not among them. The client's
+        own `gather` would wait for that until it is computed again, which may be never, and keep the others waiting."""
+        keys = [future.key for future in futures]
+        while keys:
+            answer: dict[str, Any] = self._sync(lambda client: client.scheduler.gather, GATHER, keys=keys)
+            if answer["status"] == "OK":
+                return dict(answer["data"])
+            there = [key for key in keys if key not in answer["keys"]]
+            if len(there) == len(keys):
+                raise ClusterLost(f"the scheduler has no results, and does not say of what: {answer}")
+            keys = there
+        return {}
 
     # --- looking at it ---------------------------------------------------------------------------------------------
 

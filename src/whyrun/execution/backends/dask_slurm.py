@@ -127,6 +127,7 @@ class SlurmJobs:
             job_cls=_job_class(),
             cores=cores,
             processes=processes,
+            silence_logs=50,  # what it means for steps is told by those who watch it
             nanny=processes > 1,  # it would end a worker for memory that its steps do not use
             log_directory=_configured("log-directory") or str(self._logs),  # else SLURM writes into the current folder
             scheduler_options={
