@@ -477,3 +477,27 @@ def test_a_result_that_died_with_its_worker_is_a_lost_attempt_and_not_waited_for
     for violation in ran.of(ev.StatusContractViolation):
         assert re.fullmatch(r"the Dask worker tcp://[0-9.:]+ died while it had the step", violation.reason)
     assert sorted(ran.starts) == [("Job:Meet[1]", 1), ("Job:Meet[2]", 1)]
+
+
+def test_after_a_step_that_somebody_else_ended_its_worker_is_not_trusted_at_once(
+    lab: Lab, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As at the end of a SLURM job's time: the retry would be lost with the same job."""
+    cluster = Cluster(tmp_path_factory.mktemp("ending"))
+    try:
+        worker = cluster.add_worker()
+        text = workflow(job("Long", "marked", "{Text: {type: string}}", with_={"here": str(tmp_path)}, retries=1))
+        lab.write({"workflow.yaml": text})
+        thread, found = in_thread(lab, cluster.address)
+        wait_until((tmp_path / "parent").exists)
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
+        wait_until(lambda: any(isinstance(event, ev.StepFailed) for event in lab.events("r0001")))
+        os.killpg(worker.pid, signal.SIGKILL)
+        cluster.add_worker()
+        (tmp_path / "go").touch()
+        thread.join(60)
+        (ran,) = found
+    finally:
+        cluster.close()
+    assert (ran.exit_code, ran.starts, ran.executed) == (0, [("Job:Long", 1), ("Job:Long", 2)], ["Job:Long"])
+    assert [(e.error_type, e.will_retry) for e in ran.of(ev.StepFailed)] == [("StepCancelled", True)]

@@ -325,7 +325,7 @@ def test_a_job_that_ended_is_replaced_and_the_step_that_it_had_is_retried(
 def test_where_slurm_takes_no_other_job_the_step_is_lost_and_not_waited_for(
     lab: Lab, slurm: Slurm, tmp_path: Path
 ) -> None:
-    lab.write({"workflow.yaml": long_job(tmp_path / "here", retries=1)})
+    lab.write({"workflow.yaml": long_job(tmp_path / "here", retries=2)})
     command = Command(lab, slurm, "--jobs", "1")
     command.wait_until((tmp_path / "here" / "pid").exists)
     (first,) = slurm.jobs()
@@ -337,11 +337,12 @@ def test_where_slurm_takes_no_other_job_the_step_is_lost_and_not_waited_for(
         slurm.command("scontrol", "update", "partitionname=short", "state=up")
     assert status == 1, told
     failed = [e for e in lab.events("r0001") if isinstance(e, ev.StepFailed)]
-    # `scancel` tells the Dask worker and the step to end, both at once: either may be what the host hears of first.
-    assert [e.will_retry for e in failed] == [True, False]
-    assert failed[0].error_type in ("WorkerDied", "StepCancelled")
-    assert failed[1].error_type == "WorkerDied"
-    assert failed[1].error == (
+    # `scancel` tells the Dask worker and the step to end, both at once: either may be what the host hears of first, and
+    # the second attempt may still have come to the worker that is about to end.
+    assert [e.will_retry for e in failed] == [True, True, False]
+    assert {e.error_type for e in failed[:2]} <= {"WorkerDied", "StepCancelled"}
+    assert failed[2].error_type == "WorkerDied"
+    assert failed[2].error == (
         "the SLURM jobs of its workers have ended, and SLURM takes no other: "
         "sbatch: error: Batch job submission failed: Required partition not available (inactive or drain)"
     )

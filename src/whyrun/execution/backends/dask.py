@@ -42,6 +42,7 @@ from whyrun.execution.commands import (
     StepLost,
     StepNeeds,
 )
+from whyrun.execution.context import StepCancelled
 from whyrun.execution.outbox import UNNUMBERED
 from whyrun.execution.wire import decode_message
 
@@ -51,6 +52,7 @@ TOGETHER = 16  # of them, at most
 LONG = 0.5  # seconds after which steps that wait behind another are given to whoever has nothing to do
 LOOK = 0.1  # seconds between two looks at whether to go on
 LATE = 60.0  # seconds that a message may come after the end of its step
+WARY = 3.0  # seconds without new work after a step was ended by somebody else, unless its worker's end is heard of
 
 
 class DaskBackend:
@@ -76,6 +78,8 @@ class DaskBackend:
         self._lock = threading.RLock()
         self.at_work: set[str] = set()
         self._known: set[str] = set()  # workers that the scheduler has, or had
+        self._present: Set[str] = frozenset()  # those that it has
+        self._ending: dict[str, float] = {}  # by worker that may be about to end: until when that is waited for
         self._silent: dict[str, str] = {}  # by worker that was given up: why
         self._gone: str | None = None  # why nothing more can be heard of the cluster
 
@@ -131,6 +135,8 @@ class DaskBackend:
     def _dispatch(self) -> None:
         while self._queue and self._gone is not None:
             self._lost(self._queue.popleft(), self._gone)
+        if self._is_wary():
+            return
         while self._queue and (free := max(1, self._cluster.threads) * self._ahead() - self._tasks) > 0:
             # No more together than everyone's share: what is few is not made to wait on one worker for one another.
             together = min(self._together(), -(-len(self._queue) // free))
@@ -145,6 +151,14 @@ class DaskBackend:
                     self._lost(job, f"{type(problem).__name__}: {problem}")
                 continue
             self._send(jobs, payloads, wanted)
+
+    def _is_wary(self) -> bool:
+        """Where SLURM ends a job, its steps may say so before their worker does: an attempt that is sent there now is
+        lost with it."""
+        now = time.monotonic()
+        with self._lock:
+            self._ending = {worker: end for worker, end in self._ending.items() if end > now}
+            return not self._ending.keys() <= self._known - self._present
 
     def _send(self, jobs: list[RemoteJob], payloads: list[dict[str, Any]], wanted: dict[str, float]) -> None:
         with self._lock:  # a step may speak before `submit` returns
@@ -185,6 +199,8 @@ class DaskBackend:
         self._order(step_id, "acknowledge", step_id, key)
 
     def signal(self, step_id: str, signum: int) -> None:
+        if step_id in self._sent:
+            self._sent[step_id].told_to_end = True
         self._order(step_id, "signal", step_id, signum)
 
     def _order(self, step_id: str, name: str, *words: Any) -> None:
@@ -359,6 +375,9 @@ class DaskBackend:
                 self._early.append((time.monotonic() + LATE, sent, result))
                 return
             del self._sent[step]
+            cancelled = isinstance(end, StepFinished) and end.error_type == StepCancelled.__name__
+            if cancelled and sent.worker is not None and not sent.told_to_end:
+                self._ending[sent.worker] = time.monotonic() + WARY
         self._mean = end.duration if self._mean is None else self._mean + 0.2 * (end.duration - self._mean)
         message = bring(end, result, self._session, self._store, partial(self._ask, sent.worker or ""))
         with self._lock:
@@ -429,6 +448,7 @@ class DaskBackend:
     def workers_present(self, workers: Mapping[str, Any]) -> None:
         """Dask tells by itself of a worker that is gone, but not where its tasks are for another, and none is there."""
         self._known.update(workers)
+        self._present = workers.keys()
         with self._lock:
             tasks = {sent.task for sent in self._sent.values() if sent.task is not None and sent.worker is not None}
         for task in tasks:

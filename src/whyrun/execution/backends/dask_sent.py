@@ -41,6 +41,7 @@ class Sent:
         self.task: Task | None = None
         self.expected = 0  # the number of its next message
         self.began = 0.0
+        self.told_to_end = False  # by the host
 
 
 def asked_of_cluster(needs: StepNeeds, offered: Sequence[Mapping[str, float]]) -> dict[str, float]:
