@@ -423,11 +423,11 @@ def test_a_result_that_died_with_its_worker_is_a_lost_attempt_and_not_waited_for
 ) -> None:
     """As where SLURM ends a job: its steps end, and a moment later the worker that has their results."""
     cluster = Cluster(tmp_path_factory.mktemp("bequest"))
-    usual = DaskCluster.gather
+    usual = DaskCluster.fetch
     here = tmp_path_factory.mktemp("here")
     dead: list[int] = []
 
-    def gather(self: DaskCluster, futures: Any) -> dict[str, Any]:
+    def fetch(self: DaskCluster, futures: Any) -> dict[str, Any]:
         """After both have ended, and then workers of theirs."""
         if not dead:
             wait_until(lambda: len(list(here.iterdir())) == 2)
@@ -464,7 +464,7 @@ def test_a_result_that_died_with_its_worker_is_a_lost_attempt_and_not_waited_for
                 """,
             }
         )
-        monkeypatch.setattr(DaskCluster, "gather", gather)
+        monkeypatch.setattr(DaskCluster, "fetch", fetch)
         thread, found = in_thread(lab, cluster.address)
         thread.join(60)
         (ran,) = found

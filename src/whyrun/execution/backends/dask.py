@@ -27,6 +27,7 @@ from whyrun.execution.backends.dask_parcel import Parcels, bring
 from whyrun.execution.backends.dask_sent import Sent, Task, asked_of_cluster, is_plain
 from whyrun.execution.backends.dask_slurm import check_slurm
 from whyrun.execution.backends.dask_watch import Watch
+from whyrun.execution.backends.dask_workers import DaskWorkers
 from whyrun.execution.backends.remote import RemoteJob
 from whyrun.execution.backends.waiting import unqueued
 from whyrun.execution.backends.wakeup import Wakeup
@@ -52,7 +53,6 @@ TOGETHER = 16  # of them, at most
 LONG = 0.5  # seconds after which steps that wait behind another are given to whoever has nothing to do
 LOOK = 0.1  # seconds between two looks at whether to go on
 LATE = 60.0  # seconds that a message may come after the end of its step
-WARY = 3.0  # seconds without new work after a step was ended by somebody else, unless its worker's end is heard of
 
 
 class DaskBackend:
@@ -77,10 +77,7 @@ class DaskBackend:
         self._early: list[tuple[float, Sent, dict[str, Any]]] = []  # ends that came before all that was said
         self._lock = threading.RLock()
         self.at_work: set[str] = set()
-        self._known: set[str] = set()  # workers that the scheduler has, or had
-        self._present: Set[str] = frozenset()  # those that it has
-        self._ending: dict[str, float] = {}  # by worker that may be about to end: until when that is waited for
-        self._silent: dict[str, str] = {}  # by worker that was given up: why
+        self._workers = DaskWorkers()
         self._gone: str | None = None  # why nothing more can be heard of the cluster
 
     # --- coming and going ----------------------------------------------------------------------------------------
@@ -135,7 +132,7 @@ class DaskBackend:
     def _dispatch(self) -> None:
         while self._queue and self._gone is not None:
             self._lost(self._queue.popleft(), self._gone)
-        if self._is_wary():
+        if self._workers.one_may_end():
             return
         while self._queue and (free := max(1, self._cluster.threads) * self._ahead() - self._tasks) > 0:
             # No more together than everyone's share: what is few is not made to wait on one worker for one another.
@@ -151,14 +148,6 @@ class DaskBackend:
                     self._lost(job, f"{type(problem).__name__}: {problem}")
                 continue
             self._send(jobs, payloads, wanted)
-
-    def _is_wary(self) -> bool:
-        """Where SLURM ends a job, its steps may say so before their worker does: an attempt that is sent there now is
-        lost with it."""
-        now = time.monotonic()
-        with self._lock:
-            self._ending = {worker: end for worker, end in self._ending.items() if end > now}
-            return not self._ending.keys() <= self._known - self._present
 
     def _send(self, jobs: list[RemoteJob], payloads: list[dict[str, Any]], wanted: dict[str, float]) -> None:
         with self._lock:  # a step may speak before `submit` returns
@@ -285,27 +274,18 @@ class DaskBackend:
             self._done = []
         if not done or self._gone is not None:
             return
-        whole = [task for task in done if task.future.status == "finished"]
-        results = self._fetch(whole)
+        try:
+            results = self._cluster.fetch([task.future for task in done if task.future.status == "finished"])
+        except ClusterLost as lost:
+            self.cluster_lost(f"the Dask scheduler is gone: {lost}")
+            return
         for task in done:
-            found = results[task] if task in results else self._result(task)
+            found = results[task.future.key] if task.future.key in results else self._result(task)
             if isinstance(found, str):
                 self._task_lost(task, found)
             elif self._let_go(task):
                 for sent in task.steps:
                     self._end(sent, found.get(sent.job.command.step_id))
-
-    def _fetch(self, tasks: list[Task]) -> dict[Task, dict[str, Any] | str]:
-        """The results of those that have ended well, or why there are none."""
-        try:
-            found = self._cluster.gather([task.future for task in tasks])
-        except ClusterLost as lost:
-            if self._cluster.is_closed():
-                self.cluster_lost(f"the Dask scheduler is gone: {lost}")
-            elif len(tasks) > 1:  # one of them may be at fault
-                return {task: result for one in tasks for task, result in self._fetch([one]).items()}
-            return dict.fromkeys(tasks, f"its result did not come: {lost}")
-        return {task: found.get(task.future.key, self._death(task.worker)) for task in tasks}
 
     def _look_at_early(self) -> None:
         early, self._early = self._early, []
@@ -377,22 +357,23 @@ class DaskBackend:
             del self._sent[step]
             cancelled = isinstance(end, StepFinished) and end.error_type == StepCancelled.__name__
             if cancelled and sent.worker is not None and not sent.told_to_end:
-                self._ending[sent.worker] = time.monotonic() + WARY
+                self._workers.may_end(sent.worker)
         self._mean = end.duration if self._mean is None else self._mean + 0.2 * (end.duration - self._mean)
         message = bring(end, result, self._session, self._store, partial(self._ask, sent.worker or ""))
         with self._lock:
             self._ready.append(message)
 
     def _result(self, task: Task) -> dict[str, Any] | str:
-        """Of one that has ended otherwise: mostly why it has none."""
+        """Of one whose result was not there: mostly why."""
         if task.future.status not in ("error", "cancelled"):  # it was finished, and its result died with its worker
-            return self._death(task.worker)
+            return self._workers.death(task.worker)
         try:
             found = task.future.result(timeout=ANSWER)
         except Exception as problem:
             name = type(problem).__name__
             if name == "KilledWorker":
-                return self._death(task.worker or getattr(getattr(problem, "last_worker", None), "address", None))
+                last = getattr(problem, "last_worker", None)
+                return self._workers.death(task.worker or getattr(last, "address", None))
             if name in ("FutureCancelledError", "CancelledError"):
                 return self._dropped(task, problem)
             return f"the Dask task ended with {name}: {problem}"
@@ -407,10 +388,6 @@ class DaskBackend:
         for sent in task.steps if self._gone is None else ():
             self._order(sent.job.command.step_id, "signal", sent.job.command.step_id, signal.SIGKILL)
         return f"Dask has dropped the task: {problem}"
-
-    def _death(self, worker: str | None) -> str:
-        died = f"the Dask worker{f' {worker}' if worker else ''} died while it had the step"
-        return self._silent.get(worker or "", died)
 
     def _let_go(self, task: Task) -> bool:
         """Nothing more is wanted of it; False if that was said before."""
@@ -443,19 +420,18 @@ class DaskBackend:
         self._wakeup.wake()
 
     def worker_silent(self, worker: str, reason: str) -> None:
-        self._silent[worker] = reason
+        self._workers.give_up(worker, reason)
 
     def workers_present(self, workers: Mapping[str, Any]) -> None:
         """Dask tells by itself of a worker that is gone, but not where its tasks are for another, and none is there."""
-        self._known.update(workers)
-        self._present = workers.keys()
+        self._workers.are(workers)
         with self._lock:
             tasks = {sent.task for sent in self._sent.values() if sent.task is not None and sent.worker is not None}
         for task in tasks:
-            is_gone = task.worker in self._known - workers.keys() and task.future.status == "pending"
+            is_gone = self._workers.is_gone(task.worker) and task.future.status == "pending"
             task.missed = task.missed + 1 if is_gone else 0
             if task.missed > 1:
-                self._task_lost(task, self._death(task.worker))
+                self._task_lost(task, self._workers.death(task.worker))
                 self._wakeup.wake()
 
     def _lost(self, job: RemoteJob, reason: str) -> None:

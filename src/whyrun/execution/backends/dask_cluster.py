@@ -187,10 +187,21 @@ class DaskCluster:
         )  # fmt: skip
         return answers
 
-    def gather(self, futures: Sequence[Future]) -> dict[str, Any]:
-        """The results that the cluster has now, by key; one that died with its worker is not among them. The client's
-        own `gather` would wait for that until it is computed again, which may be never, and keep the others waiting."""
-        keys = [future.key for future in futures]
+    def fetch(self, futures: Sequence[Future]) -> dict[str, Any]:
+        """By key the results that the cluster has now, or the word why one does not come; one that died with its worker
+        is not among them."""
+        try:
+            return self._gather([future.key for future in futures])
+        except ClusterLost as lost:
+            if self.is_closed():
+                raise
+            if len(futures) > 1:  # one of them may be at fault
+                return {key: result for one in futures for key, result in self.fetch([one]).items()}
+            return {future.key: f"its result did not come: {lost}" for future in futures}
+
+    def _gather(self, keys: list[str]) -> dict[str, Any]:
+        """The client's own `gather` waits for a result that is lost until it is computed again, which may be never, and
+        lets the others wait, too."""
         while keys:
             answer: dict[str, Any] = self._sync(lambda client: client.scheduler.gather, GATHER, keys=keys)
             if answer["status"] == "OK":
