@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from project_lab import Lab
-from whyrun.actions.fingerprint import named_files
+from whyrun.actions.seen_code import named_files
 from whyrun.snapshot.world import World
 
 Make = Callable[..., Lab]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from project_lab import Lab
+from whyrun.actions import seen_code
 from whyrun.actions.describe import Description
 from whyrun.actions.plugins import Plugin
 from whyrun.actions.registry import ActionInfo
@@ -152,3 +154,57 @@ def test_all_that_does_not_fit_is_told_at_its_place(
     lab = project(flow(job), {"actions/a.py": OWN, "extra.txt": "e"})
     found = looked_up(lab)
     assert (told(found), found.facts) == (expected, None)
+
+
+def test_what_jobs_share_is_looked_for_and_read_once(project: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs times files is too much: thousands of each are usual."""
+    jobs = "".join(
+        f"  {name}: {{uses: python, with: {{call: '{module}:f', n: {name[1]}}}, code: {code}, "
+        "outputs: {Out: {type: text}}}\n"
+        for name, module, code in [
+            ("A1", "a", "['lib/*.py']"), ("A2", "a", "['lib/*.py']"), ("B1", "b", "['lib/*.py']"),
+            ("B2", "b", "['lib/*.py', b.py]"),
+        ]
+    )  # fmt: skip
+    act = "def f(n):\n    return {}\n"
+    files = {"a.py": act, "b.py": act, "lib/x.py": "X = 1\n", "lib/y.py": "import doctest\n"}
+    lab = project(f"workflow: w\njobs:\n{jobs}", files)
+    looked_for: list[str] = []
+    read: list[str] = []
+    find, take = seen_code._found_now, seen_code.file_sha256
+
+    def found_now(root: Path, pattern: str) -> list[Path]:
+        looked_for.append(pattern)
+        return find(root, pattern)
+
+    def file_sha256(path: Path) -> str:
+        read.append(path.name)
+        return take(path)
+
+    monkeypatch.setattr(seen_code, "_found_now", found_now)
+    monkeypatch.setattr(seen_code, "file_sha256", file_sha256)
+    world = lab.world()
+    facts = {name: found.facts for name, found in world.looked_up.items()}
+    assert (sorted(looked_for), sorted(read)) == (["b.py", "lib/*.py"], ["b.py", "x.py", "y.py"])
+    assert {name: sorted(known.files) for name, known in facts.items() if known is not None} == {
+        "A1": ["a.py", "lib/x.py", "lib/y.py"],
+        "A2": ["a.py", "lib/x.py", "lib/y.py"],
+        "B1": ["b.py", "lib/x.py", "lib/y.py"],
+        "B2": ["b.py", "lib/x.py", "lib/y.py"],
+    }
+    alone = {name: look_up_action(decl, lab.root).facts for name, decl in world.workflow.jobs.items()}
+    assert alone == facts  # and what is known of each is what would be known without the others
+    assert len({known.sha256 for known in facts.values() if known is not None}) == 3
+
+
+def test_a_plan_after_an_edit_looks_again(project: Make) -> None:
+    lab = project(flow("uses: own, with: {x: 1}, code: ['*.txt']"), {"actions/a.py": OWN, "one.txt": "1"})
+    before = looked_up(lab).facts
+    lab.write({"two.txt": "2"})
+    after = looked_up(lab).facts
+    assert before is not None
+    assert after is not None
+    assert (sorted(before.files), sorted(after.files)) == (
+        ["actions/a.py", "one.txt"],
+        ["actions/a.py", "one.txt", "two.txt"],
+    )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -62,21 +62,39 @@ class ProjectCode:
     problems: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Files that count in another way, but may read the text of the code that they go with."""
+
+    files: Mapping[str, FileFacts]
+    reads: TextRead
+
+
+NOTHING_BESIDE = Beside({}, TextRead.NOTHING)
+
+
+def read_beside(project: Path, paths: Iterable[Path]) -> Beside:
+    root = str(project).rstrip("/")
+    editable = editable_in(root)
+    files = _readable(paths, root)
+    reads = max((_reads(path, facts, root, editable) for path, facts in files.items()), default=TextRead.NOTHING)
+    return Beside(files, reads)
+
+
 def project_code(
-    project: Path, entry: Path, *, imported: bool, beside: Iterable[Path] = (), modules: ModuleNames | None = None
+    project: Path, entry: Path, *, imported: bool, beside: Beside = NOTHING_BESIDE, modules: ModuleNames | None = None
 ) -> ProjectCode:
     """A file and, transitively, every project module it imports.
 
     `imported`: the entry is itself imported by its name, which runs the `__init__.py` of each package it lies in;
-    a script or an action of the project is not. `beside`: files that count in another way, but may read the text of
-    these. `modules`: what was seen of the project already, where that is recent enough.
+    a script or an action of the project is not. `modules`: what was seen of the project already, where that is recent
+    enough.
     """
     root = str(project).rstrip("/")
     editable = editable_in(root)
     found: dict[str, FileFacts] = {}
     problems: list[str] = []
-    others = _readable(beside, root)
-    reads = max((_reads(path, facts, root, editable) for path, facts in others.items()), default=TextRead.NOTHING)
+    reads = beside.reads
     queue = [str(entry)]
     if imported:
         queue.extend(package_inits(root, os.path.dirname(queue[0])))
@@ -95,7 +113,7 @@ def project_code(
         files, by_imports = _follow(facts, root, os.path.dirname(path), editable)
         queue.extend(files)
         reads = max(reads, facts.reads, by_imports)
-    possible = possible_code(found, others, root, modules or ModuleNames(root), editable)
+    possible = possible_code(found, beside.files, root, modules or ModuleNames(root), editable)
     reads = max((reads, *(_reads(path, facts, root, editable) for path, facts in possible.items())))
     shown = ((shown_path(path, root), facts) for path, facts in (found | possible).items())
     digests = ((name, _digest(facts, name, reads)) for name, facts in shown)

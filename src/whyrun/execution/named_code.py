@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
-from whyrun.actions.fingerprint import named_files
+from whyrun.actions.seen_code import named_files
 
 _WILD = frozenset("*?[")
 # Patterns that take longer to follow than this are followed for a tenth of the time at most.
@@ -17,7 +17,8 @@ class NamedCode:
     def __init__(self, project: Path, patterns: Mapping[str, Sequence[str]]) -> None:
         """`patterns`: job name → its `code:`."""
         self._project = project
-        self._named = {job: named_files(project, given) for job, given in patterns.items() if given}
+        found = {given: named_files(project, given) for given in {tuple(given) for given in patterns.values() if given}}
+        self._named = {job: found[tuple(given)] for job, given in patterns.items() if given}
         self._wild = {job: tuple(p for p in given if _WILD.intersection(p)) for job, given in patterns.items()}
         self._found: dict[tuple[str, ...], Set[str]] = {}  # jobs share patterns
         self._rest: dict[tuple[str, ...], float] = {}  # until when (monotonic) they are not followed again

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from whyrun.actions.builtin import EFFECTFUL
-from whyrun.actions.fingerprint import action_fingerprint, code_files
-from whyrun.actions.module_names import ModuleNames
+from whyrun.actions.fingerprint import action_fingerprint
 from whyrun.actions.registry import NOT_LITERAL, ActionInfo, Problem, check_parameters, resolve_action
+from whyrun.actions.seen_code import SeenCode
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.graph.template import expressions_in
 from whyrun.snapshot.snapshot import ActionFacts
@@ -29,27 +29,29 @@ class LookedUp(msgspec.Struct, frozen=True):
 
 
 def look_up_action(
-    decl: JobDecl, project: Path, asker: Asker | None = None, modules: ModuleNames | None = None
+    decl: JobDecl, project: Path, asker: Asker | None = None, seen: SeenCode | None = None
 ) -> LookedUp:
-    """Nothing is said about what `parse` has said something about already (`JobDecl.broken`)."""
+    """Nothing is said about what `parse` has said something about already (`JobDecl.broken`). `seen`: for other jobs of
+    the same plan."""
+    seen = seen or SeenCode(project)
     place = decl.places.get("uses", decl.place)
     if not decl.uses:
-        return LookedUp(None, tuple(_code_problems(decl, project)))
+        return LookedUp(None, tuple(_code_problems(decl, seen)))
     try:
         info = resolve_action(decl.uses, project, asker)
     except WhyrunError as wrong:
-        return LookedUp(None, (*_placed(wrong, place), *_code_problems(decl, project)))
+        return LookedUp(None, (*_placed(wrong, place), *_code_problems(decl, seen)))
     literals = {key: _literal(value) for key, value in decl.with_.items()}
     outputs = {name: output.type for name, output in decl.outputs.items()}
     misfits = check_parameters(info, literals, outputs, project, asker)
     if misfits or decl.broken:
         told = [p for p in misfits if ("with" if p.entry is None else f"with.{p.entry}") not in decl.broken]
         placed = [p.place(decl).diagnostic(p.code, p.message, p.hint) for p in told]
-        return LookedUp(None, (*placed, *_code_problems(decl, project)), info, tuple(told))
+        return LookedUp(None, (*placed, *_code_problems(decl, seen)), info, tuple(told))
     try:
-        sha256, facts = action_fingerprint(decl.uses, literals, project, decl.code, info, modules)
+        sha256, facts = action_fingerprint(decl.uses, literals, project, decl.code, info, seen)
     except WhyrunError as wrong:
-        of_code = tuple(_code_problems(decl, project))
+        of_code = tuple(_code_problems(decl, seen))
         others = [d for d in _placed(wrong, place) if d.message not in {known.message for known in of_code}]
         return LookedUp(None, (*others, *of_code), info)
     deterministic = info.deterministic if decl.deterministic is None else decl.deterministic
@@ -66,12 +68,12 @@ def _versions(info: ActionInfo) -> dict[str, str]:
     return {**found, package: version} if package else found
 
 
-def _code_problems(decl: JobDecl, project: Path) -> Iterator[Diagnostic]:
+def _code_problems(decl: JobDecl, seen: SeenCode) -> Iterator[Diagnostic]:
     if "code" in decl.broken:
         return
     for index, pattern in enumerate(decl.code):
         try:
-            code_files(project, [pattern])
+            seen.code((pattern,))
         except WhyrunError as wrong:
             yield from _placed(wrong, decl.places.get(f"code[{index}]", decl.place))
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyrun.actions.asking import Asker
-from whyrun.actions.module_names import ModuleNames
 from whyrun.actions.registry import ActionInfo
+from whyrun.actions.seen_code import SeenCode
 from whyrun.artifacts.sections import SharedFiles
 from whyrun.artifacts.shelf_address import folder_of
 from whyrun.artifacts.stat_cache import StatCache
@@ -248,9 +248,9 @@ class World:
     @cached_property
     def looked_up(self) -> dict[str, LookedUp]:
         """By job that could be read: its action, or what is wrong with `uses:` and `with:`."""
-        modules = ModuleNames(self.project)
+        seen = SeenCode(self.project)
         jobs = sorted(self._jobs.items())
-        return {name: look_up_action(decl, self.project, self.asker, modules) for name, decl in jobs}
+        return {name: look_up_action(decl, self.project, self.asker, seen) for name, decl in jobs}
 
     def declared_actions(self) -> dict[str, tuple[str, LookedUp]]:
         """By job, as far as the file could be read: what it uses, and what came of looking it up."""
@@ -329,9 +329,10 @@ class World:
             found.extend(wrong.diagnostics)
         found.extend(self._observed[1])
         found.extend(self._graph_problems())
+        seen = SeenCode(self.project)
         for flow in self.reading.files:
             for decl in flow.jobs.values():
-                found.extend(look_up_action(decl, self.project, self.asker).problems)
+                found.extend(look_up_action(decl, self.project, self.asker, seen).problems)
         if _is_dataset_plan(self.file):
             from whyrun.workflow.composition.wording import in_words_of_plans
 
