@@ -16,6 +16,7 @@ from cluster_lab import Cluster, wait_until
 
 from project_lab import Lab, codes
 from whyrun.errors import WhyrunError
+from whyrun.execution.backends import dask_cluster
 from whyrun.execution.backends.dask import DaskBackend
 from whyrun.execution.backends.dask_cluster import DaskCluster
 from whyrun.log import events as ev
@@ -417,9 +418,11 @@ def test_a_task_that_somebody_cancels_is_a_lost_attempt_and_the_cluster_is_not_l
     assert violation.reason.startswith("Dask has dropped the task: ")
 
 
-@pytest.mark.parametrize("deaths", [1, 2])
+@pytest.mark.parametrize(
+    ("deaths", "heard"), [(1, "nothing"), (1, "of the death"), (1, "a refusal"), (2, "of the death")]
+)
 def test_a_result_that_died_with_its_worker_is_a_lost_attempt_and_not_waited_for(
-    deaths: int, lab: Lab, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    deaths: int, heard: str, lab: Lab, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where SLURM ends a job: its steps end, and a moment later the worker that has their results."""
     cluster = Cluster(tmp_path_factory.mktemp("bequest"))
@@ -435,7 +438,10 @@ def test_a_result_that_died_with_its_worker_is_a_lost_attempt_and_not_waited_for
             dead.extend(worker.pid for worker in workers[:deaths])
             for pid in dead:
                 os.killpg(pid, signal.SIGKILL)
-            wait_until(lambda: len(self.workers()) == 2 - deaths)
+            if heard != "nothing":
+                wait_until(lambda: len(self.workers()) == 2 - deaths)
+            if heard == "a refusal":  # by the worker that is left, which Dask gave the task of the other
+                wait_until(lambda: any(future.status == "error" for future in self.client.futures.values()))
         return usual(self, futures)
 
     try:
@@ -501,3 +507,40 @@ def test_after_a_step_that_somebody_else_ended_its_worker_is_not_trusted_at_once
         cluster.close()
     assert (ran.exit_code, ran.starts, ran.executed) == (0, [("Job:Long", 1), ("Job:Long", 2)], ["Job:Long"])
     assert [(e.error_type, e.will_retry) for e in ran.of(ev.StepFailed)] == [("StepCancelled", True)]
+
+
+class Unreachable:
+    """The scheduler, which is in this process, cannot reach workers for data, though they are there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+        import distributed.worker
+
+        self.asked = 0
+        self._times = times
+        self._usual: Any = distributed.worker.get_data_from_worker
+        monkeypatch.setattr(distributed.worker, "get_data_from_worker", self._get)
+
+    async def _get(self, *words: Any, **more: Any) -> Any:
+        self.asked += 1
+        if self.asked <= self._times:
+            raise OSError("Timed out trying to connect")
+        return await self._usual(*words, **more)
+
+
+def test_a_result_that_a_worker_still_has_is_asked_for_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is paid for; and nobody has died."""
+    lab.write({"workflow.yaml": workflow(job("Where", "where", "{Place: {type: string}, Seen: {type: json}}"))})
+    unreachable = Unreachable(monkeypatch, times=2)
+    ran = lab.succeed(backend=DaskBackend(), jobs=1)
+    assert (ran.starts, ran.executed, ran.of(ev.StatusContractViolation)) == ([("Job:Where", 1)], ["Job:Where"], [])
+    assert unreachable.asked == 3
+
+
+def test_a_result_that_does_not_come_is_a_lost_attempt(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.write({"workflow.yaml": workflow(job("Where", "where", "{Place: {type: string}, Seen: {type: json}}"))})
+    monkeypatch.setattr(dask_cluster, "AGAIN", 1.0)
+    Unreachable(monkeypatch, times=10_000)
+    ran = lab.run(backend=DaskBackend(), jobs=1)
+    assert (ran.exit_code, ran.failed) == (1, {"Job:Where": ("FAILED", "WorkerDied")})
+    (violation,) = ran.of(ev.StatusContractViolation)
+    assert violation.reason == "its result did not come in 1 s from the Dask worker that has it"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from project_lab import Lab
-from whyrun.actions import seen_code
+from whyrun.actions import fingerprint, seen_code
 from whyrun.actions.describe import Description
 from whyrun.actions.plugins import Plugin
 from whyrun.actions.registry import ActionInfo
@@ -208,3 +209,34 @@ def test_a_plan_after_an_edit_looks_again(project: Make) -> None:
         ["actions/a.py", "one.txt"],
         ["actions/a.py", "one.txt", "two.txt"],
     )
+
+
+def test_what_an_editor_puts_among_code_for_a_moment_harms_no_plan(
+    project: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"actions/a.py": OWN, "lib/x.txt": "1", "lib/x.txt~": "1"}
+    lab = project(flow("uses: own, with: {x: 1}, code: ['lib/*']"), files)
+    gone = lab.root / "lib" / "x.txt~"
+    parse, take = fingerprint.project_code, seen_code.file_sha256
+
+    def project_code(*words: Any, **more: Any) -> Any:
+        gone.unlink()
+        return parse(*words, **more)
+
+    with monkeypatch.context() as while_modules_are_read:
+        while_modules_are_read.setattr(fingerprint, "project_code", project_code)
+        facts = looked_up(lab).facts
+    assert facts is not None
+    assert sorted(facts.files) == ["actions/a.py", "lib/x.txt", "lib/x.txt~"]
+
+    def file_sha256(path: Path) -> str:
+        if path == gone:
+            gone.unlink()
+        return take(path)
+
+    gone.write_text("1")
+    with monkeypatch.context() as while_it_is_hashed:
+        while_it_is_hashed.setattr(seen_code, "file_sha256", file_sha256)
+        facts = looked_up(lab).facts
+    assert facts is not None
+    assert sorted(facts.files) == ["actions/a.py", "lib/x.txt"]

@@ -6,7 +6,7 @@ Thousands of jobs may share a pattern, and a pattern may find thousands of files
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -28,19 +28,20 @@ class SeenCode:
         self.modules = ModuleNames(project)
         self.fingerprints: dict[tuple[Any, ...], tuple[str, dict[str, Any]]] = {}
         self._found: dict[str, list[Path]] = {}  # by pattern
-        self._files: dict[Path, str] = {}  # their hashes
+        self._sha256: dict[Path, str] = {}
         self._code: dict[tuple[str, ...], dict[str, str]] = {}  # by all patterns of a job
         self._beside: dict[tuple[str, ...], Beside] = {}
 
     def found(self, pattern: str) -> list[Path]:
+        """With their hashes, taken at once: what an editor puts there for a moment is gone at the next look."""
         if pattern not in self._found:
-            self._found[pattern] = _found(self.project, pattern)
+            self._found[pattern] = _while_folders_change(lambda: self._read(_found_now(self.project, pattern)))
         return self._found[pattern]
 
     def code(self, globs: tuple[str, ...]) -> dict[str, str]:
         """The files that `code:` names, by path relative to the project, with their hashes; ordered by path bytes."""
         if globs not in self._code:
-            found = {path.relative_to(self.project).as_posix(): self._sha256(path) for path in _matches(globs, self)}
+            found = {path.relative_to(self.project).as_posix(): self._sha256[path] for path in _matches(globs, self)}
             self._code[globs] = dict(sorted(found.items(), key=lambda item: item[0].encode()))
         return self._code[globs]
 
@@ -54,10 +55,11 @@ class SeenCode:
             self._beside[globs] = read_beside(self.project, modules)
         return self._beside[globs]
 
-    def _sha256(self, path: Path) -> str:
-        if path not in self._files:
-            self._files[path] = file_sha256(path)
-        return self._files[path]
+    def _read(self, paths: list[Path]) -> list[Path]:
+        for path in paths:
+            if path not in self._sha256:
+                self._sha256[path] = file_sha256(path)
+        return paths
 
 
 def named_files(project: Path, globs: Sequence[str]) -> frozenset[str]:
@@ -66,12 +68,16 @@ def named_files(project: Path, globs: Sequence[str]) -> frozenset[str]:
 
 
 def _found(project: Path, pattern: str) -> list[Path]:
+    return _while_folders_change(lambda: _found_now(project, pattern))
+
+
+def _while_folders_change(look: Callable[[], list[Path]]) -> list[Path]:
     for _ in range(_TRIES):
         try:
-            return _found_now(project, pattern)
+            return look()
         except FileNotFoundError:
-            continue  # a folder was removed while it was looked into: what is there now?
-    return _found_now(project, pattern)
+            continue  # a file or folder was removed while it was looked at: what is there now?
+    return look()
 
 
 def _found_now(project: Path, pattern: str) -> list[Path]:

@@ -188,8 +188,9 @@ class DaskBackend:
         self._order(step_id, "acknowledge", step_id, key)
 
     def signal(self, step_id: str, signum: int) -> None:
-        if step_id in self._sent:
-            self._sent[step_id].told_to_end = True
+        sent = self._sent.get(step_id)
+        if sent is not None:
+            sent.told_to_end = True
         self._order(step_id, "signal", step_id, signum)
 
     def _order(self, step_id: str, name: str, *words: Any) -> None:
@@ -371,7 +372,7 @@ class DaskBackend:
             found = task.future.result(timeout=ANSWER)
         except Exception as problem:
             name = type(problem).__name__
-            if name == "KilledWorker":
+            if name == "KilledWorker" or self._cluster.is_refusal(problem):
                 last = getattr(problem, "last_worker", None)
                 return self._workers.death(task.worker or getattr(last, "address", None))
             if name in ("FutureCancelledError", "CancelledError"):

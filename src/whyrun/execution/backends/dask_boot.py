@@ -18,6 +18,8 @@ from distributed import Status, WorkerPlugin, get_worker
 from distributed.utils import sync
 from distributed.worker import Worker
 
+REFUSAL = "the Dask worker that had it died, and it is not executed again unasked"
+
 
 class WhyrunSite(WorkerPlugin):
     """On every worker, also on one that joins later or was started again: a folder with the bundle, and an agent."""
@@ -71,7 +73,7 @@ def run_batch(key: str, number: int, payloads: list[dict[str, Any]]) -> dict[str
     worker: Any = get_worker()
     claim = claim_of(key, number)
     if sync(worker.loop, worker.scheduler.event_is_set, name=claim):
-        raise RuntimeError("the Dask worker that had it died, and it is not executed again unasked")
+        raise RuntimeError(REFUSAL)
     sync(worker.loop, worker.scheduler.event_set, name=claim)
     site: Any = sys.modules["whyrun.execution.backends.dask_site"]
     results: dict[str, dict[str, Any]] = site.run_batch(key, number, payloads)

@@ -30,6 +30,7 @@ SLURM = "slurm"
 ANSWER = 2.0  # seconds for the scheduler's answer
 NANNY = 0.2  # seconds for a worker that hangs to end by itself
 GATHER = 300.0  # seconds for results to come: they may be large
+AGAIN = 10.0  # seconds in which a result is asked for again whose worker is there, and could not be reached
 CONNECT = 10.0  # seconds for the scheduler to answer at all
 START = 60.0  # seconds for a first worker
 TEND = 5  # seconds between two looks at SLURM, which does not like to be asked often
@@ -187,6 +188,10 @@ class DaskCluster:
         )  # fmt: skip
         return answers
 
+    def is_refusal(self, problem: Exception) -> bool:
+        """Of a worker that was given the task of another one that died."""
+        return str(problem) == self._boot.REFUSAL
+
     def fetch(self, futures: Sequence[Future]) -> dict[str, Any]:
         """By key the results that the cluster has now, or the word why one does not come; one that died with its worker
         is not among them."""
@@ -201,16 +206,26 @@ class DaskCluster:
 
     def _gather(self, keys: list[str]) -> dict[str, Any]:
         """The client's own `gather` waits for a result that is lost until it is computed again, which may be never, and
-        lets the others wait, too."""
+        lets the others wait, too. But what a worker still has is paid for: a connection that fails is tried again."""
+        missed: dict[str, Any] = {}
+        deadline = time.monotonic() + AGAIN
         while keys:
             answer: dict[str, Any] = self._sync(lambda client: client.scheduler.gather, GATHER, keys=keys)
             if answer["status"] == "OK":
-                return dict(answer["data"])
-            there = [key for key in keys if key not in answer["keys"]]
-            if len(there) == len(keys):
+                return {**missed, **answer["data"]}
+            failed = set(keys).intersection(answer["keys"])
+            if not failed:
                 raise ClusterLost(f"the scheduler has no results, and does not say of what: {answer}")
-            keys = there
-        return {}
+            holders = self._sync(lambda client: client.scheduler.who_has, ANSWER, keys=list(failed))
+            there = {key for key in failed if holders.get(key)}
+            if there and time.monotonic() > deadline:
+                word = f"its result did not come in {AGAIN:g} s from the Dask worker that has it"
+                missed.update(dict.fromkeys(there, word))
+                there = set()
+            keys = [key for key in keys if key not in failed or key in there]
+            if there:
+                time.sleep(LOOK)
+        return missed
 
     # --- looking at it ---------------------------------------------------------------------------------------------
 
