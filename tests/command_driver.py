@@ -18,7 +18,7 @@ from typing import Any
 from whyrun import disk
 from whyrun.cli.main import main
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 calls = 0
 
 

@@ -33,7 +33,7 @@ from whyrun.snapshot.world import World
 Files = Mapping[str, str | bytes | None]
 
 # Seconds after which a test gives up on what must come; it never waits so long for what does come, on any machine.
-PATIENCE = 60.0
+PATIENCE = 300.0
 # Seconds between SIGTERM and SIGKILL that nobody waits for: what ends within them was not waited for. So it is proved
 # without a look at the clock.
 ENDLESS = 3600.0

@@ -102,7 +102,7 @@ class Service:
         """What was asked, as `GET /path?query`; or only the requests that begin so."""
         return [str(one) for one in self.asked if request is None or str(one).startswith(request)]
 
-    def wait_for(self, request: str, count: int = 1, seconds: float = 60.0) -> None:
+    def wait_for(self, request: str, count: int = 1, seconds: float = 300.0) -> None:
         deadline = time.monotonic() + seconds
         while len(self.heard(request)) < count:
             assert time.monotonic() < deadline, f"nobody asked {request}: {self.heard()}"

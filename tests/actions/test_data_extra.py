@@ -18,7 +18,7 @@ WITHOUT = (
 
 def whyrun(lab: Lab, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", WITHOUT, *words]
-    return subprocess.run(command, cwd=lab.root, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=lab.root, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_a_workflow_that_needs_the_extra_is_refused_before_anything_runs(project: Make) -> None:

@@ -487,7 +487,7 @@ def certificate(tmp_path: Path) -> Path:
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                "-days", "2", "-subj", "/CN=loopback", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", made,
                "-out", tmp_path / "public.pem"]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
     with made.open("a") as file:
         file.write((tmp_path / "public.pem").read_text())
     return made
@@ -557,5 +557,5 @@ def test_a_query_is_added_to_what_the_url_has() -> None:
 def test_the_host_process_loads_no_http_client_to_plan() -> None:
     """The built-in table is data: a workflow without `http/json` pays nothing for it."""
     program = "import sys, whyrun.snapshot.world; print([m for m in sys.modules if m.startswith('http')])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "[]\n"

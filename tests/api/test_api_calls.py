@@ -200,7 +200,7 @@ def test_a_run_in_a_thread_as_notebooks_do_it(lab: Lab) -> None:
     flow = whyrun.load(lab.file, inputs={"Names": "names/*.txt"})
     thread = threading.Thread(target=lambda: results.append(flow.run()))
     thread.start()
-    thread.join(60)
+    thread.join(300)
     assert [result.exit_code for result in results] == [0]
 
 

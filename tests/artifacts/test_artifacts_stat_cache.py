@@ -374,7 +374,7 @@ def test_a_second_process_changes_no_answer(tmp_path, when):
     script = tmp_path / "ask.py"
     script.write_text(SECOND_LOOK)
     done = subprocess.run(
-        [sys.executable, script, tmp_path, path, when], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, script, tmp_path, path, when], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.stderr == ""
     assert done.stdout.split("\n") == [*map(str, answers), ""]

@@ -29,7 +29,7 @@ class Answer:
 
 
 def whyrun(folder: Path, *words: str, env: dict[str, str] | None = None) -> Answer:
-    done = runner.run(words, cwd=folder, env={**QUIET_ENVIRONMENT, **(env or {})}, timeout=60)
+    done = runner.run(words, cwd=folder, env={**QUIET_ENVIRONMENT, **(env or {})}, timeout=300)
     return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -300,7 +300,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
     )
     wait_until(lambda: list(tmp_path.glob("began-*")) != [])
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert step_lines(err) == ["TIME [python] FAILED Job:J[0] after T → interrupted"]
     assert other_lines(err) == [

@@ -116,7 +116,7 @@ def test_follow_ends_when_the_run_is_killed(tmp_path: Path) -> None:
     finally:
         os.killpg(process.pid, 9)
         process.wait()
-    assert follower.wait(timeout=60) == 0
+    assert follower.wait(timeout=300) == 0
     follower.stdout.close()
 
 

@@ -310,7 +310,7 @@ def test_ctrl_c_exits_130_and_the_evidence_is_complete(tmp_path: Path) -> None:
     events = folder / ".whyrun/pairs/runs/r0001/events.jsonl"
     wait_until(lambda: events.exists() and '"step_start"' in events.read_text())
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     note, head, *rest = other_lines(err)[1:]
     waiting = r"note: stopping: waiting for (1 step|\d steps), 10 s at most; Ctrl-C again ends (it|them) now"
@@ -346,7 +346,7 @@ def test_colour_and_a_bar_on_a_terminal_only_and_no_colour_where_it_is_not_wante
                 break
             heard += data
         os.close(host)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
         return heard.decode()
 
     seen = on_terminal(1)
@@ -409,7 +409,7 @@ def test_a_reader_that_goes_away_breaks_nothing(tmp_path: Path) -> None:
         env=QUIET_ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert (done.stdout, done.stderr) == ("0\n0\n", "")

@@ -77,7 +77,7 @@ jobs:
     until(lambda: log.exists() and '"event":"step_start"' in log.read_text())
     shutil.rmtree(tmp_path / ".whyrun", ignore_errors=True)
     gate.touch()
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=300)
     assert (running.returncode, [line for line in err.splitlines() if line.startswith(("error", "   hint"))]) == (
         3,
         [

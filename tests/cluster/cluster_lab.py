@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-PATIENCE = 60.0  # seconds after which a test gives up on what must come
+PATIENCE = 300.0  # seconds after which a test gives up on what must come
 
 
 class Cluster:

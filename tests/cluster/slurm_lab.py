@@ -124,7 +124,7 @@ class Slurm:
         return True
 
     def command(self, *words: str, failing: bool = False) -> str:
-        done = subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=300)
         assert failing or done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -146,7 +146,7 @@ class Slurm:
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:
-            process.wait(60)
+            process.wait(300)
         shutil.rmtree(self.folder)
 
 

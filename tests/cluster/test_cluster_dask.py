@@ -55,7 +55,7 @@ WORK = """
         Path(here, "parent").write_text(str(os.getppid()))
         context.task("EXECUTES", "it has begun")
         print("the last words", file=__import__("sys").stderr, flush=True)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline and not Path(here, "go").exists():
             time.sleep(0.02)
         return {"Text": "done"}
@@ -248,7 +248,7 @@ def test_a_dask_worker_that_is_killed_is_noticed_and_the_next_plan_retries_what_
         wait_until(lambda: any(isinstance(event, ev.Task) for run in lab.runs() for event in lab.events(run)))
         killed = time.monotonic()
         os.killpg(worker.pid, signal.SIGKILL)
-        thread.join(60)
+        thread.join(300)
         print("noticed after", time.monotonic() - killed)
         (ran,) = found
         assert (ran.exit_code, ran.executed, ran.failed) == (1, ["Job:Big"], {"Job:Long": ("FAILED", "WorkerDied")})
@@ -280,7 +280,7 @@ def test_a_scheduler_that_is_gone_is_noticed(
         thread, found = in_thread(lab, cluster.address)
         wait_until((here / "parent").exists)
         os.killpg(cluster.scheduler.pid, signal.SIGKILL)
-        thread.join(60)
+        thread.join(300)
         (ran,) = found
         assert (ran.exit_code, ran.failed) == (1, {"Job:Long": ("FAILED", "WorkerDied")})
         (violation,) = ran.of(ev.StatusContractViolation)
@@ -318,7 +318,7 @@ def test_what_a_scheduler_gives_to_another_worker_is_not_executed_again_unasked(
         (here / "pid").unlink()
         cluster.add_worker()
         os.killpg(worker.pid, signal.SIGKILL)
-        thread.join(60)
+        thread.join(300)
         (ran,) = found
         assert (ran.exit_code, ran.starts, ran.failed) == (
             1, [("Job:Long", 1)], {"Job:Long": ("FAILED", "WorkerDied")},
@@ -411,7 +411,7 @@ def test_a_task_that_somebody_cancels_is_a_lost_attempt_and_the_cluster_is_not_l
     wait_until((tmp_path / "parent").exists)
     wait_until(lambda: not alive(first))
     (tmp_path / "go").touch()
-    thread.join(60)
+    thread.join(300)
     (ran,) = found
     assert (ran.exit_code, ran.starts, ran.executed) == (0, [("Job:Long", 1), ("Job:Long", 2)], ["Job:Long"])
     (violation,) = ran.of(ev.StatusContractViolation)
@@ -472,7 +472,7 @@ def test_a_result_that_died_with_its_worker_is_a_lost_attempt_and_not_waited_for
         )
         monkeypatch.setattr(DaskCluster, "fetch", fetch)
         thread, found = in_thread(lab, cluster.address)
-        thread.join(60)
+        thread.join(300)
         (ran,) = found
     finally:
         cluster.close()
@@ -501,7 +501,7 @@ def test_after_a_step_that_somebody_else_ended_its_worker_is_not_trusted_at_once
         os.killpg(worker.pid, signal.SIGKILL)
         cluster.add_worker()
         (tmp_path / "go").touch()
-        thread.join(60)
+        thread.join(300)
         (ran,) = found
     finally:
         cluster.close()

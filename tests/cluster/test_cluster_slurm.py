@@ -31,7 +31,7 @@ WORK = """
 
     def meet(here, me):
         Path(here, f"began-{me}").write_text(str(os.getpid()))
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline and len(list(Path(here).glob("began-*"))) < 2:
             time.sleep(0.02)
         return {"Text": f"{me} met {len(list(Path(here).glob('began-*'))) - 1}"}
@@ -43,7 +43,7 @@ WORK = """
 
     def long(here):
         Path(here, "pid").write_text(str(os.getpid()))
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline and not Path(here, "go").exists():
             time.sleep(0.02)
         return {"Text": "done"}
@@ -132,11 +132,11 @@ class Command:
 
     def end(self) -> tuple[int, str]:
         try:
-            return self.process.wait(120), self.said()
+            return self.process.wait(300), self.said()
         except subprocess.TimeoutExpired:
             # Where it stands is worth more than the bare fact; and no later test finds its jobs in the queue.
             os.kill(self.process.pid, signal.SIGABRT)
-            self.process.wait(60)
+            self.process.wait(300)
             raise AssertionError(self.said()) from None
 
 

@@ -59,7 +59,7 @@ class PlanLab(Lab):
         return self
 
     def cli(self, *words: str) -> tuple[int, str, str]:
-        done = NURSERY.run(self.command(*words)[len(COMMAND) :], cwd=self.root, env=os.environ, timeout=60)
+        done = NURSERY.run(self.command(*words)[len(COMMAND) :], cwd=self.root, env=os.environ, timeout=300)
         return done.returncode, done.stdout.decode(), done.stderr.decode()
 
     def command(self, verb: str, *words: str) -> list[str]:

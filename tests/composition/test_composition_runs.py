@@ -23,7 +23,7 @@ from whyrun.workflow.composition.steps import ACTION_PARAMS, CONDITION_PARAMS, S
 
 
 def whyrun(folder: Path, *words: str) -> tuple[int, str, str]:
-    done = NURSERY.run(words, cwd=folder, env=os.environ, timeout=60)
+    done = NURSERY.run(words, cwd=folder, env=os.environ, timeout=300)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 

@@ -243,7 +243,7 @@ def test_a_run_that_was_interrupted(root: Path) -> None:
     lab.change_step("model", input_bindings={"primary_dataset": "prod:add_industry:full"})
     process = start(lab)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=300)
     assert process.returncode == 130, out
     assert_as_kept("interrupted", lab.normal(), lab.tree())
 
@@ -253,7 +253,7 @@ def test_a_run_that_was_killed_has_its_summary_from_the_next(root: Path) -> None
     lab.change_step("model", input_bindings={"primary_dataset": "prod:add_industry:full"})
     process = start(lab)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert not (lab.run_folder("r0001") / "composition_summary.json").exists()
     (root / "go on").touch()
     lab.succeed()

@@ -31,7 +31,7 @@ connections:
 
 def whyrun(folder: Path, *words: str, **environment: str) -> tuple[int, str, str]:
     plain = {key: value for key, value in os.environ.items() if key not in ("DB_PASSWORD", "DB_PORT", "S3_KEY")}
-    done = NURSERY.run(["connections", *words], cwd=folder, env={**plain, **environment}, timeout=120)
+    done = NURSERY.run(["connections", *words], cwd=folder, env={**plain, **environment}, timeout=300)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 

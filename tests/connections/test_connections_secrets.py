@@ -121,7 +121,7 @@ def command(lab: Lab, *words: str) -> subprocess.CompletedProcess[bytes]:
     """The real command, with the planted values in its environment."""
     return subprocess.run(
         [sys.executable, "-m", "whyrun.cli.main", *words],
-        cwd=lab.root, env={**os.environ, **ENVIRONMENT}, capture_output=True, timeout=120, check=False,
+        cwd=lab.root, env={**os.environ, **ENVIRONMENT}, capture_output=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -265,7 +265,7 @@ def test_a_dry_run_and_a_validation_need_no_variable_and_say_what_a_run_would_ne
     for words in (["validate"], ["plan"], ["run", "--dry-run"]):
         done = subprocess.run(
             [sys.executable, "-m", "whyrun.cli.main", *words], cwd=lab.root, env=plain, capture_output=True,
-            timeout=120, check=False,
+            timeout=300, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
     for name in ("DB_HOST", "DB_PASSWORD"):

@@ -51,7 +51,7 @@ class Project:
         return (self.root / name).read_text(encoding="utf-8")
 
     def __call__(self, *words: str) -> Answer:
-        done = NURSERY.run(words, cwd=self.root, env=ENVIRONMENT, timeout=60)
+        done = NURSERY.run(words, cwd=self.root, env=ENVIRONMENT, timeout=300)
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def runs(self) -> list[str]:

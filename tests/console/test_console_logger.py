@@ -238,7 +238,7 @@ def test_a_log_file_that_is_a_pipe_or_full_does_not_break_off_a_run(path: str) -
         "logger.log_task('a', TaskStatus.EXECUTES, 'two')",
     ]
     ended = subprocess.run(
-        [sys.executable, "-c", "\n".join(program)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", "\n".join(program)], capture_output=True, text=True, timeout=300, check=True
     )
     told = [line.partition("] ")[2] or line for line in ended.stderr.splitlines()]
     full = "note: no more is written to the log file `/dev/full`: No space left on device"
@@ -252,7 +252,7 @@ def test_talk_that_nobody_can_hear_does_not_break_off_a_run(tmp_path: Path, redi
     (tmp_path / "workflow.yaml").write_text(f"workflow: w\njobs:\n  A: {job}\n")
     command = f"{shlex.quote(sys.executable)} -m whyrun.cli.main run --json {redirection}"
     ended = subprocess.run(
-        command, shell=True, cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=60, check=False
+        command, shell=True, cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=300, check=False
     )
     assert (ended.returncode, json.loads(ended.stdout)["state"]) == (0, "succeeded")
     assert (tmp_path / "a.txt").read_text() == "a\n"
@@ -262,6 +262,6 @@ def test_a_dry_run_that_cannot_be_written_is_no_success(tmp_path: Path) -> None:
     (tmp_path / "workflow.yaml").write_text("workflow: w\njobs:\n  A: {uses: shell, with: {run: 'true'}}\n")
     command = f"{shlex.quote(sys.executable)} -m whyrun.cli.main run --dry-run >/dev/full"
     ended = subprocess.run(
-        command, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        command, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=300, check=False
     )
     assert (ended.returncode, ended.stderr.splitlines()[0]) == (3, "error[DISK_FAILED]: No space left on device")

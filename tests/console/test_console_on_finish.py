@@ -68,7 +68,7 @@ def test_it_runs_in_the_project_folder_wherever_one_stands(study: Project) -> No
     on_finish(study, KEEP)
     (study.root / "below").mkdir()
     done = subprocess.run(
-        [*COMMAND, "run", "-q", "../workflow.yaml"], cwd=study.root / "below", env=ENVIRONMENT, check=False, timeout=60
+        [*COMMAND, "run", "-q", "../workflow.yaml"], cwd=study.root / "below", env=ENVIRONMENT, check=False, timeout=300
     )
     assert done.returncode == 0
     assert study.read("told.txt") == "study r0001\n"
@@ -100,7 +100,7 @@ def test_an_interrupted_run_is_told_too(study: Project) -> None:
     events = study.root / ".whyrun/study/runs/r0001/events.jsonl"
     wait_until(lambda: events.exists() and '"step_start"' in events.read_text())
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == 130
     told = json.loads(study.read("told.json"))
     assert (told["state"], told["exit_code"], told["steps_interrupted"]) == ("interrupted", 130, 1)

@@ -317,7 +317,7 @@ def test_an_interrupted_step_is_failed_interrupted(study: Study) -> None:
     events = study.root / ".whyrun/study/runs/r0001/events.jsonl"
     wait_until(lambda: events.exists() and '"learn 2 of 2"' in events.read_text())
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert Answer(0, "", err).lines[-1] == "[learn/graph] FAILED Job:learn learn graph after T → interrupted"
     (event,) = study.events("r0001", "step_failed")
@@ -392,6 +392,6 @@ def test_after_an_interruption_the_command_to_go_on_forces_what_was_forced(study
     events = study.root / ".whyrun/study/runs/r0002/events.jsonl"
     wait_until(lambda: events.exists() and '"learn 2 of 2"' in events.read_text())
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "  interrupted; run again to go on: whyrun run --force Job:learn --jobs 1\n" in err

@@ -34,7 +34,7 @@ RUN_FILES = {
     "artifacts", "source", "whyrun.log", "debug.log",
 }  # fmt: skip
 STEP_FILES = {"script.sh", "query.sql", "stdout.log", "stderr.log", "inputs", "scratch"}
-PATIENCE = 60.0  # seconds after which a test gives up on what must come, on any machine
+PATIENCE = 300.0  # seconds after which a test gives up on what must come, on any machine
 TOPICS = ("alpha", "beta", "gamma", "delta")
 
 

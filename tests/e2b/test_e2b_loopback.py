@@ -17,7 +17,7 @@ from loopback.faults import Faults
 from loopback.sandbox import HOME
 from loopback.server import Loopback
 
-PATIENCE = 60.0  # seconds; how long a condition may take on a loaded machine
+PATIENCE = 300.0  # seconds; how long a condition may take on a loaded machine
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:

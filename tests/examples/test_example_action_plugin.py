@@ -56,7 +56,7 @@ class Installed:
     def __call__(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
         return subprocess.run(
-            [self.python, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+            [self.python, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
         )
 
     def whyrun(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -77,7 +77,7 @@ class Installed:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """An environment that sees what this one has, plus the two plugins."""
     root = tmp_path_factory.mktemp("plugins")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / "venv"], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / "venv"], check=True, timeout=300)
     packages = next((root / "venv" / "lib").glob("python*/site-packages"))
     (packages / "outer.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
     found = Installed(root / "venv" / "bin" / "python")

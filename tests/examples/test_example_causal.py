@@ -188,7 +188,7 @@ def test_compare_tells_which_edges_another_test_of_independence_changes(causal: 
     ), "all three algorithms are one action, whose code has changed"
     done = subprocess.run(
         [Path(sys.executable).parent / "whyrun", "compare", "Job:learn[*][*][*][*]", "--json", "--quiet"],
-        cwd=causal.root, capture_output=True, text=True, timeout=120, check=False,
+        cwd=causal.root, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)["artifacts"]

@@ -53,7 +53,7 @@ class PanelLab(Lab):
 
 
 def generate(root: Path, *options: str) -> None:
-    subprocess.run([sys.executable, root / "generate.py", *options], check=True, timeout=60)
+    subprocess.run([sys.executable, root / "generate.py", *options], check=True, timeout=300)
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ from whyrun.ids import file_name
 
 Spec = InputSpec | list[InputSpec]
 PLACES = ("local", "process")  # on the host's own folders, and at a site of its own: the same worker, the same answers
-PATIENCE = 60.0  # seconds after which a test gives up on what must come, on any machine
+PATIENCE = 300.0  # seconds after which a test gives up on what must come, on any machine
 
 
 class Lab:

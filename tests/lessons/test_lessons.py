@@ -488,7 +488,7 @@ TRIES = """
 
 
 def cli(lab: Lab, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done = NURSERY.run(arguments, cwd=lab.root, env=os.environ, timeout=60)
+    done = NURSERY.run(arguments, cwd=lab.root, env=os.environ, timeout=300)
     return subprocess.CompletedProcess(arguments, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -92,7 +92,7 @@ class Postgres:
     def do(self, *statements: str) -> list[tuple[Any, ...]]:
         """Run them with psql, in one session; the rows of the last, as texts."""
         command = [*self._psql, *(word for statement in statements for word in ("-c", statement))]
-        done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         return [tuple(line.split("\x1f")) for line in done.stdout.splitlines()]
 

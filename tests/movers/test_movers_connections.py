@@ -38,7 +38,7 @@ def whyrun(lab: Lab, server: MariaDb | Postgres, *words: str, password: str | No
     values = {"DB_PASSWORD": password or given["password"], "DB_USER": given["user"]}
     done = subprocess.run(
         [sys.executable, "-m", "whyrun.cli.main", *words], cwd=lab.root, env={**os.environ, **values},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 

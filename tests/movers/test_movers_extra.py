@@ -19,7 +19,7 @@ def test_a_workflow_that_needs_the_extra_is_refused_before_anything_runs(project
     # What Python answers to a search for a package that is not installed.
     without = f"import sys; sys.modules[{module!r}] = None; from whyrun.cli.main import main; main()"
     command = [sys.executable, "-c", without, "run"]
-    done = subprocess.run(command, cwd=lab.root, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=lab.root, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2
     assert f"the action `{uses}` needs `{module}`" in done.stderr
     assert "   hint: pip install 'whyrun[db]'" in done.stderr

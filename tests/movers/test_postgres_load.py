@@ -205,7 +205,7 @@ def test_comparing_loads_nothing(project: Make, postgres: Postgres) -> None:
     lab.succeed()
     postgres.do("INSERT INTO t VALUES (2)")
     command = [sys.executable, "-m", "whyrun.cli.main", "compare"]
-    done = subprocess.run(command, cwd=lab.root, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=lab.root, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0
     assert "SKIPS Job:J → not comparable: what it does stands outside, and would be done once more" in done.stderr
     assert postgres.do("SELECT * FROM t ORDER BY n") == [("1",), ("2",)]

@@ -45,7 +45,7 @@ def test_a_keeper_that_fails_after_the_birth_is_an_end_too(tmp_path: Path) -> No
     place = SandboxPlace(tmp_path / "site", "/whyrun", nursery, SandboxSpec(Visible()), Limits(1 << 30, 8), None)
     heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
     place.listen(heard.put)
-    assert heard.get(timeout=60) == Ended("the sandbox was lost: OSError: no more of it")
+    assert heard.get(timeout=300) == Ended("the sandbox was lost: OSError: no more of it")
     assert place.over
     place.close()
     assert not (tmp_path / "site").exists()
@@ -64,9 +64,9 @@ def many_descriptors() -> Iterator[int]:
 
 def test_a_sandbox_is_heard_by_a_host_with_many_open_files(many_descriptors: int) -> None:
     process = said_by_keeper(Born(1 << 22, 1 << 22), Over(3), number=many_descriptors)
-    assert (process.born(), process.wait(60)) == (Born(1 << 22, 1 << 22), 3)
+    assert (process.born(), process.wait(300)) == (Born(1 << 22, 1 << 22), 3)
     process.end()
     unborn = said_by_keeper(NotBorn("bubblewrap says no"), number=many_descriptors)
     with pytest.raises(SandboxFailed, match="bubblewrap says no"):
-        unborn.wait(60)
+        unborn.wait(300)
     unborn.end()

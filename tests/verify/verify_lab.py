@@ -18,7 +18,7 @@ from typing import Any
 from command_nursery import COMMAND, NURSERY
 
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ("WHYRUN_STATE", "NO_COLOR", "FORCE_COLOR")}
-PATIENCE = 60.0  # seconds after which a test gives up on what must come
+PATIENCE = 300.0  # seconds after which a test gives up on what must come
 WORDS = 66  # more than 64: the bindings of Join are a long list, in a blob
 
 WORKFLOW = """\
