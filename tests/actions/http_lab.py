@@ -144,8 +144,11 @@ class Service:
         handler.connection.shutdown(socket.SHUT_RDWR)
 
 
+_TAKEN: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, and nobody else will: it stays ours."""
+    _TAKEN.append(socket.socket())
+    _TAKEN[-1].bind(("127.0.0.1", 0))
+    return int(_TAKEN[-1].getsockname()[1])

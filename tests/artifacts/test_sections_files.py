@@ -279,7 +279,7 @@ def test_whoever_holds_the_folder_is_waited_for(desk: Desk) -> None:
     assert waiting.is_alive()
     assert json.loads(desk.path.read_text()) == {"a": 1}
     os.close(holder)
-    waiting.join(10.0)
+    waiting.join(300.0)
     assert json.loads(desk.path.read_text()) == {"a": 1, "b": 2}
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_lab import Cluster, wait_until
+from cluster_lab import PATIENCE, Cluster, wait_until
 
 from project_lab import Lab, codes
 from whyrun.errors import WhyrunError
-from whyrun.execution.backends import dask_cluster
+from whyrun.execution.backends import dask_cluster, dask_workers
 from whyrun.execution.backends.dask import DaskBackend
 from whyrun.execution.backends.dask_cluster import DaskCluster
 from whyrun.log import events as ev
@@ -161,7 +161,7 @@ def test_what_was_paid_for_is_picked_up_by_the_retry(lab: Lab, cluster: Cluster,
 
 
 def test_a_timeout_reaches_the_step_and_ends_it(lab: Lab, cluster: Cluster, tmp_path: Path) -> None:
-    text = workflow(job("Slow", "marked", "{Text: {type: string}}", with_={"here": str(tmp_path)}, timeout="1s"))
+    text = workflow(job("Slow", "marked", "{Text: {type: string}}", with_={"here": str(tmp_path)}, timeout="6s"))
     lab.write({"workflow.yaml": text})
     ran = lab.run(backend=DaskBackend(cluster.address))
     assert (ran.exit_code, ran.failed) == (1, {"Job:Slow": ("TIMED_OUT", "TimedOut")})
@@ -486,9 +486,10 @@ def test_a_result_that_died_with_its_worker_is_a_lost_attempt_and_not_waited_for
 
 
 def test_after_a_step_that_somebody_else_ended_its_worker_is_not_trusted_at_once(
-    lab: Lab, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    lab: Lab, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As at the end of a SLURM job's time: the retry would be lost with the same job."""
+    monkeypatch.setattr(dask_workers, "WARY", PATIENCE)  # this test may be slow; a worker that is gone ends it
     cluster = Cluster(tmp_path_factory.mktemp("ending"))
     try:
         worker = cluster.add_worker()

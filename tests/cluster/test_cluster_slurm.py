@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -375,12 +376,22 @@ def test_the_environment_of_the_host_does_not_reach_slurm(lab: Lab, slurm: Slurm
     lab.write({"workflow.yaml": long_job(tmp_path / "here")})
     command = Command(lab, slurm, "--jobs", "1", CLOUD_KEY=SECRET)
     command.wait_until((tmp_path / "here" / "pid").exists)
-    kept = [path for path in slurm.folder.rglob("*") if path.is_file()]
+    kept = files_below(slurm.folder)
     assert [path for path in kept if path.name == "environment"]  # SLURM keeps it in a file, so this looks at something
-    assert [path for path in kept if SECRET.encode() in path.read_bytes()] == []
+    assert [path for path, content in kept.items() if SECRET.encode() in content] == []
     (tmp_path / "here" / "go").touch()
     status, told = command.end()
     assert status == 0, told
+
+
+def files_below(folder: Path) -> dict[Path, bytes]:
+    """Whatever is there while it is looked at: SLURM goes on, and makes and removes files."""
+    found: dict[Path, bytes] = {}
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            with suppress(OSError):  # it is gone, or a socket
+                found[path] = path.read_bytes()
+    return found
 
 
 def test_what_is_handed_on_to_a_job() -> None:

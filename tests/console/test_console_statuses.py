@@ -243,11 +243,11 @@ def test_failed_points_to_the_line_of_the_traceback(study: Study) -> None:
 
 
 def test_timed_out_says_after_how_long_the_limit_and_where_the_rest_is(study: Study) -> None:
-    study.replace("    uses: learn/graph\n", "    uses: learn/graph\n    timeout: 3s\n")
+    study.replace("    uses: learn/graph\n", "    uses: learn/graph\n    timeout: 6s\n")
     answer = study("run", "--set", "Alpha=2", "--target", "Job:learn")
     assert answer.code == 1
     assert answer.lines == [
-        "[learn/graph] TIMED_OUT Job:learn learn graph after T → timeout: 3s, partial outputs may exist: "
+        "[learn/graph] TIMED_OUT Job:learn learn graph after T → timeout: 6s, partial outputs may exist: "
         "steps/learn/scratch"
     ]
     (event,) = study.events("r0001", "step_failed")

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from crash_lab import Lab
 
+from project_lab import wait_until
 from whyrun.artifacts.durable import checked, with_checksum
 from whyrun.errors import StateError
 from whyrun.log.journal import check_chain
@@ -25,11 +26,13 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     lab.sets = ("Word=new",)
     lab.succeed()
     lab.sets = ("Word=newer",)
-    time.sleep(0.1)  # what was written in this very tick is not trusted yet
-    lab.plan()
-    assert index(lab).exists()
-    assert memo(lab).exists()
-    assert stat_cache(lab).exists()
+
+    def is_indexed() -> bool:
+        time.sleep(0.1)  # what was written in this very tick is not trusted yet
+        lab.plan()
+        return index(lab).exists() and memo(lab).exists() and stat_cache(lab).exists()
+
+    wait_until(is_indexed)
     return lab
 
 

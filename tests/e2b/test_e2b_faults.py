@@ -57,12 +57,17 @@ def meanwhile(server: Loopback, act: Callable[[], None]) -> Iterator[None]:
     assert not thread.is_alive()
 
 
+def markers(sandbox: Sandbox, name: str) -> list[Path]:
+    """Not all folders are looked through: some go meanwhile."""
+    return list(sandbox.home.glob(f"whyrun/site-*/out/scratch/work/{name}"))
+
+
 def running_in(server: Loopback, marker: str) -> Sandbox:
     """The sandbox in which a step has left this marker in its working folder."""
 
     def look() -> Sandbox | None:
         for sandbox in list(server.sandboxes.values()):
-            if sandbox.alive and any(sandbox.home.glob(f"whyrun/site-*/out/scratch/work/{marker}")):
+            if sandbox.alive and markers(sandbox, marker):
                 return sandbox
         return None
 
@@ -150,7 +155,7 @@ def test_a_short_break_of_everything_is_survived(server: Loopback, project: Proj
         sandbox = running_in(server, "waiting")
         server.drop_connections()
         until(lambda: "POST /process.Process/Connect" in server.requests, "another connection")
-        next(iter(until(lambda: list(sandbox.home.rglob("waiting")), "its folder"))).with_name("go-on").touch()
+        next(iter(until(lambda: markers(sandbox, "waiting"), "its folder"))).with_name("go-on").touch()
 
     with meanwhile(server, break_all):
         ran = lab.succeed(backend=e2b_backend(), jobs=1)
@@ -278,7 +283,7 @@ def test_a_worker_that_can_still_be_heard_but_not_be_told_anything_is_lost(serve
     def act() -> None:
         sandbox = running_in(server, "waiting")
         sandbox.faults.drop_requests["SendInput"] = 1 << 30
-        next(iter(until(lambda: list(sandbox.home.rglob("waiting")), "its folder"))).with_name("go-on").touch()
+        next(iter(until(lambda: markers(sandbox, "waiting"), "its folder"))).with_name("go-on").touch()
 
     with meanwhile(server, act):
         ran = lab.run(backend=e2b_backend(), jobs=1)
@@ -314,7 +319,7 @@ def test_a_lost_attempt_is_retried_in_another_sandbox_if_the_job_says_so(server:
         second = running_in(server, "waiting")
         assert second is not first
         assert list(second.home.rglob("ready"))
-        (marker,) = second.home.rglob("waiting")
+        (marker,) = markers(second, "waiting")
         marker.with_name("go-on").touch()
 
     with meanwhile(server, act):

@@ -245,7 +245,7 @@ def test_while_the_network_is_cut_nothing_arrives_and_afterwards_all_goes_on(tmp
         heard = Heard(handle)
         server.network.cut()
         with pytest.raises(e2b.TimeoutException):
-            handle.send_stdin("lost\n", request_timeout=0.5)
+            handle.send_stdin("lost\n", request_timeout=5)
         assert heard.text == ""
         server.network.mend()
         assert heard.ending() == "the stream ended"

@@ -52,7 +52,7 @@ JOBS = """
     jobs:
       Tree:
         uses: python
-        timeout: 3s
+        timeout: 6s
         with: {call: "steps:tree", mark: "MARK"}
         outputs: {Text: {type: text, path: out/tree.txt}}
       Next:
@@ -95,7 +95,7 @@ def test_partial_files_of_a_timed_out_step_are_no_artifacts_and_it_is_said_where
     lab = project(JOBS.replace("MARK", mark), {"steps.py": TREE})
     ran = lab.run(targets=["Job:Tree"])
     (failed,) = ran.of(ev.StepFailed)
-    assert failed.error == "timeout: 3s, partial outputs may exist: steps/Tree/scratch"
+    assert failed.error == "timeout: 6s, partial outputs may exist: steps/Tree/scratch"
     assert ran.folder is not None
     scratch = ran.folder / "steps/Tree/scratch"
     kept = {p.relative_to(scratch).as_posix(): p.read_text() for p in scratch.rglob("*.txt")}

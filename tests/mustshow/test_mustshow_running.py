@@ -268,7 +268,7 @@ def test_a_timeout_kills_the_whole_tree_and_keeps_the_scratch(project: Make, tmp
         jobs:
           Slow:
             uses: shell
-            timeout: 2s
+            timeout: 6s
             with: {{run: 'printf part > "$out_Text"; sleep {mark} & sleep {mark}'}}
             outputs: {{Text: {{type: text}}}}
           After:

@@ -318,7 +318,7 @@ LEAVES = """
     jobs:
       Leave:
         uses: python
-        timeout: 1s
+        timeout: TIME
         with: {call: "leave:leave"}
         outputs: {Out: {type: file}}
 """
@@ -350,7 +350,8 @@ LEAVES_CODE = """
 def test_what_a_step_leaves_behind(project: MadeProject, wait: bool, names: tuple[str, str], judged: list[str]) -> None:
     """Of a step that failed by itself it is evidence; how far one came that was stopped is chance."""
     moods = [json.dumps({"leave": ["work/always", name], "wait": wait}) for name in names]
-    runs = [project(LEAVES, {"leave.py": LEAVES_CODE, "mood.json": mood}).run() for mood in moods]
+    workflow = LEAVES.replace("TIME", "6s" if wait else "10m")
+    runs = [project(workflow, {"leave.py": LEAVES_CODE, "mood.json": mood}).run() for mood in moods]
     assert [status for ran in runs for status, _ in ran.failed.values()] == ["TIMED_OUT" if wait else "FAILED"] * 2
     found = parity_of(*runs)
     assert named(found) == judged

@@ -39,7 +39,7 @@ BADLY = """
         outputs: {One: {type: text, path: out/one.txt}, Two: {type: text}}
       Slow:
         uses: shell
-        timeout: 4s
+        timeout: 8s
         with: {run: 'echo begun; sleep 600 & sleep 600'}
         outputs: {Never: {type: text}}
       Dies:
@@ -126,7 +126,7 @@ def test_steps_that_end_badly_leave_the_whole_evidence(place: str, at_place: Mak
     assert [(e.step_id, e.because) for e in ended.of(ev.StepBlocked)] == [("Job:Blocked", ["Job:Fails"])]
     failed = [e for e in ended.of(ev.StepFailed) if e.step_id == "Job:Fails"]
     assert [(e.error, unmarked(e.traceback)) for e in failed] == [("two lines,\nthe second “größer”", TRACEBACK)] * 2
-    assert [e.error for e in ended.of(ev.StepFailed) if e.step_id == "Job:Slow"] == ["timeout: 4s"]
+    assert [e.error for e in ended.of(ev.StepFailed) if e.step_id == "Job:Slow"] == ["timeout: 8s"]
     violations = sorted((e.step_id, e.reason, e.last_stderr) for e in ended.of(ev.StatusContractViolation))
     killed = "the worker was killed by SIGKILL"
     assert violations == [

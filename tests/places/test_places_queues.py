@@ -50,6 +50,7 @@ def test_what_waits_behind_a_long_step_goes_to_whoever_is_free(place: str, at_pl
     lab = at_place(WORKFLOW, {"queue_work.py": CODE.replace("MARK", mark)})
     running = lab.start("--quiet", "--jobs", "2")
     running.wait_for(lambda: [e for e in lab.log() if e["event"] == "step_complete"][38:], "all but one")
+    running.wait_for(lambda: named(mark), "the long one to run")
     (long,) = named(mark)
     os.kill(long, signal.SIGKILL)
     ended = running.ended()
@@ -86,6 +87,7 @@ def test_what_waits_while_its_code_is_edited_is_not_begun(place: str, at_place: 
     lab = at_place(EDITED, {"long_work.py": LONG.replace("MARK", mark)})
     running = lab.start("--quiet", "--jobs", "1")
     running.wait_for(lambda: named(mark), "the first to run")
+    running.wait_for(lambda: [e for e in lab.log() if e["event"] == "step_start"], "that to be heard")
     lab.edit("long_work.py", "600", "601")
     running.wait_for(lambda: [e for e in lab.log() if e["event"] == "step_failed"][1:], "the two that wait to fail")
     (long,) = named(mark)
@@ -102,14 +104,30 @@ def test_what_waits_while_its_code_is_edited_is_not_begun(place: str, at_place: 
     assert [(e.step_id, e.attempt) for e in ended.of(ev.StepStart)] == [(f"Job:Long[{i}]", 1) for i in range(3)]
 
 
+UNTIL_TOLD = """
+    import ctypes
+    import signal
+    import time
+
+    def go(me):
+        told = []
+        signal.signal(signal.SIGUSR1, lambda *_: told.append(True))
+        ctypes.CDLL(None).prctl(15, b"MARK", 0, 0, 0)
+        while not told:
+            time.sleep(0.02)
+        return {"Word": "planned"}
+"""
+
+
 def test_what_runs_elsewhere_while_its_code_is_edited_counts(place: str, at_place: Make) -> None:
     """It has a copy of what was planned with. A local worker reads the file itself, and nobody knows when."""
     mark = f"w{secrets.token_hex(6)}"
-    code = LONG.replace("MARK", mark).replace("time.sleep(600)", "time.sleep(2)\n        return {'Word': 'planned'}")
-    lab = at_place(EDITED.replace("count: 3", "count: 1"), {"long_work.py": code})
+    lab = at_place(EDITED.replace("count: 3", "count: 1"), {"long_work.py": UNTIL_TOLD.replace("MARK", mark)})
     running = lab.start("--quiet", "--jobs", "1")
     running.wait_for(lambda: named(mark), "it to run")
     lab.edit("long_work.py", "planned", "edited")
+    (waiting,) = named(mark)
+    os.kill(waiting, signal.SIGUSR1)
     ended = running.ended()
     if place == "local":
         assert (ended.code, ended.failures) == (1, [("Job:Long[0]", "FAILED", "InputChangedDuringRun", False)])

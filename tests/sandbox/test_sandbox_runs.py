@@ -224,7 +224,7 @@ def test_a_fork_bomb_ends_at_its_time_and_nobody_else_is_harmed(sandboxed: Make)
             Bomb:
               uses: python
               sandbox: {processes: 40}
-              timeout: 2s
+              timeout: 6s
               with: {call: "hostile:bomb"}
               outputs: {text: {type: text}}
         """)
@@ -360,7 +360,7 @@ def test_after_a_kill_of_the_host_nothing_runs_and_its_evidence_is_kept(sandboxe
     host = project.start("run", "--backend", "sandbox")
     until(lambda: len(running(word)) == 1)
     # What no event speaks of is no evidence: the host hears a little later than the step begins.
-    until(lambda: '"event":"step_start"' in (project.last_run / "events.jsonl").read_text())
+    until(lambda: '"event":"step_start","step_id":"Job:Long"' in (project.last_run / "events.jsonl").read_text())
     (whyrun,) = (pid for pid in running(str(Path(sys.executable).parent / "whyrun")) if is_python(pid, project.folder))
     os.kill(whyrun, signal.SIGKILL)
     host.communicate()

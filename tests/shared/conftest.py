@@ -9,12 +9,15 @@ from shared_lab import Kept, Team, use_server
 
 from project_lab import PATIENCE, Lab
 from whyrun.execution import sharing
+from whyrun.execution.sharing import Patience
 
 
 @pytest.fixture(autouse=True)
 def no_word_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a run may have to wait for its last result, and says so. Here that is of no interest."""
+    """On a busy machine a run may have to wait for its last result, and says so; or the store is so slow to answer that
+    it is left alone. Here that is of no interest, but where a test has a patience of its own."""
     monkeypatch.setattr(sharing, "QUIETLY", PATIENCE)
+    monkeypatch.setattr(sharing, "Patience", lambda: Patience(PATIENCE, PATIENCE))
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ jobs:
     with:
       text: ${{ inputs.Words[word] }}
       run: |
-        if grep -q slow "$text"; then sleep 20; fi
+        if grep -q slow "$text"; then sleep 600; fi
         if grep -q broken "$text"; then echo "it is broken" >&2; exit 3; fi
         tr a-z A-Z < "$text" > "$out_Loud"
     outputs: {Loud: {type: text}}

@@ -23,6 +23,7 @@ class DaskWorkers:
         with self._lock:
             self._present = frozenset(workers)
             self._known |= self._present
+            self._ending = {worker: end for worker, end in self._ending.items() if worker in self._present}
 
     def is_gone(self, worker: str | None) -> bool:
         with self._lock:
@@ -45,4 +46,4 @@ class DaskWorkers:
         now = time.monotonic()
         with self._lock:
             self._ending = {worker: end for worker, end in self._ending.items() if end > now}
-            return not self._ending.keys() <= self._known - self._present
+            return bool(self._ending)
