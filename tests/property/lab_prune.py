@@ -12,7 +12,7 @@ from pathlib import Path
 from lab_backend import Faults
 from lab_counts import Counts
 from lab_generate import Dice, chance, mutate, new_faults, new_options, pick
-from lab_story import Unusable, new_lab
+from lab_story import Unusable, new_lab, run_all
 from lab_world import Lab
 
 from whyrun.evidence.gc import collect, collectable
@@ -105,7 +105,7 @@ def tell_pruning(dice: Dice, project: Path, record: list[str], steps: int = 6) -
         if chance(dice, 2):
             record.append(mutate(dice, lab))
             prune_some(dice, lab, record)
-    lab.run()
+    run_all(lab, record)
     prune_some(dice, lab, record)
     lab.check_truth()
     lab.check_caches()

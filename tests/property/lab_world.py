@@ -267,6 +267,12 @@ class Lab:
         assert plan.to_bytes() == (run / "plan.json").read_bytes()
         assert plan.digest == f"sha256:{computed['plan_sha256']}"
 
+    def released(self) -> set[str]:
+        """Steps that the last run blocked because of others that have nothing to do any more."""
+        planned = {job.id for job in self.plan().planned}
+        blocked = [e for e in raw_events(self.runs[-1]) if e["event"] == "step_blocked"] if self.runs else []
+        return {e["step_id"] for e in blocked if e["step_id"] in planned and not planned.intersection(e["because"])}
+
     def check_truth(self) -> None:
         """After a run in which nothing went wrong by chance: everything is as if it had all been run from nothing."""
         self.counts.truths += 1
