@@ -240,3 +240,42 @@ def test_what_an_editor_puts_among_code_for_a_moment_harms_no_plan(
         facts = looked_up(lab).facts
     assert facts is not None
     assert sorted(facts.files) == ["actions/a.py", "lib/x.txt"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "files"),
+    [
+        ("lib/**", ["lib/deep/y.txt", "lib/x.txt"]),
+        ("**/y**t", ["lib/deep/y.txt"]),
+        ("lib/***/*.txt", ["lib/deep/y.txt"]),
+        ("lib//x.txt", ["lib/x.txt"]),
+    ],
+)
+def test_patterns_mean_the_same_with_every_python(project: Make, pattern: str, files: list[str]) -> None:
+    made = {"actions/a.py": OWN, "lib/x.txt": "1", "lib/deep/y.txt": "1"}
+    lab = project(flow(f"uses: own, with: {{x: 1}}, code: ['{pattern}']"), made)
+    found = looked_up(lab)
+    assert told(found) == []
+    assert found.facts is not None
+    assert sorted(found.facts.files) == ["actions/a.py", *files]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "code"),
+    [
+        ("**foo", "FILE_MISSING"),
+        ("lib", "FILE_MISSING"),
+        ("lib/*/", "FILE_MISSING"),
+        ("lib/x.txt/", "FILE_MISSING"),
+        ("./.", "PATH_OUTSIDE"),
+        ("./", "PATH_OUTSIDE"),
+        (".//", "PATH_OUTSIDE"),
+        (".", "PATH_OUTSIDE"),
+        ("/", "PATH_OUTSIDE"),
+        ("", "PATH_OUTSIDE"),
+    ],
+)
+def test_a_pattern_that_finds_nothing_is_told(project: Make, pattern: str, code: str) -> None:
+    files = {"actions/a.py": OWN, "lib/x.txt": "1", "a.txt": "1"}
+    lab = project(flow(f"uses: own, with: {{x: 1}}, code: ['{pattern}']"), files)
+    assert [(problem.code, problem.line) for problem in lab.world().problems] == [(code, 3)]

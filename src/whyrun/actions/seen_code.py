@@ -6,6 +6,7 @@ Thousands of jobs may share a pattern, and a pattern may find thousands of files
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -88,8 +89,16 @@ def _found_now(project: Path, pattern: str) -> list[Path]:
     def is_meant(part: str) -> bool:
         return any(fnmatchcase(part, each) for each in dotted) if part.startswith(".") else part != _COMPILED
 
-    paths = (path for path in project.glob(pattern) if path.is_file())
+    if pattern.endswith("/"):
+        return []  # which names folders
+    paths = (path for path in project.glob(_as_pathlib_has_it(pattern)) if path.is_file())
     return [path for path in paths if all(map(is_meant, path.relative_to(project).parts))]
+
+
+def _as_pathlib_has_it(pattern: str) -> str:
+    """Where its versions differ, as the newest does: `**` at the end also finds files, and in a name it is `*`."""
+    parts = [part if part == "**" else re.sub(r"\*+", "*", part) for part in pattern.split("/") if part]
+    return "/".join([*parts, "*"] if parts[-1:] == ["**"] else parts)
 
 
 def _matches(globs: Sequence[str], seen: SeenCode) -> Iterator[Path]:
