@@ -69,6 +69,16 @@ def test_what_leads_elsewhere_is_refused(tmp_path: Path, members: list[Member]) 
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "inner", "out"]
 
 
+def test_half_of_what_was_sent_back_does_not_pass_for_all_of_it(tmp_path: Path) -> None:
+    """Cut off in the header of `b`, which `tarfile` takes for the end."""
+    archive = packed(tmp_path / "a", ("a", tarfile.REGTYPE, "", b"a"), ("b", tarfile.REGTYPE, "", b"b"))
+    for size in (1024, 1024 + 100, 2048, 2048 + 512):
+        (tmp_path / "torn").write_bytes(archive.read_bytes()[:size])
+        with pytest.raises(ValueError, match="the archive is cut off"):
+            extract_untrusted(tmp_path / "torn", tmp_path / f"out-{size}")
+        assert list((tmp_path / f"out-{size}").iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("line", "missing"),
     [

@@ -12,8 +12,10 @@ import os
 import shutil
 import sys
 import tarfile
+from typing import IO
 
 _CHUNK = 1 << 20
+_END_MARK = 2 * tarfile.BLOCKSIZE  # zeros, at least
 
 
 class BundleRefused(Exception):
@@ -41,14 +43,29 @@ def unpack(data: bytes, folder: str, sha256: str) -> None:
 
 def _unpack_into(data: bytes, folder: str) -> None:
     try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
+        file = io.BytesIO(data)
+        with tarfile.open(fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
             members = archive.getmembers()
+            if not is_whole(file, archive.offset):
+                raise BundleRefused("the bundle is no archive: it is cut off or damaged")
             check_members(members)
             # Links last: while files are written, every folder on the way is a real one.
             for member in sorted(members, key=lambda member: member.issym()):
                 _put(archive, member, f"{folder}/{member.name}")
     except tarfile.TarError as problem:
         raise BundleRefused(f"the bundle is no archive: {problem}") from None
+
+
+def is_whole(file: IO[bytes], end: int) -> bool:
+    """Whether the archive ends where `tarfile` found its `end`. It takes whatever is no header for the end, and a
+    header that is cut off too: what was read so far would pass for all of it."""
+    file.seek(end)
+    zeros = 0
+    while chunk := file.read(_CHUNK):
+        if chunk.strip(b"\0"):
+            return False
+        zeros += len(chunk)
+    return zeros >= _END_MARK
 
 
 def check_members(members: list[tarfile.TarInfo]) -> None:

@@ -19,6 +19,7 @@ from e2b.sandbox.filesystem.filesystem import WriteEntry
 from whyrun.execution.backends.e2b_calls import Reach
 from whyrun.execution.backends.transport import LARGEST_READ, PlaceLost, Source
 from whyrun.execution.backends.untrusted import comes_back, too_much
+from whyrun.execution.unpack import is_whole
 
 if TYPE_CHECKING:
     from e2b import Sandbox
@@ -183,8 +184,13 @@ def _transfer_limit(size: int) -> float:
 def extract_untrusted(archive: Path, target: Path) -> None:
     """Files, folders, and links as links, whatever they say: nothing is written through one, nothing outside."""
     target.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(archive, encoding="utf-8", errors="surrogateescape") as tar:
+    with (
+        open(archive, "rb") as packed,
+        tarfile.open(fileobj=packed, mode="r:", encoding="utf-8", errors="surrogateescape") as tar,
+    ):
         members = {os.path.normpath(member.name): member for member in tar.getmembers()}
+        if not is_whole(packed, tar.offset):
+            raise ValueError("the archive is cut off")
         links = {name for name, member in members.items() if member.issym()}
         for name, member in members.items():
             if name == ".":
