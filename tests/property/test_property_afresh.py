@@ -1,0 +1,126 @@
+"""Random projects with real workers, beside the same projects without their memory: see afresh_story."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from afresh_code import Code, Module
+from afresh_flow import Flow, Step
+from afresh_story import Project, Story, tell_afresh
+from lab_counts import Counts
+from lab_generate import RandomDice
+
+SOAK = bool(os.environ.get("WHYRUN_SOAK"))
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_what_is_up_to_date_is_what_the_same_project_makes_without_its_memory(part: int) -> None:
+    first = random.SystemRandom().randrange(10**9) if SOAK else part * 1000
+    counts = Counts()
+    for number in range(first, first + (100 if SOAK else 4)):
+        record: list[str] = [f"seed {number}"]
+        with tempfile.TemporaryDirectory(prefix="lab-", dir=MEMORY) as folder:
+            try:
+                counts.add(tell_afresh(RandomDice(number), Path(folder), record))
+            except BaseException as failed:
+                failed.add_note("\n".join(record))
+                raise
+    assert counts.afresh > 20, "stories in which nothing is ever up to date prove nothing"
+
+
+# --- the oracle itself -------------------------------------------------------------------------------------------
+
+TEXT = {"Text": {"type": "text", "path": "out/text.txt"}}
+IMPORTS = (("import", "lib.b"), ("relative", "lib.c"))
+CODE = Code(
+    {
+        "lib": Module(),
+        "lib.a": Module(imports=IMPORTS),
+        "lib.b": Module(imports=(("late", "other.d"),)),
+        "lib.c": Module(imports=(("vendored", "tool"),)),
+        "other.d": Module(),
+        "tool": Module(),
+    }
+)
+FLOW = Flow(
+    steps={
+        "A": Step("call", "", TEXT, {"tree": "inputs.Tree", "files": "inputs.Files"}),
+        "B": Step("prompted", "", {"Folder": {"type": "directory", "path": "out/folder"}}, {"doc": "inputs.Doc"}),
+        "C": Step("shell", "", {"Doc": {"type": "json", "path": "out/c.json", "append": True}}, {"one": "inputs.One"}),
+        "D": Step("lab/class", "", {"Word": {"type": "string"}}, {"thing": "jobs.B.outputs.Folder"}),
+    },
+    inside={"P": Step("lab/function", "", {"Text": {"type": "text"}}, {"thing": "inputs.One"})},
+)
+
+
+def edit(path: str, old: str, new: str) -> Callable[[Project], None]:
+    def change(project: Project) -> None:
+        text = (project.folder / path).read_text()
+        assert old in text
+        (project.folder / path).write_text(text.replace(old, new))
+
+    return change
+
+
+UNSEEN: dict[str, tuple[Callable[[Project], object], str]] = {
+    "a module": (edit("lib/a.py", "VALUE = 10", "VALUE = 11"), "Artifact:A.Text"),
+    "a package": (edit("lib/__init__.py", "VALUE = 10", "VALUE = 11"), "Artifact:A.Text"),
+    "a module behind a module": (edit("other/d.py", "VALUE = 10", "VALUE = 12"), "Artifact:A.Text"),
+    "a module on a path of its own": (edit("lib/vendor/tool.py", "VALUE = 10", "VALUE = 11"), "Artifact:A.Text"),
+    "a file of a folder": (edit("data/tree/sub/b.txt", "1", "2"), "Artifact:A.Text"),
+    "what may be executed": (lambda one: (one.folder / "data/tree/a.txt").chmod(0o755), "Artifact:A.Text"),
+    "what a link leads to": (edit("data/linked.txt", "1", "2"), "Artifact:Part/P.Text"),
+    "an empty folder": (lambda one: (one.folder / "data/tree/empty").mkdir(), "Artifact:A.Text"),
+    "a file of a pattern": (lambda one: one.write("data/files/c.txt", b"new"), "Artifact:A.Text"),
+    "a prompt": (edit("prompts/deep/b.txt", "1", "2"), "Artifact:B.Folder"),
+    "a value": (edit("lab.yaml", '"name": "n"', '"name": "m"'), "Artifact:B.Folder"),
+    "a text": (edit("data/one.txt", "1", "2"), "Artifact:C.Doc"),
+    "an environment": (edit("lab.yaml", '"LEVEL": "1"', '"LEVEL": "2"'), "Artifact:C.Doc"),
+    "a default of an action": (edit("actions/acts.py", "level: int = 1", "level: int = 2"), "Artifact:D.Word"),
+    "an action": (edit("actions/acts.py", "[1, a.value()]", "[2, a.value()]"), "Artifact:Part/P.Text"),
+    "an input of a part": (lambda one: one.write("data/part.txt", b"new"), "Artifact:Part/P.Text"),
+}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    folder = tmp_path_factory.mktemp("told")
+    (folder / "project").mkdir()
+    flow = replace(FLOW, steps={**FLOW.steps, "D": replace(FLOW.steps["D"], level=None)})
+    story = Story(RandomDice(1), folder, [], flow, CODE)
+    story.colleague = None
+    (folder / "project/data/part.txt").unlink()
+    (folder / "project/data/part.txt").symlink_to("linked.txt")
+    story.write()
+    story.compare()
+    return story
+
+
+@pytest.mark.parametrize("what", UNSEEN)
+def test_whatever_a_plan_would_not_see_is_found_out(told: Story, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The project stays as it is, as if its plan had missed the change."""
+    change, artifact = UNSEEN[what]
+    copy = told.copy_to
+
+    def copied_and_changed(other: Project) -> None:
+        copy(other)
+        change(other)
+
+    monkeypatch.setattr(told, "copy_to", copied_and_changed)
+    with pytest.raises(AssertionError, match=f"^{artifact} of "):
+        told.compare()
+
+
+def test_a_published_file_that_is_not_as_recorded_is_found_out(told: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told.project, "run", lambda: None)
+    monkeypatch.setattr(told.project, "plan", told.afresh.plan)
+    (told.project.folder / "out/folder/mine").mkdir()
+    with pytest.raises(AssertionError, match=r"^Artifact:B\.Folder of "):
+        told.compare()
