@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from project_lab import Lab
 from whyrun.artifacts.hashing import bytes_sha256
@@ -32,6 +36,47 @@ def test_a_pipe_at_a_published_path_is_a_changed_output(tmp_path: Path) -> None:
     ran = lab.run()  # it is not ours to take away: said so, and the result is kept
     assert (ran.exit_code, [error for _, error in ran.failed.values()]) == (1, ["NotPublished"])
     assert stat.S_ISFIFO((tmp_path / "out/t.txt").stat().st_mode)
+
+
+FOLDER = """
+    workflow: demo
+    jobs:
+      A:
+        uses: shell
+        with: {run: 'mkdir "$out_F"; echo one > "$out_F/t.txt"'}
+        outputs: {F: {type: directory, path: out/f}}
+    """
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda folder: (folder / "l").symlink_to("nowhere"), "FILE_MISSING: the link `out/f/l` leads nowhere"),
+        (lambda folder: (folder / "l").symlink_to("../.."), "PATH_OUTSIDE: the link `out/f/l` leads out of its folder"),
+        (lambda folder: (folder / "l").symlink_to("."), "CYCLE: the link `out/f/l` leads back to a folder above it"),
+        (lambda folder: os.mkfifo(folder / "l"), "INPUT_TYPE: `out/f/l` is neither a file nor a folder"),
+        (lambda folder: Path(os.fsdecode(b"%b/\xff" % os.fsencode(folder))).touch(), "NAME_INVALID: the name of "),
+    ],
+    ids=["a link that leads nowhere", "a link that leads out", "a circle", "a pipe", "a name that is no text"],
+)
+def test_a_published_folder_that_holds_what_no_artifact_can_is_a_changed_output(
+    tmp_path: Path, spoil: Callable[[Path], None], why: str
+) -> None:
+    """It stops no plan. But it cannot be saved either, so it is not written over."""
+    lab = Lab(tmp_path).write({"workflow.yaml": FOLDER})
+    lab.succeed()
+    spoil(tmp_path / "out/f")
+    before = sorted(os.listdir(tmp_path / "out/f"))
+    (reason,) = lab.plan().planned[0].reasons
+    assert (reason.code, getattr(reason, "change", None)) == ("MISSING_OUTPUT", "changed")
+    ran = lab.run()
+    (failed,) = [e for e in ran.events if isinstance(e, ev.StepFailed)]
+    assert failed.error_type == "NotPublished"
+    assert failed.error.startswith(f"`out/f` could not be written: {why}")
+    assert sorted(os.listdir(tmp_path / "out/f")) == before
+    shutil.rmtree(tmp_path / "out/f")
+    assert lab.run().exit_code == 0
+    assert (tmp_path / "out/f/t.txt").read_text() == "one\n"
 
 
 SHARED = """

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from whyrun.errors import error
+from whyrun.errors import Diagnostic, InvalidError
 
 _CHUNK = 1 << 20
 _TREE_TAG = "whyrun/tree/v1"
@@ -231,6 +231,14 @@ def _check_no_name_is_two_things(files: Iterable[TreeFile], empty_dirs: Iterable
         taken.add(path)
 
 
+class UnfitFolder(InvalidError):
+    """It holds what no artifact can hold: a pipe, a link that leads out or nowhere, a name that is no text."""
+
+
+def _unfit(code: str, message: str, hint: str) -> UnfitFolder:
+    return UnfitFolder([Diagnostic(code, message, hint=hint)])
+
+
 def walk_tree(root: str | os.PathLike[str]) -> tuple[list[FoundFile], list[str]]:
     """Every file below a folder, and the folders that hold nothing. Links are followed if they stay inside."""
     top = os.fspath(root)
@@ -240,7 +248,7 @@ def walk_tree(root: str | os.PathLike[str]) -> tuple[list[FoundFile], list[str]]
 
     def visit(folder: str, relative: str, above: tuple[str, ...], linked: bool) -> None:
         if len(above) > DEEPEST:
-            raise error(
+            raise _unfit(
                 "INPUT_TYPE",
                 f"`{top}` has more than {DEEPEST} folders within folders",
                 hint="nothing could take it out again everywhere; use fewer levels",
@@ -260,7 +268,7 @@ def walk_tree(root: str | os.PathLike[str]) -> tuple[list[FoundFile], list[str]]
             elif entry.is_file():
                 found.append(FoundFile(name, entry.path, linked or is_link))
             else:
-                raise error(
+                raise _unfit(
                     "INPUT_TYPE",
                     f"`{entry.path}` is neither a file nor a folder",
                     hint="sockets, pipes and devices have no content; move it out of the folder",
@@ -274,7 +282,7 @@ def _check_name(name: str, top: str) -> None:
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise error(
+        raise _unfit(
             "NAME_INVALID",
             f"the name of {name!r} in `{top}` is not UTF-8",
             hint="rename the file; names are part of a folder's content and must read the same everywhere",
@@ -284,15 +292,15 @@ def _check_name(name: str, top: str) -> None:
 def _check_link(path: str, real_top: str, above: tuple[str, ...]) -> None:
     target = os.path.realpath(path)
     if target != real_top and not target.startswith(real_top.rstrip("/") + "/"):
-        raise error(
+        raise _unfit(
             "PATH_OUTSIDE",
             f"the link `{path}` leads out of its folder",
             hint="put the file itself into the folder; what lies outside is not part of its content",
         )
     if target in above:
-        raise error("CYCLE", f"the link `{path}` leads back to a folder above it", hint="remove the link")
+        raise _unfit("CYCLE", f"the link `{path}` leads back to a folder above it", hint="remove the link")
     if not os.path.exists(target):
-        raise error("FILE_MISSING", f"the link `{path}` leads nowhere", hint="remove the link, or restore its target")
+        raise _unfit("FILE_MISSING", f"the link `{path}` leads nowhere", hint="remove the link, or restore its target")
 
 
 def iter_parents(path: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ import msgspec
 from whyrun import disk
 from whyrun.artifacts.durable import atomic_write
 from whyrun.artifacts.file_clock import FileClock, OtherClocks
-from whyrun.artifacts.hashing import bytes_sha256, file_sha256_and_size, tree_manifest
+from whyrun.artifacts.hashing import UnfitFolder, bytes_sha256, file_sha256_and_size, tree_manifest
 from whyrun.artifacts.second_look import SecondLook
 from whyrun.artifacts.settled import is_settled
 from whyrun.artifacts.stat_rows import CHUNK, Entry, StatRows, in_bytes, signature_of
@@ -100,7 +100,8 @@ class StatCache:
     def sha256_of(self, path: str, special: str | None = None) -> str | None:
         """The hash of a file or folder as it is now; None if there is none.
 
-        `special`: the answer for what is neither (a pipe, a device), and so has no content; without it, an error.
+        `special`: the answer for what has no content that an artifact could have (a pipe, a device, a folder with a
+        link that leads nowhere); without it, an error.
         """
         return self.sha256_of_many((path,), special)[0]
 
@@ -286,7 +287,12 @@ class StatCache:
         """The slow way: an entry of this session, or the content itself."""
         if stat.S_ISDIR(status.st_mode):
             self._folders.add(path)
-            return bytes_sha256(tree_manifest(path, self._hash_existing))
+            try:
+                return bytes_sha256(tree_manifest(path, self._hash_existing))
+            except UnfitFolder:
+                if special is None:
+                    raise
+                return special
         self._folders.discard(path)
         entry = self._fresh.get(path)
         if entry is not None and entry[0] == signature_of(status):

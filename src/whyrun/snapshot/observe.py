@@ -301,7 +301,8 @@ def _plain_value(type_: Type, value: Any) -> InputValue:
     return InputValue(type_, value, value_sha256(value), elements, None)
 
 
-SPECIAL = "special"  # stands for the content of a pipe or a device at a published path: nobody's artifact
+# Stands for the content of what can be nobody's artifact, at a published path: a pipe, or a folder that holds one.
+SPECIAL = "special"
 
 
 class DiskObserver:
