@@ -24,8 +24,8 @@ INPUTS: dict[str, dict[str, Any]] = {
 }
 INSIDE: dict[str, dict[str, Any]] = {"Level": {"type": "integer"}, "One": {"type": "text", "default": "data/part.txt"}}
 SHELL = """show() {
-  if [ -d "$1" ]; then (cd "$1"; find . | LC_ALL=C sort; find . -type f -perm -u+x | LC_ALL=C sort;
-    find . -type f | LC_ALL=C sort | while read -r f; do echo "$f"; cat "$f"; done)
+  if [ -d "$1" ]; then (cd "$1"; find -L . | LC_ALL=C sort; find -L . -type f -perm -u+x | LC_ALL=C sort;
+    find -L . -type f | LC_ALL=C sort | while read -r f; do echo "$f"; cat "$f"; done)
   elif [ -f "$1" ]; then basename "$1"; cat "$1"; else printf '%s\\n' "$1"; fi
 }
 { echo "$LEVEL"; printf '%s\\n' "$level"; EACH } > seen

@@ -11,7 +11,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import stat
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,10 +62,11 @@ class Project:
         }
 
     def _files(self) -> Iterator[tuple[str, Path]]:
-        for file in sorted(self.folder.rglob("*")):
-            path = file.relative_to(self.folder)
-            if (file.is_file() or file.is_symlink()) and not set(path.parts) & set(MADE):
-                yield str(path), file
+        for parent, folders, names in os.walk(self.folder):
+            folders[:] = sorted(set(folders) - set(MADE))
+            for name in sorted(names):
+                file = Path(parent, name)
+                yield str(file.relative_to(self.folder)), file
 
     def put(self, wanted: Sources) -> None:
         """Nothing but these; a file that says so already is not touched."""
@@ -76,10 +81,10 @@ class Project:
             else:
                 self.write(path, content)
                 (self.folder / path).chmod(mode)
-        for folder in sorted((f for f in self.folder.rglob("*") if f.is_dir()), reverse=True):
-            parts = folder.relative_to(self.folder).parts
-            if not any(folder.iterdir()) and parts[0] != "data" and not set(parts) & set(MADE):
-                folder.rmdir()
+        for parent, folders, names in os.walk(self.folder, topdown=False):
+            parts = Path(parent).relative_to(self.folder).parts
+            if parts and parts[0] != "data" and not set(parts) & set(MADE) and not folders and not names:
+                os.rmdir(parent)
 
     def write(self, path: str, content: bytes) -> None:
         file = self.folder / path
@@ -134,7 +139,8 @@ class Story:
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
-    def change(self) -> None:
+    def change(self, *, meanwhile: bool = False) -> None:
+        """`meanwhile`: while a run goes on."""
         before = self.flow, self.code, self.project.sources()
         match self.dice.number(0, 9):
             case 0 | 1 | 2:
@@ -145,8 +151,10 @@ class Story:
                 self.write()
             case 5 | 6:
                 said = self.change_data()
-            case 7 | 8:
+            case 7 | 8 if not meanwhile:
                 said = self.meddle()
+            case 7 | 8:
+                said = self.change_data()
             case _:
                 if not self.past:
                     return
@@ -233,6 +241,30 @@ class Story:
         self.project.run(options)
         self.counts.runs += 1
 
+    def disturbed_run(self) -> None:
+        """A real `whyrun run`, that is killed, or has its project edited meanwhile, once or again and again. When
+        exactly depends on the machine, so a story with one of these may end otherwise the next time."""
+        self.past.append((self.flow, self.code, self.project.sources()))
+        command = [Path(sys.executable).with_name("whyrun"), "run", "lab.yaml", "--quiet"]
+        with subprocess.Popen(
+            command, cwd=self.project.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, "PYTHONFAULTHANDLER": "1"}, start_new_session=True,
+        ) as process:  # fmt: skip
+            killed = chance(self.dice, 3)
+            for _ in range(1 if killed else self.dice.number(1, 3)):
+                time.sleep(self.dice.number(0, 60) / 100)
+                if process.poll() is None and not killed:
+                    self.record.append("meanwhile:")
+                    self.change(meanwhile=True)
+            if killed:
+                process.kill()
+            said = process.communicate()[0]
+        self.record.append(f"disturbed run: {process.returncode}")
+        # 2: what was being written was no workflow, at that moment; -9 comes with no word
+        assert process.returncode in ((0, 1, 2, -signal.SIGKILL) if killed else (0, 1, 2)), said
+        assert "Traceback" not in said, said
+        self.counts.runs += 1
+
     def compare(self) -> None:
         self.record.append("compare")
         shutil.rmtree(self.afresh.folder, ignore_errors=True)
@@ -297,9 +329,12 @@ def tell_afresh(dice: Dice, folder: Path, record: list[str], steps: int = 4) -> 
     for _ in range(dice.number(1, steps)):
         for _ in range(dice.number(1, 3)):
             story.change()
-        if chance(dice, 2):
-            story.some_run()
-        else:
-            story.compare()
+        match dice.number(0, 3):
+            case 0:
+                story.disturbed_run()
+            case 1:
+                story.some_run()
+            case _:
+                story.compare()
     story.compare()
     return story.counts
