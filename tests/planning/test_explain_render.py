@@ -220,6 +220,7 @@ OLD, NEW = "3fa1" + "0" * 60, "9c02" + "0" * 60
         (MissingOutput(), "it has not succeeded yet"),
         (MissingOutput("Artifact:A.B[0]"), "Artifact:A.B[0]"),
         (MissingOutput("Artifact:A.B[0]", "deleted", "out/b"), "Artifact:A.B[0]  out/b (deleted)"),
+        (MissingOutput("A.B", "unpublished", "out/b"), "A.B  out/b (not published there yet)"),
         (MissingOutput("Artifact:A.B[0]", "lost"), "Artifact:A.B[0] (its stored bytes are gone)"),
         (
             MissingOutput("Artifact:A.B[0]", "retyped", "out/b.md"),

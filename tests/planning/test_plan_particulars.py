@@ -10,6 +10,7 @@ import pytest
 
 from project_lab import Lab, reasons
 from scenarios.harness import Scenario, read_logs, write_logs
+from whyrun.evidence.current import current_artifacts
 from whyrun.log import events as ev
 from whyrun.planning.dirty import Judge
 from whyrun.planning.reasons import MissingOutput, reason_json
@@ -219,6 +220,35 @@ def test_a_leaf_has_no_file_of_its_own(project: Make) -> None:
         file,
         {"code": "MISSING_OUTPUT", "artifact": "Artifact:A.S.On", "change": "retyped"},
     ]
+
+
+PATHS = """
+    workflow: paths
+    jobs:
+      A: {uses: shell, with: {run: 'echo 1 > "$out_T"'}, outputs: {T: {type: text, path: out/a.txt}}}
+      B: {uses: shell, with: {run: 'echo 1 > "$out_T"'}, outputs: {T: {type: file}}}
+      C: {uses: shell, with: {run: 'echo 1 > "$out_T"'}, outputs: {T: {type: json, path: m.json, append: true, key: c}}}
+"""
+
+
+def test_where_nothing_was_published_yet_nothing_was_deleted(project: Make) -> None:
+    lab = project(PATHS, {})
+    lab.succeed()
+    lab.edit("workflow.yaml", "out/a.txt", "out/b.txt")
+    lab.edit("workflow.yaml", "{type: file}", "{type: file, path: out/c}")
+    lab.edit("workflow.yaml", "key: c}", "key: d}")
+    sites = {"A": "out/b.txt", "B": "out/c", "C": "m.json § d"}
+    for change in ("unpublished", "deleted"):
+        assert reasons(lab.plan()) == {
+            f"Job:{job}": [{"code": "MISSING_OUTPUT", "artifact": f"Artifact:{job}.T", "change": change, "path": site}]
+            for job, site in sites.items()
+        }
+        assert {one.id: one.change for one in current_artifacts(lab.snapshot(), lab.plan())} == {
+            f"Artifact:{job}.T": change for job in sites
+        }
+        lab.succeed()
+        for name in ("out/b.txt", "out/c", "m.json"):
+            (lab.root / name).unlink()
 
 
 def test_what_an_attempt_made_that_failed_in_the_end_was_never_there(project: Make) -> None:

@@ -110,6 +110,8 @@ def _artifact(
     change = "lost" if path is None else snapshot.files.get(path, "retyped")
     if path is None and output.value is not UNSET:
         change = "retyped"
+    elif change == "deleted" and output.path != path:
+        change = "unpublished"
     return CurrentArtifact(id_, "missing", type_, job, job_state, run, output.sha256, output.size, path, change, origin)
 
 

@@ -196,6 +196,8 @@ class Judge:
                     change = "retyped"
                 else:
                     change = "lost" if path is None else self.snapshot.files.get(path, "lost")
+                    if change == "deleted" and made.path != path:
+                        change = "unpublished"  # the path is new: nobody has taken anything away
             found.append(MissingOutput(id_, change, path))
         if not found and (record is None or record.last_success() is None):
             found.append(MissingOutput())

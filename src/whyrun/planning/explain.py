@@ -37,6 +37,7 @@ _ABSENT = object()
 _CHANGES = {
     "deleted": "deleted",
     "changed": "changed",
+    "unpublished": "not published there yet",
     "unreadable": "the file is no valid JSON object",
     "lost": "its stored bytes are gone",
     "retyped": "it was made with another type, suffix or `append`",  # the reason does not say which of them

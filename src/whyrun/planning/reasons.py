@@ -28,7 +28,7 @@ class MissingOutput(msgspec.Struct, frozen=True):
     """A declared output or leaf is not available, or (without an artifact) the instance never succeeded."""
 
     artifact: str | None = None
-    change: str | None = None  # deleted changed lost; None: never made
+    change: str | None = None  # deleted changed unpublished lost …; None: never made
     path: str | None = None
 
     code = "MISSING_OUTPUT"
