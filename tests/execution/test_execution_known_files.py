@@ -21,7 +21,7 @@ from whyrun.execution.cfg import InputSpec
 from whyrun.execution.commands import ExecStep, InputSource
 from whyrun.execution.failure import StepError
 from whyrun.execution.known_files import known_files
-from whyrun.execution.materialize import InputGuard
+from whyrun.execution.materialize import AFTER, InputGuard
 
 LARGE = b"0123456789abcdef" * (1 << 16)  # a megabyte: from there on it is worth while
 OTHER = LARGE[:-1] + b"!"
@@ -160,7 +160,7 @@ def test_a_file_that_looks_as_the_host_saw_it_is_not_read_again(tmp_path: Path) 
     lab.begin()
     lab.guard.check_unchanged()
     lab.guard = InputGuard(tmp_path)
-    assert lab.refusal_at_start() == CHANGED
+    assert lab.refusal_at_start() == f"{CHANGED}; run again"
 
 
 @pytest.mark.parametrize("wait", [settle, nothing])
@@ -169,7 +169,7 @@ def test_a_change_before_the_step_is_seen(tmp_path: Path, change: Change, wait: 
     lab = Guarded(tmp_path)
     change(lab.path)
     wait(lab.path)
-    assert lab.refusal_at_start() == CHANGED
+    assert lab.refusal_at_start() == f"{CHANGED}; run again"
 
 
 @pytest.mark.parametrize("wait", [settle, nothing])
@@ -179,14 +179,14 @@ def test_a_change_during_the_step_is_seen(tmp_path: Path, change: Change, wait: 
     lab.begin()
     change(lab.path)
     wait(lab.path)
-    assert lab.refusal_at_end() == CHANGED
+    assert lab.refusal_at_end() == f"{CHANGED}; {AFTER}"
 
 
 def test_a_file_that_was_deleted_is_missing_and_one_deleted_meanwhile_has_changed(tmp_path: Path) -> None:
     lab = Guarded(tmp_path)
     lab.begin()
     lab.path.unlink()
-    assert lab.refusal_at_end() == CHANGED
+    assert lab.refusal_at_end() == f"{CHANGED}; {AFTER}"
     assert lab.refusal_at_start() == "`Input:X`: `x.bin` does not exist"
 
 
@@ -203,7 +203,7 @@ def test_a_file_that_was_only_touched_meanwhile_may_have_been_another_in_between
     lab = Guarded(tmp_path)
     lab.begin()
     os.utime(lab.path)
-    assert lab.refusal_at_end() == CHANGED
+    assert lab.refusal_at_end() == f"{CHANGED}; {AFTER}"
 
 
 def test_a_look_that_comes_too_early_is_not_relied_on(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_look_that_comes_too_early_is_not_relied_on(tmp_path: Path) -> None:
     future = time.time_ns() + 3600 * 10**9 + 1
     os.utime(lab.path, ns=(future, future))
     lab.guard.told({"x.bin": signature_of(lab.path.stat())})
-    assert lab.refusal_at_start() == CHANGED
+    assert lab.refusal_at_start() == f"{CHANGED}; run again"
 
 
 def test_what_was_told_for_one_step_does_not_hold_for_the_next(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_what_was_told_for_one_step_does_not_hold_for_the_next(tmp_path: Path) -
     settle(lab.path)
     lab.guard.told({})
     lab.guard.begin()
-    assert lab.refusal_at_start() == CHANGED
+    assert lab.refusal_at_start() == f"{CHANGED}; run again"
 
 
 # --- from the one to the other -----------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_the_word_reaches_the_worker_and_a_process_of_the_steps_own(
         told.clear()
         edit_and_restore_the_time(path)
         write_back = lab.call("m:f", {"n": "integer"}, with_=with_, inputs={"x": replace_sha(spec, LARGE)}, **more)
-        assert lab.failure(write_back, secrets) == ("InputChangedDuringRun", CHANGED)
+        assert lab.failure(write_back, secrets) == ("InputChangedDuringRun", f"{CHANGED}; run again")
     finally:
         lab.backend.close()
 

@@ -15,6 +15,7 @@ from worker_lab import PLACES, Lab
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.execution.cfg import InputSpec, OutputSpec
 from whyrun.execution.commands import MetricReported, OutputResult, StepFinished, StepLost, TaskReported
+from whyrun.execution.materialize import AFTER
 
 
 @pytest.fixture(params=PLACES)
@@ -118,7 +119,8 @@ def test_an_input_edited_while_the_step_runs_fails_it_and_stores_nothing(lab: La
     error = lab.failure(lab.call("m:f", {"o": "text"}, with_=with_, inputs={"x": spec}))
     assert error == (
         "InputChangedDuringRun",
-        "`x.txt` (Input:X) does not have the content that was planned with, or was written to meanwhile",
+        "`x.txt` (Input:X) does not have the content that was planned with, or was written to meanwhile; run again; if "
+        "the step itself writes to it, let it work on a copy (`cp -rL`): inputs are links to your files",
     )
     assert not lab.store.has(hashlib.sha256(b"result-of-f").hexdigest())
 
@@ -151,7 +153,7 @@ def test_an_input_that_was_written_to_and_put_back_while_the_step_ran_fails_it(l
     spec = lab.project_input("x.txt", "planned with") if call == "f" else lab.project_folder("x", "planned with")
     error = lab.failure(lab.call(f"m:{call}", {"o": "text"}, with_={"x": {"$input": "x"}}, inputs={"x": spec}))
     said = f"`{name}` (Input:X) does not have the content that was planned with, or was written to meanwhile"
-    assert error == ("InputChangedDuringRun", said)
+    assert error == ("InputChangedDuringRun", f"{said}; {AFTER}")
 
 
 def test_another_mode_or_name_of_an_input_is_no_edit(lab: Lab) -> None:

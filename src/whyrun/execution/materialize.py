@@ -34,6 +34,7 @@ from whyrun.workflow.model import FILE_TYPES
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 INPUT_CHANGED = "InputChangedDuringRun"
+AFTER = "run again; if the step itself writes to it, let it work on a copy (`cp -rL`): inputs are links to your files"
 STORED_BYTES = "nobody may write into stored bytes"
 
 Signature = tuple[Any, ...]
@@ -97,7 +98,7 @@ class InputGuard:
         if told is not None and settled and told == _as_told(signature):
             self._known[str(path)] = _Seen(signature, spec.sha256)
         if self._content(str(path), signature, settled) != spec.sha256:
-            raise self._changed(spec.id, spec.path)
+            raise self._changed(spec.id, spec.path, "run again")
         self._watched.append((spec.id, spec.path, spec.sha256, signature, settled))
         return path
 
@@ -117,13 +118,13 @@ class InputGuard:
             try:
                 signature, settled_now = self._look(path)
             except OSError:  # deleted while the step ran: nobody can say what it read
-                raise self._changed(id_, relative) from None
+                raise self._changed(id_, relative, AFTER) from None
             if signature == before and settled:
                 continue
             if _written(before) != _written(signature):  # whatever it says now: nobody knows what the step has read
-                raise self._changed(id_, relative)
+                raise self._changed(id_, relative, AFTER)
             if self._content(str(path), signature, settled_now and settled) != sha256:
-                raise self._changed(id_, relative)
+                raise self._changed(id_, relative, AFTER)
         if changed:
             raise StepError(INPUT_CHANGED, f"{changed[0]}; {STORED_BYTES}; run again")
 
@@ -166,9 +167,9 @@ class InputGuard:
             self._known[path] = _Seen(signature, sha256)
         return sha256
 
-    def _changed(self, id_: str, path: str) -> StepError:
+    def _changed(self, id_: str, path: str, advice: str) -> StepError:
         message = f"`{path}` ({id_}) does not have the content that was planned with, or was written to meanwhile"
-        return StepError(INPUT_CHANGED, message)
+        return StepError(INPUT_CHANGED, f"{message}; {advice}")
 
 
 def _facts(found: os.stat_result) -> tuple[int, ...]:
