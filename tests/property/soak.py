@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 from afresh_story import tell_afresh
@@ -27,9 +28,20 @@ from lab_story import tell
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # these runs sync a lot, and nothing is to last
 TELLING = (tell_pruning, tell, tell_afresh, tell)  # by the seed
 Told = tuple[int, Counts, str]  # the seed, what was tried, and what went wrong
+over = multiprocessing.Event()  # then stories that have begun are told to their end, and no others
 
 
-def story(seed: int) -> Told:
+def seeds(first: int, stories: int) -> Iterator[int]:
+    for seed in range(first, first + stories):
+        if over.is_set():
+            return
+        yield seed
+
+
+def story(seed: int) -> Told | None:
+    """None: not told. No worker is ended from outside: a run would take that for its own interruption and go on."""
+    if over.is_set():
+        return None
     project = Path(tempfile.mkdtemp(prefix=f"lab-{seed}-", dir=MEMORY))
     record: list[str] = []
     try:
@@ -53,7 +65,10 @@ def main() -> int:
     began = time.monotonic()
     total, told, failed = Counts(), 0, []
     with multiprocessing.Pool(initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL)) as pool:
-        for seed, counts, wrong in pool.imap_unordered(story, range(first, first + asked.stories)):
+        for one in pool.imap_unordered(story, seeds(first, asked.stories)):
+            if one is None:
+                continue
+            seed, counts, wrong = one
             told += 1
             total.add(counts)
             if wrong:
@@ -62,8 +77,7 @@ def main() -> int:
             if told % 1000 == 0:
                 print(f"{told:,} stories, {(time.monotonic() - began) / 60:.1f} minutes", flush=True)
             if time.monotonic() - began > asked.minutes * 60 or len(failed) >= 5:
-                pool.terminate()
-                break
+                over.set()
     print(f"stories               {told:>12,}   in {(time.monotonic() - began) / 60:.1f} minutes")
     print(f"plans judged          {total.plans:>12,}")
     print(f"instances judged      {total.verdicts:>12,}   state and every reason, in both directions")
