@@ -28,6 +28,7 @@ PURE = (
     "log/event_ids.py",
     "log/events.py",
     "log/outcomes.py",
+    "log/values.py",
     "connections/marks.py",
     "connections/text.py",
     "evidence/parity_fields.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from fold_lab import (
     ACCEPT,
     ADOPT,
@@ -23,6 +24,8 @@ from fold_lab import (
     start,
 )  # fmt: skip
 
+from whyrun.artifacts.hashing import value_sha256
+from whyrun.errors import StateError
 from whyrun.snapshot.fold import RunFold
 from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord
 
@@ -48,22 +51,37 @@ def taken(run: int, seq: int, fingerprint: str, *outputs: Output, made: int = 0,
 # --- attempts ----------------------------------------------------------------------------------------------------
 
 
+SEVEN, NULL = value_sha256(7), value_sha256(None)
+
+
+@pytest.mark.parametrize("kind", ["made", "adopted"])
+def test_a_value_with_another_hash_than_its_own_is_a_damaged_log(kind: str) -> None:
+    """A step would be given it, and its result would count as made of what has that hash."""
+    event = made(LEAF, SEVEN, type="integer", value=8) if kind == "made" else adopted(LEAF, SEVEN, "f1", value=8)
+    events = [RUN, start(PAGE, "f1"), event] if kind == "made" else [ADOPT, event]
+    with pytest.raises(StateError) as problem:
+        folded(events)
+    (told,) = problem.value.diagnostics
+    assert (told.code, told.file, told.line) == ("LOG_DAMAGED", "r0001/events.jsonl", len(events))
+    assert told.message == f"the value of `{LEAF}` is not the one that has the recorded hash"
+
+
 def test_a_success_is_recorded_with_its_outputs_as_they_stand_in_the_log() -> None:
     events = [
         RUN,
         start(PAGE, "f1", 3),
         made(TEXT, "x", suffix=".md", path="out/page.md"),
         made(NOTE, "yy", type="json", path="all.json", section="page"),
-        made("Artifact:Page.Count", "zzz", type="int", value=7),
-        made("Artifact:Page.Nothing", "n", type="int", value=None),
+        made("Artifact:Page.Count", SEVEN, type="int", value=7),
+        made("Artifact:Page.Nothing", NULL, type="int", value=None),
         done(PAGE, 2.5),
         END,
     ]
     outputs = (
         Output(TEXT, "x", 1, "text", "out/page.md", (), ".md"),
         Output(NOTE, "yy", 2, "json", "all.json § page"),
-        Output("Artifact:Page.Count", "zzz", 3, "int", None, (7,)),
-        Output("Artifact:Page.Nothing", "n", 1, "int", None, (None,)),
+        Output("Artifact:Page.Count", SEVEN, 64, "int", None, (7,)),
+        Output("Artifact:Page.Nothing", NULL, 64, "int", None, (None,)),
     )
     record = StepRecord(Attempt(1, 2, 3, "f1", True, outputs, 2.5))
     assert folded(events) == Records({PAGE: record}, {}, 1, 1, 8)
@@ -291,8 +309,8 @@ def test_an_adopted_output_stands_beside_the_others_of_its_fingerprint() -> None
 
 
 def test_an_adopted_output_of_another_fingerprint_stands_alone() -> None:
-    found = folded(MADE, [ADOPT, adopted(TEXT, "mine", "f2", path="all.json", section="page", value=3), END])
-    mine = Output(TEXT, "mine", 4, "text", "all.json § page", (3,))
+    found = folded(MADE, [ADOPT, adopted(TEXT, SEVEN, "f2", path="all.json", section="page", value=7), END])
+    mine = Output(TEXT, SEVEN, 64, "text", "all.json § page", (7,))
     attempt = Attempt(2, 2, 0, "f2", True, (mine,), origin="adopted")
     assert found.steps == {PAGE: StepRecord(attempt, None, [ONE, attempt])}
 
@@ -357,8 +375,8 @@ LEAF = "Artifact:Page.Text.Title"
 
 
 def test_adopted_leaves_hold_with_their_whole_which_comes_last() -> None:
-    leaf, whole = adopted(LEAF, "title", "f1", value="T"), adopted(TEXT, "mine", "f1")
-    made_leaf = Output(LEAF, "title", 5, "text", None, ("T",))
+    leaf, whole = adopted(LEAF, SEVEN, "f1", value=7), adopted(TEXT, "mine", "f1")
+    made_leaf = Output(LEAF, SEVEN, 64, "text", None, (7,))
     mine = Output(TEXT, "mine", 4, "text")
     assert folded([ADOPT, leaf]).steps == {}
     assert folded([ADOPT, leaf, whole, END]).steps == {

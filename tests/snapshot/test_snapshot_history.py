@@ -37,6 +37,7 @@ from fold_lab import (
 )
 
 from whyrun.artifacts.durable import checked, with_checksum
+from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import StateError
 from whyrun.log.runs import WorkflowState
 from whyrun.log.scan import scan
@@ -206,8 +207,9 @@ def test_after_much_new_the_records_are_those_of_the_index(
 @pytest.mark.parametrize("where", ["an output", "a failed step", "an input"])
 def test_what_the_index_cannot_hold_is_folded_without_one(state: WorkflowState, value: Any, where: str) -> None:
     """Older versions let steps make such values."""
+    output = made(TEXT, value_sha256(value), type="integer", value=value)
     events = {
-        "an output": [RUN, start(PAGE, PRINT), made(TEXT, SHA, type="integer", value=value), done(PAGE), END],
+        "an output": [RUN, start(PAGE, PRINT), output, done(PAGE), END],
         "a failed step": [RUN, start(PAGE, PRINT), request(PAGE, PRINT, "id", value), failed(PAGE), END],
         "an input": [RUN, {**topic(SHA), "value": value}, END],
     }[where]
@@ -231,7 +233,8 @@ def test_where_no_index_can_be_written_an_older_one_stands_for_its_own_runs_only
     write_run(state, 1, ONE)
     before = reading(state).records
     monkeypatch.setattr(module, "MUCH", 1)
-    write_run(state, 2, [RUN, start(PAGE, "2" * 64), made(TEXT, SHA, type="integer", value=2**70), done(PAGE), END])
+    output = made(TEXT, value_sha256(2**70), type="integer", value=2**70)
+    write_run(state, 2, [RUN, start(PAGE, "2" * 64), output, done(PAGE), END])
     records = reading(state).records
     assert (before.run, records.run, records.steps[PAGE].latest.run) == (1, 2, 2)
     assert records.steps[PAGE].latest.outputs[0].value == 2**70
@@ -264,8 +267,8 @@ def at_depth(levels: int, call: Callable[[], Any]) -> Any:
 def test_a_log_and_its_index_say_the_same_from_any_depth_of_the_stack(state: WorkflowState) -> None:
     """A program that plans may be deep in its own work: that says nothing about the log."""
     value = json.loads("[" * 700 + "]" * 700)
-    leaf = made(f"{TEXT}.Deep", SHA, type="json", value=value)
-    others = [made(f"{TEXT}.D{i}", SHA, type="json", value=[]) for i in range(2)]
+    leaf = made(f"{TEXT}.Deep", value_sha256(value), type="json", value=value)
+    others = [made(f"{TEXT}.D{i}", value_sha256([]), type="json", value=[]) for i in range(2)]
     write_run(state, 1, [RUN, start(PAGE, PRINT), made(TEXT, SHA), leaf, *others, done(PAGE), END])
 
     def outputs(worth: int) -> list[Any]:

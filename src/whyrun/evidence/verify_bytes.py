@@ -29,6 +29,7 @@ from whyrun.evidence.verify_report import PLAN_AGAIN, Checked, Findings, Kind, P
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
 from whyrun.log.journal import EVENTS_FILE
+from whyrun.log.values import value_problem
 
 PLAN_FILE = "plan.json"
 MANIFEST_FILE = "manifest.yaml"
@@ -83,6 +84,8 @@ class BlobCheck:
         if run != self._run:
             self._begin(run, file)
         self._links.made(event)
+        if event.value is not msgspec.UNSET:
+            self._value(event, event.artifact, event.value, event.sha256, run, file, line)
         if event.sha256 not in self._seen:
             self._artifact(event, run, file, line)
 
@@ -263,6 +266,14 @@ class BlobCheck:
         for members in bindings.values() if isinstance(bindings, dict) else ():
             if isinstance(members, dict) and isinstance(members.get("blob"), str):
                 self._needed(event, members["blob"], "a long list of bindings", run, file, line)
+            for one in members if isinstance(members, list) else ():
+                if isinstance(one, dict) and "value" in one and str(one.get("id")).startswith("Artifact:"):
+                    self._value(event, one["id"], one["value"], one.get("sha256"), run, file, line)
+
+    def _value(self, event: ev.AnyEvent, id_: str, value: Any, sha256: Any, run: str, file: str, line: int) -> None:
+        what = value_problem(id_, value, sha256)
+        if what is not None:
+            self._findings.add(Problem("log", run, file, what, line, *described(event)))
 
     def _needed(self, event: ev.AnyEvent, sha: str, what: str, run: str, file: str, line: int) -> None:
         if sha not in self._seen or sha in self._gone:

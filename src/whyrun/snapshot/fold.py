@@ -17,6 +17,7 @@ from whyrun.log import scan
 from whyrun.log.event_ids import PLAIN_OWN, damaged_line, id_problem, owner_problem
 from whyrun.log.events import DAMAGE_HINT, INTERRUPTED_ERROR, INTERRUPTED_TYPE, NOT_PUBLISHED
 from whyrun.log.scan import ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
+from whyrun.log.values import value_problem
 from whyrun.snapshot.records import KEPT_OF_ERROR, Attempt, InputRecord, Output, Records, StepRecord, run_name
 
 
@@ -78,7 +79,7 @@ class RunFold:
                 step = event.step_id
                 if is_own(f"{step} {event.artifact}") is None:
                     self.check_owner(step, event.artifact, seq)
-                held = _held(event.value)
+                held = () if event.value is msgspec.UNSET else self.checked(event, seq)
                 site = event.path if event.section is None else site_of(event.path or "", event.section)
                 output = Output(event.artifact, event.sha256, event.size, event.type, site, held, event.suffix)
                 entry = open_.get(step)
@@ -287,7 +288,7 @@ class RunFold:
         """
         step = event.step_id
         self.check_bindings(event.bindings, f"the adoption of `{event.artifact}`", seq)
-        held = _held(event.value)
+        held = () if event.value is msgspec.UNSET else self.checked(event, seq)
         site = event.path if event.section is None else site_of(event.path or "", event.section)
         output = Output(event.artifact, event.sha256, event.size, event.type, site, held, event.suffix)
         if output_of(event.artifact) is None and step not in self.adopted:
@@ -350,6 +351,13 @@ class RunFold:
 
     def damaged(self, line: int, what: str) -> WhyrunError:
         return damaged_line(self.file, line, what)
+
+    def checked(self, event: scan.ArtifactAvailable | scan.ArtifactAdopted, line: int) -> tuple[Any]:
+        """The value of an artifact that the log itself holds: steps are given it, under the hash that stands beside."""
+        problem = value_problem(event.artifact, event.value, event.sha256)
+        if problem is not None:
+            raise self.damaged(line, problem)
+        return (event.value,)
 
     def incomplete(self, line: int, what: str) -> WhyrunError:
         return error(
