@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib import machinery
+from importlib import invalidate_caches, machinery
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -21,6 +21,7 @@ Version = tuple[int, int, int]  # size and times of a file: no write leaves all 
 Versions = tuple[Version | None, ...]
 
 _read: dict[str, Version | None] = {}  # file → its version when it was read; None: it changed meanwhile
+_is_project_file: Callable[[str], bool] = lambda path: False  # noqa: E731  # until it is known which project
 
 
 def version_of(path: str) -> Version | None:
@@ -45,15 +46,29 @@ def take_noted(project: str) -> dict[str, Version | None]:
     return found
 
 
+def _code_from_source(loader: machinery.SourceFileLoader, fullname: str) -> CodeType:
+    path = loader.get_filename(fullname)
+    note(path)
+    data = loader.get_data(path)
+    if version_of(path) != _read[path]:
+        _read[path] = None
+    code: CodeType = loader.source_to_code(data, path)
+    return code
+
+
 class _FromSource(machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        note(path)
-        data = self.get_data(path)
-        if version_of(path) != _read[path]:
-            _read[path] = None
-        code: CodeType = self.source_to_code(data, path)
-        return code
+        return _code_from_source(self, fullname)
+
+
+_get_code = machinery.SourceFileLoader.get_code
+
+
+def _get_project_code(loader: machinery.SourceFileLoader, fullname: str) -> CodeType | None:
+    """For who makes a loader for a file of the project by hand: `spec_from_file_location("k", "plugins/k.py")`."""
+    if _is_project_file(loader.path):
+        return _code_from_source(loader, fullname)
+    return _get_code(loader, fullname)
 
 
 class _Mapped:
@@ -100,8 +115,27 @@ def import_project_from_source(project: str) -> None:
         assert isinstance(found, machinery.FileFinder)
         return found
 
+    global _is_project_file
+    _is_project_file = is_inside
+    machinery.SourceFileLoader.get_code = _get_project_code  # type: ignore[method-assign, assignment]
     sys.path_hooks.insert(0, hook)
     for number, each_finder in enumerate(sys.meta_path):
         if is_editable_finder(each_finder):
             sys.meta_path[number] = _Mapped(each_finder, is_inside)
     sys.path_importer_cache.clear()
+
+
+def forget_project_modules() -> None:
+    """As if nothing of the project had been imported in this process yet."""
+    for name, module in list(sys.modules.items()):
+        is_ours = name.partition(".")[0] in ("__main__", "whyrun")  # a project may be the one of Whyrun itself
+        if not is_ours and any(_is_project_file(place) for place in _places_of(module)):
+            del sys.modules[name]
+    invalidate_caches()
+
+
+def _places_of(module: Any) -> list[str]:
+    """Its file; or the folders of a package that has none."""
+    file = getattr(module, "__file__", None)
+    places = [file] if file is not None else getattr(module, "__path__", ())
+    return [place for place in places if isinstance(place, str)]

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from whyrun.actions.discovery import ACTIONS_FOLDER
 from whyrun.actions.editable import Editable, editable_in
 from whyrun.actions.facts import FileFacts, Import
-from whyrun.actions.module_files import files_of, package_inits, read_module, shown_path
+from whyrun.actions.module_files import files_below, files_of, package_inits, read_module, shown_path
 from whyrun.actions.module_names import ModuleNames
 from whyrun.actions.moved_imports import possible_code
 from whyrun.actions.source import SourceError, TextRead, parse_source, source_sha256
@@ -60,6 +61,7 @@ class ProjectCode:
 
     digests: tuple[tuple[str, str], ...]
     problems: tuple[str, ...]
+    moves_imports: bool  # it may change where modules are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,7 @@ def project_code(
     problems: list[str] = []
     reads = beside.reads
     queue = [str(entry)]
-    if imported:
-        queue.extend(package_inits(root, os.path.dirname(queue[0])))
+    queue.extend(_beside_entry(root, queue[0], editable, imported))
     seen: set[str] = set()
     while queue:
         path = queue.pop()
@@ -117,7 +118,23 @@ def project_code(
     reads = max((reads, *(_reads(path, facts, root, editable) for path, facts in possible.items())))
     shown = ((shown_path(path, root), facts) for path, facts in (found | possible).items())
     digests = ((name, _digest(facts, name, reads)) for name, facts in shown)
-    return ProjectCode(tuple(sorted(digests)), tuple(sorted(problems)))
+    moves = any(facts.moves_path for facts in (found | possible).values())
+    return ProjectCode(tuple(sorted(digests)), tuple(sorted(problems)), moves)
+
+
+def _beside_entry(root: str, entry: str, editable: Editable, imported: bool) -> Iterator[str]:
+    """What an import of the entry by its name runs before it, or in its place: a package or a compiled module of the
+    same name. A script is run as it is; an action is a module of the folder that it lies in."""
+    folder, name = os.path.split(entry)
+    module = name.partition(".")[0]
+    if imported:
+        yield from package_inits(root, folder)
+        parts = os.path.relpath(os.path.join(folder, module), root).split(os.sep)
+        if parts[-1] == "__init__":
+            parts.pop()
+        yield from files_of(Import(0, tuple(parts)), root, root, editable)
+    elif folder == os.path.join(root, ACTIONS_FOLDER):
+        yield from files_below(folder, Import(0, (module,)), root)
 
 
 def _follow(facts: FileFacts, project: str, folder: str, editable: Editable) -> tuple[list[str], TextRead]:

@@ -39,6 +39,18 @@ def load_action(uses: str, project: Path) -> LoadedAction:
     return loaded(uses, builtin.load() if builtin is not None else import_action(uses, project))
 
 
+def project_entry(uses: str, with_: Mapping[str, Any], project: Path) -> tuple[Path, bool] | None:
+    """The file of the project that such a step begins with, and whether it is imported by its name. None: none."""
+    from whyrun.actions.registry import find_action
+
+    if uses == "python":
+        from whyrun.actions.builtin.python import entry_file
+
+        return entry_file(with_, project), "call" in with_
+    info = find_action(uses, project)
+    return (project / info.path, False) if info.origin == "project" and info.path is not None else None
+
+
 def import_action(uses: str, project: Path) -> Any:
     """The function or class of the project or of a plugin."""
     from whyrun.actions.registry import find_action  # reads files, so only for actions that are not built in
@@ -115,3 +127,13 @@ def _project_module(project: Path, name: str) -> types.ModuleType:
         package.__path__ = [str(project / ACTIONS_FOLDER)]
         sys.modules[PACKAGE] = package
     return importlib.import_module(f"{PACKAGE}.{name}")
+
+
+def forget_project_code() -> None:
+    """As if this process had not imported anything of the project yet."""
+    from whyrun.actions.builtin.python import forget_functions
+    from whyrun.actions.from_source import forget_project_modules
+
+    forget_functions()
+    forget_project_modules()
+    sys.modules.pop(PACKAGE, None)

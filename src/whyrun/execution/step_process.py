@@ -15,7 +15,7 @@ import msgspec
 from whyrun.actions.builtin import WRITTEN_DOWN
 from whyrun.actions.builtin.shell import as_text
 from whyrun.actions.from_source import Version, take_noted
-from whyrun.actions.load import LoadedAction, load_action
+from whyrun.actions.load import LoadedAction, forget_project_code, load_action
 from whyrun.artifacts.compare.result import Comparison
 from whyrun.artifacts.durable import write_all
 from whyrun.artifacts.file_clock import FileClock, OtherClocks
@@ -26,6 +26,7 @@ from whyrun.execution.collect import collect_outputs
 from whyrun.execution.commands import ExecStep, OutputResult, Prepared, StepFinished
 from whyrun.execution.context import Cancellation, StepContext, StepLogger
 from whyrun.execution.failure import Failure, StepError, failure_of
+from whyrun.execution.imported_code import ImportedCode
 from whyrun.execution.isolation import (
     Baseline,
     PeakMemory,
@@ -93,6 +94,7 @@ class StepRunner:
         self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project, clock=clock, others=others)
         self._materializer = Materializer(self._sources, self._scratch, self._guard)
         self._actions: dict[str, LoadedAction] = {}
+        self._imported = ImportedCode(self._project)
         self._spared: frozenset[int] = frozenset()  # processes that module-level pools keep
         # The longest first: scratch and run folder usually lie inside the project. `scratch/` is their name in the
         # evidence too, so a path in a message leads to the file.
@@ -122,7 +124,9 @@ class StepRunner:
             self._acknowledgements.begin()
             check_secrets(secrets)
             cfg = self._read_cfg(command)
-            action, fresh = cfg.action, bool(cfg.env or cfg.secrets or secrets)
+            action, fresh = cfg.action, bool(cfg.env or cfg.secrets or secrets) or self._clashes(cfg)
+            if not fresh:
+                self._imported.ran(cfg.action, cfg.with_)
             done = (self._in_fresh_process if fresh else self._perform)(command, cfg, secrets, redactor)
         except BaseException as problem:  # whatever a step raises is its own failure, never the worker's
             done = _Done([], failure_of(problem), {}, self._outbox.numbered)
@@ -258,8 +262,12 @@ class StepRunner:
 
     # --- a process of its own -----------------------------------------------------------------------------------
 
+    def _clashes(self, cfg: StepCfg) -> bool:
+        return self._imported.clashes(cfg.action, cfg.with_, self._baseline.path_changed)
+
     def _in_fresh_process(self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor) -> _Done:
-        """Steps with `env` or secrets: nothing they set, and no secret, outlives them in the worker's memory."""
+        """Steps with `env` or secrets: nothing they set, and no secret, outlives them in the worker's memory. And steps
+        that must not meet modules of others. Nothing of the project is imported in it yet."""
         # Not a pipe: a process that the step leaves behind would hold it open, and we would wait for its end.
         result = os.memfd_create("whyrun-result")
         relay, relay_end = os.pipe()
@@ -280,6 +288,9 @@ class StepRunner:
                 self._acknowledgements.read_from(relay)
                 self._outbox.after_fork()
                 self._cancellation.adopt_thread()
+                if self._imported:
+                    self._actions.clear()
+                    forget_project_code()
                 done = self._perform(command, cfg, secrets, redactor, fresh=True)
                 self._streams.flush()
                 write_all(result, encode(done))
