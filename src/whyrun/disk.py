@@ -216,10 +216,20 @@ def make_folders(area: Area, path: Name) -> None:
             raise
     except FileNotFoundError:
         above = os.path.dirname(os.fspath(path).rstrip("/"))
-        if above == os.fspath(path):
+        if not above:
             raise
-        make_folders(area, above)
-        make_folders(area, path)
+        if not os.path.isdir(above):
+            make_folders(area, above)
+        _make_folder(area, path)
+
+
+def _make_folder(area: Area, path: Name) -> None:
+    """In one that is there; where nobody can make one, as in /proc, that is told."""
+    try:
+        mkdir(area, path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
 
 
 # --- syncs -------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,3 +72,10 @@ def test_only_what_was_half_written_long_ago_is_removed(tmp_path: Path) -> None:
     remove_half_written(tmp_path, 2000)
     remove_half_written(tmp_path / "absent", 2000)
     assert sorted(os.listdir(tmp_path)) == [".other", ".tmp-2-new", "fold"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_where_nobody_can_make_a_folder_that_is_told() -> None:
+    for path in ("/proc/whyrun", "/proc/whyrun/deep/deeper"):
+        with pytest.raises(FileNotFoundError):
+            disk.make_folders(Area.RUN, path)

@@ -69,6 +69,22 @@ def test_what_leads_elsewhere_is_refused(tmp_path: Path, members: list[Member]) 
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "inner", "out"]
 
 
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("a", tarfile.LNKTYPE, "nothing", b"")],
+        [("a", tarfile.LNKTYPE, "a", b"")],
+        [("a", tarfile.DIRTYPE, "", b""), ("b", tarfile.LNKTYPE, "a", b"")],
+        [("a", tarfile.REGTYPE, "", b"x"), ("a/b", tarfile.REGTYPE, "", b"x")],
+    ],
+    ids=["of nothing", "of itself", "of a folder", "a file below a file"],
+)
+def test_what_cannot_be_there_together_is_refused(tmp_path: Path, members: list[Member]) -> None:
+    archive = packed(tmp_path / "a", *members)
+    with pytest.raises(ValueError, match="cannot be there with the others"):
+        extract_untrusted(archive, tmp_path / "out")
+
+
 def test_half_of_what_was_sent_back_does_not_pass_for_all_of_it(tmp_path: Path) -> None:
     """Cut off in the header of `b`, which `tarfile` takes for the end."""
     archive = packed(tmp_path / "a", ("a", tarfile.REGTYPE, "", b"a"), ("b", tarfile.REGTYPE, "", b"b"))

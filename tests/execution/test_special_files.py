@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from project_lab import Lab
+from project_lab import Heard, Lab
 from whyrun.artifacts.hashing import bytes_sha256
+from whyrun.errors import InvalidError
+from whyrun.execution.adopt import adopt_file
 from whyrun.log import events as ev
 
 WORKFLOW = """
@@ -77,6 +79,45 @@ def test_a_published_folder_that_holds_what_no_artifact_can_is_a_changed_output(
     shutil.rmtree(tmp_path / "out/f")
     assert lab.run().exit_code == 0
     assert (tmp_path / "out/f/t.txt").read_text() == "one\n"
+
+
+def test_a_link_that_leads_to_itself_is_a_changed_output(tmp_path: Path) -> None:
+    lab = Lab(tmp_path).write({"workflow.yaml": WORKFLOW})
+    lab.succeed()
+    (tmp_path / "out/t.txt").unlink()
+    (tmp_path / "out/t.txt").symlink_to("t.txt")
+    (reason,) = lab.plan().planned[0].reasons
+    assert (reason.code, getattr(reason, "change", None)) == ("MISSING_OUTPUT", "changed")
+    assert lab.run().exit_code == 0  # what is displaced is the link
+    assert (tmp_path / "out/t.txt").read_text() == "one\n"
+
+
+TWO = """
+    workflow: demo
+    jobs:
+      A:
+        uses: shell
+        with: {run: 'mkdir "$out_F"; echo one > "$out_F/t.txt"; echo two > "$out_T"'}
+        outputs: {F: {type: directory, path: out/f}, T: {type: text, path: out/t.txt}}
+    """
+
+
+def test_adopting_beside_what_cannot_be_written_over(tmp_path: Path) -> None:
+    """What was adopted is recorded and counts: so it is said. And a spoilt folder beside it stands in nobody's way."""
+    lab = Lab(tmp_path).write({"workflow.yaml": TWO, "mine.txt": "mine\n", "mine/t.txt": "mine\n"})
+    lab.succeed()
+    (tmp_path / "out/f/l").symlink_to("nowhere")
+    adopt_file(lab.world(), "Artifact:A.T", tmp_path / "mine.txt", Heard())
+    assert (tmp_path / "out/t.txt").read_text() == "mine\n"
+    with pytest.raises(InvalidError) as problem:
+        adopt_file(lab.world(), "Artifact:A.F", tmp_path / "mine", Heard())
+    (told,) = problem.value.diagnostics
+    assert told.code == "FILE_MISSING"
+    assert told.message.startswith("`Artifact:A.F` is recorded, but cannot be published: the link ")
+    assert told.hint == "remove the link, or restore its target; `whyrun run` publishes it then"
+    (tmp_path / "out/f/l").unlink()
+    assert lab.run().exit_code == 0
+    assert (tmp_path / "out/f/t.txt").read_text() == "mine\n"
 
 
 SHARED = """

@@ -86,6 +86,13 @@ OWN_FOLDER = {
         "",
         "tool{n}.value()",
     ),
+    "by path": (
+        "from importlib.util import module_from_spec, spec_from_file_location\nfrom pathlib import Path\n"
+        "spec{n} = spec_from_file_location('k', Path(__file__).parent / 'vendor' / 'tool.py')\n"
+        "k{n} = module_from_spec(spec{n})\nspec{n}.loader.exec_module(k{n})",
+        "",
+        "k{n}.value()",
+    ),
 }
 STANDARD = {"standard": ("import statistics", "", "getattr(statistics, 'value', lambda: ['theirs'])()")}
 ALL_FORMS = {**FORMS, **WITHIN, **OWN_FOLDER, **STANDARD}
@@ -110,8 +117,9 @@ class Module:
             values.append(f"*{value}")
         body = "\n".join(f"    {late}" for late in lates if late)
         return (
-            f'"""Says {self.comment}."""\n' + "\n".join(top for top in tops if top) + f"\n\nVALUE = {self.value}\n"
-            f"\n\ndef value():  # {self.comment}\n{body}\n    return [VALUE, {', '.join(values)}]\n"
+            f'"""Says {self.comment}."""\nimport os\n' + "\n".join(top for top in tops if top) + "\n\n"
+            f"VALUE = {self.value}\nMOOD = os.environ.get('MOOD')\n"
+            f"\n\ndef value():  # {self.comment}\n{body}\n    return [VALUE, MOOD, {', '.join(values)}]\n"
         )
 
 
@@ -180,7 +188,15 @@ ALLOWED = {
     "lib.c": ("other.d",),
     "other.d": (),
     "tool": (),
+    "another tool": (),
     "statistics": (),  # there is one in the standard library
+}
+
+
+FILES = {
+    "lib": "lib/__init__",
+    "tool": "lib/vendor/tool",
+    "another tool": "other/vendor/tool",  # of the same name
 }
 
 
@@ -191,6 +207,7 @@ class Code:
     prompts: dict[str, int] = field(default_factory=lambda: {"a.txt": 1, "deep/b.txt": 1})
     action_value: int = 1
     action_default: int = 1
+    shadow: str = ""  # an entry that a package takes the place of
 
     def files(self) -> dict[str, str]:
         found = {
@@ -200,12 +217,14 @@ class Code:
             "prompted.py": PROMPTED,
             "actions/acts.py": ACTIONS.format(value=self.action_value, default=self.action_default, outputs=TYPES),
         }
+        if self.shadow:
+            found[f"{self.shadow}/__init__.py"] = found[f"{self.shadow}.py"].replace("want, [", "want, [7, ")
         for path, number in self.prompts.items():
             found[f"prompts/{path}"] = f"prompt {number}"
         for name, module in self.modules.items():
             if not module.there:
                 continue
-            base = {"tool": "lib/vendor/tool", "lib": "lib/__init__"}.get(name, name.replace(".", "/"))
+            base = FILES.get(name, name.replace(".", "/"))
             if module.package:
                 found[f"{base}/__init__.py"] = module.text()
             if not module.package or module.shadow:
@@ -220,8 +239,8 @@ def new_imports(dice: Dice, name: str, package: bool = False) -> tuple[tuple[str
         if chance(dice, 2):
             within = name.startswith("lib.") and module.startswith("lib.") and not package
             found.append((pick(dice, [*FORMS, *(WITHIN if within else ())]), module))
-    if name == "lib.c" and not package and chance(dice, 2):
-        found.append(("vendored", "tool"))
+    if name in ("lib.c", "other.d") and not package and chance(dice, 2):
+        found.append((pick(dice, list(OWN_FOLDER)), "tool"))
     if name == "lib.a" and chance(dice, 2):
         found.append(("standard", "statistics"))
     return tuple(found)
@@ -230,13 +249,19 @@ def new_imports(dice: Dice, name: str, package: bool = False) -> tuple[tuple[str
 def new_code(dice: Dice) -> Code:
     modules = {name: Module(imports=new_imports(dice, name)) for name in ALLOWED}
     modules["statistics"] = Module(there=False)
+    modules["another tool"] = Module(20)
     return Code(modules)
+
+
+CHANGES = [
+    "value", "value", "comment", "imports", "package", "shadow", "there", "top", "prompt", "action", "entry",
+]  # fmt: skip
 
 
 def change_code(dice: Dice, code: Code) -> tuple[Code, str]:
     name = pick(dice, list(code.modules))
     module = code.modules[name]
-    what = pick(dice, ["value", "value", "comment", "imports", "package", "shadow", "there", "top", "prompt", "action"])
+    what = pick(dice, CHANGES)
     match what:
         case "value":
             module = replace(module, value=10 + dice.number(0, 5))  # as long as before
@@ -261,6 +286,8 @@ def change_code(dice: Dice, code: Code) -> tuple[Code, str]:
             else:
                 prompts[path] = dice.number(0, 9)
             return replace(code, prompts=prompts), f"code: prompt {path}"
+        case "entry":
+            return replace(code, shadow=pick(dice, ["", "called", "actions/acts"])), "code: what stands beside an entry"
         case _:
             return replace(code, action_value=dice.number(0, 3), action_default=dice.number(0, 3)), "code: action"
     return replace(code, modules={**code.modules, name: module}), f"code: {what} of {name}"

@@ -174,6 +174,8 @@ def new_step(dice: Dice, name: str, before: dict[str, Step], inside: dict[str, S
     if counts and chance(dice, 2):
         condition = f"{pick(dice, counts)} > {dice.number(0, 2)}"
     more: dict[str, Any] = {"deterministic": True} if chance(dice, 3) else {}
+    if kind != "shell" and chance(dice, 3):
+        more["env"] = {"MOOD": str(dice.number(1, 3))}  # modules read it when they are imported
     return Step(kind, loop, new_outputs(dice, name, kind, loop), things, dice.number(1, 3), condition, more)
 
 

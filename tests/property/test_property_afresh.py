@@ -79,7 +79,7 @@ UNSEEN: dict[str, tuple[Callable[[Project], object], str]] = {
     "what a link leads to": (edit("data/linked.txt", "1", "2"), "Artifact:Part/P.Text"),
     "an empty folder": (lambda one: (one.folder / "data/tree/empty").mkdir(), "Artifact:A.Text"),
     "a file of a pattern": (lambda one: one.write("data/files/c.txt", b"new"), "Artifact:A.Text"),
-    "a prompt": (edit("prompts/deep/b.txt", "1", "2"), "Artifact:B.Folder"),
+    "a prompt": (edit("prompts/deep/b.txt", "1", "3"), "Artifact:B.Folder"),
     "a value": (edit("lab.yaml", '"name": "n"', '"name": "m"'), "Artifact:B.Folder"),
     "a text": (edit("data/one.txt", "1", "2"), "Artifact:C.Doc"),
     "an environment": (edit("lab.yaml", '"LEVEL": "1"', '"LEVEL": "2"'), "Artifact:C.Doc"),

@@ -9,6 +9,7 @@ is hashed, and hashed again the next time. An entry that exists is therefore alw
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -243,6 +244,8 @@ class StatCache:
             self._forget(path)
             return None
         except OSError as failed:
+            if failed.errno == errno.ELOOP and special is not None:  # a link that leads to itself
+                return special
             raise _unreadable(path, failed) from failed
         rows, row = self._rows, self._expected
         if row >= len(rows) or rows.names[row] != name:

@@ -251,6 +251,11 @@ class _Recording:
                 what = f"`{self.artifact}` is recorded, but cannot be published{at}: {problem.strerror}"
                 hint = "make room, or make it writable; `whyrun run` publishes it then"
                 raise error("DISK_FAILED", what, hint=hint) from problem
+            except WhyrunError as problem:
+                (first, *_) = problem.diagnostics
+                what = f"`{self.artifact}` is recorded, but cannot be published: {first.message}"
+                hint = f"{first.hint or 'move away what stands there'}; `whyrun run` publishes it then"
+                raise error(first.code, what, hint=hint) from problem
             origin = self.options.get("from") or self.options["file"]
             action = self.snapshot.actions[self.target.table.name].name
             recorder.status(action, TaskStatus.EXECUTES, f"{self.target.step} → adopted {self.artifact} from {origin}")

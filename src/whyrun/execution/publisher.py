@@ -18,6 +18,7 @@ from whyrun.graph.graph import JobTable
 from whyrun.ids import SECTION_MARK, site_of, split_site
 from whyrun.log import events as ev
 from whyrun.log.runs import WorkflowState
+from whyrun.snapshot.observe import SPECIAL
 
 MERGE_PAUSE = 9.0  # times as long as a merge took: so merging into ever larger files takes a tenth of a run at most
 LONGEST_PAUSE = 1.0  # seconds: a step that is held is not complete yet, and a kill would make it run again
@@ -51,10 +52,10 @@ class Publisher:
         return tuple(displaced.path for displaced in result.displaced)
 
     def content(self, site: str) -> str | None:
-        """The hash of what stands there now."""
+        """The hash of what stands there now; of what can be nobody's artifact, no hash of any."""
         if SECTION_MARK in site:
             return SharedFiles(self.project, self.cache, None).sha256_of(site)
-        return self.cache.sha256_of(f"{self.project}/{site}")
+        return self.cache.sha256_of(f"{self.project}/{site}", SPECIAL)
 
     def restore(self, site: str, sha256: str) -> None:
         """Bytes that are gone from the store, from what is published there if it still has them."""

@@ -204,15 +204,22 @@ def extract_untrusted(archive: Path, target: Path) -> None:
         for name, member in sorted(members.items(), key=lambda item: (item[1].issym(), item[0])):
             if not comes_back(name.count("/") + 1, len(os.fsencode(name))):
                 continue  # no folder of ours could hold it
-            place = target / name
-            if member.isdir():
-                place.mkdir(parents=True, exist_ok=True)
-            elif member.issym():
-                place.parent.mkdir(parents=True, exist_ok=True)
-                os.symlink(member.linkname, place)
-            elif member.isfile() or member.islnk():
-                place.parent.mkdir(parents=True, exist_ok=True)
-                source = tar.extractfile(member)
-                assert source is not None
-                with open(place, "wb") as file:
-                    shutil.copyfileobj(source, file)
+            try:
+                _extract(tar, member, target / name)
+            except (KeyError, FileExistsError, NotADirectoryError, IsADirectoryError) as problem:
+                raise ValueError(f"`{member.name}` cannot be there with the others: {problem}") from None
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
+    if member.isdir():
+        place.mkdir(parents=True, exist_ok=True)
+    elif member.issym():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(member.linkname, place)
+    elif member.isfile() or member.islnk():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        source = tar.extractfile(member)
+        if source is None:  # another name of what is no file
+            raise KeyError(member.linkname)
+        with source, open(place, "wb") as file:
+            shutil.copyfileobj(source, file)
