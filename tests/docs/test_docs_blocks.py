@@ -18,7 +18,7 @@ import pytest
 from blocks import PROJECT, Block, agrees, blocks_of, exchanges, pages, shown
 
 from whyrun.errors import WhyrunError
-from whyrun.log.runs import read_project_config
+from whyrun.log.settings import read_project_config
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.parse import parse_workflow
 from whyrun.workflow.source import read_yaml

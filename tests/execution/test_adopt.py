@@ -152,16 +152,28 @@ def test_a_value_output_is_parsed_and_recorded_with_its_value(project: Make) -> 
     assert lab.runs() == ["r0001", "r0002"]
 
 
+FOLDERS = """
+    workflow: folders
+    jobs:
+      Make:
+        uses: shell
+        with: {run: 'mkdir -p "$out_Site"; echo a > "$out_Site/a"'}
+        outputs: {Site: {type: directory, path: out/site}}
+"""
+
+
+def test_a_folder_that_holds_the_state_is_not_adopted(project: Make) -> None:
+    """It would hold itself, and more with each time."""
+    lab = project(FOLDERS, {})
+    lab.succeed()
+    for folder in (lab.root, lab.root / ".whyrun"):
+        with pytest.raises(WhyrunError, match=r"NOT_ADOPTABLE.*holds the state of Whyrun itself"):
+            adopt_file(lab.world(), "Artifact:Make.Site", folder, Heard())
+    assert lab.runs() == ["r0001"]
+
+
 def test_a_folder_is_adopted_as_a_folder(project: Make) -> None:
-    workflow = """
-        workflow: folders
-        jobs:
-          Make:
-            uses: shell
-            with: {run: 'mkdir -p "$out_Site"; echo a > "$out_Site/a"'}
-            outputs: {Site: {type: directory, path: out/site}}
-    """
-    lab = project(workflow, {"file": "no folder"})
+    lab = project(FOLDERS, {"file": "no folder"})
     lab.succeed()
     lab.write({"out/site/sub/b": "b\n"})
     adopt(lab, "Artifact:Make.Site", "out/site")

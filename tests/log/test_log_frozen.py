@@ -10,8 +10,9 @@ import pytest
 from whyrun.log.lock import Holder
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.repair import RepairReport
-from whyrun.log.runs import ProjectConfig, RunRef, WorkflowState
+from whyrun.log.runs import RunRef, WorkflowState
 from whyrun.log.scan import Options
+from whyrun.log.settings import ProjectConfig
 from whyrun.log.survival import Survived
 from whyrun.log.synced import Synced
 from whyrun.log.tombstones import Adopted, CarriedInput, Displaced, PublishedSite, Tombstone

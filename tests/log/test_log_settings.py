@@ -9,13 +9,8 @@ from typing import Any
 import pytest
 
 from whyrun.errors import InvalidError
-from whyrun.log.runs import (
-    ProjectConfig,
-    project_dir_for,
-    read_project_config,
-    shared_store_for,
-    state_dir_for,
-)
+from whyrun.log.runs import project_dir_for, state_dir_for
+from whyrun.log.settings import ProjectConfig, read_project_config, shared_store_for
 
 LIMITS = "[resources]\n         gpu = 1"
 COMMAND = 'on_finish = "notify-send whyrun", or a list of words: ["./notify.py", "--quiet"]'
@@ -105,6 +100,22 @@ def test_an_unknown_setting_is_refused_with_the_nearest_known_one(tmp_path: Path
     with pytest.raises(InvalidError) as refused:
         read_project_config(tmp_path)
     assert told(refused) == ("UNKNOWN_KEY", "there is no setting `on_finsh`", str(path), "did you mean `on_finish`?")
+
+
+def test_everything_that_is_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "whyrun.toml"
+    limits = "[resources]\ngpu = 'a'\nfine = 1\napi = -1\n"
+    path.write_text(f"stor = 'x'\nprepare = 5\n'on_finish' = ''\n\n{limits}[other]\n")
+    with pytest.raises(InvalidError) as refused:
+        read_project_config(tmp_path)
+    assert [(d.code, d.file, d.line, d.message) for d in refused.value.diagnostics] == [
+        ("UNKNOWN_KEY", str(path), 1, "there is no setting `stor`"),
+        ("WRONG_TYPE", str(path), 2, "`prepare` is a command for bash: a string"),
+        ("WRONG_TYPE", str(path), 3, "`on_finish` is a command: a string or a list of strings"),
+        ("WRONG_TYPE", str(path), 6, "the limit of `gpu` is a number from 0 up"),
+        ("WRONG_TYPE", str(path), 8, "the limit of `api` is a number from 0 up"),
+        ("UNKNOWN_KEY", str(path), 9, "there is no setting `other`"),
+    ]
 
 
 @pytest.mark.parametrize("url", ["s3://key:secret@bucket/x", "https://host/x?token=1"])

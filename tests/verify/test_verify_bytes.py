@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from verify_lab import Tales, about, sha256, whyrun, without_counts
+
+from project_lab import Lab
+from whyrun.log.events import ArtifactAvailable
 
 
 def told(tales: Tales, *words: str) -> str:
@@ -78,6 +82,40 @@ def test_a_lost_artifact_whose_published_file_has_its_bytes(tales: Tales) -> Non
         f"{place(tales, 'r0007', event)}: its bytes are not in the store (artifact_available Artifact:Join.All)",
         *bytes_lines(event["sha256"]),
     )
+
+
+@pytest.mark.parametrize("lost", ["the list", "a file"])
+def test_a_lost_folder_that_stands_where_it_is_published(project: Callable[..., Lab], lost: str) -> None:
+    lab = project(FOLDER, {})
+    event = next(e for e in lab.succeed().events if isinstance(e, ArtifactAvailable) and e.artifact == "Artifact:A.F")
+    blob = lab.blob(event.sha256 if lost == "the list" else sha256(b"one\n"))
+    blob.unlink()
+    answer = whyrun(lab.root, "verify")
+    place = "out/f" if lost == "the list" else "out/f/t.txt"
+    assert (answer.code, answer.out.splitlines()[-1]) == (
+        0,
+        f"note: Artifact:A.F (r0001) is not in the store; `{place}` has its bytes, and a run that needs them takes "
+        "them from there",
+    )
+    lab.run(force=("Job:B",))  # which reads it
+    assert blob.is_file()
+    blob.unlink()
+    (lab.root / "out/f/t.txt").write_text("edited\n")
+    assert whyrun(lab.root, "verify").code == 3
+
+
+FOLDER = """
+    workflow: demo
+    jobs:
+      A:
+        uses: shell
+        with: {run: 'mkdir "$out_F"; echo one > "$out_F/t.txt"'}
+        outputs: {F: {type: directory, path: out/f}}
+      B:
+        uses: shell
+        with: {f: "${{ jobs.A.outputs.F }}", run: 'ls "$f" > "$out_T"'}
+        outputs: {T: {type: text}}
+"""
 
 
 def test_a_published_file_is_the_users_to_change(tales: Tales) -> None:

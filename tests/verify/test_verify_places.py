@@ -31,7 +31,7 @@ FOLDER = """
         needs: [A]
         uses: shell
         with: {run: 'mkdir "$out_D"; echo one > "$out_D/b.txt"'}
-        outputs: {D: {type: directory, path: out/b}}
+        outputs: {D: {type: directory}}
 """
 
 SECTION = """

@@ -21,6 +21,7 @@ from whyrun.artifacts.durable import clear_up, temp_name
 from whyrun.artifacts.hashing import (
     Tree,
     TreeFile,
+    UnfitFolder,
     bytes_sha256,
     decode_tree,
     descriptor_sha256,
@@ -186,7 +187,7 @@ class Store:
             if not os.path.isfile(path):  # a pipe without a writer would be waited for, for ever
                 return False
             self.put_file(path, sha)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+        except (FileNotFoundError, NotADirectoryError, PermissionError, UnfitFolder):
             return False
         except WhyrunError as refused:
             if refused.diagnostics[0].code != "STORE_DAMAGED":

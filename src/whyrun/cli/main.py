@@ -353,7 +353,8 @@ def note_lost_runs(world: World, tell: Callable[[str], None]) -> None:
     import shlex
 
     from whyrun.log.left_behind import state_left_behind
-    from whyrun.log.runs import CONFIG_FILE, LAST_NOT_THERE
+    from whyrun.log.runs import LAST_NOT_THERE
+    from whyrun.log.settings import CONFIG_FILE
 
     world.graph  # noqa: B018  # as above
     lost = world.state.lost_last_run()

@@ -305,17 +305,19 @@ class _Verifier:
         return found
 
     def _latest(self) -> Iterator[tuple[str, str | None]]:
-        """The hash of every artifact's latest version, and of the files of those that are folders; and the file that
-        has the same bytes, where the artifact is published as one."""
+        """The hash of every artifact's latest version, and of the files of those that are folders; and the file or
+        folder that has the same content, where the artifact is published as one."""
         for record in fold_runs(self.runs).steps.values():
             success = record.last_success()
             for output in success.outputs if success is not None else ():
                 if output.held:
                     continue  # the log itself has it
                 path, key = split_site(output.path) if output.path is not None else (None, None)
-                yield output.sha256, path if key is None and output.type != "directory" else None
+                path = path if key is None else None
+                yield output.sha256, path
                 if output.type == "directory" and self.store.has(output.sha256):
-                    yield from ((file.sha256, None) for file in self.store.read_tree(output.sha256).files)
+                    for file in self.store.read_tree(output.sha256).files:
+                        yield file.sha256, None if path is None else f"{path}/{file.path}"
 
     # --- plans ---------------------------------------------------------------------------------------------------
 

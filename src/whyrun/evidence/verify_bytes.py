@@ -18,7 +18,16 @@ from typing import Any
 
 import msgspec
 
-from whyrun.artifacts.hashing import Tree, TreeFile, bytes_sha256, canonical_json, decode_tree, file_sha256
+from whyrun.artifacts.hashing import (
+    Tree,
+    TreeFile,
+    UnfitFolder,
+    bytes_sha256,
+    canonical_json,
+    decode_tree,
+    file_sha256,
+    tree_manifest,
+)
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
 from whyrun.evidence.composed_run import input_links, link_target
@@ -39,8 +48,8 @@ _KEPT_DATA = (
     "without a copy, what the step has read cannot be looked at any more, and nothing else comes of it"
 )
 _UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, WhyrunError)
-# Of lost hashes those that the latest version of an artifact needs, each with the file that this artifact is published
-# as, for every such artifact (None: it has no file of its own with these bytes). None: nobody can say.
+# Of lost hashes those that the latest version of an artifact needs, each with the file or folder that this artifact is
+# published as, for every such artifact (None: it has none of its own with these bytes). None: nobody can say.
 Current = Callable[[Container[str]], Mapping[str, Collection[str | None]] | None]
 Recorded = tuple[str, int]  # the hash of a file, and the line of the log that says it
 _decoder: msgspec.json.Decoder[ev.AnyEvent] = msgspec.json.Decoder(ev.AnyEvent)
@@ -384,4 +393,9 @@ def _blobs_in(value: Any) -> Iterator[str]:
 
 
 def _has_bytes(path: Path, sha: str) -> bool:
+    if path.is_dir():
+        try:
+            return bytes_sha256(tree_manifest(path)) == sha
+        except (OSError, UnfitFolder):
+            return False
     return _hash_and_size(os.fspath(path))[0] == sha

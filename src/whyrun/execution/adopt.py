@@ -91,6 +91,9 @@ def adopt_file(
     if not path.is_file() and not path.is_dir():  # pipes and devices have no content that could be kept
         what = "is neither a file nor a folder" if path.exists() else "does not exist"
         raise error("FILE_MISSING", f"`{path}` {what}", hint="name the file whose content is to be adopted")
+    if path.is_dir() and f"{os.path.realpath(world.state_dir)}/".startswith(f"{os.path.realpath(path).rstrip('/')}/"):
+        hint = "name a folder that does not hold it"
+        raise not_adoptable(artifact, f"`{path}` holds the state of Whyrun itself", hint)
 
     def take(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
         try:

@@ -11,29 +11,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from whyrun import disk
 from whyrun.artifacts.durable import atomic_write
-from whyrun.artifacts.shelf_address import holds_credentials
 from whyrun.disk import Area
-from whyrun.errors import did_you_mean, error
+from whyrun.errors import error
 from whyrun.json_values import check_utf8
 from whyrun.log.events import DAMAGE_HINT, AnyEvent, RunStart
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, Clock, Journal, last_chain, read_events
+from whyrun.log.settings import CONFIG_FILE
 from whyrun.log.synced import last_synced
 from whyrun.log.tombstones import TOMBSTONES_FILE, Tombstone, read_tombstones, run_pruned
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
 
-CONFIG_FILE = "whyrun.toml"
 STAT_CACHE = "stat-cache"
 ACTIONS_CACHE = "actions-cache"
 STORE_LOCK = "store.lock"
 STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"
-STORE_VARIABLE = "WHYRUN_STORE"
 MADE_FROM_RUNS = ("memo", "fold")  # files of the index that no workflow has before its first run
 _IN_SHORT = re.compile(r"[rR]?([0-9]{1,9})")
 NOT_THERE = "is not there, and was not pruned"  # a run whose number must have been given
@@ -68,84 +65,6 @@ def state_dir_for(workflow_file: str | os.PathLike[str], override: str | None, e
         check_utf8(path, what, "name another folder, or rename it")
         return Path(path)
     return project_dir_for(workflow_file) / STATE_FOLDER
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectConfig:
-    """`whyrun.toml`. `resources` are the limits that jobs' `resources:` count against; `on_finish` is a command (for
-    the shell, or as a list of words) that gets the status of a run when it has ended; `prepare` is a command for bash
-    that makes a place ready before its first step; `store` is a URL or folder where results are shared with others."""
-
-    resources: Mapping[str, float] | None = None
-    on_finish: str | tuple[str, ...] | None = None
-    prepare: str | None = None
-    store: str | None = None
-
-
-def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
-    """The settings of a project; none if it has no `whyrun.toml`."""
-    import tomllib
-
-    path = Path(project) / CONFIG_FILE
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return ProjectConfig()
-    except ValueError as wrong:  # no TOML, no text, or a number that is longer than Python reads
-        raise error("WRONG_TYPE", f"not valid TOML: {wrong}", file=str(path), hint="see https://toml.io") from None
-    known = ["resources", "on_finish", "prepare", "store"]
-    for key in data:
-        if key not in known:
-            raise error("UNKNOWN_KEY", f"there is no setting `{key}`", file=str(path), hint=did_you_mean(key, known))
-    return ProjectConfig(
-        _resources(data.get("resources", {}), str(path)),
-        _command(data.get("on_finish"), str(path)),
-        _script(data.get("prepare"), str(path)),
-        _store(data.get("store"), str(path)),
-    )
-
-
-def _command(value: Any, path: str) -> str | tuple[str, ...] | None:
-    if value is None or (isinstance(value, str) and value.strip()):
-        return value
-    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-        return tuple(value)
-    hint = 'on_finish = "notify-send whyrun", or a list of words: ["./notify.py", "--quiet"]'
-    raise error("WRONG_TYPE", "`on_finish` is a command: a string or a list of strings", file=path, hint=hint)
-
-
-def _script(value: Any, path: str) -> str | None:
-    if value is None or (isinstance(value, str) and value.strip()):
-        return value
-    hint = 'prepare = "python -m nltk.downloader punkt"'
-    raise error("WRONG_TYPE", "`prepare` is a command for bash: a string", file=path, hint=hint)
-
-
-def shared_store_for(config: ProjectConfig, env: Mapping[str, str]) -> str | None:
-    """`WHYRUN_STORE`, else `store` of the settings; an empty variable turns it off."""
-    given = env.get(STORE_VARIABLE)
-    return (_store(given, STORE_VARIABLE) if given else None) if given is not None else config.store
-
-
-def _store(value: Any, path: str) -> str | None:
-    hint = 'store = "s3://bucket/prefix", or a folder: store = "/mnt/team/whyrun"'
-    if value is not None and not (isinstance(value, str) and value.strip() and value.isprintable()):
-        raise error("WRONG_TYPE", "`store` is a URL or a folder: a string", file=path, hint=hint)
-    if value is not None and holds_credentials(value):
-        what = "the URL of the shared store holds a user, password or key, and this is no place for it"
-        hint = "leave it to the environment or the cloud's own configuration: AWS_PROFILE, AWS_ACCESS_KEY_ID, …"
-        raise error("WRONG_TYPE", what, file=path, hint=hint)
-    return value
-
-
-def _resources(value: Any, path: str) -> dict[str, float]:
-    hint = "[resources]\n         gpu = 1"
-    if not isinstance(value, dict):
-        raise error("WRONG_TYPE", "`resources` is a table of limits", file=path, hint=hint)
-    for name, limit in value.items():
-        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit < float("inf"):
-            raise error("WRONG_TYPE", f"the limit of `{name}` is a number from 0 up", file=path, hint=hint)
-    return {name: float(limit) for name, limit in value.items()}
 
 
 # --- runs --------------------------------------------------------------------------------------------------------

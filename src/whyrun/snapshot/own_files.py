@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from whyrun.log.runs import CONFIG_FILE
+from whyrun.log.settings import CONFIG_FILE
 from whyrun.snapshot.linked import RealPaths
 from whyrun.snapshot.lookup import LookedUp
 from whyrun.workflow.model import Workflow

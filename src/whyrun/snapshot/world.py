@@ -25,17 +25,8 @@ from whyrun.graph.graph import Graph
 from whyrun.graph.known_part import known_part, without_jobs_at
 from whyrun.graph.own_files import own_file_problems
 from whyrun.graph.published import check_paths
-from whyrun.log.runs import (
-    ACTIONS_CACHE,
-    STAT_CACHE,
-    STORE_LOCK,
-    ProjectConfig,
-    WorkflowState,
-    project_dir_for,
-    read_project_config,
-    shared_store_for,
-    state_dir_for,
-)
+from whyrun.log.runs import ACTIONS_CACHE, STAT_CACHE, STORE_LOCK, WorkflowState, project_dir_for, state_dir_for
+from whyrun.log.settings import ProjectConfig, read_project_config, shared_store_for
 from whyrun.snapshot.asked_outputs import ask_outputs, disowned_sites
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.caught import Pattern, caught_outputs, kept_in_patterns, outputs_in_kept, patterns_of

@@ -1,0 +1,127 @@
+"""`whyrun.toml`: the settings of a project. Everything that is wrong with them is told at once, each with its line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whyrun.artifacts.shelf_address import holds_credentials
+from whyrun.errors import Diagnostic, InvalidError, did_you_mean
+
+CONFIG_FILE = "whyrun.toml"
+STORE_VARIABLE = "WHYRUN_STORE"
+_KNOWN = ["resources", "on_finish", "prepare", "store"]
+_LIMITS = "[resources]\n         gpu = 1"
+
+Problem = tuple[str, str, str]  # of which key, what, and what to do
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectConfig:
+    """`resources` are the limits that jobs' `resources:` count against; `on_finish` is a command (for the shell, or as
+    a list of words) that gets the status of a run when it has ended; `prepare` is a command for bash that makes a place
+    ready before its first step; `store` is a URL or folder where results are shared with others."""
+
+    resources: Mapping[str, float] | None = None
+    on_finish: str | tuple[str, ...] | None = None
+    prepare: str | None = None
+    store: str | None = None
+
+
+def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
+    """The settings of a project; none if it has no `whyrun.toml`."""
+    import tomllib
+
+    path = Path(project) / CONFIG_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except FileNotFoundError:
+        return ProjectConfig()
+    except ValueError as wrong:  # no TOML, no text, or a number that is longer than Python reads
+        what = f"not valid TOML: {wrong}"
+        raise InvalidError([Diagnostic("WRONG_TYPE", what, file=str(path), hint="see https://toml.io")]) from None
+    problems = [
+        *(
+            Diagnostic("UNKNOWN_KEY", f"there is no setting `{key}`", str(path), _line_of(key, text), hint=hint)
+            for key in data
+            if key not in _KNOWN
+            for hint in [did_you_mean(key, _KNOWN)]
+        ),
+        *(
+            Diagnostic("WRONG_TYPE", what, str(path), _line_of(key, text), hint=hint)
+            for setting in _KNOWN
+            if setting in data
+            for key, what, hint in _PROBLEMS[setting](data[setting])
+        ),
+    ]
+    if problems:
+        raise InvalidError(sorted(problems, key=lambda one: one.line or 0))
+    command = data.get("on_finish")
+    return ProjectConfig(
+        {name: float(limit) for name, limit in data.get("resources", {}).items()},
+        tuple(command) if isinstance(command, list) else command,
+        data.get("prepare"),
+        data.get("store"),
+    )
+
+
+def shared_store_for(config: ProjectConfig, env: Mapping[str, str]) -> str | None:
+    """`WHYRUN_STORE`, else `store` of the settings; an empty variable turns it off."""
+    given = env.get(STORE_VARIABLE)
+    if given is None:
+        return config.store
+    wrong = [Diagnostic("WRONG_TYPE", what, STORE_VARIABLE, hint=hint) for _, what, hint in _of_store(given)]
+    if given and wrong:
+        raise InvalidError(wrong)
+    return given or None
+
+
+def _line_of(key: str, text: str) -> int | None:
+    """Where a key is written; the parser of the standard library does not say."""
+    written = re.compile(rf"\s*(\[\s*)?[\"']?{re.escape(key)}[\"']?\s*[=\].]")
+    return next((number for number, line in enumerate(text.split("\n"), 1) if written.match(line)), None)
+
+
+def _of_command(value: Any) -> Iterator[Problem]:
+    words = isinstance(value, list) and value and all(isinstance(word, str) for word in value)
+    if not words and not (isinstance(value, str) and value.strip()):
+        hint = 'on_finish = "notify-send whyrun", or a list of words: ["./notify.py", "--quiet"]'
+        yield "on_finish", "`on_finish` is a command: a string or a list of strings", hint
+
+
+def _of_script(value: Any) -> Iterator[Problem]:
+    if not (isinstance(value, str) and value.strip()):
+        hint = 'prepare = "python -m nltk.downloader punkt"'
+        yield "prepare", "`prepare` is a command for bash: a string", hint
+
+
+def _of_store(value: Any) -> Iterator[Problem]:
+    if not (isinstance(value, str) and value.strip() and value.isprintable()):
+        hint = 'store = "s3://bucket/prefix", or a folder: store = "/mnt/team/whyrun"'
+        yield "store", "`store` is a URL or a folder: a string", hint
+    elif holds_credentials(value):
+        what = "the URL of the shared store holds a user, password or key, and this is no place for it"
+        hint = "leave it to the environment or the cloud's own configuration: AWS_PROFILE, AWS_ACCESS_KEY_ID, …"
+        yield "store", what, hint
+
+
+def _of_resources(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield "resources", "`resources` is a table of limits", _LIMITS
+        return
+    for name, limit in value.items():
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit < float("inf"):
+            yield name, f"the limit of `{name}` is a number from 0 up", _LIMITS
+
+
+_PROBLEMS: dict[str, Callable[[Any], Iterator[Problem]]] = {
+    "resources": _of_resources,
+    "on_finish": _of_command,
+    "prepare": _of_script,
+    "store": _of_store,
+}
