@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES
+from textwrap import dedent
 
 import pytest
 
@@ -87,6 +88,15 @@ STEPS = {
 }
 
 
+def one_after_the_other(names: list[str]) -> str:
+    jobs = [
+        f"      J{number}: {{uses: python, needs: [{f'J{number - 1}' if number else ''}], with: {{{STEPS[name]}}}, "
+        f"outputs: {{T: {{type: text, path: out/{number}-{name}}}}}}}"
+        for number, name in enumerate(names)
+    ]
+    return "    workflow: w\n    jobs:\n" + "\n".join(jobs)
+
+
 @pytest.mark.parametrize(
     "order",
     ["one two root", "root one two", "root two one root", "borrowed root", "root borrowed", "two borrowed one"],
@@ -94,12 +104,7 @@ STEPS = {
 def test_a_module_of_one_steps_own_folder_is_not_given_to_another(project: Make, order: str) -> None:
     """Whoever comes first, on one worker: `util` is another file for each of them."""
     names = order.split()
-    jobs = [
-        f"      J{number}: {{uses: python, needs: [{f'J{number - 1}' if number else ''}], with: {{{STEPS[name]}}}, "
-        f"outputs: {{T: {{type: text, path: out/{number}-{name}}}}}}}"
-        for number, name in enumerate(names)
-    ]
-    lab = project("    workflow: w\n    jobs:\n" + "\n".join(jobs), FOLDERS)
+    lab = project(one_after_the_other(names), FOLDERS)
     lab.succeed(jobs=1)
     expected = {f"{number}-{name}": "one" if name == "borrowed" else name for number, name in enumerate(names)}
     assert said(lab) == expected
@@ -122,6 +127,17 @@ def test_steps_of_one_kind_share_what_they_have_imported(project: Make) -> None:
     lab.succeed(jobs=1)
     (only,) = set(said(lab).values())
     assert only.startswith("one ")
+
+
+NOTED = "from pathlib import Path\nwith open(Path(__file__).with_name('noted'), 'a') as f: f.write(__name__ + ' ')\n"
+
+
+def test_what_a_kind_of_step_has_imported_is_there_when_it_comes_again(project: Make) -> None:
+    files = {"borrowed.py": NOTED + dedent(BORROWED), "plain.py": NOTED + FOLDERS["plain.py"]}
+    lab = project(one_after_the_other(["borrowed", "root"] * 3), {**FOLDERS, **files})
+    lab.succeed(jobs=1)
+    assert list(said(lab).values()) == ["one", "root"] * 3
+    assert (lab.root / "noted").read_text() == "borrowed plain "
 
 
 ONE = """

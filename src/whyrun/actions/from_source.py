@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import invalidate_caches, machinery
 from types import CodeType, ModuleType
 from typing import Any
@@ -125,13 +125,20 @@ def import_project_from_source(project: str) -> None:
     sys.path_importer_cache.clear()
 
 
-def forget_project_modules() -> None:
+def take_project_modules() -> dict[str, ModuleType]:
     """As if nothing of the project had been imported in this process yet."""
+    taken = {}
     for name, module in list(sys.modules.items()):
         is_ours = name.partition(".")[0] in ("__main__", "whyrun")  # a project may be the one of Whyrun itself
         if not is_ours and any(_is_project_file(place) for place in _places_of(module)):
-            del sys.modules[name]
+            taken[name] = sys.modules.pop(name)
     invalidate_caches()
+    return taken
+
+
+def put_project_modules(modules: Mapping[str, ModuleType]) -> None:
+    """Those that were taken out once."""
+    sys.modules.update(modules)
 
 
 def _places_of(module: Any) -> list[str]:

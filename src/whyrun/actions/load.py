@@ -132,8 +132,7 @@ def _project_module(project: Path, name: str) -> types.ModuleType:
 def forget_project_code() -> None:
     """As if this process had not imported anything of the project yet."""
     from whyrun.actions.builtin.python import forget_functions
-    from whyrun.actions.from_source import forget_project_modules
+    from whyrun.actions.from_source import take_project_modules
 
     forget_functions()
-    forget_project_modules()
-    sys.modules.pop(PACKAGE, None)
+    take_project_modules()

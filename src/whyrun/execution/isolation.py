@@ -68,7 +68,7 @@ class Baseline:
         self._limits = {number: resource.getrlimit(number) for number in _LIMITS}
         self._limiting = _Watch(resource, "setrlimit")
         self._lowered = False  # a limit, for good
-        self.path_changed = False  # where modules are looked for, by a step so far
+        self.path_changed = False  # where modules are looked for, by the last step
         self._locale = _setlocale(_LC_ALL, None)
         self._threads = threading.active_count()
         self._mask = _sigmask(signal.SIG_BLOCK, ())
@@ -85,9 +85,9 @@ class Baseline:
             os.environ.update(self._environ)
         if sys.argv != self._argv:
             sys.argv = list(self._argv)
-        if sys.path != self._path:
+        self.path_changed = sys.path != self._path
+        if self.path_changed:
             sys.path[:] = self._path
-            self.path_changed = True
         if sys.getrecursionlimit() != self._recursion:
             sys.setrecursionlimit(self._recursion)
         for timer in _TIMERS:

@@ -124,9 +124,9 @@ class StepRunner:
             self._acknowledgements.begin()
             check_secrets(secrets)
             cfg = self._read_cfg(command)
-            action, fresh = cfg.action, bool(cfg.env or cfg.secrets or secrets) or self._clashes(cfg)
+            action, fresh = cfg.action, bool(cfg.env or cfg.secrets or secrets)
             if not fresh:
-                self._imported.ran(cfg.action, cfg.with_)
+                self._imported.enter(cfg.action, cfg.with_)
             done = (self._in_fresh_process if fresh else self._perform)(command, cfg, secrets, redactor)
         except BaseException as problem:  # whatever a step raises is its own failure, never the worker's
             done = _Done([], failure_of(problem), {}, self._outbox.numbered)
@@ -262,12 +262,9 @@ class StepRunner:
 
     # --- a process of its own -----------------------------------------------------------------------------------
 
-    def _clashes(self, cfg: StepCfg) -> bool:
-        return self._imported.clashes(cfg.action, cfg.with_, self._baseline.path_changed)
-
     def _in_fresh_process(self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor) -> _Done:
-        """Steps with `env` or secrets: nothing they set, and no secret, outlives them in the worker's memory. And steps
-        that must not meet modules of others. Nothing of the project is imported in it yet."""
+        """Steps with `env` or secrets: nothing they set, and no secret, outlives them in the worker's memory. Nothing
+        of the project is imported in it yet: a module may read the environment when it is imported."""
         # Not a pipe: a process that the step leaves behind would hold it open, and we would wait for its end.
         result = os.memfd_create("whyrun-result")
         relay, relay_end = os.pipe()
@@ -339,6 +336,8 @@ class StepRunner:
         match doing:
             case "restoring the worker":
                 self._baseline.restore()
+                if self._baseline.path_changed:
+                    self._imported.path_changed()
             case "ending its processes":
                 self._end_strays(end_strays)
             case "keeping its output":
