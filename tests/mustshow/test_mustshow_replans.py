@@ -358,7 +358,12 @@ def test_a_published_path_in_another_folder_is_missing_there_and_reused(project:
     lab.edit("workflow.yaml", "out/film.txt", "films/film.txt")
     assert reasons(lab.plan()) == {
         "Job:Morph": [
-            {"code": "MISSING_OUTPUT", "artifact": "Artifact:Morph.Film", "change": "deleted", "path": "films/film.txt"}
+            {
+                "code": "MISSING_OUTPUT",
+                "artifact": "Artifact:Morph.Film",
+                "change": "unpublished",
+                "path": "films/film.txt",
+            }
         ]
     }
     ran = lab.succeed()
