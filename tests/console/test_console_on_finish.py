@@ -166,7 +166,7 @@ def test_what_is_no_command_is_refused_before_anything_runs(study: Project, valu
     answer = study("run")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err == (
-        f"error[WRONG_TYPE] {study.root}/whyrun.toml: `on_finish` is a command: a string or a list of strings\n"
+        f"error[WRONG_TYPE] {study.root}/whyrun.toml:1: `on_finish` is a command: a string or a list of strings\n"
         '   hint: on_finish = "notify-send whyrun", or a list of words: ["./notify.py", "--quiet"]\n'
     )
     assert study.runs() == []
@@ -177,6 +177,6 @@ def test_a_misspelt_setting_is_refused_with_the_right_one(study: Project) -> Non
     answer = study("run")
     assert answer.code == 2
     assert answer.err == (
-        f"error[UNKNOWN_KEY] {study.root}/whyrun.toml: there is no setting `on_finsh`\n"
+        f"error[UNKNOWN_KEY] {study.root}/whyrun.toml:1: there is no setting `on_finsh`\n"
         "   hint: did you mean `on_finish`?\n"
     )

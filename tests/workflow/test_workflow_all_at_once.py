@@ -127,7 +127,7 @@ def test_one_mistake_of_every_kind_in_one_pass(tmp_path: Path) -> None:
         ("CYCLE", "part.yaml", 5, 3),
         ("INVALID_USES", "part.yaml", 7, 18),
         ("WRONG_TYPE", "part.yaml", 7, 33),
-        ("WRONG_TYPE", "whyrun.toml", None, None),
+        ("WRONG_TYPE", "whyrun.toml", 2, None),
         ("INPUT_TYPE", "given.yaml", 1, 8),
         ("INPUT_UNKNOWN", "given.yaml", 2, 1),
         ("INPUT_UNKNOWN", None, None, None),  # `--set Colour=red`
@@ -423,7 +423,7 @@ def test_what_stands_before_a_syntax_error_is_examined_and_other_files_too(tmp_p
         ("INVALID_USES", "part.yaml", 3, 18),
         ("WRONG_TYPE", "cut.yaml", 4, 50),
         ("YAML_SYNTAX", "cut.yaml", 6, 1),
-        ("UNKNOWN_KEY", "whyrun.toml", None, None),
+        ("UNKNOWN_KEY", "whyrun.toml", 1, None),
         ("INPUT_TYPE", "given.yaml", 1, 8),
         ("INPUT_UNKNOWN", "given.yaml", 2, 1),
     ]

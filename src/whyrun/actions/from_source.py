@@ -127,11 +127,14 @@ def import_project_from_source(project: str) -> None:
 
 def take_project_modules() -> dict[str, ModuleType]:
     """As if nothing of the project had been imported in this process yet."""
-    taken = {}
-    for name, module in list(sys.modules.items()):
-        is_ours = name.partition(".")[0] in ("__main__", "whyrun")  # a project may be the one of Whyrun itself
-        if not is_ours and any(_is_project_file(place) for place in _places_of(module)):
-            taken[name] = sys.modules.pop(name)
+    # All are looked at before any is taken: where a package without a file lies, its parent is asked.
+    names = [
+        name
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] not in ("__main__", "whyrun")  # a project may be the one of Whyrun itself
+        and any(_is_project_file(place) for place in _places_of(module))
+    ]
+    taken = {name: sys.modules.pop(name) for name in names}
     invalidate_caches()
     return taken
 
@@ -143,6 +146,9 @@ def put_project_modules(modules: Mapping[str, ModuleType]) -> None:
 
 def _places_of(module: Any) -> list[str]:
     """Its file; or the folders of a package that has none."""
-    file = getattr(module, "__file__", None)
-    places = [file] if file is not None else getattr(module, "__path__", ())
+    if not isinstance(module, ModuleType):
+        return []
+    facts = object.__getattribute__(module, "__dict__")  # a lazy one would be loaded by a plain look at it
+    file = facts.get("__file__")
+    places = [file] if file is not None else facts.get("__path__") or ()
     return [place for place in places if isinstance(place, str)]
