@@ -210,10 +210,7 @@ def mkdir(area: Area, path: Name) -> None:
 def make_folders(area: Area, path: Name) -> None:
     """This folder and those above it; one that is there already is fine."""
     try:
-        mkdir(area, path)
-    except FileExistsError:
-        if not os.path.isdir(path):
-            raise
+        _make_folder(area, path)
     except FileNotFoundError:
         above = os.path.dirname(os.fspath(path).rstrip("/"))
         if not above:

@@ -49,6 +49,7 @@ def test_each_setting_is_read_as_it_is_written(tmp_path: Path, text: str, config
         ("[resources]\ngpu = '1'", "the limit of `gpu` is a number from 0 up", LIMITS),
         ("[resources]\ngpu = -0.5", "the limit of `gpu` is a number from 0 up", LIMITS),
         ("[resources]\ngpu = inf", "the limit of `gpu` is a number from 0 up", LIMITS),
+        (f"[resources]\ngpu = 1{'0' * 400}", "the limit of `gpu` is a number from 0 up", LIMITS),
         ("[resources]\ngpu = nan", "the limit of `gpu` is a number from 0 up", LIMITS),
         ("[resources]\na = 1\ngpu = []", "the limit of `gpu` is a number from 0 up", LIMITS),
         ("on_finish = 3", "`on_finish` is a command: a string or a list of strings", COMMAND),

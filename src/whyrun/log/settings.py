@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from sys import float_info
 from typing import Any
 
 from whyrun.artifacts.shelf_address import holds_credentials
@@ -115,7 +116,7 @@ def _of_resources(value: Any) -> Iterator[Problem]:
         yield "resources", "`resources` is a table of limits", _LIMITS
         return
     for name, limit in value.items():
-        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit < float("inf"):
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit <= float_info.max:
             yield name, f"the limit of `{name}` is a number from 0 up", _LIMITS
 
 
