@@ -6,14 +6,29 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v $$p; break; }; done)
 
-# Crash and property tests take minutes; they come after everything that fails fast.
-SLOW := $(wildcard tests/crash tests/property)
-CHECKED := src tests examples docs $(wildcard bench)
+# The inner loop: tests of every package without servers, clusters, sandboxes, demos, crashes and long random stories.
+QUICK := $(addprefix tests/,api architecture artifacts evidence graph log planning snapshot workflow) \
+	$(addprefix tests/actions/test_,action_classes.py fingerprint.py dynamic_imports.py nested_parameters.py \
+		registry.py typed_parameters.py uncounted_parameters.py) \
+	$(addprefix tests/cli/test_cli_,actions.py init.py listing.py parameters.py validate.py arguments.py) \
+	$(addprefix tests/composition/test_composition_,compile.py json.py refusals.py workflow_files.py) \
+	$(addprefix tests/connections/test_connections_,file.py redact_files.py resolve.py text.py) \
+	tests/console/test_console_paths.py \
+	$(addprefix tests/execution/test_,bundle.py local_tickets.py message_limits.py safe_files.py \
+		scratch.py sections_language.py step_states.py)
+# Files of these folders that take seconds, because they start processes or try many cases.
+SLOWER := artifacts/test_artifacts_stat_cache.py artifacts/test_artifacts_damaged.py artifacts/test_compare_comparers.py \
+	log/test_log_repair.py planning/test_planning_delivery.py workflow/test_workflow_all_at_once.py
 # Much of the time tests wait: for servers, clusters, processes that are to die.
 TESTERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2)))
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+# Tests that share an expensive fixture run in one process: see `MADE_ONCE` in tests/conftest.py.
+PYTEST := $(BIN)/pytest -q --dist loadgroup
+# Where bytecode may not be written, each process of pytest rewrites every test module anew: 10 s of CPU each.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-causal example-panel example-etl test test-fast test-slow lint soak soak-crash fuzz mutation bench docs clean tools test-tools example-etl-tools
+.PHONY: help demo example-causal example-panel example-etl test test-quick lint soak soak-crash soak-data fuzz mutation bench docs dist clean tools test-tools example-etl-tools
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -31,24 +46,23 @@ example-panel: $(VENV)/.panel ## a firm-year panel: files merged and checked, a 
 example-etl: $(VENV)/.etl | example-etl-tools ## MariaDB to PostgreSQL: ten steps between two real servers, here and in a sandbox
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/etl/demo.sh "$(CURDIR)/.demo"
 
-test: lint test-fast test-slow ## everything: style, types, layers, tests
+test: $(VENV)/.dev | test-tools ## everything: style, types, layers, tests
+	$(PYTEST) -n $(TESTERS)
 
-test-fast: $(VENV)/.dev | test-tools
-	$(BIN)/pytest -q -n $(TESTERS) $(addprefix --ignore=,$(SLOW))
-
-test-slow: $(VENV)/.dev
-	$(if $(SLOW),$(BIN)/pytest -q -n $(TESTERS) $(SLOW))
+test-quick: $(VENV)/.dev ## the inner loop, in less than a minute: the tests of every package that need no servers or sandboxes
+	$(PYTEST) -n $(CORES) $(QUICK) $(addprefix --ignore=tests/,$(SLOWER))
 
 lint: $(VENV)/.dev ## ruff, mypy (strict) and the import layers
-	$(BIN)/ruff check $(CHECKED)
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(PYTEST) -n 3 tests/lint
 
 soak: $(VENV)/.dev ## the oracle at length: new random stories for MINUTES=30 on every core
 	$(BIN)/python tests/property/soak.py --minutes $(or $(MINUTES),30)
 
-soak-crash: $(VENV)/.dev ## every fault point at every one of its calls, and 20,000 power cuts; takes hours
-	WHYRUN_SOAK=1 $(BIN)/pytest -q -n auto tests/crash/test_crash_points.py tests/crash/test_crash_failing.py tests/crash/test_crash_power_cut.py
+soak-crash: $(VENV)/.dev ## every fault point at every one of its calls, 20,000 power cuts, kills by the clock; takes hours
+	WHYRUN_SOAK=1 $(BIN)/pytest -q -n auto --timeout 0 tests/crash
+
+soak-data: $(VENV)/.dev ## random tables for the data actions, new ones each time; takes minutes
+	WHYRUN_SOAK=1 $(PYTEST) -n auto tests/actions/test_data_merge_property.py tests/actions/test_data_stack.py
 
 fuzz: $(VENV)/.fuzz ## readers given random bytes, guided by coverage: SECONDS=60 for each, TARGET=events for one of them
 	$(BIN)/python tests/fuzz/fuzz.py $(TARGET) --seconds $(or $(SECONDS),60)
@@ -59,11 +73,16 @@ mutation: $(VENV)/.dev ## does a test fail when planning, log or snapshot is cha
 bench: $(VENV)/.dev ## speed, beside ninja, make, snakemake, doit and DVC; see bench/README.md
 	$(BIN)/python bench/run.py
 
-docs: $(VENV)/.dev | test-tools ## write anew what is generated in docs/: help, error codes, what commands print, pictures
+docs: $(VENV)/.dev | test-tools ## regenerate the generated parts of docs/: help, error codes, what commands print, pictures
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/picture.py
 	if command -v tmux >/dev/null; then $(BIN)/python docs/progress_capture.py; fi
 	UPDATE_DOCS=1 $(BIN)/pytest -q -n auto tests/docs
+
+dist: $(VENV)/.dev ## build the sdist and the wheel in dist/, and check their metadata
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 clean: ## remove what make and the tests made; .venv stays
 	rm -rf .demo .bench .mutation .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
@@ -85,7 +104,7 @@ tools:
 # makes the sandboxes, the servers are those that data is moved between, and SLURM is that of a cluster of one node. Where one
 # cannot be had, its tests are skipped.
 ETL_TOOLS := bwrap:bubblewrap mariadbd:mariadb-server pg_ctlcluster:postgresql
-TEST_TOOLS := tmux:tmux munged:munge slurmctld:slurm-wlm $(ETL_TOOLS)
+TEST_TOOLS := tmux:tmux zsh:zsh fish:fish munged:munge slurmctld:slurm-wlm $(ETL_TOOLS)
 example-etl-tools: TOOLS = $(ETL_TOOLS)
 test-tools: TOOLS = $(TEST_TOOLS)
 test-tools example-etl-tools:

@@ -48,7 +48,7 @@ def main() -> int:
 
 def measure(folder: Path, kind: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     (folder / f"{kind}.yaml").write_text(workflow(kind, given.memory))
-    from whyrun.actions.builtin.data.engine import duckdb_share
+    from whyrun.actions.data.engine import duckdb_share
 
     share = str(duckdb_share(given.memory))  # told, so that a peer need not import Whyrun to know it
     this: list[str | Path] = [sys.executable, Path(__file__).resolve(), "--share", share, "--formats", kind]

@@ -63,7 +63,7 @@ def make_log(state: Path, steps: int) -> Path:
 
 def fold(folder: Path) -> int:
     from whyrun.log.runs import RunRef
-    from whyrun.snapshot.history import fold_run
+    from whyrun.snapshot.history.reader import fold_run
     from whyrun.snapshot.records import Records
 
     records = Records()
@@ -83,7 +83,7 @@ def decode_lean(folder: Path) -> int:
     """The quickest decoding we know: into the fold's own lean records, with all that it does not need left out."""
     import msgspec
 
-    from whyrun.log.scan import LeanEvent
+    from whyrun.log.lean_events import LeanEvent
 
     return _decode(folder, msgspec.json.Decoder(LeanEvent))
 

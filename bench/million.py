@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 import workload
 
 if TYPE_CHECKING:
-    from whyrun.graph.graph import JobTable
+    from whyrun.graph.tables import JobTable
     from whyrun.log.journal import Journal
-    from whyrun.snapshot.world import World
+    from whyrun.project import Project
 
 FLUSH = 5000  # steps
 CHAINS_OF_RUNS = 100  # where there are many runs
@@ -50,11 +50,11 @@ def _content(chain: int, stage: int) -> bytes:
 def write_log(folder: Path, more_runs: int = 0) -> int:
     """The log of one run that executed everything, and of so many more that each executed one chain again; how many
     steps that were."""
-    from whyrun.snapshot.world import World
+    from whyrun.project import Project
 
-    world = World.open(f"{folder}/workflow.yaml")
-    writer = _LogWriter(world)
-    graph = world.graph
+    opened = Project.open(f"{folder}/workflow.yaml")
+    writer = _LogWriter(opened)
+    graph = opened.graph
     everything = [(table, position) for table in graph.tables for position in range(len(table))]
     number = writer.write_run(everything, inputs=True)
     for run in range(more_runs):
@@ -65,15 +65,15 @@ def write_log(folder: Path, more_runs: int = 0) -> int:
 class _LogWriter:
     """Writes events by the functions that a run writes them with."""
 
-    def __init__(self, world: World) -> None:
-        from whyrun.planning.consume import Consumer, Seen
-        from whyrun.planning.dirty import Judge
+    def __init__(self, opened: Project) -> None:
+        from whyrun.planning.consume import Available, Consumer
+        from whyrun.planning.judge import Judge
 
-        self.world, self.snapshot = world, world.snapshot()
+        self.project, self.snapshot = opened, opened.snapshot()
         self.graph = self.snapshot.dependency_graph
         self.judge = Judge(self.snapshot, {})
         made = [[""] * len(table) for table in self.graph.tables]  # by table and row: the hash of its one output
-        self.consumer, self.made = Consumer(self.graph, lambda at: Seen(made[at.table][at.position])), made
+        self.consumer, self.made = Consumer(self.graph, lambda at: Available(made[at.table][at.position])), made
 
     def write_run(self, steps: Sequence[tuple[JobTable, int]], *, inputs: bool = False) -> int:
         from whyrun import __version__
@@ -85,7 +85,7 @@ class _LogWriter:
             workflow=self.graph.workflow.name, workflow_sha256="0" * 64, mode="run", options={}, backend="local",
             engine_version=__version__, host=platform.node(), pid=os.getpid(), previous_chain="",
         )  # fmt: skip
-        _, journal = create_run(self.world.state, start, utc_now, {})
+        _, journal = create_run(self.project.state, start, utc_now, {})
         if inputs:
             self._inputs(journal)
         for number, (table, position) in enumerate(steps):
@@ -106,7 +106,7 @@ class _LogWriter:
             journal.append(ev.InputRecorded(id=id_, sha256=values[id_].sha256))
 
     def _step(self, journal: Journal, table: JobTable, position: int) -> None:
-        from whyrun.execution.prepare import recorded_bindings
+        from whyrun.execution.dispatch.step_builder import recorded_bindings
         from whyrun.ids import file_name
         from whyrun.log import events as ev
 

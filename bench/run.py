@@ -116,20 +116,28 @@ def growth(bench: Bench) -> None:
     bench.judge("growth", f"time at N={bench.n} / N={bench.n // 10} (best)", more.best / less.best, 11.0)
 
 
-def cold_help(bench: Bench) -> None:
-    """`whyrun --help` in a fresh process, with the installed command where there is one."""
+def start_up(bench: Bench) -> None:
+    """`whyrun --help` and a plan with nothing to do of a small workflow, beside a Python that does nothing."""
     installed = Path(sys.executable).with_name("whyrun")
     command = [installed] if installed.exists() else [sys.executable, "-m", "whyrun.cli.main"]
-    found = alternate(
-        {"whyrun --help": [*command, "--help"], "python -c pass": [sys.executable, "-c", "pass"]},
-        {"whyrun --help": bench.folder, "python -c pass": bench.folder},
-        max(10, bench.repeats),
-        bench.log("x").parent,
-    )
+    folder = bench.folder / f"start-up-{time.time_ns()}"
+    folder.mkdir()
+    for words in (["init"], ["run", "--quiet"]):
+        timed([*command, *words], folder, output=bench.log("start-up-prepared"))
+    commands: dict[str, Sequence[str | Path]] = {
+        "python -c pass": [sys.executable, "-c", "pass"],
+        "whyrun --help": [*command, "--help"],
+        "whyrun plan": [*command, "plan"],
+    }
+    found = alternate(commands, dict.fromkeys(commands, folder), max(20, bench.repeats), bench.log("x").parent)
+    expect(bench.log("whyrun-plan"), "nothing to do")
     for series in found.values():
         show(series)
-        bench.add("cold_help", 1, series)
-    bench.judge("cold_help", "whyrun --help (median)", found["whyrun --help"].median, 0.2, " s")
+        bench.add("start_up", 1, series)
+    bench.judge("start_up", "whyrun --help (median)", found["whyrun --help"].median, 0.06, " s")
+    bench.judge("start_up", "whyrun plan, nothing to do (median)", found["whyrun plan"].median, 0.10, " s")
+    ratio = found["whyrun plan"].median / found["python -c pass"].median
+    bench.judge("start_up", "whyrun plan / python -c pass (median)", ratio, 9.0)
 
 
 # --- running -----------------------------------------------------------------------------------------------------
@@ -207,7 +215,7 @@ def fold_events(bench: Bench) -> None:
 
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
-    "cold_help": cold_help,
+    "start_up": start_up,
     "plan_noop": plan_noop,
     "plan_one_changed": plan_one_changed,
     "growth": growth,

@@ -27,7 +27,7 @@ def stage(name: str, work: Callable[[], T]) -> T:
 def imports() -> Any:
     import whyrun.cli.main
     import whyrun.planning.plan
-    import whyrun.snapshot.world
+    import whyrun.project
 
     return whyrun
 
@@ -40,26 +40,26 @@ def main() -> None:
     rows[-1] = ("interpreter (before main)", start, 0.0)
     stage("imports", imports)
     from whyrun.planning.plan import compute_execution_plan
+    from whyrun.project import Project
     from whyrun.snapshot.build import build_planning_snapshot
-    from whyrun.snapshot.world import World
 
-    world = World.open(file)
-    stage("parse the workflow", lambda: world.workflow)
-    stage("load the stat-cache", lambda: world.cache)
-    stage("observe the inputs", lambda: world.inputs)
-    stage("expand", lambda: world.graph)
-    stage("actions", lambda: world.actions)
-    history = world.history()
+    opened = Project.open(file)
+    stage("parse the workflow", lambda: opened.workflow)
+    stage("load the stat-cache", lambda: opened.cache)
+    stage("observe the inputs", lambda: opened.inputs)
+    stage("expand", lambda: opened.graph)
+    stage("actions", lambda: opened.actions)
+    history = opened.history()
     stage("log: index or fold", lambda: history.records)
-    observer = world.observer()
+    observer = opened.observer()
     watched = Watched(observer)
     whole = time.process_time()
     memo = history.load_memo()
-    snapshot = stage("snapshot", lambda: build_planning_snapshot(world.graph, history, watched, world.actions, memo))
+    snapshot = stage("snapshot", lambda: build_planning_snapshot(opened.graph, history, watched, opened.actions, memo))
     whole = time.process_time() - whole
     rows[-1] = ("snapshot, without looking at files", whole - watched.seconds, 0.0)
     rows.append(("look at published files and blobs", watched.seconds, 0.0))
-    stage("save the stat-cache", world.save_cache)
+    stage("save the stat-cache", opened.save_cache)
     plan = stage("compute_execution_plan", lambda: compute_execution_plan(snapshot))
     stage("digest and JSON", plan.to_bytes)
     for name, cpu, _ in rows:

@@ -1,4 +1,4 @@
-"""Writes the generated parts of the docs: the tables of errors.md and the help in cli.md.
+"""Writes the generated parts of the docs: the tables of keys in language.md, of errors.md, the help in cli.md.
 
     python docs/generate.py          write them
     python docs/generate.py --check  say which are not current, and fail
@@ -15,11 +15,14 @@ from pathlib import Path
 
 import click
 
+from whyrun.cli.commands.runs import RunsCommand
 from whyrun.cli.main import COMMANDS, cli
-from whyrun.cli.runs import RunsCommand
 from whyrun.disk import TABLE
 from whyrun.errors import CODES, Exit
-from whyrun.evidence.parity_fields import DECLARED
+from whyrun.evidence.parity.fields import DECLARED
+from whyrun.workflow.parsing.file import WORKFLOW_KEYS
+from whyrun.workflow.parsing.job_keys import JOB_KEYS
+from whyrun.workflow.parsing.keys import Key
 
 DOCS = Path(__file__).resolve().parent
 PART = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -86,12 +89,30 @@ def fault_points() -> str:
     return rows
 
 
+def meaning(key: Key) -> str:
+    return f"{key.meaning} {key.details}".strip()
+
+
+def workflow_keys() -> str:
+    return "| key | meaning |\n|---|---|\n" + "".join(f"| `{key.name}` | {meaning(key)} |\n" for key in WORKFLOW_KEYS)
+
+
+def job_keys() -> str:
+    rows = "| key | meaning | a change re-runs the job |\n|---|---|---|\n"
+    for key in JOB_KEYS:
+        reruns = key.reruns or ("yes" if key.in_fingerprint else "no")
+        rows += f"| `{key.name}` | {meaning(key)} | {reruns} |\n"
+    return rows
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "codes": codes,
     "exits": exits,
     "fault-points": fault_points,
     "help": help_pages,
+    "job-keys": job_keys,
     "parity-events": parity_events,
+    "workflow-keys": workflow_keys,
 }
 
 

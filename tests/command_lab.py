@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from command_nursery import NURSERY
+from fork_server import run_command
 from project_lab import PATIENCE, Lab
 
 DRIVER = Path(__file__).with_name("command_driver.py")
@@ -77,7 +77,7 @@ class CommandLab(Lab):
     def whyrun(self, *words: str, **environment: str) -> Answer:
         if environment:
             return self.start(*words, **environment).ended()
-        done = NURSERY.run(words, cwd=self.root, env=ENVIRONMENT, timeout=PATIENCE)
+        done = run_command(words, cwd=self.root, env=ENVIRONMENT, timeout=PATIENCE)
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start_gated(self, gate: Path, point: str, *words: str) -> Command:

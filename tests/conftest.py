@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import fork_server
 from project_lab import Files, Lab
 from scenarios.harness import Scenario
 
@@ -31,6 +32,40 @@ settings.register_profile(
 )
 settings.register_profile("soak", parent=settings.get_profile("same"), derandomize=False)
 settings.load_profile("soak" if os.environ.get("WHYRUN_SOAK") else "same")
+
+TESTS = Path(__file__).parent
+fork_server.install()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "real_start: start every program for real, and fork none from a warm process")
+
+
+# Folders whose tests are long or wait much. They begin first, so that no core is idle at the end.
+LONG_FIRST = ("lint", "crash", "property", "examples", "cluster", "backends", "movers", "docs", "e2b", "parity")
+# Expensive fixtures. All tests that use one run in the same process, so that it is made once.
+MADE_ONCE = {
+    "mariadb_server": "databases",
+    "postgres_server": "databases",
+    "started": "slurm",
+    "cluster": "dask",
+    "first_run": "",  # one for each module, and for each of its own parameters
+    "installed": "",
+    "through": "",
+    "told": "",
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for name in getattr(item, "fixturenames", ()):
+            if name in MADE_ONCE:
+                parameters = item.callspec.params if hasattr(item, "callspec") else {}
+                group = MADE_ONCE[name] or f"{item.path.stem}-{parameters.get(name, '')}"
+                item.add_marker(pytest.mark.xdist_group(group))
+    order = {folder: number for number, folder in enumerate(LONG_FIRST)}
+    items.sort(key=lambda item: order.get(item.path.relative_to(TESTS).parts[0], len(order)))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -70,3 +105,12 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("needs a second file system, such as /dev/shm")
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def _real_start(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.node.get_closest_marker("real_start") is None:
+        yield
+        return
+    with fork_server.real_start():
+        yield

@@ -21,14 +21,14 @@ from typing import Any
 import msgspec
 
 from whyrun.console.lines import TaskLine
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.commands import Backend
-from whyrun.execution.session import RunResult, run_workflow
+from whyrun.execution.backends.base import Backend
+from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.run.session import RunResult, run_workflow
 from whyrun.log import events as ev
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.planning.reasons import reason_json
+from whyrun.project import Project
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.snapshot.world import World
 
 Files = Mapping[str, str | bytes | None]
 
@@ -163,11 +163,11 @@ class Lab:
 
     # -- planning --
 
-    def world(self, sets: Sequence[str] = ()) -> World:
-        return World.open(self.file, sets=sets)
+    def opened(self, sets: Sequence[str] = ()) -> Project:
+        return Project.open(self.file, sets=sets)
 
     def snapshot(self, sets: Sequence[str] = ()) -> PlanningSnapshot:
-        return self.world(sets).snapshot()
+        return self.opened(sets).snapshot()
 
     def plan(
         self,
@@ -195,9 +195,9 @@ class Lab:
         backend: Backend | None = None,
     ) -> Ran:
         heard = Heard()
-        world = self.world(sets)
+        opened = self.opened(sets)
         result = run_workflow(
-            world,
+            opened,
             PlanOptions(up, tuple(targets), tuple(force)),
             RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits, grace=grace),
             heard,
@@ -216,13 +216,13 @@ class Lab:
         return ran
 
     def runs(self) -> list[str]:
-        return [run.name for run in self.world().state.runs()]
+        return [run.name for run in self.opened().state.runs()]
 
     def run_folder(self, run: str) -> Path:
-        return self.world().state.runs_dir / run
+        return self.opened().state.runs_dir / run
 
     def events(self, run: str) -> list[ev.AnyEvent]:
-        return list(self.world().state.run(run).events())
+        return list(self.opened().state.run(run).events())
 
     def content(self, artifact: str) -> Any:
         """What an available artifact holds: a value, parsed JSON, or the text of a file."""
@@ -231,7 +231,7 @@ class Lab:
         output = snapshot.output(snapshot.dependency_graph.artifact_of[artifact])
         if output.value is not msgspec.UNSET:
             return output.value
-        data = self.world().store.read(found.sha256)
+        data = self.opened().store.read(found.sha256)
         return json.loads(data) if found.type == "json" else data.decode()
 
     @property

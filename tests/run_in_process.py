@@ -7,10 +7,10 @@ import sys
 from project_lab import Heard
 from whyrun.console.lines import TaskLine
 from whyrun.errors import WhyrunError
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.session import run_workflow
+from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.run.session import run_workflow
 from whyrun.planning.plan import PlanOptions
-from whyrun.snapshot.world import World
+from whyrun.project import Project
 
 
 class Telling(Heard):
@@ -26,7 +26,7 @@ if __name__ == "__main__":
     try:
         file, grace, *force = sys.argv[1:]
         options = PlanOptions(force=tuple(force))
-        result = run_workflow(World.open(file), options, RunOptions(jobs=2, grace=float(grace)), Telling())
+        result = run_workflow(Project.open(file), options, RunOptions(jobs=2, grace=float(grace)), Telling())
     except WhyrunError as problem:
         print(problem, flush=True)
         sys.exit(int(problem.exit))

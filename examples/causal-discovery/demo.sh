@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The example, run for real in a scratch copy, and explained. Fails if anything is other than it says.
+# Runs the example in a scratch copy and explains each step. Fails if a result is not as expected.
 #
-#   make example-causal           from the top of the repository
-#   bash demo.sh [SCRATCH]        with `whyrun` and what requirements.txt names installed
+#   make example-causal           in the top folder of the repository
+#   bash demo.sh [SCRATCH]        with `whyrun` and requirements.txt installed
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,34 +12,34 @@ trap 'rm -f "$output"' EXIT
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; else bold= dim= plain=; fi
 
 say()  { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
-show() {  # show EXIT COMMAND…: print the command, run it, and insist on its exit status; long output is shown in part
+show() {  # show EXIT COMMAND…: print the command, run it, and check its exit status; long output is shown in part
   local expected=$1 got word line='$'; shift
   for word; do case $word in *[][*\ ]*) line+=" '$word'" ;; *) line+=" $word" ;; esac; done
   printf '%s%s%s\n' "$dim" "$line" "$plain"
   "$@" >"$output" 2>&1; got=$?
   if [ "$(wc -l <"$output")" -le 16 ]; then cat "$output"; else
     head -n 6 "$output"; printf '%s… %s lines …%s\n' "$dim" "$(($(wc -l <"$output") - 12))" "$plain"; tail -n 6 "$output"; fi
-  [ "$got" = "$expected" ] || { tail -n 20 "$output" >&2; fail "exit status $got, and $expected was due"; }
+  [ "$got" = "$expected" ] || { tail -n 20 "$output" >&2; fail "exit status $got instead of $expected"; }
   [ "$expected" = 0 ] || printf '(exit status %s)\n' "$got"
 }
-edit() {  # edit FILE OLD NEW: replace a text that stands there once
+edit() {  # edit FILE OLD NEW: replace a text that occurs once
   printf '%s$ edit %s: %s → %s%s\n' "$dim" "$1" "$2" "$3" "$plain"
   [ "$(grep -cF -- "$2" "$1")" = 1 ] || fail "$1 does not have this line once: $2"
   local text; text=$(<"$1"); printf '%s\n' "${text/"$2"/"$3"}" >"$1"
 }
 expect() { local text; for text; do grep -qF -- "$text" "$output" || fail "the output lacks: $text"; done; }
-# lines N WORD: that many lines begin a step with this status
-lines()  { local n; n=$(grep -cE "^[0-9-]+ [0-9:]+ \[[^]]*\] $2 " "$output"); [ "$n" = "$1" ] || fail "$n × $2, and $1 were due"; }
-# planned ID…: exactly these are in the plan
+# lines N STATUS: exactly N lines are about a step with this status
+lines()  { local n; n=$(grep -cE "^[0-9-]+ [0-9:]+ \[[^]]*\] $2 " "$output"); [ "$n" = "$1" ] || fail "$n × $2 instead of $1"; }
+# planned ID…: check that the plan has exactly these jobs
 planned() {
   local due got
   due=$(printf '%s\n' "$@" | sort)
   got=$(whyrun plan --json | python3 -c 'import json, sys
 for layer in json.load(sys.stdin)["layers"]: print(*layer, sep="\n")' | sort)
-  [ "$due" = "$got" ] || fail "the plan differs from what was due: $(diff <(echo "$due") <(echo "$got"))"
-  printf '(exactly what was due, and nothing else: %s)\n' "$#"
+  [ "$due" = "$got" ] || fail "the plan is not as expected: $(diff <(echo "$due") <(echo "$got"))"
+  printf '(the plan has exactly the expected jobs: %s)\n' "$#"
 }
-fail()   { printf '\nthe demo does not hold: %s\n' "$*" >&2; exit 1; }
+fail()   { printf '\nthe demo failed: %s\n' "$*" >&2; exit 1; }
 
 command -v whyrun >/dev/null || fail "there is no \`whyrun\` command; try \`make example-causal\`"
 rm -rf "$scratch/causal-discovery" && mkdir -p "$scratch" && cp -r "$here" "$scratch/causal-discovery" || exit 1

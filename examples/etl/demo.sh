@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The example, run for real in a scratch copy against two servers of its own, and explained. Fails if anything is other
-# than it says.
+# Runs the example in a scratch copy with its own two servers, and explains each step. Fails if a result is not as
+# expected.
 #
-#   make example-etl              from the top of the repository
+#   make example-etl              in the top folder of the repository
 #   bash demo.sh [SCRATCH]        with `whyrun[data,db]`, MariaDB, PostgreSQL and (for the last part) bubblewrap installed
 set -uo pipefail
 
@@ -12,25 +12,25 @@ output=$(mktemp)
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; else bold= dim= plain=; fi
 
 say()  { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
-show() {  # show EXIT COMMAND…: print the command, run it, and insist on its exit status
+show() {  # show EXIT COMMAND…: print the command, run it, and check its exit status
   local expected=$1 got; shift
   printf '%s$ %s%s\n' "$dim" "$*" "$plain"
   "$@" >"$output" 2>&1; got=$?
   cat "$output"
-  [ "$got" = "$expected" ] || fail "exit status $got, and $expected was due"
+  [ "$got" = "$expected" ] || fail "exit status $got instead of $expected"
   [ "$expected" = 0 ] || printf '(exit status %s)\n' "$got"
 }
 expect() { local text; for text; do grep -qF -- "$text" "$output" || fail "the output lacks: $text"; done; }
-# planned ID…: exactly these are in the plan
+# planned ID…: check that the plan has exactly these jobs
 planned() {
   local due got
   due=$(printf '%s\n' "$@" | sort)
   got=$(whyrun plan --json | python3 -c 'import json, sys
 for layer in json.load(sys.stdin)["layers"]: print(*layer, sep="\n")' | sort)
-  [ "$due" = "$got" ] || fail "the plan differs from what was due: $(diff <(echo "$due") <(echo "$got"))"
-  printf '(exactly what was due, and nothing else: %s)\n' "$#"
+  [ "$due" = "$got" ] || fail "the plan is not as expected: $(diff <(echo "$due") <(echo "$got"))"
+  printf '(the plan has exactly the expected jobs: %s)\n' "$#"
 }
-fail() { printf '\nthe demo does not hold: %s\n' "$*" >&2; exit 1; }
+fail() { printf '\nthe demo failed: %s\n' "$*" >&2; exit 1; }
 shop() { MYSQL_PWD=$SHOP_PASSWORD mariadb --no-defaults -h 127.0.0.1 -P "$SHOP_PORT" -u etl --default-character-set=utf8mb4 shop "$@"; }
 warehouse() { PGPASSWORD=$WAREHOUSE_PASSWORD psql -X -h 127.0.0.1 -p "$WAREHOUSE_PORT" -U etl -d warehouse -c "$1"; }
 
@@ -68,7 +68,7 @@ say "Nothing has changed, so there is nothing to do."
 show 0 whyrun run
 expect "nothing to do"
 
-say "A rate is corrected. No server is asked for rows again: what depends on the rates is made anew, and nothing else."
+say "A rate is corrected. No server is asked for rows again: what depends on the rates is made again, and nothing else."
 sed -i 's/^2024-03;USD;.*/2024-03;USD;0.930000/' data/rates.csv
 show 0 whyrun explain
 expect "INPUT_CHANGED" "data ← Input:RateTable"
@@ -84,7 +84,7 @@ planned Job:{Orders,Check,Sales,Monthly,LoadSales,LoadMonthly,Export,ReadBack}
 show 0 whyrun run
 expect "r0003 succeeded" "8 executed"
 
-say "Whyrun does not watch servers: that a customer moved is known when you ask. The extract is made anew, and what follows."
+say "Whyrun does not watch servers: that a customer moved is known when you ask. The extract is made again, and what follows."
 shop -e "UPDATE customers SET country = 'US' WHERE id = 6"
 show 0 whyrun run
 expect "nothing to do"

@@ -80,8 +80,9 @@ def start_mariadb(folder: Path, database: str = "shop") -> Server:
     data, log, socket_file = folder / "data", folder / "server.log", folder / "s.sock"
     port, password = _free_port(), secrets.token_urlsafe(18)
     # `--no-defaults` everywhere: the machine's own configuration has nothing to say here.
-    _do([install, "--no-defaults", f"--datadir={data}", "--skip-test-db", "--auth-root-authentication-method=normal"],
-        log, as_account)  # fmt: skip
+    # A small buffer pool and plain I/O: the defaults ask for memory and queues that a busy machine may refuse.
+    _do([install, "--no-defaults", f"--datadir={data}", "--skip-test-db", "--auth-root-authentication-method=normal",
+         "--innodb-buffer-pool-size=32M", "--innodb-use-native-aio=0"], log, as_account)  # fmt: skip
     script = folder / "init.sql"
     script.write_text(
         f"CREATE DATABASE `{database}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;\n"
@@ -96,7 +97,8 @@ def start_mariadb(folder: Path, database: str = "shop") -> Server:
         daemon, "--no-defaults", f"--datadir={data}", f"--socket={socket_file}", f"--port={port}",
         "--bind-address=127.0.0.1", "--skip-name-resolve", f"--init-file={script}", "--character-set-server=utf8mb4",
         "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0",
-        "--innodb-flush-method=nosync", "--skip-log-bin", "--performance-schema=off", f"--tmpdir={folder}",
+        "--innodb-flush-method=nosync", "--innodb-use-native-aio=0", "--skip-log-bin", "--performance-schema=off",
+        f"--tmpdir={folder}",
     ]  # fmt: skip
     pid = _start(command, log, as_account)
     # The port opens before the init file has been read; a greeting comes after it.
@@ -241,7 +243,10 @@ def _wait_for(port: int, pid: int, log: Path, *, greets: bool = False) -> None:
 
 
 def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
+    """The errors of a log, and its end: an installer says at length where to ask for help after what went wrong."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [line for line in lines[:-15] if "ERROR" in line or "FATAL" in line]
+    return "\n".join([*errors[:20], *lines[-15:]])
 
 
 # --- from a shell ------------------------------------------------------------------------------------------------

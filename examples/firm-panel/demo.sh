@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The example, run for real in a scratch copy, and explained. Fails if anything is other than it says.
+# Runs the example in a scratch copy and explains each step. Fails if a result is not as expected.
 #
-#   make example-panel            from the top of the repository
-#   bash demo.sh [SCRATCH]        with `whyrun[data]` and what requirements.txt names installed
+#   make example-panel            in the top folder of the repository
+#   bash demo.sh [SCRATCH]        with `whyrun[data]` and requirements.txt installed
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,25 +12,25 @@ trap 'rm -f "$output"' EXIT
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; else bold= dim= plain=; fi
 
 say()  { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
-show() {  # show EXIT COMMAND…: print the command, run it, and insist on its exit status
+show() {  # show EXIT COMMAND…: print the command, run it, and check its exit status
   local expected=$1 got; shift
   printf '%s$ %s%s\n' "$dim" "$*" "$plain"
   "$@" >"$output" 2>&1; got=$?
   cat "$output"
-  [ "$got" = "$expected" ] || fail "exit status $got, and $expected was due"
+  [ "$got" = "$expected" ] || fail "exit status $got instead of $expected"
   [ "$expected" = 0 ] || printf '(exit status %s)\n' "$got"
 }
 expect() { local text; for text; do grep -qF -- "$text" "$output" || fail "the output lacks: $text"; done; }
-# planned ID…: exactly these are in the plan of $plan
+# planned ID…: check that the plan has exactly these jobs, for $plan
 planned() {
   local due got
   due=$(printf '%s\n' "$@" | sort)
   got=$(whyrun plan "${plan[@]}" --json | python3 -c 'import json, sys
 for layer in json.load(sys.stdin)["layers"]: print(*layer, sep="\n")' | sort)
-  [ "$due" = "$got" ] || fail "the plan differs from what was due: $(diff <(echo "$due") <(echo "$got"))"
-  printf '(exactly what was due, and nothing else: %s)\n' "$#"
+  [ "$due" = "$got" ] || fail "the plan is not as expected: $(diff <(echo "$due") <(echo "$got"))"
+  printf '(the plan has exactly the expected jobs: %s)\n' "$#"
 }
-fail() { printf '\nthe demo does not hold: %s\n' "$*" >&2; exit 1; }
+fail() { printf '\nthe demo failed: %s\n' "$*" >&2; exit 1; }
 
 command -v whyrun >/dev/null || fail "there is no \`whyrun\` command; try \`make example-panel\`"
 rm -rf "$scratch/firm-panel" && mkdir -p "$scratch" && cp -r "$here" "$scratch/firm-panel" || exit 1
@@ -68,7 +68,7 @@ planned Job:table Job:figure
 show 0 whyrun run "${plan[@]}"
 expect "r0002 succeeded" "2 executed"
 
-say "An industry that no firm belongs to. The merge is made anew, comes out as before, and nothing after it runs."
+say "An industry that no firm belongs to. The merge is made again, comes out as before, and nothing after it runs."
 echo "6311,Life insurance" >>data/industries.csv
 show 0 whyrun explain "${plan[@]}"
 expect "secondary_dataset ← Input:industries"

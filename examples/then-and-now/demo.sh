@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The example, run for real in a scratch copy, and explained. Fails if anything is other than it says.
+# Runs the example in a scratch copy and explains each step. Fails if a result is not as expected.
 #
-#   make demo                     from the top of the repository
+#   make demo                     in the top folder of the repository
 #   bash demo.sh [SCRATCH]        with `whyrun` and Pillow installed
 set -uo pipefail
 
@@ -12,20 +12,20 @@ trap 'rm -f "$output"' EXIT
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; else bold= dim= plain=; fi
 
 say()  { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
-show() {  # show EXIT COMMAND…: print the command, run it, and insist on its exit status
+show() {  # show EXIT COMMAND…: print the command, run it, and check its exit status
   local expected=$1 got word line='$'; shift
   for word; do case $word in *[][*\ ]*) line+=" '$word'" ;; *) line+=" $word" ;; esac; done
   printf '%s%s%s\n' "$dim" "$line" "$plain"
   "$@" >"$output" 2>&1; got=$?
   cat "$output"
-  [ "$got" = "$expected" ] || fail "exit status $got, and $expected was due"
+  [ "$got" = "$expected" ] || fail "exit status $got instead of $expected"
   [ "$expected" = 0 ] || printf '(exit status %s)\n' "$got"
 }
 expect()   { local text; for text; do grep -qF -- "$text" "$output" || fail "the output lacks: $text"; done; }
 expect_no() { local text; for text; do ! grep -qF -- "$text" "$output" || fail "the output has: $text"; done; }
-# lines N WORD: that many lines begin a step with this status
-lines()    { local n; n=$(grep -cE "^[0-9-]+ [0-9:]+ \[[^]]*\] $2 " "$output"); [ "$n" = "$1" ] || fail "$n × $2, and $1 were due"; }
-fail()     { printf '\nthe demo does not hold: %s\n' "$*" >&2; exit 1; }
+# lines N STATUS: exactly N lines are about a step with this status
+lines()    { local n; n=$(grep -cE "^[0-9-]+ [0-9:]+ \[[^]]*\] $2 " "$output"); [ "$n" = "$1" ] || fail "$n × $2 instead of $1"; }
+fail()     { printf '\nthe demo failed: %s\n' "$*" >&2; exit 1; }
 
 command -v whyrun >/dev/null || fail "there is no \`whyrun\` command; try \`make demo\`"
 rm -rf "$scratch/then-and-now" && mkdir -p "$scratch" && cp -r "$here" "$scratch/then-and-now" || exit 1

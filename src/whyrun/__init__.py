@@ -1,4 +1,4 @@
-"""Whyrun: workflows whose steps are slow or paid for. Re-run exactly what is needed, and say exactly why.
+"""Whyrun runs workflows whose steps are slow or paid for. It runs what is needed and explains why.
 
     import whyrun
 
@@ -6,16 +6,16 @@
     print(flow.explain())
     result = flow.run()
 
-The names below are imported when they are first used: `import whyrun` itself costs nearly nothing.
+The public names are imported when they are first used, so that `import whyrun` is fast.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # the name that type checkers know, without the import of `typing`
+TYPE_CHECKING = False  # type checkers treat this name as True; importing `typing` would cost time
 
 __version__ = "0.1.0"
 
-# public name → the module that has it
+# public name → its module
 _PUBLIC = {
     "load": "whyrun.api",
     "plan": "whyrun.api",
@@ -24,8 +24,8 @@ _PUBLIC = {
     "compare": "whyrun.api",
     "validate": "whyrun.api",
     "LoadedWorkflow": "whyrun.api",
-    "RunResult": "whyrun.execution.session",
-    "CompareResult": "whyrun.execution.compare",
+    "RunResult": "whyrun.execution.run.session",
+    "CompareResult": "whyrun.execution.compare.compare",
     "Comparison": "whyrun.artifacts.compare.result",
     "Action": "whyrun.actions.base",
     "Context": "whyrun.actions.base",
@@ -41,8 +41,8 @@ _PUBLIC = {
     "PlanOptions": "whyrun.planning.plan",
     "PlannedJob": "whyrun.planning.plan",
     "compute_execution_plan": "whyrun.planning.plan",
-    "render_explain": "whyrun.planning.explain",
-    "explain_json": "whyrun.planning.explain",
+    "render_explain": "whyrun.planning.answers.explain",
+    "explain_json": "whyrun.planning.answers.explain",
     "PlanningSnapshot": "whyrun.snapshot.snapshot",
     "build_planning_snapshot": "whyrun.snapshot.build",
     "CanonicalId": "whyrun.ids",
@@ -107,10 +107,10 @@ if TYPE_CHECKING:
     from whyrun.console.lines import LogLevel, TaskStatus
     from whyrun.console.logger import WorkflowLogger
     from whyrun.errors import Diagnostic, InvalidError, StateError, WhyrunError
-    from whyrun.execution.compare import CompareResult
-    from whyrun.execution.session import RunResult
+    from whyrun.execution.compare.compare import CompareResult
+    from whyrun.execution.run.session import RunResult
     from whyrun.ids import CanonicalId, parse_id
-    from whyrun.planning.explain import explain_json, render_explain
+    from whyrun.planning.answers.explain import explain_json, render_explain
     from whyrun.planning.plan import Plan, PlannedJob, PlanOptions, compute_execution_plan
     from whyrun.snapshot.build import build_planning_snapshot
     from whyrun.snapshot.snapshot import PlanningSnapshot

@@ -1,4 +1,4 @@
-"""Whyrun from Python: `load`, `plan`, `explain`, `run`, `validate`. The commands go the same way.
+"""Whyrun from Python: `load`, `plan`, `explain`, `run`, `compare`, `validate`. The commands use the same functions.
 
 import whyrun
 
@@ -11,22 +11,23 @@ result = flow.run()             # result.exit_code, result.counts, result.run
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import msgspec
 
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
-from whyrun.planning.explain import estimate_seconds, expected_durations, render_explain
+from whyrun.planning.answers.explain import estimate_seconds, expected_durations, render_explain
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
+from whyrun.project import Project
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.snapshot.world import World
 
 if TYPE_CHECKING:
     from whyrun.console.logger import WorkflowLogger
-    from whyrun.execution.compare import CompareResult
-    from whyrun.execution.session import RunResult
-    from whyrun.planning.whatif import Assumption
+    from whyrun.execution.compare.compare import CompareResult
+    from whyrun.execution.run.session import RunResult
+    from whyrun.planning.answers.whatif import Assumption
 
 PathLike = str | os.PathLike[str]
 Inputs = Mapping[str, Any] | str | os.PathLike[str] | None
@@ -34,39 +35,41 @@ Ids = str | Sequence[str]
 Tell = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedWorkflow:
-    """A workflow file with the inputs given to it. It holds no state: each call looks at the world as it is then."""
+class LoadedWorkflow(msgspec.Struct, frozen=True):
+    """A workflow file and its inputs. It has no state: each call reads the files and the log again."""
 
     file: PathLike
     inputs: Inputs = None
     state: PathLike | None = None
     manifest: PathLike | None = None
 
-    def world(self) -> World:
-        """The file parsed and its inputs looked at, afresh."""
+    def project(self) -> Project:
+        """Open the workflow: parse the file and observe the inputs."""
         if self.inputs is None or isinstance(self.inputs, Mapping):
-            return World.open(self.file, given=self.inputs, state=self.state, manifest=self.manifest)
-        return World.open(self.file, inputs=self.inputs, state=self.state, manifest=self.manifest)
+            return Project.open(self.file, given=self.inputs, state=self.state, manifest=self.manifest)
+        return Project.open(self.file, inputs=self.inputs, state=self.state, manifest=self.manifest)
 
     @property
     def name(self) -> str:
-        return self.world().workflow.name
+        return self.project().workflow.name
 
     def snapshot(self) -> PlanningSnapshot:
-        return self.world().snapshot()
+        return self.project().snapshot()
 
     def plan(
         self, *, up: int | None = None, targets: Ids = (), force: Ids = (), assume: Ids = (), at: str | None = None
     ) -> Plan:
-        """What would run, with every reason. `assume=["Input:X=changed"]`: what if; `at="r0002"`: that run's plan."""
-        return planned(self.world(), plan_options(up, targets, force), assume=_several(assume), at=at).plan
+        """What would run, with every reason.
+
+        `assume=["Input:X=changed"]`: the plan if that input changed. `at="r0002"`: the plan of that run.
+        """
+        return planned(self.project(), plan_options(up, targets, force), assume=_as_tuple(assume, "assume"), at=at).plan
 
     def explain(
         self, *, up: int | None = None, targets: Ids = (), force: Ids = (), assume: Ids = (), at: str | None = None
     ) -> str:
-        """What would run, and every reason why, as text."""
-        found = planned(self.world(), plan_options(up, targets, force), assume=_several(assume), at=at)
+        """What would run, with every reason, as text."""
+        found = planned(self.project(), plan_options(up, targets, force), assume=_as_tuple(assume, "assume"), at=at)
         return render_explain(found.plan, estimate=found.estimate())
 
     def run(
@@ -82,21 +85,22 @@ class LoadedWorkflow:
         dask_address: str | None = None,
         logger: WorkflowLogger | None = None,
     ) -> RunResult:
-        """Run what the plan says. A failed job is a result with `exit_code` 1, not an exception.
+        """Run the jobs of the plan. If a job fails, the result has `exit_code` 1; that is no exception.
 
-        `jobs`: how many at a time, 0 for as many as there are processors. `logger`: who tells how it goes, such as
-        `WorkflowLogger()`; without one nothing is told.
+        `jobs`: how many steps run at a time; 0: one per core. `logger` reports progress, for example
+        `WorkflowLogger()`; without one the run is silent.
         """
         from whyrun.console.logger import WorkflowLogger
-        from whyrun.execution.checks import RunOptions
-        from whyrun.execution.session import run_workflow
+        from whyrun.execution.protocol.run_options import RunOptions
+        from whyrun.execution.run.session import run_workflow
 
-        options = RunOptions(jobs, fail_fast, limits, backend, dask_address)
-        teller = WorkflowLogger(terminal=False) if logger is None else logger
+        _check_execution(jobs, fail_fast, limits, backend, dask_address, logger)
+        options = RunOptions(jobs, fail_fast, limits, backend, _backend_options(dask_address))
+        reporter = WorkflowLogger(terminal=False) if logger is None else logger
         try:
-            return run_workflow(self.world(), plan_options(up, targets, force), options, teller)
+            return run_workflow(self.project(), plan_options(up, targets, force), options, reporter)
         finally:
-            teller.finish()
+            reporter.finish()
 
     def compare(
         self,
@@ -111,21 +115,26 @@ class LoadedWorkflow:
         dask_address: str | None = None,
         logger: WorkflowLogger | None = None,
     ) -> CompareResult:
-        """Execute jobs again on the recorded artifacts, and compare. A difference is a result with `exit_code` 1.
+        """Execute jobs again on their recorded inputs, and compare. If something differs, `exit_code` is 1.
 
-        `ids`: which jobs or artifacts; without any, all that have a result. `against="r0002"`: with the results as they
-        were after that run. `accept`: the new results are recorded as the latest, and published.
+        `ids`: jobs or artifacts; by default all jobs that have a result. `against="r0002"`: compare with the results
+        after that run. `accept`: record the new results as the latest and publish them.
         """
         from whyrun.console.logger import WorkflowLogger
-        from whyrun.execution.checks import RunOptions
-        from whyrun.execution.compare import CompareOptions, compare_workflow
+        from whyrun.execution.compare.compare import CompareOptions, compare_workflow
+        from whyrun.execution.protocol.run_options import RunOptions
 
-        options = RunOptions(jobs, fail_fast, limits, backend, dask_address)
-        teller = WorkflowLogger(terminal=False) if logger is None else logger
+        _check("against", against, (str, type(None)), "the name of a run, such as 'r0002'")
+        _check("accept", accept, bool, "True or False")
+        _check_execution(jobs, fail_fast, limits, backend, dask_address, logger)
+        options = RunOptions(jobs, fail_fast, limits, backend, _backend_options(dask_address))
+        reporter = WorkflowLogger(terminal=False) if logger is None else logger
         try:
-            return compare_workflow(self.world(), CompareOptions(_several(ids), against, accept), options, teller)
+            return compare_workflow(
+                self.project(), CompareOptions(_as_tuple(ids, "ids"), against, accept), options, reporter
+            )
         finally:
-            teller.finish()
+            reporter.finish()
 
     def __repr__(self) -> str:
         return f"<whyrun workflow {os.fspath(self.file)!r}>"
@@ -138,21 +147,61 @@ def load(
     state: PathLike | None = None,
     manifest: PathLike | None = None,
 ) -> LoadedWorkflow:
-    """A workflow file (`workflow.yaml` without a name), checked. `inputs`: values by name, or a YAML file of them.
+    """Load and check a workflow file, by default `workflow.yaml`. `inputs`: values by name, or a YAML file.
 
-    Relative paths of inputs are relative to the project folder. `state` is where runs are kept instead of `.whyrun`.
+    Paths in `inputs` are relative to the project folder. `state` is the folder of the runs, instead of `.whyrun`.
     A dataset plan (`plan.json`) needs the `manifest` of its datasets.
     """
-    from whyrun.snapshot.world import DEFAULT_FILE
+    from whyrun.project import DEFAULT_FILE
 
-    # Made absolute, so that it stays the same file when a notebook changes its working folder.
+    _check_path("file", file)
+    _check_path("state", state)
+    _check_path("manifest", manifest)
+    _check("inputs", inputs, (Mapping, str, os.PathLike, type(None)), "values by name, or the path of a YAML file")
+    # An absolute path stays valid when a notebook changes its working folder.
     path = os.path.abspath(DEFAULT_FILE if file is None else file)
     if not (inputs is None or isinstance(inputs, Mapping)):
         inputs = os.path.abspath(inputs)
     state, manifest = (None if name is None else os.path.abspath(name) for name in (state, manifest))
     loaded = LoadedWorkflow(path, inputs, state, manifest)
-    loaded.world().workflow  # noqa: B018  # a file that is wrong is refused here, not at the first use
+    loaded.project().workflow  # noqa: B018  # an invalid file is an error here, not at the first use
     return loaded
+
+
+class PlanArguments(TypedDict, total=False):
+    """The keywords of `LoadedWorkflow.plan` and `explain`."""
+
+    up: int | None
+    targets: Ids
+    force: Ids
+    assume: Ids
+    at: str | None
+
+
+class ExecutionArguments(TypedDict, total=False):
+    """The keywords that `run` and `compare` share."""
+
+    jobs: int
+    fail_fast: bool
+    limits: Mapping[str, float] | None
+    backend: str
+    dask_address: str | None
+    logger: WorkflowLogger | None
+
+
+class RunArguments(ExecutionArguments, total=False):
+    """The keywords of `LoadedWorkflow.run`."""
+
+    up: int | None
+    targets: Ids
+    force: Ids
+
+
+class CompareArguments(ExecutionArguments, total=False):
+    """The keywords of `LoadedWorkflow.compare`."""
+
+    against: str | None
+    accept: bool
 
 
 def plan(
@@ -161,14 +210,10 @@ def plan(
     inputs: Inputs = None,
     state: PathLike | None = None,
     manifest: PathLike | None = None,
-    up: int | None = None,
-    targets: Ids = (),
-    force: Ids = (),
-    assume: Ids = (),
-    at: str | None = None,
+    **options: Unpack[PlanArguments],
 ) -> Plan:
-    loaded = load(file, inputs=inputs, state=state, manifest=manifest)
-    return loaded.plan(up=up, targets=targets, force=force, assume=assume, at=at)
+    """`load` the file, then `LoadedWorkflow.plan`."""
+    return load(file, inputs=inputs, state=state, manifest=manifest).plan(**options)
 
 
 def explain(
@@ -177,14 +222,10 @@ def explain(
     inputs: Inputs = None,
     state: PathLike | None = None,
     manifest: PathLike | None = None,
-    up: int | None = None,
-    targets: Ids = (),
-    force: Ids = (),
-    assume: Ids = (),
-    at: str | None = None,
+    **options: Unpack[PlanArguments],
 ) -> str:
-    loaded = load(file, inputs=inputs, state=state, manifest=manifest)
-    return loaded.explain(up=up, targets=targets, force=force, assume=assume, at=at)
+    """`load` the file, then `LoadedWorkflow.explain`."""
+    return load(file, inputs=inputs, state=state, manifest=manifest).explain(**options)
 
 
 def run(
@@ -193,27 +234,10 @@ def run(
     inputs: Inputs = None,
     state: PathLike | None = None,
     manifest: PathLike | None = None,
-    up: int | None = None,
-    targets: Ids = (),
-    force: Ids = (),
-    jobs: int = 0,
-    fail_fast: bool = False,
-    limits: Mapping[str, float] | None = None,
-    backend: str = "local",
-    dask_address: str | None = None,
-    logger: WorkflowLogger | None = None,
+    **options: Unpack[RunArguments],
 ) -> RunResult:
-    return load(file, inputs=inputs, state=state, manifest=manifest).run(
-        up=up,
-        targets=targets,
-        force=force,
-        jobs=jobs,
-        fail_fast=fail_fast,
-        limits=limits,
-        backend=backend,
-        dask_address=dask_address,
-        logger=logger,
-    )
+    """`load` the file, then `LoadedWorkflow.run`."""
+    return load(file, inputs=inputs, state=state, manifest=manifest).run(**options)
 
 
 def compare(
@@ -223,26 +247,10 @@ def compare(
     inputs: Inputs = None,
     state: PathLike | None = None,
     manifest: PathLike | None = None,
-    against: str | None = None,
-    accept: bool = False,
-    jobs: int = 0,
-    fail_fast: bool = False,
-    limits: Mapping[str, float] | None = None,
-    backend: str = "local",
-    dask_address: str | None = None,
-    logger: WorkflowLogger | None = None,
+    **options: Unpack[CompareArguments],
 ) -> CompareResult:
-    return load(file, inputs=inputs, state=state, manifest=manifest).compare(
-        ids,
-        against=against,
-        accept=accept,
-        jobs=jobs,
-        fail_fast=fail_fast,
-        limits=limits,
-        backend=backend,
-        dask_address=dask_address,
-        logger=logger,
-    )
+    """`load` the file, then `LoadedWorkflow.compare`."""
+    return load(file, inputs=inputs, state=state, manifest=manifest).compare(ids, **options)
 
 
 def validate(
@@ -252,20 +260,19 @@ def validate(
     state: PathLike | None = None,
     manifest: PathLike | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """Everything that is wrong with a workflow, its inputs and its actions; nothing if all is well."""
-    from whyrun.snapshot.world import DEFAULT_FILE
+    """All problems of a workflow, its inputs and its actions; an empty tuple if there are none."""
+    from whyrun.project import DEFAULT_FILE
 
     try:
-        return problems(LoadedWorkflow(DEFAULT_FILE if file is None else file, inputs, state, manifest).world())
-    except WhyrunError as wrong:  # there is no such file
-        return wrong.diagnostics
+        return problems(LoadedWorkflow(DEFAULT_FILE if file is None else file, inputs, state, manifest).project())
+    except WhyrunError as problem:  # for example, there is no such file
+        return problem.diagnostics
 
 
-# --- what the commands are made of -------------------------------------------------------------------------------
+# --- shared with the commands -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(msgspec.Struct, frozen=True):
     """A plan with the snapshot that it was made from."""
 
     plan: Plan
@@ -273,52 +280,88 @@ class Planned:
     assumptions: Sequence[Assumption] = ()
 
     def estimate(self, workers: int = 0) -> float | None:
-        """Seconds that it may take, from logged durations; None where they do not say."""
+        """Expected seconds, from recorded durations; None if there are none."""
         durations = expected_durations(self.plan, self.snapshot)
         return estimate_seconds(self.plan, durations, workers or os.cpu_count() or 1)
 
 
 def plan_options(up: int | None = None, targets: Ids = (), force: Ids = ()) -> PlanOptions:
-    return PlanOptions(up, _several(targets), _several(force))
+    _check("up", up, (int, type(None)), "a whole number of layers")
+    return PlanOptions(up, _as_tuple(targets, "targets"), _as_tuple(force, "force"))
 
 
-def _several(texts: Ids) -> tuple[str, ...]:
-    """One ID or many: a string is not a list of letters."""
-    return (texts,) if isinstance(texts, str) else tuple(texts)
+def _backend_options(dask_address: str | None) -> dict[str, str]:
+    return {} if dask_address is None else {"dask_address": dask_address}
+
+
+def _as_tuple(texts: Ids, name: str) -> tuple[str, ...]:
+    """One ID or several as a tuple. A string is one ID."""
+    if not isinstance(texts, str):
+        found = tuple(texts) if isinstance(texts, Iterable) else (texts,)
+        for text in found:
+            example = "'Input:X=changed'" if name == "assume" else "an ID such as 'Job:Name[1]'"
+            _check(name, text, str, f"{example}, or a list of them")
+        return found
+    return (texts,)
+
+
+def _check(name: str, value: Any, kinds: type | tuple[type, ...], words: str) -> None:
+    """A wrong type is an error here, before it reaches the log. In Python, True is also an int: here it is not."""
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise error("USAGE", f"`{name}` is {value!r:.80}", hint=f"`{name}` takes {words}")
+
+
+def _check_path(name: str, value: Any) -> None:
+    _check(name, value, (str, os.PathLike, type(None)), "a path")
+
+
+def _check_execution(jobs: Any, fail_fast: Any, limits: Any, backend: Any, dask_address: Any, logger: Any) -> None:
+    from whyrun.console.logger import WorkflowLogger
+
+    _check("jobs", jobs, int, "a whole number; 0 is one per core")
+    _check("fail_fast", fail_fast, bool, "True or False")
+    _check("limits", limits, (Mapping, type(None)), "numbers by name, such as {'gpu': 1}")
+    for name in limits or ():
+        _check("limits", name, str, "numbers by name, such as {'gpu': 1}")
+    _check("backend", backend, str, "the name of a backend, such as 'local'")
+    _check("dask_address", dask_address, (str, type(None)), "an address, such as 'tcp://127.0.0.1:8786'")
+    _check("logger", logger, (WorkflowLogger, type(None)), "a WorkflowLogger")
 
 
 def planned(
-    world: World,
+    project: Project,
     options: PlanOptions,
     *,
     assume: Sequence[str] = (),
     at: str | None = None,
     tell: Tell | None = None,
 ) -> Planned:
-    """The plan for now, for assumed inputs, or of an earlier run. `tell` hears what a person should know of it."""
+    """The current plan, the plan for assumed inputs, or the plan of an earlier run. `tell` receives notes."""
+    _check("at", at, (str, type(None)), "the name of a run, such as 'r0002'")
     if at is not None:
         if assume or options != PlanOptions():
             raise error(
                 "USAGE",
-                f"the plan of {at} has the options of that run; no others can be given with it",
-                hint="leave `--up`, `--target`, `--force` and `--assume` away",
+                f"the plan of {at} has the options of that run; other options have no effect on it",
+                hint="omit `--up`, `--target`, `--force` and `--assume`",
             )
-        return plan_of_run(world, at)
+        return plan_of_run(project, at)
     if assume:
-        return assumed_plan(world, options, assume)
-    snapshot = world.snapshot()
-    return Planned(plan_now(world, snapshot, options, tell), snapshot)
+        return assumed_plan(project, options, assume)
+    snapshot = project.snapshot()
+    return plan_now(project, snapshot, options, tell)
 
 
-def plan_now(world: World, snapshot: PlanningSnapshot, options: PlanOptions, tell: Tell | None = None) -> Plan:
-    """The plan; where the project shares a store, with what others have of its results."""
-    if world.shared_store is None:
-        return compute_execution_plan(snapshot, options)
-    from whyrun.execution.sharing import Sharing
+def plan_now(project: Project, snapshot: PlanningSnapshot, options: PlanOptions, tell: Tell | None = None) -> Planned:
+    """The current plan. If the project has a shared store, its results can be reused."""
+    if project.shared_store is None:
+        return Planned(compute_execution_plan(snapshot, options), snapshot)
+    from whyrun.execution.sharing.sharing import Sharing
 
-    sharing = Sharing(world.shared_store, world.project, world.store, tell or _warn)
+    sharing = Sharing(project.shared_store, project.folder, project.store, tell or _warn)
     try:
-        return sharing.plan(snapshot, options)
+        return Planned(*sharing.plan(snapshot, options))
     finally:
         sharing.close()
 
@@ -329,29 +372,30 @@ def _warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
-def assumed_plan(world: World, options: PlanOptions, assume: Sequence[str]) -> Planned:
-    from whyrun.graph.expand import expand
-    from whyrun.planning import whatif
-    from whyrun.snapshot.observe import InputObserver
+def assumed_plan(project: Project, options: PlanOptions, assume: Sequence[str]) -> Planned:
+    from whyrun.planning.answers import whatif
+    from whyrun.snapshot.observing.observe import InputObserver
 
-    inputs, assumptions = whatif.assume(world.workflow, world.inputs, assume, InputObserver(world.project, world.cache))
-    graph = expand(world.workflow, inputs)
-    of_values = world.parameter_problems(graph)
-    if of_values:
-        raise InvalidError(of_values)
-    graph = world.with_asked_outputs(graph)
+    inputs, assumptions = whatif.assume(
+        project.workflow, project.inputs, assume, InputObserver(project.folder, project.cache)
+    )
+    graph = project.expand(project.workflow, inputs)
+    parameter_problems = project.parameter_problems(graph)
+    if parameter_problems:
+        raise InvalidError(parameter_problems)
+    graph = project.with_asked_outputs(graph)
     snapshot = build_planning_snapshot(
-        graph, world.history(), world.observer(), world.actions, ask=world.ask_about_files
+        graph, project.history(), project.observer(), project.actions, ask=project.ask_about_files
     )
     return Planned(compute_execution_plan(snapshot, options), snapshot, assumptions)
 
 
-def plan_of_run(world: World, name: str) -> Planned:
-    """The plan of a run, computed again from the log as it was and the recorded snapshot; it must be the same."""
+def plan_of_run(project: Project, name: str) -> Planned:
+    """The plan of a run, computed again from the earlier log and the recorded snapshot. It must be the same."""
     from whyrun.log import events as ev
-    from whyrun.snapshot.replay import replay_snapshot
+    from whyrun.snapshot.history.replay import replay_snapshot
 
-    run = world.state.run(name)
+    run = project.state.run(name)
     start: ev.RunStart | None = None
     computed: ev.PlanComputed | None = None
     for event in run.events():
@@ -369,10 +413,10 @@ def plan_of_run(world: World, name: str) -> Planned:
             file=str(run.events_path),
             hint="the run was killed before its plan was recorded" if start else "restore the file from a copy",
         )
-    log = world.history(through=run.number - 1)
-    snapshot = replay_snapshot(world.store.read(computed.snapshot_sha256), log)
-    given = start.options
-    options = PlanOptions(given.get("up"), tuple(given.get("targets", ())), tuple(given.get("force", ())))
+    log = project.history(through=run.number - 1)
+    snapshot = replay_snapshot(project.store.read(computed.snapshot_sha256), log)
+    recorded = start.options
+    options = PlanOptions(recorded.get("up"), tuple(recorded.get("targets", ())), tuple(recorded.get("force", ())))
     plan = compute_execution_plan(snapshot, options)
     if plan.digest != f"sha256:{computed.plan_sha256}":
         pruned = [stone.run for stone in log.tombstones]
@@ -380,19 +424,19 @@ def plan_of_run(world: World, name: str) -> Planned:
             some = pruned[0] if len(pruned) == 1 else f"{len(pruned)} from {pruned[0]} to {pruned[-1]}"
             raise error(
                 "RUN_PRUNED",
-                f"the plan of {name} cannot be computed again: runs that it was made from were pruned ({some})",
+                f"the plan of {name} cannot be computed again: it depends on runs that were pruned ({some})",
                 file=str(run.events_path),
-                hint=f"`{run.path / 'plan.json'}` has it as it was recorded, with its reasons",
+                hint=f"`{run.path / 'plan.json'}` has the recorded plan with its reasons",
             )
         raise error(
             "LOG_DAMAGED",
             f"the plan of {name} is not reproduced: recorded is sha256:{computed.plan_sha256}, computed {plan.digest}",
             file=str(run.events_path),
-            hint=f"the log before {name} is not what it was; restore the runs from a copy",
+            hint=f"the log before {name} was changed; restore the runs from a copy",
         )
     return Planned(plan, snapshot)
 
 
-def problems(world: World) -> tuple[Diagnostic, ...]:
-    """Everything that is wrong before a plan can be made: file, inputs, graph and actions, in reading order."""
-    return world.problems
+def problems(project: Project) -> tuple[Diagnostic, ...]:
+    """All problems that prevent a plan: of the file, the inputs, the graph and the actions, in reading order."""
+    return project.problems

@@ -1,10 +1,10 @@
-"""Every operation by which Whyrun's own state reaches the disk, and every process that it starts, each with a name.
+"""Every operation that writes Whyrun's own state to disk or starts a process, each with the name of its fault point.
 
     disk.rename(Area.STORE, temp, blob)      the point `store.rename`
 
-The name is that of a fault point: tests set `hook` and then kill the process at a point, make its call fail, or record
-what would be on the disk after a power cut. Without a hook a call costs what the system's own costs. `TABLE` has every
-point that there is; a test holds the source to it.
+Tests set `hook` to kill the process at a point, to make its call fail, or to record what would be on disk after a
+power loss. Without a hook a call costs as much as the system call itself. `TABLE` lists every point; a test compares it
+with the source.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import subprocess
 
 Name = str | os.PathLike[str]
-Hook = Callable[..., Any]  # (point, call, *arguments): makes the call, or not, and gives what it gives
+Hook = Callable[..., Any]  # (point, call, *arguments) → the result of the call
 
 hook: Hook | None = None  # for tests alone
 
 
 class Area(StrEnum):
-    """What an operation is about."""
+    """The part of the state that an operation writes."""
 
     LOG = "log"
     LOCK = "lock"
@@ -47,7 +47,7 @@ class Area(StrEnum):
     WORKER = "worker"
 
 
-# area → (what it is, its operations). The order of operations is that of a file's life.
+# area → (what it is, its operations in the order of a file's life)
 TABLE: dict[Area, tuple[str, tuple[str, ...]]] = {
     Area.DRAFT: (
         "the folder of a new run, until it has its name: `tmp/<workflow>-r0001/`",
@@ -100,8 +100,8 @@ def points() -> list[str]:
 # --- files -------------------------------------------------------------------------------------------------------
 
 
-def open(area: Area, path: Name, flags: int, mode: int = 0o644) -> int:  # the system's own name
-    """Open a file that is written; it is made if `flags` say so."""
+def open(area: Area, path: Name, flags: int, mode: int = 0o666) -> int:  # the system's own name
+    """Open a file for writing; `flags` may create it."""
     flags |= os.O_CLOEXEC
     if hook is None:
         return os.open(path, flags, mode)
@@ -109,7 +109,7 @@ def open(area: Area, path: Name, flags: int, mode: int = 0o644) -> int:  # the s
 
 
 def write(area: Area, descriptor: int, data: bytes) -> None:
-    """All of it: `os.write` may take less than it is given."""
+    """Write all of the data: `os.write` may write less than it is given."""
     written = write_some(area, descriptor, data)
     if written < len(data):
         view = memoryview(data)
@@ -118,7 +118,7 @@ def write(area: Area, descriptor: int, data: bytes) -> None:
 
 
 def write_some(area: Area, descriptor: int, data: bytes | memoryview) -> int:
-    """One call; how much it took. For whoever must know how far it came before a later call failed."""
+    """One call of `os.write`; returns how much it wrote. For callers that need to know this when a later call fails."""
     try:
         if hook is None:
             return os.write(descriptor, data)
@@ -128,7 +128,7 @@ def write_some(area: Area, descriptor: int, data: bytes | memoryview) -> int:
 
 
 def _where(problem: OSError, descriptor: int) -> OSError:
-    """The system names no file where it was given a descriptor; whoever is told of the problem wants to know it."""
+    """Add the file name: errors of calls with a descriptor have none, and the user needs it."""
     if problem.filename is None:
         with suppress(OSError):
             problem.filename = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -146,7 +146,7 @@ def clone(area: Area, target: int, source: int) -> None:
 
 
 def cut(area: Area, descriptor: int, size: int) -> None:
-    """End a file after so many bytes."""
+    """Truncate a file to this size."""
     try:
         if hook is None:
             os.ftruncate(descriptor, size)
@@ -176,7 +176,7 @@ def rename(area: Area, source: Name, target: Name) -> None:
 
 
 def link(area: Area, target: Name, place: Name) -> None:
-    """A symbolic link at `place`."""
+    """Make a symbolic link at `place`."""
     if hook is None:
         os.symlink(target, place)
     else:
@@ -191,7 +191,7 @@ def unlink(area: Area, path: Name) -> None:
 
 
 def remove(area: Area, folder: Name) -> None:
-    """A folder with all that is in it."""
+    """Remove a folder with all its content."""
     import shutil
 
     if hook is None:
@@ -208,7 +208,7 @@ def mkdir(area: Area, path: Name) -> None:
 
 
 def make_folders(area: Area, path: Name) -> None:
-    """This folder and those above it; one that is there already is fine."""
+    """Make this folder and its parents; existing ones are fine."""
     try:
         _make_folder(area, path)
     except FileNotFoundError:
@@ -221,7 +221,7 @@ def make_folders(area: Area, path: Name) -> None:
 
 
 def _make_folder(area: Area, path: Name) -> None:
-    """In one that is there; where nobody can make one, as in /proc, that is told."""
+    """Make a folder whose parent exists."""
     try:
         mkdir(area, path)
     except FileExistsError:
@@ -260,8 +260,8 @@ def sync_folder(area: Area, path: Name) -> None:
 def sync_filesystem(area: Area, place: Name) -> None:
     """Everything written so far to the file system of `place` is on disk.
 
-    One call for all that a run wrote since the last one, which is why many events can share one sync; an fsync per
-    file would cost more than most steps.
+    One call covers all that a run wrote since the last one, so many events share one sync. An fsync per file would
+    cost more than most steps.
     """
     descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -307,7 +307,7 @@ _FICLONE = 0x40049409  # ioctl
 
 
 def start(area: Area, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """A process; `options` are those of `subprocess.Popen`."""
+    """Start a process; `options` are those of `subprocess.Popen`."""
     import subprocess
 
     if hook is None:

@@ -6,12 +6,12 @@ table, so a code that is not in it cannot be raised: `Diagnostic` refuses it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
+
+from whyrun.lazy_regex import lazy_regex
 
 
 class Exit(IntEnum):
@@ -24,8 +24,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     meaning: str
     exit: Exit
 
@@ -44,15 +43,15 @@ CODES: dict[str, Code] = {
     "DUPLICATE_KEY": _invalid("A mapping has the same key twice."),
     "UNKNOWN_KEY": _invalid("A key that the workflow language does not have."),
     "MISSING_KEY": _invalid("A required key is absent."),
-    "WRONG_TYPE": _invalid("A value has another type than this place needs."),
+    "WRONG_TYPE": _invalid("A value has the wrong type for this place."),
     "NAME_INVALID": _invalid("A name or canonical ID is not written in its one valid form, or not in UTF-8."),
     "NAME_TAKEN": _invalid("Two things share one name."),
     "UNKNOWN_REFERENCE": _invalid("A reference or ID names something that does not exist."),
     "UNKNOWN_LOOP": _invalid("A loop that is not declared, or not in the job's `for:`."),
     "LOOP_MISMATCH": _invalid("The number of selectors does not fit the loops of the job."),
-    "CYCLE": _invalid("Job instances (or imports) depend on each other in a circle."),
+    "CYCLE": _invalid("Job instances (or imports) depend on each other in a cycle."),
     "DUPLICATE_OUTPUT_PATH": _invalid(
-        "Two outputs would be published at one path, or one on an input, in one, where a pattern finds it, or on code."
+        "Two outputs have the same path, or an output would replace an input, code, or a file that a pattern matches."
     ),
     "PATH_OUTSIDE": _invalid("A path leaves the project folder, or a link on it does."),
     "EXPRESSION_SYNTAX": _invalid("The text inside `${{ }}` is not a valid expression."),
@@ -60,8 +59,8 @@ CODES: dict[str, Code] = {
     "INPUT_MISSING": _invalid("A required input has no value, or its file does not exist."),
     "INPUT_UNKNOWN": _invalid("A value was given for an input that the workflow does not declare."),
     "INPUT_TYPE": _invalid("An input's value does not fit its declared type."),
-    "INDEX_PARENT_MISSING": _invalid("An element was asked of an input that has no value."),
-    "INDEX_PARENT_NOT_ARRAY": _invalid("An element was asked of something that is not an array."),
+    "INDEX_PARENT_MISSING": _invalid("A reference selects an element of an input that has no value."),
+    "INDEX_PARENT_NOT_ARRAY": _invalid("A reference selects an element of something that is not an array."),
     "INDEX_OUT_OF_RANGE": _invalid("The index is beyond the array, or no such loop instance exists."),
     "INDEX_FORMAT_INVALID": _invalid("The index is not a whole number (or not one that this place accepts)."),
     "INVALID_USES": _invalid("`uses:` names an action that does not exist."),
@@ -69,7 +68,7 @@ CODES: dict[str, Code] = {
     "SECRET_MISSING": _invalid("A secret or variable that a planned job needs is not in the environment."),
     "CONNECTION_UNKNOWN": _invalid("`connections.yaml` has no connection of that name."),
     "CONNECTION_NO_DEFAULT": _invalid("`@family` without an alias, and no connection of the family is its default."),
-    "CONNECTION_INVALID": _invalid("A connection is not written as one, or of no family that the action takes."),
+    "CONNECTION_INVALID": _invalid("A connection is not in a valid form, or the action does not take its family."),
     "FILE_MISSING": _invalid("A file named on the command line or in the workflow does not exist or cannot be read."),
     "BACKEND_UNAVAILABLE": _invalid("A backend lacks something on this machine: a package, or a key."),
     "SECRET_IN_BUNDLE": _invalid("Code that a remote place needs contains the value of a secret; nothing was sent."),
@@ -82,7 +81,7 @@ CODES: dict[str, Code] = {
     "COMPOSITION_MODE_MISSING": _invalid("A step of a dataset plan, or `composition:`, does not say its mode."),
     "COMPOSITION_MODE_UNKNOWN": _invalid("A composition mode that does not exist."),
     "COMPOSITION_MODE_MISMATCH": _invalid("The steps of one dataset plan name different modes."),
-    "COMPOSITION_MODE_SHAPE": _invalid("The steps are not wired in the shape that their mode stands for."),
+    "COMPOSITION_MODE_SHAPE": _invalid("The steps are not wired in the shape of their mode."),
     "DATASET_UNKNOWN": _invalid("A dataset that the inputs manifest does not have."),
     "DATASET_REF_INVALID": _invalid("A reference to a dataset or product that is not in its one valid form."),
     "PRODUCT_STEP_UNKNOWN": _invalid("A product of a step that does not exist, or that makes none."),
@@ -93,7 +92,7 @@ CODES: dict[str, Code] = {
     "DEPENDENCY_CYCLE": _invalid("The steps of a dataset plan wait for each other in a circle."),
     "DEPENDENCY_UNKNOWN": _invalid("`depends_on` names a step that does not exist."),
     "STEP_ID_DUPLICATE": _invalid("Two steps of a dataset plan have the same id."),
-    "STEP_ID_UNSAFE": _invalid("A step's id is no safe name for files and canonical IDs."),
+    "STEP_ID_UNSAFE": _invalid("A step's id is not a safe name for files and canonical IDs."),
     "STEP_TYPE_UNKNOWN": _invalid("A step is neither an `action` nor a `condition`."),
     "BINDINGS_MISSING": _invalid("A step does not say which datasets or products it takes."),
     "MERGE_INPUTS_MISSING": _invalid("A merge or append has no primary dataset, or nothing to put with it."),
@@ -113,24 +112,24 @@ CODES: dict[str, Code] = {
     "MANIFEST_PATH_OUTSIDE": _invalid("A dataset's path leaves the folder of the manifest, or a link leads out of it."),
     "MANIFEST_FILE_MISSING": _invalid("A file that the inputs manifest names does not exist or cannot be read."),
     "MANIFEST_FINGERPRINT_INVALID": _invalid("A fingerprint in the inputs manifest is not written as one."),
-    "MANIFEST_FINGERPRINT_MISMATCH": _invalid("A file is not the one that the inputs manifest was written for."),
+    "MANIFEST_FINGERPRINT_MISMATCH": _invalid("A file does not have the fingerprint that the inputs manifest records."),
     # state
-    "LOCKED": _state("Another run of this workflow is going on; or `gc` and a run of any workflow meet."),
-    "LOG_DAMAGED": _state("The event log is not as it was written, or a run is missing in it; nothing is guessed."),
+    "LOCKED": _state("Another run of this workflow is in progress; or `gc` and a run of any workflow overlap."),
+    "LOG_DAMAGED": _state("The event log was changed or damaged, or a run is missing in it; nothing is guessed."),
     "LOG_INCOMPLETE": _state("The event log lacks a record that planning needs."),
     "PLAN_STALE": _state("A saved plan is not what would be planned now, or code was edited while a run was prepared."),
     "STORE_DAMAGED": _state("Stored bytes do not have the content that the log says."),
     "DISK_FAILED": _state(
-        "The machine let nothing be written or read: the disk is full, broken or read-only; no right; a run is gone."
+        "A file cannot be written or read: the disk is full, broken or read-only; no permission; a run is gone."
     ),
-    "SECTION_FILE_INVALID": _state("A file that sections share cannot take one: it is no JSON object, or locked."),
+    "SECTION_FILE_INVALID": _state("A shared file cannot take a section: it is not a JSON object, or is locked."),
     "RUN_UNKNOWN": _state("There is no such run."),
     "RUN_PRUNED": _state("The run was pruned, or what is asked for needs the log of one that was."),
 }
 
-_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # but tabs and newlines
+_CONTROL = lazy_regex("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # but tabs and newlines
 _LONGEST_TEXT = 4000  # characters of a message or hint
-_LONGEST_LINE = 240  # characters of a line of the user's that are shown
+_LONGEST_LINE = 240  # characters shown of a line of the user's file
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ class Diagnostic:
             shown, at = self._shown_line(self.source_line)
             lines.append(f"{number} | {_bearable(shown)}")
             if self.column is not None:
-                # Tabs stay tabs, so that the marker stands under its character in any terminal.
+                # Tabs stay tabs, so that the marker is under its character in any terminal.
                 lead = "".join("\t" if c == "\t" else " " for c in shown[:at])
                 lines.append(f"{' ' * len(number)} | {lead}{'^' * max(1, min(self.width, _LONGEST_LINE - at))}")
         if self.hint:
@@ -174,7 +173,7 @@ class Diagnostic:
         return "\n".join(lines)
 
     def _shown_line(self, line: str) -> tuple[str, int]:
-        """The line, and where in it the marker begins; of a very long one what stands around it."""
+        """The line and the column of the marker; of a very long line, only the part around the marker."""
         at = (self.column or 1) - 1
         if len(line) <= _LONGEST_LINE:
             return line, at
@@ -196,14 +195,13 @@ class Diagnostic:
 
 
 def _bearable(text: str) -> str:
-    """What is quoted may be as long as a file, and may hold what makes a terminal do things: of a message nobody reads
-    more than a page, and it is only read."""
+    """Shorten and escape a text: quoted content may be as long as a file, and may hold terminal control codes."""
     shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}… ({len(text)} characters)"
     return shown if shown.isprintable() else _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", shown)
 
 
 class WhyrunError(Exception):
-    """One or more diagnostics. The exit status is the gravest of theirs (state over invalid)."""
+    """One or more diagnostics. The exit status is the most severe of theirs (state before invalid)."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
@@ -228,13 +226,13 @@ class StateError(WhyrunError):
 
 
 def error(code: str, message: str, *, hint: str | None = None, file: str | None = None, **place: Any) -> WhyrunError:
-    """The error of one diagnostic, in the right branch of the tree: `raise error("LOCKED", …)`."""
+    """An error with one diagnostic, of the class that its code belongs to: `raise error("LOCKED", …)`."""
     diagnostic = Diagnostic(code, message, file=file, hint=hint, **place)
     branch = StateError if CODES[code].exit is Exit.STATE else InvalidError
     return branch([diagnostic])
 
 
-_LONGEST_NAME = 300  # characters of what may be a misspelt name
+_LONGEST_NAME = 300  # characters; a longer text is no misspelt name
 
 
 def did_you_mean(wrong: str, known: Sequence[str]) -> str | None:
@@ -242,9 +240,17 @@ def did_you_mean(wrong: str, known: Sequence[str]) -> str | None:
     if len(wrong) > _LONGEST_NAME:
         return None
     near = [name for name in known if name.casefold() == wrong.casefold()]
-    near = near or get_close_matches(wrong, known, n=1, cutoff=0.6)
+    if not near:
+        from difflib import get_close_matches  # imported late: only errors need it
+
+        near = get_close_matches(wrong, known, n=1, cutoff=0.6)
     if near:
         return f"did you mean `{near[0]}`?"
     if known and len(known) <= 12:
         return "known: " + ", ".join(f"`{k}`" for k in known)
     return None
+
+
+def printable(text: str) -> str:
+    """Text that others wrote (messages, paths, values) without the characters that control a terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)

@@ -12,34 +12,35 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 from urllib.parse import quote
 
+import msgspec
+
 from whyrun.errors import WhyrunError, error
+from whyrun.lazy_regex import lazy_regex
 
 Kind = Literal["Input", "Job", "Artifact"]
 Index = int | float | str
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_BARE = re.compile(r"[A-Za-z0-9_.+-]+")
-_INTEGER = re.compile(r"-?[0-9]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan|infinity)", re.IGNORECASE)
-_STAR = re.compile(r"(?<![^./\[])\*(?![^./\[\]])")  # a whole name or index, not a star inside a quoted one
-_INDEX = re.compile(r'\[(?:"(?:[^"\\]|\\.)*"|[^\[\]"]+)\]')
-_NUMBERED = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\]")
+_NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_-]*")
+_BARE = lazy_regex(r"[A-Za-z0-9_.+-]+")
+_INTEGER = lazy_regex(r"-?[0-9]+")
+_NUMBER = lazy_regex(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan|infinity)", re.IGNORECASE)
+_STAR = lazy_regex(r"(?<![^./\[])\*(?![^./\[\]])")  # a whole name or index, not a star inside a quoted one
+_INDEX = lazy_regex(r'\[(?:"(?:[^"\\]|\\.)*"|[^\[\]"]+)\]')
+_NUMBERED = lazy_regex(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\]")
 _FILE_NAME_LIMIT = 200
 _SHOWN = 300  # characters of an ID in a message
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9_.~\-\[\]/]*")
-_WHOLE_OUTPUT = re.compile(
+_PLAIN_PATH = lazy_regex(r"[A-Za-z0-9_.~\-\[\]/]*")
+_WHOLE_OUTPUT = lazy_regex(
     r"Artifact:(?:[A-Za-z_][A-Za-z0-9_-]*/)*[A-Za-z_][A-Za-z0-9_-]*\.([A-Za-z_][A-Za-z0-9_-]*)"
     r"(?:\[(?:\"(?:[^\"\\]|\\.)*\"|[^\[\]\"]+)\])*"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True):
     name: str
     indices: tuple[Index, ...] = ()
 
@@ -47,8 +48,7 @@ class Segment:
         return self.name + format_indices(self.indices)
 
 
-@dataclass(frozen=True, slots=True)
-class CanonicalId:
+class CanonicalId(msgspec.Struct, frozen=True):
     kind: Kind
     imports: tuple[str, ...]
     segments: tuple[Segment, ...]
@@ -108,15 +108,15 @@ def artifact_id(job: CanonicalId, output: str, leaf: str = "") -> str:
 
 
 def output_of(artifact: str) -> str | None:
-    """The output's name of an artifact ID as events have it, and None for a leaf. Quicker than taking all apart."""
+    """The name of the output in an artifact ID of an event; None for a leaf. Faster than `parse_id`."""
     found = _WHOLE_OUTPUT.fullmatch(artifact)
     return found.group(1) if found is not None else None
 
 
-@lru_cache(maxsize=4096)  # asked several times while a step runs
+@lru_cache(maxsize=4096)  # called several times for each step
 def file_name(path: str) -> str:
     """An ID's path (`ThenImage[0]`) as one file name: percent-encoded, shortened with a hash above 200 bytes."""
-    if _PLAIN_PATH.fullmatch(path) is not None:  # most are, and `quote` is slow
+    if _PLAIN_PATH.fullmatch(path) is not None:  # most paths are plain, and `quote` is slow
         name = path.replace("[", "%5B").replace("]", "%5D").replace("/", "%2F")
     else:
         name = quote(path, safe="")
@@ -129,8 +129,8 @@ def file_name(path: str) -> str:
 
 
 def by_number(id_: str) -> tuple[list[str | int | float], str]:
-    """The key that sorts IDs as people count: `Job:Fit[9]` before `Job:Fit[10]`."""
-    parts: list[str | int | float] = list(_NUMBERED.split(id_))  # text and number in turn, so that like meets like
+    """The sort key of IDs in natural order: `Job:Fit[9]` before `Job:Fit[10]`."""
+    parts: list[str | int | float] = list(_NUMBERED.split(id_))  # text and numbers alternate
     for i in range(1, len(parts), 2):
         text = str(parts[i])
         parts[i] = int(text) if _INTEGER.fullmatch(text) else float(text)
@@ -138,7 +138,7 @@ def by_number(id_: str) -> tuple[list[str | int | float], str]:
 
 
 def any_index(id_: str) -> str:
-    """The pattern of an ID and all that differ from it in their indices alone: `Job:Fit[*]`."""
+    """The pattern that matches an ID and all IDs with other indices: `Job:Fit[*]`."""
     return _INDEX.sub("[*]", id_)
 
 
@@ -165,7 +165,7 @@ class IdPattern:
             else:
                 out.append(re.escape(rest[i]))
                 i += 1
-        # With a name in place of each star an ID must be left, so that `Job:*]` is refused.
+        # With a name for each star it must be an ID: this refuses `Job:*]`.
         parse_id(f"{kind}:{_STAR.sub('x', rest)}")
         self._regex = re.compile("".join(out))
 
@@ -174,7 +174,7 @@ class IdPattern:
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be written down: Python's strings can hold what no file can."""
+    """Can it be encoded? Python strings can hold half of a surrogate pair, which no file can."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -183,14 +183,14 @@ def _is_text(value: str) -> bool:
 
 
 def _short(text: str) -> str:
-    """As it stands in a message."""
+    """For a message."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _bad(text: str, why: str, hint: str | None = None) -> WhyrunError:
     return error(
         "NAME_INVALID",
-        f"`{_short(text)}` is no canonical ID: {why}",
+        f"`{_short(text)}` is not a canonical ID: {why}",
         hint=hint or "IDs look like `Job:ThenImage[0]`, `Artifact:ThenImage.Image[0]` or `Input:ThenImages[0]`",
     )
 
@@ -205,12 +205,12 @@ def _parse(text: str) -> CanonicalId:
     while True:
         match = _NAME.match(rest, position)
         if match is None:
-            due = f"a name is due at `{_short(rest[position:])}`"
+            due = f"a name is missing at `{_short(rest[position:])}`"
             raise _bad(text, due if position < len(rest) else "it ends early")
         position = match.end()
         if rest.startswith("/", position):
             if segments:
-                raise _bad(text, "imports stand before the first name")
+                raise _bad(text, "imports come before the first name")
             imports.append(match.group())
             position += 1
             continue
@@ -233,7 +233,7 @@ def _parse_index(text: str, rest: str, position: int) -> tuple[Index, int]:
         except ValueError:
             raise _bad(text, "a quoted index is not a JSON string") from None
         if not rest.startswith("]", end):
-            raise _bad(text, "`]` is due after a quoted index")
+            raise _bad(text, "`]` is missing after a quoted index")
         if not _is_text(value):
             raise _bad(text, "a quoted index has half of a surrogate pair, which is no character")
         return value, end + 1
@@ -253,9 +253,9 @@ def _parse_index(text: str, rest: str, position: int) -> tuple[Index, int]:
     return token, match.end() + 1
 
 
-# --- published places ---------------------------------------------------------------------------------------------
+# --- published sites ----------------------------------------------------------------------------------------------
 
-SECTION_MARK = " § "  # `path_problem` refuses it in paths, so a site can be taken apart in one way only
+SECTION_MARK = " § "  # `path_problem` refuses it in paths, so a site splits in one way only
 
 
 def site_of(path: str, section: str | None) -> str:

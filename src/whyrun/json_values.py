@@ -1,6 +1,6 @@
-"""Which values are small and plain enough to stand in the log, and so to be compared, indexed and shown anywhere. Pure.
+"""The limits of values in the log: small, shallow and plain enough to be compared, indexed and shown anywhere. Pure.
 
-Values that are given, made by a step, remembered by one or taken from a shared store: all have the same limits.
+The same limits hold for given values, outputs, values that a step remembers, and values from a shared store.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from whyrun.errors import error
 
 LARGEST_INTEGER = 2**63 - 1  # what every JSON reader agrees on
-DEEPEST = 64  # levels: so little is read and written from any depth of a caller's stack
+DEEPEST = 64  # levels: few enough to be read and written from any depth of the caller's stack
 VALUE_LIMIT = 4096  # bytes of a value or leaf as canonical JSON
 
 TOO_DEEP = f"nests deeper than {DEEPEST} levels"
@@ -18,7 +18,7 @@ TOO_LARGE = "holds a whole number of more than 63 bits (give it as a text)"
 
 
 def limit_problem(value: Any) -> str | None:
-    """What a value does that none in a log may, if it is JSON at all: "nests deeper than 64 levels"."""
+    """The limit that a JSON value exceeds, or None: "nests deeper than 64 levels"."""
     if isinstance(value, str | float | int):  # most
         return TOO_LARGE if isinstance(value, int) and abs(value) > LARGEST_INTEGER else None
     waiting = [(value, 0)]
@@ -36,14 +36,14 @@ def limit_problem(value: Any) -> str | None:
 
 
 def size_problem(data: bytes) -> str | None:
-    """The same of the canonical JSON of an output's value, or of a leaf."""
+    """The same for the size of the canonical JSON of an output's value, or of a leaf."""
     if len(data) <= VALUE_LIMIT:
         return None
     return f"has {len(data)} bytes; a value or leaf has at most {VALUE_LIMIT} (use text, json or file)"
 
 
 def is_utf8(text: str) -> bool:
-    """Half of a surrogate pair is no text that could be written down; Python has it also for bytes of file names."""
+    """Can it be encoded? Python uses lone surrogates for bytes of file names that are not UTF-8."""
     if text.isascii():
         return True
     try:
@@ -54,7 +54,7 @@ def is_utf8(text: str) -> bool:
 
 
 def check_utf8(path: str, what: str, hint: str) -> None:
-    """Steps are told where they are in JSON, and so is whoever reads what a run wrote down."""
+    """NAME_INVALID if a path is not UTF-8: paths are passed to steps, and recorded, as JSON."""
     if not is_utf8(path):
         raise error(
             "NAME_INVALID", f"{what} {path!r}, is not UTF-8", hint=f"{hint}: names must read the same everywhere"
@@ -62,7 +62,7 @@ def check_utf8(path: str, what: str, hint: str) -> None:
 
 
 def plain_scalar(value: Any) -> Any:
-    """The text or number that a member of a subclass is (a `StrEnum`, a class of the user's own); all else as it is."""
+    """Convert an instance of a subclass of str, int or float (such as a `StrEnum`) to the plain type."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, bool):

@@ -1,16 +1,16 @@
-"""`whyrun.toml`: the settings of a project. Everything that is wrong with them is told at once, each with its line."""
+"""`whyrun.toml`: the settings of a project. All problems are reported together, each with its line."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from sys import float_info
 from typing import Any
 
-from whyrun.artifacts.shelf_address import holds_credentials
+import msgspec
+
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 
 CONFIG_FILE = "whyrun.toml"
@@ -18,14 +18,16 @@ STORE_VARIABLE = "WHYRUN_STORE"
 _KNOWN = ["resources", "on_finish", "prepare", "store"]
 _LIMITS = "[resources]\n         gpu = 1"
 
-Problem = tuple[str, str, str]  # of which key, what, and what to do
+Problem = tuple[str, str, str]  # key, message, hint
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectConfig:
-    """`resources` are the limits that jobs' `resources:` count against; `on_finish` is a command (for the shell, or as
-    a list of words) that gets the status of a run when it has ended; `prepare` is a command for bash that makes a place
-    ready before its first step; `store` is a URL or folder where results are shared with others."""
+class ProjectConfig(msgspec.Struct, frozen=True):
+    """The settings.
+
+    `resources`: limits for the `resources:` of jobs. `on_finish`: a command (for the shell, or a list of words) that
+    gets the status of a run when the run ends. `prepare`: a bash command that prepares a worker before its first step.
+    `store`: the URL or folder of a shared store.
+    """
 
     resources: Mapping[str, float] | None = None
     on_finish: str | tuple[str, ...] | None = None
@@ -34,16 +36,16 @@ class ProjectConfig:
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
-    """The settings of a project; none if it has no `whyrun.toml`."""
-    import tomllib
-
+    """The settings of a project; the defaults if it has no `whyrun.toml`."""
     path = Path(project) / CONFIG_FILE
     try:
         text = path.read_text(encoding="utf-8")
+        import tomllib  # imported late: most projects have no such file
+
         data = tomllib.loads(text)
     except FileNotFoundError:
         return ProjectConfig()
-    except ValueError as wrong:  # no TOML, no text, or a number that is longer than Python reads
+    except ValueError as wrong:  # not TOML, not UTF-8, or a number with too many digits for Python
         what = f"not valid TOML: {wrong}"
         raise InvalidError([Diagnostic("WRONG_TYPE", what, file=str(path), hint="see https://toml.io")]) from None
     problems = [
@@ -83,7 +85,7 @@ def shared_store_for(config: ProjectConfig, env: Mapping[str, str]) -> str | Non
 
 
 def _line_of(key: str, text: str) -> int | None:
-    """Where a key is written; the parser of the standard library does not say."""
+    """The line of a key; `tomllib` does not report it."""
     written = re.compile(rf"\s*(\[\s*)?[\"']?{re.escape(key)}[\"']?\s*[=\].]")
     return next((number for number, line in enumerate(text.split("\n"), 1) if written.match(line)), None)
 
@@ -105,10 +107,16 @@ def _of_store(value: Any) -> Iterator[Problem]:
     if not (isinstance(value, str) and value.strip() and value.isprintable()):
         hint = 'store = "s3://bucket/prefix", or a folder: store = "/mnt/team/whyrun"'
         yield "store", "`store` is a URL or a folder: a string", hint
-    elif holds_credentials(value):
-        what = "the URL of the shared store holds a user, password or key, and this is no place for it"
+    elif _holds_credentials(value):
+        what = "the URL of the shared store contains a user, password or key, which must not be written here"
         hint = "leave it to the environment or the cloud's own configuration: AWS_PROFILE, AWS_ACCESS_KEY_ID, …"
         yield "store", what, hint
+
+
+def _holds_credentials(url: str) -> bool:
+    """`s3://key:secret@bucket`, or a query string, where tokens are passed."""
+    rest = url.partition("://")[2]
+    return "@" in rest.partition("/")[0] or "?" in rest
 
 
 def _of_resources(value: Any) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Instance i gets element i: in the plan, in the cfg, in the record, and in what the action really received."""
+"""Instance i gets element i: in the plan, in the step config, in the record, and in the call of the action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corners where a run could say one thing and do another."""
+"""Edge cases in which a run could report one thing and do another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from whyrun.log import events as ev
 Make = Callable[..., Lab]
 
 
-def test_a_retry_that_was_called_off_is_a_failure(project: Make) -> None:
+def test_a_cancelled_retry_is_a_failure(project: Make) -> None:
     """--fail-fast while another step waits for its backoff: it failed, it is not "not started"."""
     lab = project(
         """
@@ -78,7 +78,7 @@ def test_a_worker_that_dies_is_noticed_and_its_step_retried(project: Make) -> No
     assert lab.content("Artifact:A.T") == "alive"
 
 
-def test_a_first_that_is_decided_does_not_wait_for_its_other_candidates(project: Make) -> None:
+def test_a_decided_first_does_not_wait_for_other_candidates(project: Make) -> None:
     lab = project(
         """
         workflow: w
@@ -146,7 +146,7 @@ def test_needs_is_satisfied_by_inactive_instances(project: Make) -> None:
     assert (ran.executed, ran.inactive) == (["Job:Mk", "Job:Work"], {"Job:Later": "condition_false"})
 
 
-def test_indices_of_every_kind_survive_the_way_through_files_and_logs(project: Make) -> None:
+def test_indices_of_every_kind_survive_files_and_logs(project: Make) -> None:
     values = ["../x", "a/b", "", "ü", "x" * 300, ".", "7", 7, 1.5, "a b", "]", '"', "*"]
     lab = project(
         """
@@ -231,7 +231,7 @@ def test_imports_within_imports_and_twice(project: Make) -> None:
     assert lab.plan().headlines() == {"Job:One/L[0]": "INPUT_CHANGED", "Job:J": "UPSTREAM_DIRTY"}
 
 
-def test_code_edited_while_the_run_goes_on_is_not_run_under_the_old_fingerprint(project: Make) -> None:
+def test_code_edited_during_a_run_is_not_recorded_under_the_old_fingerprint(project: Make) -> None:
     lab = project(
         """
         workflow: w
@@ -345,13 +345,13 @@ def test_every_element_of_an_array_of_files_is_a_file(project: Make) -> None:
     ]
 
 
-def test_a_file_whose_name_begins_with_two_dots_lies_in_the_project(project: Make) -> None:
+def test_a_file_name_that_begins_with_two_dots_is_inside_the_project(project: Make) -> None:
     lab = project(FILES, {"echo.py": ECHO, "in/a": "a", "..notes": "n", "..more/x.txt": "x"})
     outside = lab.root.parent / "outside.txt"
     outside.write_text("o")
     given = [lab.root / "..notes", lab.root / "..more" / "x.txt", outside]
     sets = [f"Fs=[{', '.join(str(path) for path in given)}]"]
-    assert lab.world(sets).inputs["Input:Fs"].value == ["..notes", "..more/x.txt", str(outside)]
+    assert lab.opened(sets).inputs["Input:Fs"].value == ["..notes", "..more/x.txt", str(outside)]
     lab.succeed(sets=sets)
     assert lab.content("Artifact:A.Got") == {"files": ["file:n", "file:x", "file:o"]}
 
@@ -378,7 +378,7 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_inputs_that_cannot_be_read_are_named_with_their_place(open_folder: Path) -> None:
+def test_unreadable_inputs_are_named_with_their_position(open_folder: Path) -> None:
     lab = Lab(open_folder).write(
         {
             "workflow.yaml": """
@@ -419,7 +419,7 @@ def test_inputs_that_cannot_be_read_are_named_with_their_place(open_folder: Path
     ]
 
 
-def test_what_is_wrong_inside_an_input_folder_is_told_with_its_place(project: Make) -> None:
+def test_a_problem_inside_an_input_folder_is_reported_with_its_path(project: Make) -> None:
     lab = project(FILES.replace('"file[]", default: "in/*"', "directory, default: in"), {"echo.py": ECHO, "in/a": "a"})
     os.symlink("/etc", lab.root / "in" / "away")
     assert told(lab) == [("PATH_OUTSIDE", 4, "`Input:Fs`: the link `in/away` leads out of its folder")]

@@ -1,4 +1,4 @@
-"""How runs may end: never as a success that is none, and with nothing made before the request makes sense."""
+"""How runs end: never with a false success, and without any effect if the request is invalid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from project_lab import Lab, Process, codes
 from whyrun.errors import InvalidError
-from whyrun.execution.checks import RunOptions
+from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log.events import StepFailed
 
 Make = Callable[..., Lab]
@@ -36,7 +36,7 @@ def work(project, context):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_half_a_result_after_an_interruption_is_no_result(project: Make, number: signal.Signals) -> None:
+def test_a_partial_result_of_an_interrupted_step_does_not_count(project: Make, number: signal.Signals) -> None:
     lab = project(COOPERATIVE, {"long.py": LONG})
     lab.edit("workflow.yaml", "PROJECT", f'"{lab.root}"')
     process = Process(lab)
@@ -75,7 +75,7 @@ def test_a_limit_that_no_job_uses_is_refused(project: Make) -> None:
 
 
 @pytest.mark.parametrize("options", [{"jobs": -3}, {"limits": {"gpu": "x"}}, {"limits": {"gpu": -1}}])
-def test_options_that_make_no_sense_are_refused(options: dict[str, object]) -> None:
+def test_invalid_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(InvalidError, match="USAGE"):
         RunOptions(**options)  # type: ignore[arg-type]
 

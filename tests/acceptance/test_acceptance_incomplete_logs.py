@@ -1,4 +1,4 @@
-"""The least a log must hold: for each needed record one log without it, and it is LOG_INCOMPLETE, never a guess."""
+"""Required log records: a log that lacks one of them is LOG_INCOMPLETE. Whyrun never guesses."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_log_without_a_needed_record(
     scenario: Load, base: str, omit: Callable[[dict[str, Log]], None], named: str
 ) -> None:
     story = scenario("reuse-certain" if base == "reused" else base).with_log()
-    runs = story.world.state.runs_dir
+    runs = story.opened.state.runs_dir
     logs: dict[str, Log] = read_logs(runs)  # type: ignore[assignment]
     if base == "reused":
         logs["r0003"] = reused_in_a_third_run(logs)
@@ -149,9 +149,9 @@ def reused_in_a_third_run(logs: dict[str, Log]) -> Log:
     return [msgspec.structs.replace(e, ts=source[0].ts) for e in third]
 
 
-def test_an_absent_artifact_is_no_damage(scenario: Load) -> None:
+def test_an_absent_artifact_is_not_log_damage(scenario: Load) -> None:
     story = scenario("then-and-now").with_log()
-    runs = story.world.state.runs_dir
+    runs = story.opened.state.runs_dir
     logs: dict[str, Log] = read_logs(runs)  # type: ignore[assignment]
     drop(logs["r0001"], ev.ArtifactAvailable, "Job:Montage")
     write_logs(runs, logs)

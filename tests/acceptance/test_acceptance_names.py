@@ -1,4 +1,4 @@
-"""One name per thing: short names, wrong case, aliases and parents are refused, everywhere a name can stand."""
+"""One name per thing: short names, wrong case, aliases and parents are refused wherever a name is read."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_refused_on_the_command_line(project: Make, text: str, code: str, contro
 
 def test_patterns_name_whole_indices_and_names(project: Make) -> None:
     lab = project(NAMES, {"p/a.txt": "a", "p/b.txt": "b"})
-    graph = lab.world().graph
+    graph = lab.opened().graph
 
     def named(text: str) -> list[str]:
         return [graph.job_id(node) for node in match_nodes(graph, text)]
@@ -145,7 +145,7 @@ def test_canonical_ids_round_trip(text: str) -> None:
 def test_refused_in_logs(scenario: Load, field: str, old: str, new: str) -> None:
     """An ID that does not parse is damage, with file and line; nothing is guessed."""
     story = scenario("then-and-now").with_log()
-    path = story.world.state.runs_dir / "r0001" / "events.jsonl"
+    path = story.opened.state.runs_dir / "r0001" / "events.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     first = next(i for i, line in enumerate(lines) if json.loads(line).get(field) == old)
     damaged = [line.replace(f'"{field}":{json.dumps(old)}', f'"{field}":{json.dumps(new)}') for line in lines]
@@ -158,10 +158,10 @@ def test_refused_in_logs(scenario: Load, field: str, old: str, new: str) -> None
     assert new in diagnostic.message
 
 
-def test_a_parent_in_the_log_where_an_element_is_due(scenario: Load, tmp_path: Path) -> None:
-    """`Artifact:Clip.Frame` parses, but it is no artifact of `Job:Clip[2]`."""
+def test_a_parent_in_the_log_instead_of_an_element(scenario: Load, tmp_path: Path) -> None:
+    """`Artifact:Clip.Frame` parses, but it is not an artifact of `Job:Clip[2]`."""
     story = scenario("then-and-now").with_log()
-    logs = read_logs(story.world.state.runs_dir)
+    logs = read_logs(story.opened.state.runs_dir)
     line = 0
     for event in logs["r0001"]:
         if getattr(event, "artifact", None) == "Artifact:Clip.Frame[2]":
@@ -172,10 +172,10 @@ def test_a_parent_in_the_log_where_an_element_is_due(scenario: Load, tmp_path: P
         story.plan()
     (diagnostic,) = refused.value.diagnostics
     assert (diagnostic.code, diagnostic.line) == ("LOG_DAMAGED", line)
-    assert diagnostic.message == "`Artifact:Clip.Frame` is no artifact of `Job:Clip[2]`"
+    assert diagnostic.message == "`Artifact:Clip.Frame` is not an artifact of `Job:Clip[2]`"
 
 
 def rewrite(story: Scenario, logs: dict[str, list[object]]) -> None:
     from scenarios.harness import write_logs
 
-    write_logs(story.world.state.runs_dir, logs)  # type: ignore[arg-type]
+    write_logs(story.opened.state.runs_dir, logs)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What changed re-plans exactly the right jobs, for exactly the right reasons; what is cosmetic re-plans nothing."""
+"""A change plans exactly the affected jobs, with exactly the right reasons. A cosmetic edit plans nothing."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_fan_in_member_changed_by_an_up_run(project: Make) -> None:
     assert lab.read("out/sheet.txt") == "a toned\nb toned\nC toned\n"
 
 
-def test_a_fan_in_member_added_and_taken_away(project: Make) -> None:
+def test_a_fan_in_member_added_and_removed(project: Make) -> None:
     lab = project(MORPH, PHOTOS)
     lab.succeed()
     lab.write({"p/d.txt": "d"})
@@ -274,7 +274,7 @@ def test_comments_key_order_and_whitespace_change_nothing(project: Make) -> None
     assert lab.run().result.run is None
 
 
-def test_code_that_means_something_else_does(project: Make) -> None:
+def test_code_with_another_meaning_plans_its_jobs(project: Make) -> None:
     files = {"sums.py": "from helper import plus\n\n\ndef add(a):\n    return {'Sum': plus(a)}\n",
              "helper.py": "def plus(a):\n    return a + 1\n", "unused.py": "X = 1\n"}  # fmt: skip
     lab = project(
@@ -344,7 +344,7 @@ def test_an_upstream_that_comes_out_identical_is_cut_off(project: Make) -> None:
     assert lab.plan().headlines() == {}
 
 
-def test_what_is_not_in_the_fingerprint_changes_nothing(project: Make) -> None:
+def test_keys_outside_the_fingerprint_change_nothing(project: Make) -> None:
     lab = project(MORPH, PHOTOS)
     lab.succeed()
     more = "timeout: 5m\n    retries: {max: 1}\n    resources: {gpu: 1}\n    needs: [All]\n"

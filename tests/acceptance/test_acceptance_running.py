@@ -1,4 +1,4 @@
-"""What a run does: order, blocking, retries, timeouts, resources, interruption, locks, and what it leaves behind."""
+"""Runs: order, blocking, retries, timeouts, resources, interruption, locks, and the files they leave."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_fail_fast_starts_nothing_more(project: Make) -> None:
     assert ran.executed == []
 
 
-def test_a_declared_output_that_did_not_come_is_a_failure(project: Make) -> None:
+def test_a_missing_declared_output_is_a_failure(project: Make) -> None:
     lab = project(
         """
         workflow: w
@@ -119,7 +119,7 @@ NEEDS = """
 """
 
 
-def test_needs_orders_and_never_dirties(project: Make) -> None:
+def test_needs_only_orders_jobs(project: Make) -> None:
     lab = project(NEEDS)
     lab.succeed()
     assert int(lab.content("Artifact:Setup.T")) < int(lab.content("Artifact:Work.T"))
@@ -289,7 +289,7 @@ def test_a_timeout_kills_the_whole_tree_and_keeps_the_scratch(project: Make, tmp
     assert any(status == "TIMED_OUT" for status, _ in ran.heard.lines)
 
 
-def test_retries_are_attempts_of_their_own(project: Make) -> None:
+def test_each_retry_is_a_separate_attempt(project: Make) -> None:
     lab = project(
         """
         workflow: w
@@ -335,7 +335,7 @@ def test_retries_are_attempts_of_their_own(project: Make) -> None:
     )  # fmt: skip
 
 
-def test_resource_limits_keep_jobs_apart(project: Make) -> None:
+def test_resource_limits_keep_jobs_from_running_together(project: Make) -> None:
     lab = project(
         """
         workflow: w
@@ -676,7 +676,7 @@ def test_two_runs_at_once_are_refused(project: Make) -> None:
     assert lab.runs() == ["r0001"]
 
 
-def test_a_file_that_is_not_ours_is_kept_before_it_is_written_over(project: Make) -> None:
+def test_a_foreign_file_is_saved_before_it_is_overwritten(project: Make) -> None:
     lab = project(SLOW, {"slow.py": STUBBORN, "fast": "", "out/quick.txt": "the user's own"})
     ran = lab.succeed()
     mine = sha256(b"the user's own").hexdigest()

@@ -1,4 +1,4 @@
-"""What a first user stumbled over: names that leak, selections that are silently empty, code changes without a file."""
+"""Problems of a first user: leaking file names, silently empty selections, code changes without a file name."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_step_does_not_see_the_name_of_a_file_because_it_does_not_count(projec
     assert lab.plan().planned == []
 
 
-def test_an_error_still_speaks_of_the_users_own_path(project: Make) -> None:
+def test_an_error_names_the_users_own_path(project: Make) -> None:
     look = "def at(table, all):\n    raise ValueError(f'cannot read {table}')\n"
     lab = project(NAMES, {"data/first.csv": "1", "look.py": look})
     (failed,) = lab.run().of(StepFailed)
@@ -167,7 +167,7 @@ def test_another_suffix_of_an_output_is_another_output(project: Make) -> None:
     assert lab.read("out/x.tsv") == "tsv\n"
 
 
-def test_stored_bytes_that_were_cut_are_missing(project: Make) -> None:
+def test_truncated_stored_bytes_count_as_missing(project: Make) -> None:
     lab = project(SUFFIX, {})
     lab.edit("workflow.yaml", ", path: out/x.csv", "")
     lab.succeed()
@@ -185,7 +185,7 @@ DETERMINISTIC = """
 """
 
 
-def test_a_newer_failure_with_the_same_fingerprint_stands_in_the_way_of_reuse(project: Make) -> None:
+def test_a_newer_failure_with_the_same_fingerprint_prevents_reuse(project: Make) -> None:
     """The latest attempt with a fingerprint counts, whichever instance made it."""
     lab = project(DETERMINISTIC, {})
     flag = str(lab.root / "flag")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from project_lab import Lab, Ran
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]
+
+# Random tables for each property. `make soak-data` tries many more, and other ones each time.
+EXAMPLES = 600 if os.environ.get("WHYRUN_SOAK") else 25
 
 
 def flow(

@@ -10,9 +10,9 @@ import pytest
 
 from project_lab import Lab
 from whyrun.errors import InvalidError
-from whyrun.planning.explain import estimate_seconds, expected_durations
+from whyrun.planning.answers.explain import estimate_seconds, expected_durations
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
-from whyrun.snapshot.replay import snapshot_blob
+from whyrun.snapshot.history.replay import snapshot_blob
 
 Make = Callable[..., Lab]
 
@@ -68,7 +68,7 @@ def told(lab: Lab, sets: tuple[str, ...] = ()) -> list[tuple[str, str]]:
     """What planning refuses, which must be what validation finds."""
     with pytest.raises(InvalidError) as refused:
         lab.plan(sets=sets)
-    assert refused.value.diagnostics == lab.world(sets).problems
+    assert refused.value.diagnostics == lab.opened(sets).problems
     return [(f"{d.line}:{d.column}", f"{d.code}: {d.message}") for d in refused.value.diagnostics]
 
 
@@ -205,7 +205,7 @@ def test_built_in_classes_are_checked_in_the_same_way(project: Make) -> None:
     lab = project(workflow)
     ((place, message),) = told(lab)
     assert place == "5:42"
-    assert message.startswith('INVALID_PARAMETER: `source` is "x" as written, where content is due')
+    assert message.startswith('INVALID_PARAMETER: `source` is the text "x", not a bound file or folder')
 
 
 # --- the derived file --------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def test_a_built_in_name_is_taken(project: Make) -> None:
     own = "from whyrun import action\n@action('shell')\ndef mine(): ...\n"
     lab = project("workflow: w\njobs:\n  A: {uses: shell, with: {run: 'true'}}\n", {"actions/mine.py": own})
     assert told(lab) == [
-        ("3:13", "INVALID_USES: the action `shell` is built in, and `actions/mine.py` defines one of that name")
+        ("3:13", "INVALID_USES: the action `shell` is built in, and `actions/mine.py` defines another one of this name")
     ]
     shutil.rmtree(lab.root / "actions")
     lab.plan()
@@ -297,7 +297,7 @@ def test_a_built_in_name_is_taken(project: Make) -> None:
 
 def test_the_built_in_classes_are_what_their_table_says() -> None:
     from whyrun.actions.builtin import BUILTIN
-    from whyrun.actions.describe import describe
+    from whyrun.actions.description import describe
 
     for name, builtin in BUILTIN.items():
         if builtin.extra is not None and builtin.extra.missing():

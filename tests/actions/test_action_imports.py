@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.actions.facts import Import, facts_of, imports_in
-from whyrun.actions.fingerprint import action_fingerprint
-from whyrun.actions.imports import project_code
-from whyrun.actions.registry import resolve_action
-from whyrun.actions.source import parse_source
-from whyrun.snapshot.world import World
+from whyrun.actions.code.import_facts import Import, imports_in, read_facts
+from whyrun.actions.code.imports import project_code
+from whyrun.actions.code.source import parse_source
+from whyrun.actions.registry.fingerprint import action_fingerprint
+from whyrun.actions.registry.registry import resolve_action
+from whyrun.project import Project
 
 
 def write(project: Path, files: dict[str, str]) -> Path:
@@ -236,8 +236,8 @@ def test_many_jobs_that_share_a_module_cost_one_look_at_it(tmp_path: Path) -> No
             "helper.py": f"X = {str(tmp_path)!r}\n",
         },
     )
-    before = facts_of.cache_info().misses
-    actions = World.open(project / "workflow.yaml").actions
-    assert facts_of.cache_info().misses - before == 2
+    before = read_facts.cache_info().misses
+    actions = Project.open(project / "workflow.yaml").actions
+    assert read_facts.cache_info().misses - before == 2
     assert len({facts.sha256 for facts in actions.values()}) == 1
     assert len(actions) == 50

@@ -10,7 +10,7 @@ import pytest
 from project_lab import Lab, codes, reasons
 from whyrun.api import plan_of_run
 from whyrun.errors import InvalidError
-from whyrun.snapshot.replay import replay_snapshot, snapshot_blob
+from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 
 Make = Callable[..., Lab]
 
@@ -116,7 +116,7 @@ def test_the_answers_stand_in_the_snapshot_and_are_replayed_without_asking(lab: 
     snapshot = lab.snapshot()
     blob = snapshot_blob(snapshot)
     lab.write({"actions": None})
-    again = replay_snapshot(blob, lab.world().history())
+    again = replay_snapshot(blob, lab.opened().history())
     assert (
         again.files
         == snapshot.files
@@ -130,7 +130,7 @@ def test_the_answers_stand_in_the_snapshot_and_are_replayed_without_asking(lab: 
 
 def test_the_plan_of_a_run_is_reproduced(lab: Lab) -> None:
     ran = lab.succeed()
-    assert plan_of_run(lab.world(), "r0001").plan.to_json() == ran.plan.to_json()
+    assert plan_of_run(lab.opened(), "r0001").plan.to_json() == ran.plan.to_json()
 
 
 def test_an_answer_that_comes_from_a_file_follows_the_file_whatever_is_cached(lab: Lab) -> None:
@@ -241,4 +241,4 @@ def test_answers_that_make_no_sense_are_refused(lab: Lab, old: str, new: str, co
     with pytest.raises(InvalidError) as refused:
         lab.plan()
     assert [(d.code, d.message) for d in refused.value.diagnostics] == [(code, message)]
-    assert refused.value.diagnostics == lab.world().problems
+    assert refused.value.diagnostics == lab.opened().problems

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from data_lab import Make, failure, lab_of, made
 
-from whyrun.actions.builtin.data.counting import counted_shape
-from whyrun.actions.builtin.data.engine import Engine, opened
-from whyrun.actions.builtin.data.join import Join
-from whyrun.actions.builtin.data.output import write, write_table
-from whyrun.actions.builtin.data.params import DataParams
-from whyrun.actions.builtin.data.problems import (
+from whyrun.actions.data.engine import Engine, opened
+from whyrun.actions.data.joining.join import Join
+from whyrun.actions.data.joining.stack import stacked
+from whyrun.actions.data.output import write, write_table
+from whyrun.actions.data.params import DataParams
+from whyrun.actions.data.problems import (
     ColumnMissing,
     DataError,
     KeyNotExact,
@@ -29,8 +29,7 @@ from whyrun.actions.builtin.data.problems import (
     UnreadableTable,
     ValueNotConvertible,
 )
-from whyrun.actions.builtin.data.stack import stacked
-from whyrun.actions.builtin.data.tables import column_names, open_table
+from whyrun.actions.data.tables import column_names, count_rows_and_columns, open_table
 from whyrun.log import events as ev
 
 PARAMS = DataParams(threads=1)
@@ -145,20 +144,20 @@ def test_keys_that_are_written_differently_are_not_silently_one(
     with opened(PARAMS, tmp_path) as engine, pytest.raises(KeyNotExact) as refused:
         joined(engine, *paths)
     assert str(refused.value) == (
-        f"the key `k` is read as number, and then `{shown[0]}` and `{shown[1]}` are one; say what they are: "
+        f"the key `k` is read as number, so `{shown[0]}` and `{shown[1]}` are the same; declare the type: "
         "`types: {k: text}` for codes, `types: {k: number}` for numbers"
     )
     with opened(PARAMS, tmp_path) as engine:
-        as_texts = joined(engine, *paths, DataParams(types={"k": "text"})).facts
+        as_texts = joined(engine, *paths, DataParams(types={"k": "text"})).counts
         assert (as_texts.cardinality, as_texts.pairs) == ("1:1", 0)
-        as_numbers = joined(engine, *paths, DataParams(types={"k": "number"})).facts
+        as_numbers = joined(engine, *paths, DataParams(types={"k": "number"})).counts
         assert as_numbers.repeated_left + as_numbers.repeated_right + as_numbers.pairs == 1
 
 
 def test_keys_that_are_written_in_one_way_are_numbers(tmp_path: Path) -> None:
     paths = write_csv(tmp_path / "l.csv", "1.50", "2.00"), write_csv(tmp_path / "r.csv", "2.00", "7.25")
     with opened(PARAMS, tmp_path) as engine:
-        assert joined(engine, *paths).facts.pairs == 1
+        assert joined(engine, *paths).counts.pairs == 1
 
 
 def test_text_that_is_asked_for_is_the_text_that_was_written(tmp_path: Path) -> None:
@@ -173,7 +172,7 @@ def test_nan_is_a_missing_key(tmp_path: Path) -> None:
     paths = [parquet(tmp_path / f"{side}.parquet", pa.float64(), [nan, 1.5, nan, None]) for side in "lr"]
     with opened(PARAMS, tmp_path) as engine:
         join = joined(engine, *paths)
-        facts = join.facts
+        facts = join.counts
         write(engine, join.query, join.order, tmp_path / "o.parquet")
     assert (facts.cardinality, facts.pairs, facts.null_left, facts.null_right, facts.out) == ("1:1", 1, 3, 3, 7)
     assert values(tmp_path / "o.parquet") == [(None,), (1.5,), (None,), (None,), (None,), (None,), (None,)]
@@ -196,8 +195,8 @@ def test_floating_point_numbers_of_two_widths_are_no_key(tmp_path: Path) -> None
     with opened(PARAMS, tmp_path) as engine, pytest.raises(KeyTypesDiffer, match="of 32 bits in `l` and of 64 in `r`"):
         joined(engine, *paths)
     with opened(PARAMS, tmp_path) as engine:
-        assert joined(engine, *paths, DataParams(types={"k": "text"})).facts.pairs == 1
-        assert joined(engine, *paths, DataParams(types={"k": "number"})).facts.pairs == 0
+        assert joined(engine, *paths, DataParams(types={"k": "text"})).counts.pairs == 1
+        assert joined(engine, *paths, DataParams(types={"k": "number"})).counts.pairs == 0
 
 
 @pytest.mark.parametrize(
@@ -213,7 +212,7 @@ def test_the_advice_fits(tmp_path: Path, left: str, right: str, advice: str) -> 
     paths[1].write_text("k\n" + right)
     with opened(PARAMS, tmp_path) as engine, pytest.raises(KeyTypesDiffer) as refused:
         joined(engine, *paths)
-    shown = str(refused.value).replace("nothing is cast silently: say what it is, as in", "…")
+    shown = str(refused.value).replace("nothing is cast silently: declare the type, as in", "…")
     assert shown == f"the key `k` is {advice}"
 
 
@@ -222,7 +221,7 @@ def test_every_column_that_differs_is_told(project: Make) -> None:
     assert failure(project, "data/append", {"primary_dataset": ["@a", "@b"]}, files) == (
         "ColumnsDiffer: the columns `a` is integer in `primary_dataset[0]`, number in `primary_dataset[1]`; "
         "`c` is integer in `primary_dataset[0]`, text in `primary_dataset[1]` (row 2 has `q`); nothing is cast "
-        "silently: say what it is, as in `types: {a: number, c: text}`"
+        "silently: declare the type, as in `types: {a: number, c: text}`"
     )
 
 
@@ -249,7 +248,7 @@ def test_integers_of_json_keep_their_digits(tmp_path: Path, text: str, found: li
 
 def test_an_object_with_a_name_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"a":1,"b":2},{"b":2,"a":1,"a":2}]')
-    with pytest.raises(UnreadableTable, match="row 2 has `a` twice; which of the two is meant is not known"):
+    with pytest.raises(UnreadableTable, match="row 2 has the key `a` twice; remove one"):
         values(tmp_path / "a.json")
 
 
@@ -354,14 +353,14 @@ def test_a_formula_with_a_result_is_that(tmp_path: Path) -> None:
 )
 def test_a_damaged_workbook_is_unreadable_and_no_crash(tmp_path: Path, part: str) -> None:
     path = book(tmp_path / "a.xlsx", lambda name, content: content[: len(content) // 2] if name == part else content)
-    assert counted_shape(path, ".xlsx") is None
+    assert count_rows_and_columns(path, ".xlsx") is None
     with pytest.raises(DataError):
         values(path)
 
 
 def test_one_column_of_text_is_no_table_to_be_counted(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("sales: turnover in millions\n")
-    assert [counted_shape(tmp_path / "a", suffix) for suffix in (".txt", ".csv", "")] == [
+    assert [count_rows_and_columns(tmp_path / "a", suffix) for suffix in (".txt", ".csv", "")] == [
         None, {"rows": 0, "columns": 1}, None,
     ]  # fmt: skip
 
@@ -403,14 +402,17 @@ def test_a_column_that_is_there_in_another_way(tmp_path: Path, header: str, advi
 @pytest.mark.parametrize(
     ("tables", "told"),
     [
-        ({"A": "@a", "a": "@b"}, "`tables` names `A` and `a`, which SQL does not tell apart; rename one"),
-        ({"__csv_1": "@a"}, "`tables` names `__csv_1`; names with two underscores in front are ours, choose another"),
+        ({"A": "@a", "a": "@b"}, "`tables` names `A` and `a`, which are the same name in SQL; rename one"),
+        (
+            {"__csv_1": "@a"},
+            "`tables` names `__csv_1`; names that start with two underscores are reserved, choose another",
+        ),
     ],
 )
 def test_names_of_tables_that_would_be_taken(project: Make, tables: dict[str, str], told: str) -> None:
     files: dict[str, str | bytes] = {"a.csv": "v\n1\n", "b.csv": "v\n2\n"}
     lab = lab_of(project, "data/sql", {"tables": tables, "query": "SELECT 1 AS one FROM a"}, files)
-    assert [problem.message for problem in lab.world().problems] == [told]
+    assert [problem.message for problem in lab.opened().problems] == [told]
 
 
 def test_a_measure_that_is_called_as_a_group_is_refused(project: Make) -> None:
@@ -419,5 +421,5 @@ def test_a_measure_that_is_called_as_a_group_is_refused(project: Make) -> None:
     }  # fmt: skip
     files: dict[str, str | bytes] = {"a.csv": "v\n1\n", "b.csv": "v\n2\n"}
     assert failure(project, "data/aggregate", with_, files) == (
-        "ColumnsClash: `measures` has `Step`, which is a column of the result already; choose another name"
+        "ColumnsClash: `measures` has `Step`, which is already a column of the result; choose another name"
     )

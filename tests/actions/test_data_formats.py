@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from data_lab import Make, failure, lab_of, made
 
-from whyrun.actions.builtin.data.engine import opened
-from whyrun.actions.builtin.data.params import DataParams
-from whyrun.actions.builtin.data.problems import UnreadableTable
-from whyrun.actions.builtin.data.tables import column_names, open_table
+from whyrun.actions.data.engine import opened
+from whyrun.actions.data.params import DataParams
+from whyrun.actions.data.problems import UnreadableTable
+from whyrun.actions.data.tables import column_names, open_table
 
 ROWS: list[dict[str, Any]] = [
     {"id": 1, "share": 0.5, "name": "ä, ö", "ok": True, "day": datetime.date(2024, 2, 29)},
@@ -179,19 +179,19 @@ def test_many_columns(tmp_path: Path) -> None:
     [
         ("a.csv", b"", "`it` cannot be read as csv: it has no header line: the first line names the columns"),
         ("a.csv", b"a,a\n1,2\n", "it has the column `a` twice; rename one"),
-        ("a.csv", b"id,ID\n", "it has the column `ID` once more as `id`, which SQL does not tell apart; rename one"),
+        ("a.csv", b"id,ID\n", "it has the column `ID` and also `id`, which is the same name in SQL; rename one"),
         ("a.csv", b",a\n1,2\n", "column 1 has no name; give it one, or leave it out"),
-        ("a.csv", b"a,__whyrun_row\n", "names that begin so are ours, rename it"),
+        ("a.csv", b"a,__whyrun_row\n", "names with this start are reserved, rename it"),
         ("a.csv", b"a,b\n1,2\n1,2,3\n", "`it` cannot be read as csv: .* line: 3"),
         ("a.csv", b"a,b\n1\n", "`it` cannot be read as csv: .* line: 2"),
         ("a.csv", b"a\n\xff\xfe\xfa\n", "`it` cannot be read as csv: .*(utf-8|unicode)"),
         ("a.parquet", b"PAR1 no", "`it` cannot be read as parquet: "),
-        ("a.json", b"[1, 2]", "`it` cannot be read as json: row 1 is no object with columns, but ubigint"),
+        ("a.json", b"[1, 2]", "`it` cannot be read as json: row 1 is not an object with columns, but ubigint"),
         ("a.json", b'{"a": ', "`it` cannot be read as json: "),
         ("a.json", b"[]", "`it` cannot be read as json: it has no columns"),
-        ("a.xlsx", b"PK no", "`it` cannot be read as excel: it is no workbook, or a damaged one: "),
-        ("a.dta", b"no", "`it` cannot be read as stata: it is no Stata file: "),
-        ("a.sas7bdat", b"\0\0", "a.sas7bdat` is in no format that is known; readable: `.csv`, `.tsv`"),
+        ("a.xlsx", b"PK no", "`it` cannot be read as excel: it is not a workbook, or is damaged: "),
+        ("a.dta", b"no", "`it` cannot be read as stata: it is not a Stata file: "),
+        ("a.sas7bdat", b"\0\0", "a.sas7bdat` is in an unknown format; readable: `.csv`, `.tsv`"),
     ],
 )  # fmt: skip
 def test_what_is_no_table_is_refused(tmp_path: Path, name: str, data: bytes, problem: str) -> None:
@@ -219,8 +219,8 @@ def test_types_that_are_asked_for_are_exact_or_refused(tmp_path: Path, project: 
     with_ = {"primary_dataset": ["@a", "@b"], "types": {"v": "integer"}}
     files = {"a.csv": "v\n1\n", "b.csv": "v\n1.5\n2.0\nx\n\nq\n3\ny\nz\nw\n"}
     assert failure(project, "data/append", with_, files) == (
-        "ValueNotConvertible: `types` asks for `v: integer`, and 7 values of `primary_dataset[1]` cannot be that: "
-        "'1.5', '2.0', 'x', 'q', 'y', …; correct the data, or ask for `text`"
+        "ValueNotConvertible: `types` says `v: integer`, but 7 values of `primary_dataset[1]` cannot be that: "
+        "'1.5', '2.0', 'x', 'q', 'y', …; correct the data, or write `v: text`"
     )
 
 

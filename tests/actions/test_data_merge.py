@@ -110,7 +110,7 @@ def test_a_cardinality_that_does_not_hold(project: Make) -> None:
         "6 keys occur more than once in `secondary_dataset` (15 rows): (firm_id=3, year=2000) 4 times, "
         "(firm_id=1, year=2000) 3 times, (firm_id=0, year=2000) 2 times, (firm_id=2, year=2000) 2 times, "
         "(firm_id=4, year=2000) 2 times, …; "
-        "correct the data, add to `keys` what tells the rows apart, or ask for `m:m`"
+        "correct the data, add columns to `keys` that distinguish the rows, or write `m:m`"
     )
 
 
@@ -133,7 +133,7 @@ def test_keys_of_different_types_are_never_cast(project: Make) -> None:
     files = {"panel.csv": PANEL, "controls.csv": "firm_id,year,size\n001,2000,7\n"}
     assert failure(project, "data/merge", WITH, files) == (
         "KeyTypesDiffer: the key `firm_id` is integer in `primary_dataset` and text in `secondary_dataset` "
-        "(row 1 has `001`); nothing is cast silently: say what it is, as in `types: {firm_id: integer}`"
+        "(row 1 has `001`); nothing is cast silently: declare the type, as in `types: {firm_id: integer}`"
     )
     rows = made(project, "data/merge", {**WITH, "types": {"firm_id": "integer"}}, files)
     assert rows[1] == ["1", "2000", "1.5", "7"]
@@ -161,8 +161,8 @@ def test_columns_that_clash(project: Make) -> None:
     files = {"panel.csv": "k,v,w\n1,2,3\n", "controls.csv": "k,v,W\n1,2,3\n"}
     with_ = {**WITH, "keys": ["k"]}
     assert failure(project, "data/merge", with_, files) == (
-        "ColumnsClash: `secondary_dataset` has 2 columns that `primary_dataset` has too and that are no key: `v`, `W`; "
-        "add them to `keys`, or say `suffix:` for those of `secondary_dataset`"
+        "ColumnsClash: `secondary_dataset` has 2 columns that `primary_dataset` also has and that are not keys: "
+        "`v`, `W`; add them to `keys`, or write `suffix:` for those of `secondary_dataset`"
     )
     assert made(project, "data/merge", {**with_, "suffix": "_2"}, files)[0] == ["k", "v", "w", "v_2", "W_2"]
     files["panel.csv"] = "k,v,v_2\n1,2,3\n"
@@ -189,7 +189,8 @@ def test_what_is_refused_before_anything_runs(project: Make) -> None:
         '`how` is "cross"; it takes one of "inner", "left", "outer", "right"',
         "`keys` is []; it takes a list of at least 1 member, each a text of at least 1 character or a mapping",
         '`memory_limit` is "lots"; it takes a text that matches `^[0-9]+(\\.[0-9]+)? ?(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$`',
-        '`secondary_dataset` is "controls.csv" as written, where content is due; it takes a file or a list of files',
+        '`secondary_dataset` is the text "controls.csv", not a bound file or folder; it takes a file or a list '
+        "of files",
         "the action `data/merge` has no parameter `sufix`",
     ]
     sides = {**WITH, "keys": {"primary": ["a", "b"], "secondary": ["a"]}}
@@ -200,13 +201,13 @@ def test_what_is_refused_before_anything_runs(project: Make) -> None:
 def test_outputs_that_cannot_be_written(project: Make) -> None:
     """Known before anything runs; a path that is computed is known when the step does."""
     lab = lab_of(project, "data/merge", WITH, BOTH, out="out/made.xlsx")
-    assert [(problem.code, problem.message) for problem in lab.world().problems] == [
+    assert [(problem.code, problem.message) for problem in lab.opened().problems] == [
         ("OUTPUT_UNUSABLE", "`data/merge` writes `.csv`, `.tsv` or `.parquet`, and `made` ends in `.xlsx`")
     ]
     document = json.loads(lab.read("workflow.yaml"))
     document["jobs"]["J"]["outputs"] = {"made": {"type": "dataset"}, "more": {"type": "dataset"}}
     lab.write({"workflow.yaml": json.dumps(document)})
-    assert [(problem.code, problem.message) for problem in lab.world().problems] == [
+    assert [(problem.code, problem.message) for problem in lab.opened().problems] == [
         ("OUTPUT_UNUSABLE", "`data/merge` fills one output, and `J` declares `more` beside `made`")
     ]
     document["inputs"]["End"] = {"type": "string", "default": "xlsx"}

@@ -14,16 +14,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from data_lab import EXAMPLES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyrun.actions.builtin.data.engine import opened
-from whyrun.actions.builtin.data.facts import facts_of
-from whyrun.actions.builtin.data.join import Join, joined_table, write_join
-from whyrun.actions.builtin.data.keys import packing
-from whyrun.actions.builtin.data.params import DataParams
-from whyrun.actions.builtin.data.problems import CardinalityViolated, ColumnsClash, KeyNotExact, KeyTypesDiffer
-from whyrun.actions.builtin.data.tables import open_table
+from whyrun.actions.data.engine import opened
+from whyrun.actions.data.joining.counts import count_join
+from whyrun.actions.data.joining.join import Join, joined_table, write_join
+from whyrun.actions.data.joining.keys import packing
+from whyrun.actions.data.params import DataParams
+from whyrun.actions.data.problems import CardinalityViolated, ColumnsClash, KeyNotExact, KeyTypesDiffer
+from whyrun.actions.data.tables import open_table
 
 # Close together, far apart, and as far as they can be: keys are packed into one number in other ways, or not at all.
 INTEGERS = [
@@ -135,7 +136,7 @@ def shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-@settings(max_examples=60)
+@settings(max_examples=EXAMPLES)
 @given(st.data())
 def test_rows_order_and_counts_are_those_of_a_plain_computation(draw: st.DataObject) -> None:
     keys = ["id", "jähr"][: draw.draw(st.integers(1, 2), "number of keys")]
@@ -175,10 +176,10 @@ def test_rows_order_and_counts_are_those_of_a_plain_computation(draw: st.DataObj
                 return
             join = Join.of(engine, *tables, keys, keys, how, suffix)
             rows, counts, cardinality = expected(left, right, keys, how)
-            assert join.facts.rows() == counts
-            assert join.facts.cardinality == cardinality
+            assert join.counts.rows() == counts
+            assert join.counts.cardinality == cardinality
             allowed = asked is None or all(a in ("m", f) for a, f in zip(asked[::2], cardinality[::2], strict=True))
-            refused = join.refusal(engine, asked)
+            refused = join.cardinality_violation(engine, asked)
             assert (refused is None) == allowed
             assert refused is None or isinstance(refused, CardinalityViolated)
             path = Path(folder) / "out.csv"
@@ -189,7 +190,7 @@ def test_rows_order_and_counts_are_those_of_a_plain_computation(draw: st.DataObj
             assert (again.rows, again.names) == (len(rows), header)
 
 
-@settings(max_examples=40)
+@settings(max_examples=EXAMPLES)
 @given(st.data())
 def test_packed_keys_count_the_same(draw: st.DataObject) -> None:
     """One bit for each key, one number for each key, or the columns as they are: it is only a matter of time."""
@@ -208,8 +209,8 @@ def test_packed_keys_count_the_same(draw: st.DataObject) -> None:
             )
             columns = [[table.column(key, "keys") for key in keys] for table in (left, right)]
             packed = packing(engine, left, right, *columns)
-            found = facts_of(engine, left, right, *columns, packed, how)
-            assert found == facts_of(engine, left, right, *columns, None, how)
+            found = count_join(engine, left, right, *columns, packed, how)
+            assert found == count_join(engine, left, right, *columns, None, how)
             _, counts, cardinality = expected(*sides, keys, how)
             assert (found.rows(), found.cardinality) == (counts, cardinality)
             if packed is None:
@@ -263,7 +264,7 @@ def test_nan_is_seen_where_the_statistics_of_the_file_do_not_know_of_it(values: 
         ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=EXAMPLES)
 @given(st.data())
 def test_keys_of_every_type_match_as_plain_values_do(draw: st.DataObject) -> None:
     """Parquet, with a number of rows on each side. NaN is a missing key: it matches nothing, also no other."""
@@ -281,7 +282,7 @@ def test_keys_of_every_type_match_as_plain_values_do(draw: st.DataObject) -> Non
             sides.append(Data(["k", name], list(zip(keys, numbers, strict=True))))
         join = Join.of(engine, *tables, ["k"], ["k"], how, None)
         rows, counts, cardinality = expected(*sides, ["k"], how)
-        assert (join.facts.rows(), join.facts.cardinality) == (counts, cardinality)
+        assert (join.counts.rows(), join.counts.cardinality) == (counts, cardinality)
         write_join(engine, join, Path(folder) / "out.parquet")
         back = pq.read_table(Path(folder) / "out.parquet").to_pylist()
         assert [(row["k"], row["l"], row["r"]) for row in back] == rows
@@ -290,7 +291,7 @@ def test_keys_of_every_type_match_as_plain_values_do(draw: st.DataObject) -> Non
 DECIMALS = ["10.1", "10.10", "2.5", "0.1", "0.10000000000000000001", "3", "3.0", "1e2", "100.5", ""]
 
 
-@settings(max_examples=40)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(st.sampled_from(DECIMALS), max_size=5), st.lists(st.sampled_from(DECIMALS), max_size=5))
 def test_keys_of_csv_are_one_only_where_they_are_written_so(left: list[str], right: list[str]) -> None:
     """Either the counts are those of the texts, or the user is asked what they are."""
@@ -311,7 +312,7 @@ def test_keys_of_csv_are_one_only_where_they_are_written_so(left: list[str], rig
             assert len({float(text) for text in texts}) < len(texts)
             return
         _, counts, cardinality = expected(*sides, ["k"], "outer")
-        assert (join.facts.rows(), join.facts.cardinality) == (counts, cardinality)
+        assert (join.counts.rows(), join.counts.cardinality) == (counts, cardinality)
 
 
 ODD = ["007", "1e5", "-0", "+1", " 1", "1_000", "0x1", "inf", "nan", "1.", ".5", "2020-1-1", "TRUE", "yes", "9" * 23]
@@ -321,7 +322,7 @@ CELLS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(CELLS, max_size=8), st.randoms())
 def test_a_type_is_decided_by_all_values_and_loses_nothing(values: list[Any], shuffle: Any) -> None:
     """Whatever type is found, the values as texts come back as they were written; and order plays no part."""

@@ -7,15 +7,15 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from data_lab import Make, failure, lab_of, made, told
+from data_lab import EXAMPLES, Make, failure, lab_of, made, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyrun.actions.builtin.data.engine import opened
-from whyrun.actions.builtin.data.output import write
-from whyrun.actions.builtin.data.params import DataParams
-from whyrun.actions.builtin.data.stack import stacked
-from whyrun.actions.builtin.data.tables import open_table
+from whyrun.actions.data.engine import opened
+from whyrun.actions.data.joining.stack import stacked
+from whyrun.actions.data.output import write
+from whyrun.actions.data.params import DataParams
+from whyrun.actions.data.tables import open_table
 from whyrun.errors import InvalidError
 
 YEARS = {"a.csv": "id,v\n1,x\n2,\n", "b.csv": "v,id\ny,3\n", "c.csv": "id,v\n"}
@@ -50,8 +50,9 @@ def test_other_columns_are_refused_unless_a_union_is_asked_for(project: Make) ->
     files = {"a.csv": "id,v\n1,x\n", "b.csv": "id,w\n2,5\n", "c.csv": "id,v,w,u\n"}
     assert failure(project, "data/append", ALL, files) == (
         "ColumnsDiffer: the datasets do not have the columns of `primary_dataset`: `secondary_dataset[0]` lacks `v` "
-        "and has `w` beyond; `secondary_dataset[1]` has `w`, `u` beyond; correct the data, or write `columns: union`, "
-        "which leaves empty what a dataset lacks"
+        "and has `w` in addition; `secondary_dataset[1]` has `w`, `u` in addition; correct the data, or write "
+        "`columns: union`, "
+        "which leaves missing columns empty"
     )
     assert made(project, "data/append", {**ALL, "columns": "union"}, files) == [
         ["id", "v", "w", "u"], ["1", "x", "", ""], ["2", "", "5", ""],
@@ -62,14 +63,15 @@ def test_other_types_are_never_cast(project: Make) -> None:
     files = {"a.csv": "id\n1\n", "b.csv": "id\n007\n", "c.csv": "id\n8\n"}
     assert failure(project, "data/append", ALL, files) == (
         "ColumnsDiffer: the column `id` is integer in `primary_dataset`, `secondary_dataset[1]`, text in "
-        "`secondary_dataset[0]` (row 1 has `007`); nothing is cast silently: say what it is, as in `types: {id: text}`"
+        "`secondary_dataset[0]` (row 1 has `007`); nothing is cast silently: declare the type, as in "
+        "`types: {id: text}`"
     )
     assert made(project, "data/append", {**ALL, "types": {"id": "text"}}, files) == [["id"], ["1"], ["007"], ["8"]]
 
 
 def test_names_that_clash(project: Make) -> None:
     assert failure(project, "data/append", {**ALL, "source": "V"}, YEARS) == (
-        "ColumnsClash: the datasets have a column `V` already; choose another name for the added one"
+        "ColumnsClash: the datasets already have a column `V`; choose another name for the added one"
     )
     files = {"a.csv": "id\n1\n", "b.csv": "ID\n2\n"}
     with_ = {"primary_dataset": ["@a", "@b"], "columns": "union"}
@@ -91,7 +93,7 @@ def test_one_dataset_or_wrong_labels_are_refused(project: Make) -> None:
 CELL = st.none() | st.integers(-5, 5)
 
 
-@settings(max_examples=60)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(st.tuples(st.permutations(["a", "b", "ü"]), st.lists(st.tuples(CELL, CELL, CELL), max_size=4)),
                 min_size=2, max_size=4))  # fmt: skip
 def test_stacked_rows_are_those_of_a_plain_computation(

@@ -10,9 +10,9 @@ import pytest
 from code_lab import write
 
 from project_lab import Lab, reasons
-from whyrun.actions.facts import facts_of
-from whyrun.actions.fingerprint import action_fingerprint
-from whyrun.actions.imports import project_code
+from whyrun.actions.code.import_facts import read_facts
+from whyrun.actions.code.imports import project_code
+from whyrun.actions.registry.fingerprint import action_fingerprint
 from whyrun.errors import InvalidError
 
 Make = Callable[..., Lab]
@@ -298,11 +298,11 @@ def test_all_jobs_of_a_plan_cost_one_look_through_the_project_and_the_next_plan_
     walked = []
     walk = os.walk
     monkeypatch.setattr(os, "walk", lambda top: walked.append(top) or walk(top))
-    files = {name: sorted(facts.files) for name, facts in lab.world().actions.items()}
+    files = {name: sorted(facts.files) for name, facts in lab.opened().actions.items()}
     assert files == {"J0": ["lib/shelp0.py", "scripts/s0.py"], "J1": ["scripts/s1.py"], "J2": ["scripts/s2.py"]}
     assert walked == [str(lab.root)]
     lab.write({"lib/shelp1.py": ""})
-    files = {name: sorted(facts.files) for name, facts in lab.world().actions.items()}
+    files = {name: sorted(facts.files) for name, facts in lab.opened().actions.items()}
     assert files["J1"] == ["lib/shelp1.py", "scripts/s1.py"]
     assert walked == [str(lab.root)] * 2
 
@@ -393,8 +393,8 @@ NO_CHANGE = [
 @pytest.mark.parametrize("code", NO_CHANGE)
 def test_other_code_has_the_fingerprint_that_it_always_had(folder: Path, code: str) -> None:
     write(folder, {"scripts/s.py": f"{code}\nimport shelp\n", "scripts/shelp.py": "", "lib/shelp.py": ""})
-    facts = facts_of((folder / "scripts/s.py").read_bytes(), "scripts/s.py")
-    assert (facts.moves_path, facts.loads, facts.texts) == (False, False, ())
+    facts = read_facts((folder / "scripts/s.py").read_bytes(), "scripts/s.py")
+    assert (facts.changes_sys_path, facts.loads_by_name, facts.texts) == (False, False, ())
     assert counted(folder, "scripts/s.py") == ["scripts/s.py"]
 
 
@@ -476,9 +476,9 @@ def test_a_plan_names_the_helper_that_was_edited(project: Make, job: str, file: 
     lab.edit("scripts/unrelated.py", "X = 1", "X = 2")
     lab.edit(file, "TEXT", "# why\nTEXT")
     assert lab.plan().headlines() == {}
-    old = lab.world().actions[job].sha256
+    old = lab.opened().actions[job].sha256
     lab.edit(file, " one", " two")
-    new = lab.world().actions[job].sha256
+    new = lab.opened().actions[job].sha256
     reason = {"code": "INPUT_CHANGED", "binding": "action", "source": f"Input:{job}.action", "old": old, "new": new}
     assert reasons(lab.plan()) == {f"Job:{job}": [{**reason, "files": [file]}]}
     assert lab.succeed().executed == [f"Job:{job}"]

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from code_lab import write
 
-from whyrun.actions.editable import Editable, bundled_folders
-from whyrun.actions.facts import Import
-from whyrun.actions.module_files import files_of
-from whyrun.execution.backends.sandbox_check import why_unavailable
+from whyrun.actions.code.editable import Editable, bundled_folders
+from whyrun.actions.code.import_facts import Import
+from whyrun.actions.code.module_files import files_of
+from whyrun.execution.backends.sandbox.check import why_unavailable
 
 WORKFLOW = """\
 workflow: x
@@ -256,7 +256,7 @@ def test_a_copy_elsewhere_has_the_folders_on_its_path(tmp_path: Path) -> None:
     lab = machine(tmp_path / "p", tmp_path / "python", MAIN | PACKAGE)
     lab.install("pth")
     python = [str(lab.folder / "bin" / "python"), "-P", "-c"]
-    pack = "import sys; from pathlib import Path; from whyrun.execution.bundle import *\n"
+    pack = "import sys; from pathlib import Path; from whyrun.execution.bundle.bundle import *\n"
     pack += f"bundle = bundle_project(Path({str(lab.project)!r}))\n"
     pack += f"unpack(bundle.data, {str(tmp_path / 'copy')!r}, bundle.sha256)"
     subprocess.run([*python, pack], check=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from whyrun.actions.fingerprint import action_fingerprint
-from whyrun.actions.source import canonical_tokens, source_sha256
+from whyrun.actions.code.source import canonical_tokens, source_sha256
+from whyrun.actions.registry.fingerprint import action_fingerprint
 from whyrun.errors import InvalidError
 
 STORY = '''"""Docs."""

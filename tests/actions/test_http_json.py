@@ -16,8 +16,7 @@ import pytest
 from http_lab import Asked, Reply, Service, free_port
 
 from project_lab import Lab, Ran, codes
-from whyrun.actions.builtin.http_rules import with_query
-from whyrun.actions.builtin.json_pointer import ABSENT, same, value_at
+from whyrun.actions.http.rules import ABSENT, same, value_at, with_query
 from whyrun.errors import InvalidError
 from whyrun.log import events as ev
 
@@ -164,23 +163,23 @@ def test_parameters_that_make_no_sense_are_found_before_anything_is_sent(project
     wrong: dict[str, tuple[dict[str, Any], str]] = {
         "NoUrl": ({}, "the action `http/json` needs the parameter `url`"),
         "Scheme": ({"url": "ftp://h/x"}, '`url` is "ftp://h/x"'),
-        "User": ({"url": "http://me:pw@h/"}, "`url` is refused: it holds a user or password; use the header"),
+        "User": ({"url": "http://me:pw@h/"}, "`url` is refused: it contains a user or password; use the header"),
         "Port": ({"url": "http://h:99999/"}, "`url` is refused: Port out of range 0-65535"),
-        "Two": ({"url": url, "json": 1, "body": "x"}, "there are both `json` and `body`: a request has one body"),
+        "Two": ({"url": url, "json": 1, "body": "x"}, "use either `json` or `body`: a request has one body"),
         "Get": ({"url": url, "json": 1, "method": "GET"}, "a GET has no body: write `method: POST`, or use `query`"),
         "Method": ({"url": url, "method": "get"}, '`method` is "get"'),
         "Time": ({"url": url, "timeout": "soon"}, '`timeout` is "soon"'),
         "Zero": ({"url": url, "timeout": "0s"}, '`timeout` is "0s"'),
         "Tries": ({"url": url, "retries": {"max": -1}}, "`retries.max` is -1"),
         "Unknown": ({"url": url, "retry": 3}, "the action `http/json` has no parameter `retry`"),
-        "Header": ({"url": url, "headers": {"a b": "x"}}, "`a b` is no name of a header"),
-        "Own": ({"url": url, "headers": {"Host": "x"}}, "the header `Host` is set by the action itself"),
-        "Line": ({"url": url, "headers": {"X": "a\nb"}}, "the header `X` holds characters that a header cannot hold"),
+        "Header": ({"url": url, "headers": {"a b": "x"}}, "`a b` is not a valid name of a header"),
+        "Own": ({"url": url, "headers": {"Host": "x"}}, "the action itself sets the header `Host`; remove it"),
+        "Line": ({"url": url, "headers": {"X": "a\nb"}}, "the header `X` contains characters that headers cannot have"),
         "Pointer": ({"url": url, "result": "a.b"}, '`result` is "a.b"'),
-        "NoId": ({"url": url, "poll": {**poll, "url": "http://h/"}}, "`poll.url` does not say where the id goes"),
+        "NoId": ({"url": url, "poll": {**poll, "url": "http://h/"}}, "`poll.url` does not contain the id"),
         "Until": ({"url": url, "poll": {**poll, "until": {}}}, "`poll.until` says when it is done"),
-        "Slash": ({"url": url, "poll": {**poll, "id": "id"}}, "`poll.id` is a JSON pointer, or the name of a header"),
-        "Every": ({"url": url, "poll": poll, "wait": {"every": 0}}, "`wait.every` is at least 10ms"),
+        "Slash": ({"url": url, "poll": {**poll, "id": "id"}}, "`poll.id` must be a JSON pointer, or the name of a"),
+        "Every": ({"url": url, "poll": poll, "wait": {"every": 0}}, "`wait.every` must be at least 10ms"),
         "Long": ({"url": url, "poll": poll, "wait": {"timeout": 0}}, "`wait"),
         "Wait": ({"url": url, "wait": {"every": 1}}, "and there is no `poll`"),
         "Body": ({"url": url, "download": "/u"}, "`download` fills the output `Body`, which the job does not declare"),
@@ -411,7 +410,7 @@ def test_redirects_are_followed_where_that_is_right_and_refused_where_not(
             "Loop": ("RedirectRefused", f"{url}/pool answered 302: {nothing}: more than 5 redirects: … "
                      f"{url}/loop → {url}/pool → {url}/loop → {url}/pool"),
             "Odd": ("RedirectRefused", f"{url}/odd answered 302: {nothing}: the redirect is refused: "
-                    "it does not begin with http:// or https:// and a host"),
+                    "it does not start with http:// or https:// and a host"),
         }  # fmt: skip
         assert [one.headers.get("x-token") for one in other.asked] == [None]
         (posted,) = [one for one in service.asked if str(one) == "POST /end"]
@@ -556,6 +555,6 @@ def test_a_query_is_added_to_what_the_url_has() -> None:
 
 def test_the_host_process_loads_no_http_client_to_plan() -> None:
     """The built-in table is data: a workflow without `http/json` pays nothing for it."""
-    program = "import sys, whyrun.snapshot.world; print([m for m in sys.modules if m.startswith('http')])"
+    program = "import sys, whyrun.project; print([m for m in sys.modules if m.startswith('http')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "[]\n"

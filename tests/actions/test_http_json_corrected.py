@@ -14,8 +14,8 @@ from http_lab import Asked, Reply, Service, free_port
 
 from project_lab import Heard, Lab, Process, Ran, codes, wait_until
 from whyrun.errors import InvalidError
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.compare import CompareOptions, compare_workflow
+from whyrun.execution.compare.compare import CompareOptions, compare_workflow
+from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]
@@ -128,7 +128,7 @@ def test_a_mistake_in_what_to_do_with_the_answer_is_paid_for_once(
         assert failure(lab.run())[0] == kind
     ran = change(lab, flow(service, body)).succeed()
     assert (lab.content("Artifact:Ask.Answer"), paid(service)) == ({"of": 1}, 1)
-    assert tasks(ran) == ["asks again for request 1, which an earlier attempt submitted"]
+    assert tasks(ran) == ["polls request 1, which an earlier attempt submitted"]
 
 
 def test_success_ends_it_for_the_parameters_that_took_it_up(project: Make, service: Service) -> None:
@@ -163,7 +163,7 @@ def test_forced_steps_and_comparisons_ignore_it(project: Make, service: Service)
     change(lab, flow(service)).succeed(force=["Job:Ask"])
     assert (lab.content("Artifact:Ask.Answer"), paid(service)) == ({"of": 2}, 2)
     change(lab, flow(service, wait={"every": "30ms"}))  # does not count here either: it is still comparable
-    compared = compare_workflow(lab.world(), CompareOptions(), RunOptions(), Heard())
+    compared = compare_workflow(lab.opened(), CompareOptions(), RunOptions(), Heard())
     assert [(one.artifact, one.status) for one in compared.artifacts] == [("Artifact:Ask.Answer", "DIFFERENT")]
     assert paid(service) == 3
 
@@ -214,14 +214,14 @@ def test_a_corrected_result_is_looked_for_in_the_answer_that_came(project: Make,
         "NotInAnswer",
         f"{service.url}/chat answered 200: "
         '\'{"choices": [{"text": "hello 1"}]}\': there is nothing at `result: /choice/0/text`; the answer is '
-        "remembered: a corrected `result` or `download` is looked for in it",
+        "remembered: correct `result` or `download`, and the next run uses it",
     )
     for _ in range(2):  # still wrong: it costs nothing to find out
         kind, _ = failure(change(lab, at_once(service, json={"q": 1}, result="/choices/0/txt")).run())
         assert (kind, paid(service)) == ("NotInAnswer", 1)
     ran = change(lab, at_once(service, json={"q": 1}, result="/choices/0/text")).succeed()
     assert (lab.content("Artifact:Ask.Answer"), paid(service)) == ("hello 1", 1)
-    assert tasks(ran) == ["takes the answer that an attempt with other parameters received"]
+    assert tasks(ran) == ["uses the answer that an attempt with other parameters received"]
     # success ends it
     change(lab, at_once(service, json={"q": 1}, result="/choices")).succeed()
     assert (lab.content("Artifact:Ask.Answer"), paid(service)) == ([{"text": "hello 2"}], 2)
@@ -253,8 +253,8 @@ def test_a_wrong_place_of_the_id_is_paid_for_once_and_its_correction_finds_the_i
         assert message == (
             f"{service.url}/orders answered 202: "
             '\'{"order": {"id": 1}, "account": {"id": "me"}}\': there is nothing at `poll.id: /id`, so the request '
-            "cannot be asked for; it was submitted, and this answer is remembered: correct `poll.id`, and the next "
-            "run takes the id from it; `--force` submits anew"
+            "cannot be polled; it was submitted, and this answer is remembered: correct `poll.id`, and the next "
+            "run takes the id from it; `--force` submits it again"
         )
     change(lab, flow(service, poll={"id": right})).succeed()
     assert (lab.content("Artifact:Ask.Answer"), paid(service)) == ({"of": 1}, 1)
@@ -335,7 +335,7 @@ def test_a_request_that_is_taken_up_and_long_retries_are_told_at_the_usual_level
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=lab.root)
     lines = [line for line in done.stderr.splitlines() if " [http/json] " in line]
     assert [line.split("] ", 1)[1].split(" in ")[0] for line in lines] == [
-        "EXECUTES asks again for request 1, which an earlier attempt submitted → Job:Ask",
+        "EXECUTES polls request 1, which an earlier attempt submitted → Job:Ask",
         "EXECUTES Job:Ask",
     ]
     dead = f"http://127.0.0.1:{free_port()}/orders"
@@ -360,12 +360,10 @@ def test_a_status_that_expect_does_not_have_is_no_reason_to_pay_again(service: S
     kind, message = failure(lab.run())
     assert kind == "UnexpectedStatus"
     assert "answered 202" in message
-    assert message.endswith(
-        "it was accepted, and the answer is remembered: correct `expect`, and the next run goes on from it"
-    )
+    assert message.endswith("it was accepted, and the answer is remembered: correct `expect`, and the next run uses it")
     again = failure(lab.run())  # nothing was corrected: told again, and not paid again
     assert again[0] == "UnexpectedStatus"
-    assert again[1].endswith("it was accepted by an earlier attempt: correct `expect`, or submit anew with `--force`")
+    assert again[1].endswith("an earlier attempt submitted it: correct `expect`, or submit it again with `--force`")
     assert paid(service) == 1
     change(lab, flow(service, expect=202)).succeed()
     assert paid(service) == 1

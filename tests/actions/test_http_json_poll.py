@@ -90,7 +90,7 @@ def remembered(lab: Lab, run: str) -> list[tuple[str, Any]]:
 
 KEPT = (
     "; it was submitted, and this answer is remembered: correct `poll.id`, and the next run takes the id from it; "
-    "`--force` submits anew"
+    "`--force` submits it again"
 )
 
 
@@ -180,9 +180,7 @@ def test_lesson_31_after_kill_9_between_submit_and_answer_the_next_run_asks_for_
     assert orders.count == 1, "paid once"
     assert lab.content("Artifact:Ask.Answer") == {"of": "order/1"}
     assert ran.plan.headlines() == {"Job:Ask": "RETRY_PREVIOUS_FAILURE"}
-    assert [e.message for e in ran.of(ev.Task)] == [
-        "asks again for request order/1, which an earlier attempt submitted"
-    ]
+    assert [e.message for e in ran.of(ev.Task)] == ["polls request order/1, which an earlier attempt submitted"]
     # success clears it: whoever asks again, asks anew
     lab.succeed(force=["Job:Ask"])
     assert orders.count == 2
@@ -376,8 +374,8 @@ def test_a_request_that_the_service_forgot_is_submitted_anew_but_not_at_the_firs
     ran = lab.run()
     assert failure(ran) == (
         "RequestGone",
-        f"{service.url}/orders/order%2F1 answered 410: 'expired' (tried 3 times): request order/1 is not known any "
-        "more; the next attempt submits it anew",
+        f"{service.url}/orders/order%2F1 answered 410: 'expired' (tried 3 times): request order/1 is no longer "
+        "known; the next attempt submits it again",
     )
     service.answer("POST /orders", Reply(200, {"order": {"id": "x"}}))
     service.answer("GET /orders/x", Reply(200, {"state": "done", "result": "x"}))
@@ -392,8 +390,8 @@ def test_a_wait_that_is_too_long_and_a_refused_poll_keep_the_request(
     kind, message = failure(lab.run())
     assert (kind, message) == (
         "PollTimedOut",
-        "request order/1 is not done after `wait.timeout` (0.15s); the next run asks for it again, also with a longer "
-        "one: "
+        "request order/1 is not done after `wait.timeout` (0.15s); the next run polls it again, also with a longer "
+        "timeout: "
         f"{service.url}/orders/order%2F1 answered 200: "
         '\'{"state": "running", "result": {"of": "order/1"}}\'',
     )
@@ -421,7 +419,7 @@ def test_an_answer_without_an_id_is_a_clear_failure(project: Make, service: Serv
     lab = project(flow(service))
     assert failure(lab.run()) == (
         "MalformedAnswer",
-        f"{service.url}/orders answered 202: {json.dumps(answer)!r}: {why}, so the request cannot be asked for{KEPT}",
+        f"{service.url}/orders answered 202: {json.dumps(answer)!r}: {why}, so the request cannot be polled{KEPT}",
     )
     assert remembered(lab, "r0001") == [("request", None)], "that there is an order is known, if not which"
 
@@ -431,7 +429,7 @@ def test_an_id_that_should_be_a_url_and_is_none_is_a_clear_failure(project: Make
     lab = project(flow(service, poll={"id": "Location", "url": "{id}"}))
     assert failure(lab.run()) == (
         "MalformedAnswer",
-        f"{service.url}/orders answered 202: '{{}}': the URL at `poll.id: Location` is refused: it does not begin with "
+        f"{service.url}/orders answered 202: '{{}}': the URL at `poll.id: Location` is refused: it does not start with "
         f"http:// or https:// and a host{KEPT}",
     )
     assert remembered(lab, "r0001") == [("request", None)]
@@ -447,8 +445,8 @@ def test_an_id_that_is_a_secret_is_not_written_down(
     for _ in range(2):
         assert failure(lab.run()) == (
             "MalformedAnswer",
-            "the id at `poll.id: /order/id` holds a secret of the step; it was submitted, and is not submitted again "
-            "unless by `--force`",
+            "the id at `poll.id: /order/id` contains a secret of the step; it was submitted, and only `--force` "
+            "submits it again",
         )
     assert len(service.heard("POST")) == 1
     files = [path for path in lab.root.rglob("*") if path.is_file()]

@@ -11,11 +11,11 @@ from textwrap import dedent
 import pytest
 
 from project_lab import wait_until
-from whyrun.actions.asking import Asker
-from whyrun.actions.describe import Description, ParameterInfo
+from whyrun.actions.description import ActionInfo, Description, ParameterInfo
+from whyrun.actions.inspection.inspector import Inspector
+from whyrun.actions.inspection.messages import WithBlock, encode_value
 from whyrun.actions.problem import Bound
-from whyrun.actions.questions import Block, as_json
-from whyrun.actions.registry import ActionInfo, find_action
+from whyrun.actions.registry.registry import find_action
 
 LEARN = """
     import os, sys
@@ -41,7 +41,7 @@ LEARN = """
 """
 
 
-Make = Callable[..., Asker]
+Make = Callable[..., Inspector]
 
 
 @pytest.fixture
@@ -52,11 +52,11 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def asker(project: Path) -> Iterator[Make]:
-    made: list[Asker] = []
+def inspector(project: Path) -> Iterator[Make]:
+    made: list[Inspector] = []
 
-    def make(cache: Path | None = None, timeout: float = 60.0) -> Asker:
-        made.append(Asker(project, cache, timeout))
+    def make(cache: Path | None = None, timeout: float = 60.0) -> Inspector:
+        made.append(Inspector(project, cache, timeout))
         return made[-1]
 
     yield make
@@ -79,8 +79,8 @@ def imports(project: Path) -> int:
     return len(trace.read_text().split()) if trace.exists() else 0
 
 
-def test_an_action_describes_itself_whatever_it_prints(project: Path, asker: Make) -> None:
-    assert asker().describe(action(project, LEARN)) == Description(
+def test_an_action_describes_itself_whatever_it_prints(project: Path, inspector: Make) -> None:
+    assert inspector().describe(action(project, LEARN)) == Description(
         version="1.2",
         outputs={"graph": "file"},
         summary="Learn a graph.",
@@ -93,29 +93,31 @@ def test_an_action_describes_itself_whatever_it_prints(project: Path, asker: Mak
     )
 
 
-def test_one_process_answers_many_questions_and_ends_when_nobody_asks_any_more(project: Path, asker: Make) -> None:
-    one, info = asker(), action(project, LEARN)
+def test_one_process_answers_many_questions_and_ends_when_nobody_asks_any_more(project: Path, inspector: Make) -> None:
+    one, info = inspector(), action(project, LEARN)
     assert one.check(info, {"data": Bound("file"), "alpha": 1}) == []
     assert [p.message for p in one.check(info, {"alpha": "x"})] == [
         "the action `learn` needs the parameter `data`",
         '`alpha` is "x"; it takes a number > 0',
     ]
     blocks = [
-        Block({"alpha": 3}, missing=["data"]),
-        Block({}, missing=["data"]),
-        Block(as_json({"data": Path(__file__), "alpha": -1})),
+        WithBlock({"alpha": 3}, missing=["data"]),
+        WithBlock({}, missing=["data"]),
+        WithBlock(encode_value({"data": Path(__file__), "alpha": -1})),
     ]
     refused = "InvalidParameter: `alpha` is -1; it takes a number > 0"
     assert one.call(info, "estimate_runtime", blocks) == [{"value": 6.0}, {"value": 1.0}, {"error": refused}]
     assert imports(project) == 1
-    assert [line.split()[3] for line in children() if str(project) in line] == ["whyrun.actions.answer"]
+    assert [line.split()[3] for line in children() if str(project) in line] == [
+        "whyrun.actions.inspection.inspector_main"
+    ]
     one.close()
     assert not [line for line in children() if str(project) in line]
 
 
-def test_one_that_went_is_replaced(project: Path, asker: Make) -> None:
-    one, info = asker(), action(project, LEARN)
-    block = [Block({}, missing=["data"])]
+def test_one_that_went_is_replaced(project: Path, inspector: Make) -> None:
+    one, info = inspector(), action(project, LEARN)
+    block = [WithBlock({}, missing=["data"])]
     assert one.call(info, "estimate_runtime", block) == [{"value": 1.0}]
     (gone,) = [pid for pid, line in processes() if str(project) in line]
     os.kill(gone, 9)
@@ -154,10 +156,10 @@ def processes() -> list[tuple[int, str]]:
         ("import os, signal\nos.kill(os.getpid(), 9)\n", "the process that imported it ended with signal 9"),
     ],
 )
-def test_code_that_cannot_be_imported_gives_a_reason(project: Path, asker: Make, text: str, answer: str) -> None:
+def test_code_that_cannot_be_imported_gives_a_reason(project: Path, inspector: Make, text: str, answer: str) -> None:
     info = action(project, LEARN)
     (project / "actions" / "mine.py").write_text(text)
-    one = asker()
+    one = inspector()
     assert one.describe(info) == answer
     assert isinstance(one.describe(other_action(project)), Description), "the next question gets a process of its own"
 
@@ -167,10 +169,10 @@ def other_action(project: Path) -> ActionInfo:
     return ActionInfo("learn", "1.2", "project", "actions/other.py", "Learn")
 
 
-def test_code_that_takes_too_long_to_import_is_not_waited_for(project: Path, asker: Make) -> None:
+def test_code_that_takes_too_long_to_import_is_not_waited_for(project: Path, inspector: Make) -> None:
     info = action(project, LEARN)
     (project / "actions" / "mine.py").write_text("import time\ntime.sleep(600)\n")
-    one = asker(timeout=1.0)
+    one = inspector(timeout=1.0)
     assert one.describe(info) == "it gave no answer within 1 s"
     # The next question gets a process of its own; on a slow machine that one takes too long as well at first.
     wait_until(lambda: isinstance(one.describe(other_action(project)), Description))
@@ -186,12 +188,12 @@ def test_code_that_takes_too_long_to_import_is_not_waited_for(project: Path, ask
         ),
         (
             "class Learn(Action):\n    name = 'learn'\n    outputs = {'g': 'grph'}\n    def run(self, inputs): ...\n",
-            "its output `g` has the type 'grph'; there are boolean, integer, number, string, json, file, directory, "
-            "image, text, dataset",
+            "its output `g` has the type 'grph'; the types are boolean, integer, number, string, json, file, "
+            "directory, image, text, dataset",
         ),
         (
             "class Learn(Action):\n    name = 'learn'\n    version = 3\n    def run(self, inputs): ...\n",
-            "`Learn.version` is a text, not int",
+            "`Learn.version` must be a text, not int",
         ),
         (
             "from whyrun import Parameters\nclass Learn(Action):\n    name = 'learn'\n    class Params(Parameters):\n"
@@ -200,16 +202,16 @@ def test_code_that_takes_too_long_to_import_is_not_waited_for(project: Path, ask
         ),
     ],
 )
-def test_a_class_that_does_not_fit_is_told_why(project: Path, asker: Make, body: str, answer: str) -> None:
-    assert asker().describe(action(project, f"from whyrun import Action\n{body}")) == answer
+def test_a_class_that_does_not_fit_is_told_why(project: Path, inspector: Make, body: str, answer: str) -> None:
+    assert inspector().describe(action(project, f"from whyrun import Action\n{body}")) == answer
 
 
-def test_answers_are_kept_as_long_as_the_code_is_the_same(project: Path, asker: Make, tmp_path: Path) -> None:
+def test_answers_are_kept_as_long_as_the_code_is_the_same(project: Path, inspector: Make, tmp_path: Path) -> None:
     cache = tmp_path / "state" / "answers"
     given = {"data": Bound("file"), "alpha": -1}
 
     def ask() -> list[str]:
-        one = asker(cache)
+        one = inspector(cache)
         info = find_action("learn", project)
         assert isinstance(one.describe(info), Description)
         found = [problem.message for problem in one.check(info, given)]
@@ -240,35 +242,35 @@ def test_answers_are_kept_as_long_as_the_code_is_the_same(project: Path, asker: 
         assert ask() == ["`alpha` is -7; it takes a number > -5"]
 
 
-def test_a_failure_is_asked_again(project: Path, asker: Make, tmp_path: Path) -> None:
+def test_a_failure_is_asked_again(project: Path, inspector: Make, tmp_path: Path) -> None:
     info = action(project, LEARN)
     (project / "actions" / "mine.py").write_text(
         f"import sys\nsys.path.append({str(tmp_path)!r})\nimport late\n" + source(project, LEARN)
     )
-    one = asker(tmp_path / "answers")
+    one = inspector(tmp_path / "answers")
     assert str(one.describe(info)).startswith("ModuleNotFoundError: No module named 'late'")
     one.save()
     (tmp_path / "late.py").write_text("")
-    assert isinstance(asker(tmp_path / "answers").describe(info), Description)
+    assert isinstance(inspector(tmp_path / "answers").describe(info), Description)
 
 
-def test_nothing_of_the_hosts_environment_is_seen(project: Path, asker: Make) -> None:
+def test_nothing_of_the_hosts_environment_is_seen(project: Path, inspector: Make) -> None:
     text = """
         import os, sys
         from whyrun import Action
         class Learn(Action):
             name = "learn"
-            example = ",".join(sorted(os.environ)) + " " + os.getcwd().rpartition("/")[2][:13] + " " + str(sys.argv)
+            example = ",".join(sorted(os.environ)) + " " + os.getcwd().rpartition("/")[2][:17] + " " + str(sys.argv)
             def run(self, inputs): ...
             def estimate_runtime(self, inputs): return 1
     """
     os.environ["A_SECRET_OF_THE_HOST"] = "x"
     try:
-        described = asker().describe(action(project, text))
+        described = inspector().describe(action(project, text))
     finally:
         del os.environ["A_SECRET_OF_THE_HOST"]
     assert isinstance(described, Description)
     names, folder, argv = described.example.split(" ", 2)
     assert set(names.split(",")) <= {"HOME", "LANG", "LC_CTYPE", "PATH", "TMPDIR"}
-    assert (folder, argv) == ("whyrun-asked-", "['whyrun-asked']")
+    assert (folder, argv) == ("whyrun-inspector-", "['whyrun-inspector']")
     assert "late" not in sys.modules

@@ -10,7 +10,7 @@ import pytest
 
 from whyrun import Action, File, Meta, Parameters
 from whyrun.actions.base import TextFile
-from whyrun.actions.describe import ParameterInfo, describe
+from whyrun.actions.description import ParameterInfo, describe
 from whyrun.actions.parameters import InvalidParameter, check_values, converted
 from whyrun.actions.problem import Bound, Problem, parameter_summary
 
@@ -93,7 +93,7 @@ def test_every_problem_inside_a_record_is_told_with_its_path() -> None:
         Problem("poll", "`poll.progress` needs `done`", "add `done:` to `poll.progress:`", inner=".progress"),
         Problem(
             "poll",
-            '`poll.file` is "a.csv" as written, where content is due; it takes a file or null',
+            '`poll.file` is the text "a.csv", not a bound file or folder; it takes a file or null',
             "declare an input of type `file` and write `file: ${{ inputs.Name }}`: its content counts",
             inner=".file",
         ),

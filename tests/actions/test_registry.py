@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.actions.registry import NOT_LITERAL, Problem, check_parameters, resolve_action
+from whyrun.actions.problem import NOT_LITERAL, Problem
+from whyrun.actions.registry.registry import check_parameters, resolve_action
 from whyrun.errors import InvalidError
 
 ACTIONS = """
@@ -90,7 +91,7 @@ def test_parameters_of_function_actions_are_checked_by_their_signature(project: 
         Problem("txt", "the action `text/upper` has no parameter `txt`", "did you mean `text`?", at_name=True),
         Problem(
             "context",
-            "`context` is given to the action `text/upper` by the worker",
+            "the worker passes `context` to the action `text/upper`",
             "remove it from `with:`",
             at_name=True,
         ),
@@ -109,7 +110,7 @@ def test_parameters_of_function_actions_are_checked_by_their_signature(project: 
         ({"call": "story:wrte"}, ["`story.py` does not define `wrte`"]),
         ({"call": "nowhere:f"}, ["the project has no module `nowhere`"]),
         ({"call": "story"}, ["`call: story` is not `module:function`"]),
-        ({"call": NOT_LITERAL}, ["`call:` is a plain text"]),
+        ({"call": NOT_LITERAL}, ["`call:` must be a plain text"]),
         ({}, ["`python` needs `call:` or `script:`"]),
         ({"call": "story:write", "script": "s.py"}, ["`python` has both `call:` and `script:`"]),
         ({"script": "none.py"}, ["there is no file `none.py`"]),
@@ -128,8 +129,8 @@ def test_python_steps_are_checked_without_running_them(
     [
         ({"run": "echo hi", "name": 1, "shell": "sh"}, []),
         ({}, [("INVALID_PARAMETER", "`shell` needs `run:`")]),
-        ({"run": NOT_LITERAL}, [("EXPRESSION_FORBIDDEN", "`run:` is a plain script, without `${{ }}`")]),
-        ({"run": " "}, [("INVALID_PARAMETER", "`run:` is a text that holds commands")]),
+        ({"run": NOT_LITERAL}, [("EXPRESSION_FORBIDDEN", "`run:` must be a plain script, without `${{ }}`")]),
+        ({"run": " "}, [("INVALID_PARAMETER", "`run:` must be a text with commands")]),
         (
             {"run": "x", "a-b": 1, "PATH": 2, "out_Image": 3},
             [

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 import whyrun.actions
 from project_lab import Lab, reasons
-from whyrun.actions import imports
-from whyrun.actions.facts import facts_of
-from whyrun.actions.fingerprint import action_fingerprint
-from whyrun.actions.imports import DOCSTRING_READERS
-from whyrun.actions.source import TextRead, canonical_form, source_sha256, text_read
+from whyrun.actions.code import imports
+from whyrun.actions.code.import_facts import read_facts
+from whyrun.actions.code.imports import DOCSTRING_READERS
+from whyrun.actions.code.source import TextRead, canonical_form, source_sha256, text_read
+from whyrun.actions.registry.fingerprint import action_fingerprint
 from whyrun.errors import InvalidError
 
 Make = Callable[..., Lab]
@@ -223,9 +223,9 @@ def test_only_files_with_docstrings_have_another_digest_where_they_count(folder:
 
 def test_many_jobs_that_share_documented_modules_cost_one_look_at_each(folder: Path) -> None:
     write(folder, {"entry.py": ENTRY.format(f"import dspy, other\nX = {str(folder)!r}"), "other.py": f"'{folder}'"})
-    before = [cached.cache_info().misses for cached in (facts_of, imports._sha256_with_docstrings)]
+    before = [cached.cache_info().misses for cached in (read_facts, imports._sha256_with_docstrings)]
     assert len({fingerprint(folder) for _ in range(20)}) == 1
-    after = [cached.cache_info().misses for cached in (facts_of, imports._sha256_with_docstrings)]
+    after = [cached.cache_info().misses for cached in (read_facts, imports._sha256_with_docstrings)]
     assert [now - then for then, now in zip(before, after, strict=True)] == [2, 2]
 
 
@@ -261,10 +261,10 @@ def test_a_plan_says_that_the_action_changed_and_the_run_gives_the_new_text(proj
     lab.edit("plain.py", "PLAIN one", "PLAIN two")
     lab.edit("ask.py", "def go", "# why\ndef go")
     assert lab.plan().headlines() == {}
-    before = lab.world().actions
+    before = lab.opened().actions
     lab.edit("ask.py", "PROMPT one", "PROMPT two")
     lab.edit("actions/own.py", "OWN one", "OWN two")
-    after = lab.world().actions
+    after = lab.opened().actions
     assert reasons(lab.plan()) == {
         f"Job:{job}": [
             {
@@ -330,7 +330,7 @@ def test_code_that_reads_no_text_has_the_form_that_it_always_had() -> None:
     for data in plain:
         form = "".join(f"{token}\n" for token in form_of_version_1(ast.parse(data)))
         assert canonical_form(ast.parse(data)) == form
-        facts = facts_of(data, "x.py")
+        facts = read_facts(data, "x.py")
         assert facts.reads is text_read(form) is TextRead.NOTHING
         assert facts.sha256 == sha256(f"whyrun/python-source/v1\n{form}".encode()).hexdigest()
 

@@ -68,7 +68,7 @@ def test_every_problem_is_told_not_only_the_first() -> None:
         Problem("seeds", "`seeds[1]` is -2; it takes an integer ≥ 0", "correct `seeds[1]`", inner="[1]"),
         Problem(
             "model",
-            '`model` is "model.bin" as written, where content is due; it takes a file or null',
+            '`model` is the text "model.bin", not a bound file or folder; it takes a file or null',
             "declare an input of type `file` and write `model: ${{ inputs.Name }}`: its content counts",
         ),
     ]

@@ -11,10 +11,10 @@ import pytest
 from project_lab import Lab, codes, reasons
 from whyrun import Action, Parameters
 from whyrun.actions.builtin import BUILTIN
-from whyrun.actions.describe import DoesNotFit, describe
+from whyrun.actions.description import InvalidAction, describe
 from whyrun.errors import InvalidError
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
-from whyrun.snapshot.replay import replay_snapshot, snapshot_blob
+from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 
 Make = Callable[..., Lab]
 
@@ -90,13 +90,13 @@ def test_a_failed_step_is_tried_again_with_the_new_value(project: Make) -> None:
 
 def test_a_plan_is_replayed_without_the_code(lab: Lab) -> None:
     change(lab, flow(patience=5, word="b"))
-    world = lab.world()
-    snapshot = world.snapshot()
+    opened = lab.opened()
+    snapshot = opened.snapshot()
     plan = compute_execution_plan(snapshot, PlanOptions())
     blob = snapshot_blob(snapshot)
     assert json.loads(blob)["actions"]["Say"]["uncounted"] == ["limits", "patience"]
     (lab.root / "actions/say.py").unlink()
-    again = compute_execution_plan(replay_snapshot(blob, world.history()), PlanOptions())
+    again = compute_execution_plan(replay_snapshot(blob, opened.history()), PlanOptions())
     assert again.digest == plan.digest
 
 
@@ -123,7 +123,7 @@ def test_names_that_are_no_parameters_make_the_action_unusable(project: Make) ->
     with pytest.raises(InvalidError) as refused:
         lab.plan()
     assert [d.message for d in refused.value.diagnostics] == [
-        "the action `say` cannot be used: `Say.Params.uncounted` names `limit`, which is no parameter"
+        "the action `say` cannot be used: `Say.Params.uncounted` names `limit`, which is not a parameter"
     ]
 
     class Wrong(Action):
@@ -134,7 +134,7 @@ def test_names_that_are_no_parameters_make_the_action_unusable(project: Make) ->
         def run(self, inputs: Any, mode: str = "", context: Any = None, logger: Any = None) -> None:
             pass
 
-    with pytest.raises(DoesNotFit, match="is a tuple of names of parameters, not 'word'"):
+    with pytest.raises(InvalidAction, match="must be a tuple of parameter names, not 'word'"):
         describe(Wrong)
 
 

@@ -12,7 +12,8 @@ from source_tree import modules, shown, tree_of
 from whyrun.disk import TABLE, Area, points
 
 WRITERS = (
-    "log/*.py", "artifacts/*.py", "evidence/*.py", "snapshot/*.py", "execution/recorder.py", "execution/publisher.py",
+    "log/**/*.py", "artifacts/**/*.py", "evidence/**/*.py", "snapshot/**/*.py",
+    "execution/recording/recorder.py", "execution/recording/publisher.py",
 )  # fmt: skip
 CALLS = {
     "write", "pwrite", "writev", "fsync", "fdatasync", "sync", "replace", "rename", "renames", "link", "symlink",
@@ -23,12 +24,12 @@ MODULES = ("os", "shutil", "subprocess", "tempfile")
 # module → the calls that it may make by itself, and why
 ALLOWED = {
     "artifacts/durable.py": {"os.write": "into pipes and sockets"},
-    "artifacts/shelf.py": dict.fromkeys(
+    "artifacts/shared/storage.py": dict.fromkeys(
         ("open to write", "os.fsync", "os.makedirs", "os.mkdir", "os.rename", "os.replace", "os.unlink", "os.remove",
          "os.write", "shutil.copyfileobj", "os.open to write", "os.link", "shutil.rmtree"),
         "the shared store: a folder of others, or a bucket",
     ),
-    "evidence/parity_content.py": dict.fromkeys(
+    "evidence/parity/content.py": dict.fromkeys(
         (".symlink_to", "tempfile.TemporaryDirectory"), "a folder for the moment"
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Damaged bytes are taken away, and never the right ones that another process has put under the same name meanwhile."""
+"""Damaged blobs are removed, but never good ones that another process puts in their place meanwhile."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from whyrun import disk
-from whyrun.artifacts.blob_names import putting, remove_if_damaged
+from whyrun.artifacts.blob_names import remove_if_damaged, replacing_blob
 from whyrun.artifacts.hashing import TreeFile, bytes_sha256, encode_tree
 from whyrun.artifacts.store import Store
-from whyrun.execution.failure import StepError
-from whyrun.execution.materialize import InputGuard
+from whyrun.execution.worker.failure import StepError
+from whyrun.execution.worker.materialize import InputGuard
 
 RIGHT = b"the right bytes"
 SHA = bytes_sha256(RIGHT)
@@ -113,7 +113,7 @@ def test_who_puts_right_bytes_while_the_damaged_go_waits_and_puts_them_then(stor
 
 def test_those_who_put_do_not_wait_for_each_other(store: Store) -> None:
     damaged(store)
-    with putting(os.fspath(store.root)):
+    with replacing_blob(os.fspath(store.root)):
         put_at_once(store)
     assert store.read(SHA) == RIGHT
 
@@ -141,7 +141,7 @@ def test_under_a_free_name_nothing_is_locked(store: Store) -> None:
 def test_a_process_that_was_forked_meanwhile_holds_nobody_up(store: Store) -> None:
     """It has every descriptor of its parent, and with it a hold on the lock."""
     blob = damaged(store)
-    with putting(os.fspath(store.root)):
+    with replacing_blob(os.fspath(store.root)):
         child = os.fork()
         if child == 0:
             os.read(os.pipe()[0], 1)  # for ever

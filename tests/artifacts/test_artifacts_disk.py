@@ -1,4 +1,4 @@
-"""`whyrun.disk`: all is written, errors name their file, and what a kill left is removed in time."""
+"""`whyrun.disk`: writes are complete, errors name the file, and files left by a kill are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A column of hashes says the same as the list that it stands for."""
+"""A column of hashes behaves like the list of its values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be seen of a file or folder without reading it."""
+"""The state of a path without reading its content."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.artifacts.file_systems import is_local
-from whyrun.artifacts.standing import Standing, look_at, look_at_open
+from whyrun.artifacts.publishing.path_state import PathState, look_at, look_at_open
+from whyrun.artifacts.stat_cache.file_times import is_local
 
 CHANGES: dict[str, Callable[[Path], object]] = {
     "another text": lambda top: (top / "sub" / "a").write_text("other"),
@@ -26,7 +26,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }  # fmt: skip
 
 
-def seen(path: Path) -> Standing:
+def seen(path: Path) -> PathState:
     found = look_at(str(path))
     assert found is not None
     return found
@@ -54,7 +54,9 @@ def test_what_nobody_wrote_to_looks_the_same(top: Path) -> None:
 def test_a_change_deep_in_a_folder_shows(top: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = seen(top)
     now = time.time_ns()
-    monkeypatch.setattr("whyrun.artifacts.standing.time.time_ns", lambda: now)  # looked at at once, however busy it is
+    monkeypatch.setattr(
+        "whyrun.artifacts.publishing.path_state.time.time_ns", lambda: now
+    )  # looked at at once, however busy it is
     CHANGES[change](top)
     assert not seen(top).looks_like(before)
     assert not seen(top).looks_like(before, moved=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.artifacts.publish import Displaced, publish
+from whyrun.artifacts.publishing.publish import Displaced, publish
 from whyrun.artifacts.store import Store
 from whyrun.errors import InvalidError, StateError
 

@@ -1,4 +1,4 @@
-"""Nothing is written over that has no other copy: what the store has lost, and edits that come while it is replaced."""
+"""Nothing is overwritten without another copy: lost blobs, and edits during the replacement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from whyrun import disk
 from whyrun.artifacts.hashing import bytes_sha256, tree_manifest
-from whyrun.artifacts.publish import Displaced, publish
+from whyrun.artifacts.publishing.publish import Displaced, publish
 from whyrun.artifacts.store import Store
 from whyrun.errors import InvalidError
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from whyrun import disk
-from whyrun.artifacts import stat_cache
 from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import bytes_sha256, tree_manifest
-from whyrun.artifacts.publish import publish
-from whyrun.artifacts.stat_cache import StatCache
+from whyrun.artifacts.publishing.publish import publish
+from whyrun.artifacts.stat_cache import cache as stat_cache
+from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import InvalidError
@@ -85,7 +85,8 @@ def test_what_is_written_through_a_mapping_is_seen_although_no_time_moves(tmp_pa
 
 WRITES = "import os, sys\nwhile True:\n    os.close(os.open(sys.argv[1], os.O_WRONLY))\n"
 ASKS = (
-    "import sys, time\nfrom whyrun.artifacts.writers import is_open_for_writing\nend = time.monotonic() + 2\n"
+    "import sys, time\nfrom whyrun.artifacts.stat_cache.file_times import is_open_for_writing\n"
+    "end = time.monotonic() + 2\n"
     "while time.monotonic() < end:\n    is_open_for_writing(sys.argv[1], unknown=False)\n"
 )
 
@@ -337,15 +338,15 @@ def test_what_was_changed_deleted_or_replaced_among_many_is_seen(tmp_path):
 
 SECOND_LOOK = """
 import os, sys
-from whyrun.artifacts.stat_cache import StatCache
+from whyrun.artifacts.stat_cache.cache import StatCache
 
 root, state, answers = sys.argv[1], sys.argv[2], []
 names = [f"files/{i:05d}" for i in range(10_000)]
 cache = StatCache.load(state)
-with cache.with_second_look():
-    assert cache._second is not None, "a process with one thread may have a second"
+with cache.with_parallel_stat():
+    assert cache._parallel is not None, "a process with one thread may have a second"
     if "late" in sys.argv:  # the second process has looked at everything before the first asks
-        os.waitid(os.P_PID, cache._second._process, os.WEXITED | os.WNOWAIT)
+        os.waitid(os.P_PID, cache._parallel._process, os.WEXITED | os.WNOWAIT)
     for part in (names[:3000], names[3000:]):
         answers.extend(cache.sha256_in(root, part))
 try:

@@ -1,4 +1,4 @@
-"""Each comparer: equal content, different content with its whole answer, files that are none, bounds."""
+"""Each comparer: equal content, different content with the complete result, unreadable files, limits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.artifacts.compare.directories import compare_trees
-from whyrun.artifacts.compare.files import compare_files
+from whyrun.artifacts.compare.files import compare_files, compare_trees
 from whyrun.artifacts.compare.result import (
     IDENTICAL,
     LONGEST,
@@ -240,7 +239,7 @@ def test_a_table_by_its_keys(compare) -> None:
         False,
         "1 column added, 1 row added, 1 removed, 1 cell changed",
         (
-            "the columns stand in another order",
+            "the columns are in another order",
             "column `colour` added",
             "row id=1, `price`: 1.0 → 1.5",
             "row id=2 removed",
@@ -251,7 +250,7 @@ def test_a_table_by_its_keys(compare) -> None:
 
 def test_a_table_with_keys_may_be_sorted_otherwise(compare) -> None:
     found = compare("a,b\n1,x\n2,y\n", "a,b\n2,y\n1,x\n", ".csv", settings=CompareSettings(keys=("a",)))
-    assert found == Comparison(True, "unchanged", ("the rows stand in another order",))
+    assert found == Comparison(True, "unchanged", ("the rows are in another order",))
 
 
 def test_a_table_without_keys_is_compared_in_order(compare) -> None:
@@ -290,7 +289,7 @@ def test_quoting_is_no_content(compare) -> None:
 @pytest.mark.parametrize(
     ("new", "keys", "note"),
     [
-        ("a,b\n1,z\n2,y\n", ("id",), "the key `id` is no column of both versions: rows are compared in order"),
+        ("a,b\n1,z\n2,y\n", ("id",), "the key `id` is not a column of both versions: rows are compared in order"),
         ("a,b\n1,z\n1,y\n", ("a",), "rows with the same key in the version now: rows are compared in order"),
     ],
 )

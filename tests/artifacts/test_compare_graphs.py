@@ -1,4 +1,4 @@
-"""GraphML: edges added, removed, reversed; nodes; attributes; and files that would do harm."""
+"""GraphML: edges added, removed or reversed, nodes, attributes, and malicious files."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_other_xml_is_text(compare) -> None:
     ("bad", "why"),
     [
         ("<graphml><graph>", "the version now is not valid XML: no element found: line 1, column 16"),
-        ("<svg/>", "the version now is no GraphML: it begins with <svg>"),
+        ("<svg/>", "the version now is not GraphML: it begins with <svg>"),
         ("<graphml><graph><node/></graph></graphml>", "the version now has <node> without `id`"),
         (
             "<graphml><graph><hyperedge/></graph></graphml>",

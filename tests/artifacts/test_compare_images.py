@@ -1,4 +1,4 @@
-"""Images: pixels count, and nothing else in the file."""
+"""Images: only pixels count."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def test_what_else_stands_in_the_file_does_not_count(compare) -> None:
     info = PngInfo()
     info.add_text("Software", "another version")
     found = compare(png(picture()), png(picture(), pnginfo=info))
-    assert found == Comparison(
-        True, "unchanged", ("the pixels are the same; only what else stands in the file differs",)
-    )
+    assert found == Comparison(True, "unchanged", ("the pixels are the same; only other data in the file differs",))
 
 
 def test_pixels(compare) -> None:
@@ -102,7 +100,7 @@ def test_an_image_is_known_by_its_content_too(compare) -> None:
 def test_an_image_that_cannot_be_read_is_compared_as_bytes(compare, broken: bytes) -> None:
     found = compare(png(picture()), broken)
     assert not found.identical
-    assert found.details[0].startswith("not compared as an image: the version now is no image that can be read: ")
+    assert found.details[0].startswith("not compared as an image: the version now is not a readable image: ")
     assert "different from byte" in found.summary
 
 

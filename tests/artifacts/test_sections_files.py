@@ -1,4 +1,4 @@
-"""Shared JSON files: what is nobody's stays to the character, what is ours is replaced, what is invalid stays."""
+"""Shared JSON files: members of the user stay as they are, our sections are replaced, invalid files are left alone."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
-from whyrun.artifacts.merge import Merged, SectionMerger
-from whyrun.artifacts.publish import Displaced
-from whyrun.artifacts.sections import (
+from whyrun.artifacts.publishing.merge import Merged, SectionMerger
+from whyrun.artifacts.publishing.publish import Displaced
+from whyrun.artifacts.publishing.sections import (
     Member,
     NotSections,
     SharedFiles,
@@ -26,7 +26,7 @@ from whyrun.artifacts.sections import (
     section_sha256,
     written_members,
 )
-from whyrun.artifacts.stat_cache import StatCache
+from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
 from whyrun.ids import site_of, split_site
@@ -107,16 +107,16 @@ def test_an_object_without_members_is_one() -> None:
     [
         ("", "it is empty"),
         ("  \n", "it is empty"),
-        ("[1]", "it is no JSON object"),
-        ('{"a": 1', "`,` or `}` is due at line 1, column 8"),
-        ('{"a" 1}', "`:` is due at line 1, column 6"),
-        ('{"a": 1,}', "a key is due at line 1, column 9"),
-        ('{"a": NaN}', "`NaN` is no JSON"),
+        ("[1]", "it is not a JSON object"),
+        ('{"a": 1', "`,` or `}` is expected at line 1, column 8"),
+        ('{"a" 1}', "`:` is expected at line 1, column 6"),
+        ('{"a": 1,}', "a key is expected at line 1, column 9"),
+        ('{"a": NaN}', "`NaN` is not JSON"),
         ('{"a": 1} {}', "something follows the object at line 1, column 10"),
         ('{"a": 1, "\\u0061": 2}', 'it has the key "\\u0061" twice'),
         ('{"a": }', "expecting value at line 1, column 7"),
-        ('{\n  "a": 1\n  "b": 2\n}', "`,` or `}` is due at line 3, column 3"),
-        ('{"a": 1,\n}', "a key is due at line 2, column 1"),
+        ('{\n  "a": 1\n  "b": 2\n}', "`,` or `}` is expected at line 3, column 3"),
+        ('{"a": 1,\n}', "a key is expected at line 2, column 1"),
         ('{"a": ' + "[" * 100_000, "it nests too deeply"),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_section_that_would_spoil_the_file_for_others_is_refused() -> None:
     assert section_sha256(read_members(text)["a"].text) == bytes_sha256(deepest)
     with pytest.raises(ValueError, match="it nests deeper than 200"):
         section_bytes(b"[" * 202 + b"]" * 202)
-    with pytest.raises(ValueError, match="`NaN` is no JSON"):
+    with pytest.raises(ValueError, match="`NaN` is not JSON"):
         section_bytes(b"[NaN]")
 
 
@@ -206,7 +206,7 @@ def test_an_invalid_file_is_left_alone(desk: Desk, text: str) -> None:
     (diagnostic,) = told.value.diagnostics
     assert diagnostic.code == "SECTION_FILE_INVALID"
     assert diagnostic.message.startswith("`results/metadata.json` cannot take a section: it ") or (
-        "due at line 1, column " in diagnostic.message
+        "expected at line 1, column " in diagnostic.message
     )
     assert desk.path.read_text() == text
     assert untouched(desk.path) == before

@@ -1,4 +1,4 @@
-"""Projects whose runs are at one of the places, made by the real command in a process of its own."""
+"""Projects whose runs use one of the backends, started by the real command in a separate process."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import pytest
 TESTS = Path(__file__).parents[1]
 sys.path.extend(str(TESTS / folder) for folder in ("parity", "e2b", "cluster") if str(TESTS / folder) not in sys.path)
 
+from backends_lab import PlaceLab, surrounded  # noqa: E402
 from parity_lab import PLACES  # noqa: E402
-from places_lab import PlaceLab, surrounded  # noqa: E402
 
 from project_lab import Files  # noqa: E402
 

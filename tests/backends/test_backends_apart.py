@@ -1,4 +1,4 @@
-"""All inputs go to a step, all outputs come back, and nothing of one step is seen by the next: at every place."""
+"""On every backend: all inputs reach a step, all outputs return, and steps do not see each other."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
+from backends_lab import EVERY_RUN, Ended, PlaceLab, run_files, surrounded
 from parity_lab import PLACES
-from places_lab import EVERY_RUN, Ended, PlaceLab, run_files, surrounded
 
 from project_lab import ECHO, codes
 from whyrun.log import events as ev

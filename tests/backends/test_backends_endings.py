@@ -1,4 +1,4 @@
-"""However a run ends, and wherever it was: the same files, the whole error, and a next plan that does the rest."""
+"""On every backend, however a run ends: the same files, the whole error, and a next plan that does the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import secrets
 import signal
 from collections.abc import Callable
 
-from places_lab import EVERY_RUN, Ended, PlaceLab, gone, named, run_files
+from backends_lab import EVERY_RUN, Ended, PlaceLab, gone, named, run_files
 
 from project_lab import codes, wait_until
 from whyrun.log import events as ev

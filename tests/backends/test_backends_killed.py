@@ -1,4 +1,4 @@
-"""SIGKILL for the host: its steps end with it, and what they had printed and written is kept by the next run."""
+"""SIGKILL for the host ends its steps, and the next run keeps their logs and files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from places_lab import EVERY_RUN, PlaceLab, named, run_files
+from backends_lab import EVERY_RUN, PlaceLab, named, run_files
 
 from project_lab import wait_until
 from whyrun.log import events as ev

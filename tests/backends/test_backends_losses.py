@@ -1,5 +1,5 @@
-"""A worker, its sandbox, its server, its scheduler or the network is gone: it is noticed, not waited for; what is known
-is kept, and the next plan retries exactly what did not finish."""
+"""A worker, sandbox, server, scheduler or network is lost: the host notices it, keeps the evidence, and the next plan
+retries exactly what did not finish."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pathlib import Path
 from subprocess import Popen
 
 import pytest
+from backends_lab import EVERY_RUN, PlaceLab, Surroundings, children, named, parents, program, run_files, surrounded
 from cluster_lab import Cluster
 from loopback.server import Loopback
 from parity_lab import PLACES
-from places_lab import EVERY_RUN, PlaceLab, Surroundings, children, named, parents, program, run_files, surrounded
 
 from project_lab import PATIENCE, wait_until
 from whyrun.log import events as ev
@@ -143,8 +143,8 @@ LOSSES: dict[str, Loss] = {
     "e2b: network cut": Loss("e2b", cut_network, "the sandbox cannot be reached"),
     "e2b: server gone": Loss("e2b", end_server, "the sandbox cannot be reached"),
     "dask: worker killed": Loss("dask", kill_worker, "the worker was killed by SIGKILL", True),
-    "dask: own Dask worker killed": Loss("dask", kill_own_dask_worker, "the Dask worker tcp://", True),
-    "dask: own Dask worker hangs": Loss("dask", stop_own_dask_worker, "the Dask worker tcp://", True),
+    "dask: own Dask worker killed": Loss("dask", kill_own_dask_worker, "the Dask worker tls://", True),
+    "dask: own Dask worker hangs": Loss("dask", stop_own_dask_worker, "the Dask worker tls://", True),
     "dask: Dask worker killed": Loss("dask", kill_dask_worker, "the Dask worker tcp://", own_cluster=True),
     "dask: Dask worker hangs": Loss("dask", stop_dask_worker, "the Dask worker tcp://", own_cluster=True),
     "dask: scheduler killed": Loss("dask", kill_scheduler, "the Dask scheduler is gone", own_cluster=True),

@@ -1,4 +1,4 @@
-"""What a step says from its own signal handlers, which come in the middle of whatever it says otherwise."""
+"""Messages from signal handlers of a step, which may interrupt another message."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from project_lab import Lab
-from whyrun.execution.commands import Message, MetricReported, TaskReported
-from whyrun.execution.outbox import Outbox
-from whyrun.execution.wire import decode_messages
+from whyrun.execution.protocol.framing import decode_messages
+from whyrun.execution.protocol.messages import Message, MetricReported, TaskReported
+from whyrun.execution.worker.outbox import Outbox
 from whyrun.log import events as ev
 
 
@@ -21,7 +21,7 @@ def metric(value: int) -> Callable[[int], Message]:
 def test_what_a_handler_says_comes_after_the_message_in_whose_middle_it_came(tmp_path: Path) -> None:
     with open(tmp_path / "said", "wb") as said:
         outbox, step = Outbox(said.fileno()), object()
-        outbox.let_speak(step)
+        outbox.set_sender(step)
 
         def interrupted(n: int) -> Message:
             """As if signals came while the message is made."""

@@ -1,5 +1,5 @@
-"""Steps that take a moment are sent some at a time; one that takes long among them holds up nobody else. What waits at
-a place and would not count any more is not begun."""
+"""Short steps are sent in batches. A long step among them delays no other, and queued steps whose code was edited do
+not begin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import secrets
 import signal
 from collections.abc import Callable
 
-from places_lab import PlaceLab, named
+from backends_lab import PlaceLab, named
 
 from whyrun.log import events as ev
 

@@ -1,4 +1,4 @@
-"""Files that say they are large and hold next to nothing: a step can make one of a terabyte with one call."""
+"""Sparse files: a step can create a file of a terabyte that holds almost nothing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from project_lab import Lab
-from whyrun.execution.backends.copying import append
-from whyrun.execution.backends.dask import DaskBackend
-from whyrun.execution.secrets import Redactor
+from whyrun.connections.redact import Redactor
+from whyrun.execution.backends.dask.backend import DaskBackend
+from whyrun.execution.files.sparse_copy import append
 
 LARGE = 1 << 40
 SECRET = "correct-horse-battery"

@@ -1,11 +1,11 @@
-"""Steps that say very much, or say it badly: nothing is lost or put in another order, and the host stays small."""
+"""Steps with very many or invalid messages: none is lost or reordered, and the host needs little memory."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
 
-from places_lab import Ended, PlaceLab
+from backends_lab import Ended, PlaceLab
 
 from whyrun.log import events as ev
 

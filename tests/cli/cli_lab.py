@@ -1,4 +1,4 @@
-"""Running the real command in a process of its own, in a real project folder."""
+"""Runs the real command in its own process, in a real project folder."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from command_nursery import COMMAND as COMMAND
-from command_nursery import NURSERY
+from fork_server import COMMAND as COMMAND
+from fork_server import run_command
 
-runner = NURSERY  # while mutants are tried, it is another one
+runner = run_command  # while mutants are tried, it is another one
 QUIET_ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ("WHYRUN_STATE", "NO_COLOR", "FORCE_COLOR")}
 
 
@@ -29,7 +29,7 @@ class Answer:
 
 
 def whyrun(folder: Path, *words: str, env: dict[str, str] | None = None) -> Answer:
-    done = runner.run(words, cwd=folder, env={**QUIET_ENVIRONMENT, **(env or {})}, timeout=300)
+    done = runner(words, cwd=folder, env={**QUIET_ENVIRONMENT, **(env or {})}, timeout=300)
     return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

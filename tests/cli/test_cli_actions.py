@@ -1,4 +1,4 @@
-"""`whyrun actions`: what jobs can use, usable or broken."""
+"""`whyrun actions`: lists usable and broken actions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_they_are_listed_with_version_origin_and_summary(folder: Path) -> None:
     http = "Ask a web service for JSON, with retries; or submit a request once and poll."
     shell = "Run a script; values arrive as shell variables, outputs are written to `$out_NAME`."
     missing = "error: ModuleNotFoundError: No module named 'nowhere' (actions/later.py:1)"
-    taken = "error: the name is that of a built-in action; give it another"
+    taken = "error: a built-in action has this name; give yours another"
     of_data = ("data/", "csv/", "parquet/", "duckdb/", "mysql/", "postgres/")
     lines = [line for line in answer.out.splitlines() if not line.startswith(of_data)]
     assert [" ".join(line.split()) for line in lines] == [
@@ -165,7 +165,7 @@ def test_the_actions_are_those_of_the_project_that_the_folder_belongs_to(folder:
 def test_the_example_of_every_built_in_action_is_a_valid_job(folder: Path, name: str) -> None:
     import yaml
 
-    from whyrun.workflow.parse import parse_workflow
+    from whyrun.workflow.parsing.parse import parse_workflow
 
     example = whyrun(folder, "actions", name, "--json").json["example"]
     jobs = yaml.safe_load(example)["jobs"]

@@ -19,14 +19,14 @@ def test_an_edited_published_file_is_kept_and_its_readers_run_again(tmp_path: Pa
           read by Job:Echo[0]; `whyrun explain` shows what runs again
         """)
     again = whyrun(folder, "adopt", "Artifact:Shout.Loud[0]", "out/loud-0.txt")
-    assert plain(again.out) == "nothing to do: Artifact:Shout.Loud[0]  HASH…  5B is in place already\n"
+    assert plain(again.out) == "nothing to do: Artifact:Shout.Loud[0]  HASH…  5B is the current version already\n"
     run(folder)
     assert (folder / "out/all.txt").read_text() == "MINE\nMINE\n"
     headline = whyrun(folder, "plan").out.splitlines()[0]
     assert headline == "tale after r0003: nothing to do, 4 of 6 jobs up to date, 2 inactive"
 
 
-def test_leaves_are_told_and_json_has_everything(tmp_path: Path) -> None:
+def test_leaves_are_reported_and_json_has_everything(tmp_path: Path) -> None:
     folder = tale(tmp_path)
     run(folder)
     (folder / "mine.json").write_text('{"Loud": [true, true]}')

@@ -1,4 +1,4 @@
-"""Words on the command line that no file system or text can hold: a message and exit 2, never a traceback."""
+"""Arguments that no file system or text can hold, and misspelt ones: a message and exit 2, never a traceback."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ jobs:
         ("why Artifact:Step.P[*]", "error[UNKNOWN_REFERENCE]: `Artifact:Step.P[*]` names nothing in this workflow",
          "did you mean `Artifact:Step.O[*]`?"),
         ("gc --keep 3", "error[USAGE]: `whyrun gc` has no option `--keep`",
-         "it is used as `whyrun gc [OPTIONS] [FILE]`; `whyrun gc --help` tells more"),
+         "usage: `whyrun gc [OPTIONS] [FILE]`; see `whyrun gc --help`"),
         ("gc --hlep", "error[USAGE]: `whyrun gc` has no option `--hlep`", "did you mean `--help`?"),
         ("gc --dry-run", "error[USAGE]: `whyrun gc` has no option `--dry-run`",
-         "without `--delete` it only shows what would go"),
+         "without `--delete` the command only shows what it would remove"),
         ("runs prune --dry-run", "error[USAGE]: `whyrun runs prune` has no option `--dry-run`",
-         "without `--delete` it only shows what would go"),
+         "without `--delete` the command only shows what it would remove"),
         ("runs prun", "error[USAGE]: `prun` is neither a file nor a command", "did you mean `prune`?"),
         ("verify --replay r2", "error[USAGE]: invalid value for `--replay`: `r2` is not `all`",
-         "it is used as `whyrun verify [OPTIONS] [RUN] [FILE]`; `whyrun verify --help` tells more"),
+         "usage: `whyrun verify [OPTIONS] [RUN] [FILE]`; see `whyrun verify --help`"),
     ],
 )  # fmt: skip
 def test_what_is_misspelt_gets_the_right_word_as_a_hint(tmp_path: Path, words: str, message: str, hint: str) -> None:

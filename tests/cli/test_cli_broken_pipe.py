@@ -1,4 +1,4 @@
-"""Readers that have gone, and disks that are full: what happens to stdout and stderr changes no exit status."""
+"""A closed pipe or a full disk behind stdout or stderr does not change the exit status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from cli_lab import COMMAND, QUIET_ENVIRONMENT, pairs, whyrun
 
 FULL = (
     "error[DISK_FAILED]: No space left on device\n"
-    "   hint: free some space: `whyrun gc` and `whyrun runs prune` show what can go; what was recorded is safe\n"
+    "   hint: free some space: `whyrun gc` and `whyrun runs prune` show what can be removed; "
+    "the recorded runs are safe\n"
 )
 
 
@@ -102,7 +103,7 @@ def test_a_reader_that_has_gone_never_changes_the_exit_status(wrong: Path, words
         assert start(wrong, words + as_json, pipe, talk).wait(300) == VERDICTS[words]
 
 
-def test_runs_that_differ_are_told_by_the_exit_status_though_nobody_reads_how(ran: Path) -> None:
+def test_runs_that_differ_are_reported_by_the_exit_status_though_nobody_reads_how(ran: Path) -> None:
     with pipe_without_reader() as pipe:
         assert ended(start(ran, "parity r0001 r0002 --json", pipe)) == (
             1,

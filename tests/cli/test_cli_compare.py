@@ -1,4 +1,4 @@
-"""`whyrun compare`: what is told, what is printed, how it ends; and the other commands afterwards."""
+"""`whyrun compare`: its output and exit status, and other commands afterwards."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_changed_parameters_are_not_comparable(done: Path) -> None:
     ]
     assert other_lines(answer.err)[:2] == [
         "0 jobs to execute again and compare, 2 to skip",
-        "r0002 could compare nothing in T: 2 not comparable",
+        "r0002 compared nothing in T: 2 not comparable",
     ]
     # An exit status of 0 alone would read as if nothing differed: it is said even to who wants to hear little.
     quiet = whyrun(done, "compare", "--set", "Mark=?", "Job:Shout[*]", "-q")
@@ -183,8 +183,8 @@ def test_changed_code_with_the_same_results_can_be_made_up_to_date(library: Path
     answer = whyrun(library, "compare", "-q")
     assert answer.code == 0
     assert answer.err == (
-        "note: the code of 2 jobs has changed, and the results are the same; `whyrun compare --accept` executes "
-        "once more and makes them up to date, and so does `whyrun run`\n"
+        "note: the code of 2 jobs has changed, but the results are the same; to make them up to date, execute them "
+        "once more with `whyrun compare --accept` or `whyrun run`\n"
     )
     accepted = whyrun(library, "compare", "--accept", "--json")
     assert accepted.json["accepted"] == ["Job:Shout[0]", "Job:Shout[1]"]
@@ -234,7 +234,7 @@ def test_a_version_that_was_adopted(library: Path) -> None:
     [
         (["Job:Nobody"], 2, "error[UNKNOWN_REFERENCE]: `Job:Nobody` names nothing in this workflow"),
         (["--against", "r0099"], 3, "error[RUN_UNKNOWN]"),
-        (["one.yaml", "two.yaml"], 2, "error[USAGE]: `two.yaml` is one word too many"),
+        (["one.yaml", "two.yaml"], 2, "error[USAGE]: `two.yaml` is one argument too many"),
         (["--limit", "gpu=1"], 2, "error[USAGE]: `--limit gpu`: no job uses the resource `gpu`"),
     ],
 )

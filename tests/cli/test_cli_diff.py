@@ -106,7 +106,7 @@ def test_what_is_inactive_did_not_come_from_nothing(tmp_path: Path) -> None:
     assert "  Artifact:Shout.Loud[1]         inactive → HASH…" in lines
 
 
-def test_instances_are_told_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_instances_are_reported_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     (tmp_path / "workflow.yaml").write_text("""\
 workflow: twelve
 inputs: {Mark: {type: string, default: a}}

@@ -1,4 +1,4 @@
-"""Odd surroundings: a locale without UTF-8, a terminal without arrows, a folder or a state that went away."""
+"""Unusual environments: a locale without UTF-8, a terminal without arrows, a folder or a state that was removed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ def test_where_names_of_files_are_not_utf8_nothing_is_begun(tmp_path: Path, word
     assert (refused.code, refused.err.splitlines()) == (
         2,
         [
-            "error[NAME_INVALID]: with this locale names of files are taken for ascii; those in workflows and logs are "
-            "UTF-8",
+            "error[NAME_INVALID]: this locale encodes file names as ascii, but workflows and logs use UTF-8",
             "   hint: set `PYTHONUTF8=1`, or a locale such as `LC_ALL=C.UTF-8`",
         ],
     )
@@ -41,7 +40,7 @@ def test_signs_that_a_terminal_does_not_have_are_written_otherwise(tmp_path: Pat
     assert rb'mark \u2190 Input:Mark  "!" \u2192 "?"' in shown.stdout
 
 
-def test_a_current_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_current_folder_that_is_gone_is_reported(tmp_path: Path) -> None:
     folder = pairs(tmp_path / "project")
     script = 'mkdir gone; cd gone; rmdir ../gone; exec "$@"'
     for command in ("explain", "run", "status"):
@@ -56,11 +55,11 @@ def test_a_current_folder_that_is_gone_is_told(tmp_path: Path) -> None:
         assert "Traceback" not in refused.stderr
         assert (refused.returncode, refused.stderr.splitlines()[-2:]) == (
             2,
-            ["error[FILE_MISSING]: the current folder is not there any more", "   hint: change to one that is"],
+            ["error[FILE_MISSING]: the current folder no longer exists", "   hint: change to an existing folder"],
         )
 
 
-def test_a_state_that_is_removed_while_a_run_goes_on_is_told(tmp_path: Path) -> None:
+def test_a_state_that_is_removed_while_a_run_goes_on_is_reported(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     (tmp_path / "workflow.yaml").write_text(f"""\
 workflow: w
@@ -81,8 +80,8 @@ jobs:
     assert (running.returncode, [line for line in err.splitlines() if line.startswith(("error", "   hint"))]) == (
         3,
         [
-            f"error[DISK_FAILED]: `{log.parent}` was removed or moved away while r0001 went on",
-            "   hint: put it back; or remove what is left of it, and run again",
+            f"error[DISK_FAILED]: `{log.parent}` was removed or moved away while r0001 was running",
+            "   hint: put it back; or remove the rest of it, and run again",
         ],
     )
     assert "Traceback" not in err
@@ -92,7 +91,7 @@ jobs:
     ("file", "command"),
     [("pruned.jsonl", "plan"), ("runs/r0001/events.jsonl", "diff"), ("lock", "run"), ("pruned.jsonl", "verify")],
 )
-def test_a_folder_in_place_of_a_file_of_the_state_is_told(tmp_path: Path, file: str, command: str) -> None:
+def test_a_folder_in_place_of_a_file_of_the_state_is_reported(tmp_path: Path, file: str, command: str) -> None:
     folder = pairs(tmp_path)
     assert whyrun(folder, "run", "-q").code == 0
     place = next(folder.glob(".whyrun/*/runs")).parent / file

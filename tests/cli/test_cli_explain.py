@@ -25,7 +25,7 @@ def test_explain_tells_each_job_under_its_layer_with_all_reasons(tmp_path: Path)
         """)
 
 
-def test_a_published_file_that_was_edited_or_deleted_is_told_with_the_way_to_keep_it(tmp_path: Path) -> None:
+def test_a_published_file_that_was_edited_or_deleted_is_reported_with_the_way_to_keep_it(tmp_path: Path) -> None:
     folder = pairs(tmp_path)
     assert whyrun(folder, "run", "-q").code == 0
     (folder / "out/all.txt").write_text("my own\n")

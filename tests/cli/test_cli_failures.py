@@ -1,4 +1,4 @@
-"""A step that failed in Python: its place, traceback and last words are where a user is sent to."""
+"""A step that failed in Python: its location, its traceback and its last output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from cli_lab import dedent, other_lines, whyrun
 from question_lab import plain
 
-from whyrun.cli.failures import failure_place
+from whyrun.cli.output import failure_location
 
 WORKFLOW = """\
 workflow: weather
@@ -52,7 +52,7 @@ def test_the_summary_names_the_place_and_the_log_has_traceback_and_last_lines(tm
         "  Job:Plot  IndexError: list index out of range  (weather.py:12)",
         "  look closer: whyrun log r0001 --job Job:Plot",
         "               whyrun why Job:Plot",
-        "evidence: .whyrun/weather/runs/r0001 (tracebacks stand in its whyrun.log)",
+        "evidence: .whyrun/weather/runs/r0001 (tracebacks are in its whyrun.log)",
     ]
     traceback = """\
             Traceback (most recent call last):
@@ -113,5 +113,5 @@ def test_the_place_is_the_last_frame_of_the_project() -> None:
         '  File "/p/.venv/lib/python3.11/site-packages/x.py", line 9, in h\n  File "/usr/lib/json.py", line 1, in i\n'
         '  File "<string>", line 2, in j\nValueError: no\n'
     )
-    assert failure_place(text, "/p") == "lib/b.py:7"
-    assert failure_place("CommandFailed: exit status 3\n", "/p") is None
+    assert failure_location(text, "/p") == "lib/b.py:7"
+    assert failure_location("CommandFailed: exit status 3\n", "/p") is None

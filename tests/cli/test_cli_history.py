@@ -1,4 +1,4 @@
-"""`whyrun history`: every attempt of a job and every version of an artifact, over all runs."""
+"""`whyrun history`: all attempts of a job and all versions of an artifact, in all runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_patterns_and_jobs_that_the_workflow_no_longer_has(tmp_path: Path) -> No
     assert len(whyrun(folder, "history", "Artifact:Shout.Loud[0]", "--json").json["entries"]) == 1
     for words, message in (
         ("Job:Nope", "error[UNKNOWN_REFERENCE]: `Job:Nope` names nothing in this workflow"),
-        ("Shout", "error[NAME_INVALID]: `Shout` is no canonical ID: it has no kind"),
+        ("Shout", "error[NAME_INVALID]: `Shout` is not a canonical ID: it has no kind"),
         ("Input:Mark", "error[USAGE]: `Input:Mark`: inputs have no attempts"),
     ):
         answer = whyrun(folder, "history", words)

@@ -1,4 +1,4 @@
-"""`whyrun init`: what it makes runs as it is."""
+"""`whyrun init`: the created workflow runs as it is."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from pathlib import Path
 
 from cli_lab import dedent, other_lines, step_lines, tree, whyrun
 
-from whyrun.cli.init import FILES
+from whyrun.cli.commands.init import FILES
 
 
 def test_init_says_what_it_made_and_what_comes_next(tmp_path: Path) -> None:
     answer = whyrun(tmp_path, "init", "mine")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == dedent("""
-        made mine/workflow.yaml, mine/words.py, mine/texts/rain.txt, mine/texts/sun.txt
+        created mine/workflow.yaml, mine/words.py, mine/texts/rain.txt, mine/texts/sun.txt
         next:
           cd mine
-          whyrun explain        what would run, and why
-          whyrun run            run it; run it again: nothing to do
+          whyrun explain        show what would run, and why
+          whyrun run            run it; a second run has nothing to do
           echo more words >> texts/sun.txt && whyrun explain
         """)
     assert tree(tmp_path / "mine") == {name: text.encode() for name, text in sorted(FILES.items())}
@@ -56,7 +56,7 @@ def test_init_writes_over_nothing_and_makes_nothing_if_one_file_is_there(tmp_pat
     answer = whyrun(tmp_path, "init")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err == dedent("""
-        error[NAME_TAKEN]: `words.py` is there already
+        error[NAME_TAKEN]: `words.py` exists already
            hint: name another folder, such as `whyrun init my-project`
         """)
     assert tree(tmp_path) == {"words.py": b"mine\n"}

@@ -1,4 +1,4 @@
-"""A folder for outputs that is a link out of the project: the run is refused before anything of it is paid for."""
+"""An output folder that is a symlink out of the project: the run is refused before any step runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cli_lab import dedent, tree, whyrun
 import whyrun as whyrun_api
 from project_lab import Lab
 from whyrun.errors import InvalidError
-from whyrun.execution import checks
+from whyrun.execution.run import preflight as checks
 from whyrun.planning.plan import compute_execution_plan
 
 FLOW = """\
@@ -106,9 +106,9 @@ def test_each_folder_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     looked: list[str] = []
     monkeypatch.setattr(checks, "link_problem", lambda root, parent: looked.append(parent))
     lab = Lab(folder)
-    world = lab.world()
-    planned = compute_execution_plan(world.snapshot()).planned
-    checks.check_folders(world, [job.node for job in planned])
+    opened = lab.opened()
+    planned = compute_execution_plan(opened.snapshot()).planned
+    checks.check_folders(opened, [job.node for job in planned])
     assert sorted(looked) == ["fine", "outl", "outl/deep", "outl/deep/0", "outl/deep/1", "outl/deep/2"]
 
 

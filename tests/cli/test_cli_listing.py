@@ -33,7 +33,7 @@ def test_what_is_shown_of_a_plan_is_chosen_by_options(tmp_path: Path) -> None:
         "  Job:Fit[3]     MISSING_OUTPUT",
         "layer 1",
         "  Job:Score[0]   MISSING_OUTPUT (+1)",
-        "jobs 4 to 5 of 8 (`--offset 5` goes on)",
+        "jobs 4 to 5 of 8 (`--offset 5` continues)",
     ])  # fmt: skip
     some = whyrun(
         tmp_path, "explain", "--reason", "upstream_dirty", "--job", "Job:*[1]", "--job", "Artifact:Fit.Model[2]"
@@ -78,12 +78,13 @@ def test_what_cannot_be_chosen_is_refused(tmp_path: Path) -> None:
     assert unknown.err.splitlines()[0] == "error[UNKNOWN_REFERENCE]: `Job:Fitt[1]` names nothing in this workflow"
     wrong = whyrun(tmp_path, "plan", "--reason", "BORED")
     assert (wrong.code, wrong.err.splitlines()[0]) == (2, (
-        "error[USAGE]: invalid value for `--reason`: `BORED` is no reason; the reasons are RETRY_PREVIOUS_FAILURE, "
+        "error[USAGE]: invalid value for `--reason`: `BORED` is not a reason; the reasons are RETRY_PREVIOUS_FAILURE, "
         "MISSING_OUTPUT, INPUT_CHANGED, UPSTREAM_FAILED, UPSTREAM_DIRTY, FORCED"
     ))  # fmt: skip
     part = whyrun(tmp_path, "plan", "--json", "--reason", "FORCED")
     assert part.code == 2
-    assert part.json["diagnostics"][0]["message"] == "a plan is written whole, so that its digest fits"
+    message = part.json["diagnostics"][0]["message"]
+    assert message == "`--json` prints the whole plan, because its digest covers all jobs"
 
 
 WIDE = """\

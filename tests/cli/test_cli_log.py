@@ -1,4 +1,4 @@
-"""`whyrun log`: the events of a run read back, filtered, and followed while they come."""
+"""`whyrun log`: the events of a run, filtered, and followed during the run."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_mistakes_are_not_answered_with_nothing(tmp_path: Path) -> None:
     assert (answer.code, answer.out) == (3, "")
     assert answer.err == dedent("""
         error[RUN_UNKNOWN]: `tale` has not run yet
-           hint: `whyrun run` makes the first run
+           hint: start the first run with `whyrun run`
         """)
     run(folder)
     for words, message in (
         (["--job", "Job:Nope"], "error[UNKNOWN_REFERENCE]: `Job:Nope` names nothing in this workflow"),
-        (["--job", "Artifact:Join.All"], "error[USAGE]: `--job Artifact:Join.All` is no job"),
+        (["--job", "Artifact:Join.All"], "error[USAGE]: `--job Artifact:Join.All` is not the ID of a job"),
         (["--event", "step_fail"], "error[USAGE]: there is no event `step_fail`"),
-        (["r0001", "r0002"], "error[USAGE]: the log of one run at a time"),
+        (["r0001", "r0002"], "error[USAGE]: `log` shows one run at a time"),
     ):
         answer = whyrun(folder, "log", *words)
         assert (answer.code, answer.out, answer.err.splitlines()[0]) == (2, "", message)
@@ -157,7 +157,7 @@ def test_a_file_that_was_written_over_is_named_where_it_is_kept(tmp_path: Path) 
     run(folder)
     (folder / "out/all.txt").write_text("mine\n")
     told = whyrun(tmp_path, "run", "project/workflow.yaml").err
-    (kept,) = re.findall(r"what stood there is kept: (\S+)", told)
+    (kept,) = re.findall(r"its previous content is kept: (\S+)", told)
     assert (tmp_path / kept).read_text() == "mine\n"
     (line,) = whyrun(tmp_path, "log", "r0002", "project/workflow.yaml", "--event", "file_displaced").out.splitlines()
     assert line.endswith(f" kept={kept}")
@@ -173,7 +173,7 @@ def test_a_file_that_was_written_over_is_named_where_it_is_kept(tmp_path: Path) 
     assert (adopted.code, (folder / "out/all.txt").read_text()) == (0, "mine\n")
 
 
-def test_the_log_of_a_run_that_has_none_is_told_as_incomplete(tmp_path: Path) -> None:
+def test_the_log_of_a_run_that_has_none_is_reported_as_incomplete(tmp_path: Path) -> None:
     folder = tale(tmp_path)
     run(folder)
     (folder / ".whyrun/tale/runs/r0001/events.jsonl").unlink()

@@ -1,4 +1,4 @@
-"""`whyrun log` of a log that cannot be read: told with file and line, and not answered with nothing."""
+"""`whyrun log` of an unreadable log: an error with file and line, not an empty answer."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_a_log_without_a_whole_line(tmp_path: Path, left: bytes, words: tuple[st
         (b'{"seq":5,"event"}', "the line is broken: JSON is malformed: expected ':' (byte 16)"),
         (b"\xff", "the line is broken: JSON is malformed: invalid character (byte 0)"),
         (b"", "the line is empty"),
-        (b"[]", "the line is no event"),
-        (b'{"seq":5}', "the line is no event"),
+        (b"[]", "the line is not an event"),
+        (b'{"seq":5}', "the line is not an event"),
     ],
 )
 def test_a_broken_line_has_its_number(tmp_path: Path, line: bytes, why: str) -> None:

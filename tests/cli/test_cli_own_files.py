@@ -1,4 +1,4 @@
-"""An output on top of what the workflow is read from is refused: nothing runs, and every file is as it was."""
+"""An output that would overwrite a file of the workflow is refused: nothing runs, and no file changes."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ REFUSED = {
     "flows": "`flows` is the folder of `flows/part.yaml`, which is a file that this workflow imports",
     "workflow.yaml/x.txt": "`workflow.yaml/x.txt` would need a folder at `workflow.yaml`, which is the file of this "
     "workflow",
-    "whyrun.toml": "`whyrun.toml` is where the settings of the project stand",
-    "connections.yaml": "`connections.yaml` is where the connections of the project stand",
+    "whyrun.toml": "`whyrun.toml` is the settings file of the project",
+    "connections.yaml": "`connections.yaml` is the connections file of the project",
     "mod.py": "`mod.py` is code that `Say` uses",
     "helper.py": "`helper.py` is code that `Say` uses",
 }
@@ -95,7 +95,7 @@ def test_a_folder_output_that_contains_it_is_refused(tmp_path: Path, type_: str)
     ]
     # A `whyrun.toml` beside the workflow's file would make another folder the project.
     for path, what in (
-        ("flow/whyrun.toml", "where the settings of the project stand"),
+        ("flow/whyrun.toml", "the settings file of the project"),
         ("flow/workflow.yaml", "the file of this workflow"),
     ):
         file = tmp_path / "flow/workflow.yaml"
@@ -194,7 +194,7 @@ def test_imports_are_where_they_are_read_when_a_way_up_follows_a_link(tmp_path: 
     ]
 
 
-def test_it_is_told_together_with_all_else_that_is_wrong(tmp_path: Path) -> None:
+def test_it_is_reported_together_with_all_else_that_is_wrong(tmp_path: Path) -> None:
     folder = project(tmp_path, "workflow.yaml", FLOW + "  Other: {uses: shel}\n")
     assert [line.split(" ")[0] for line in told(folder)] == ["DUPLICATE_OUTPUT_PATH", "INVALID_USES"]
 

@@ -1,4 +1,4 @@
-"""What a user reads when parameters do not fit: places inside records, loops told once, where a value comes from."""
+"""Messages on invalid parameters: positions inside records, one message per loop, and the source of a value."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_mistake_in_a_record_stands_where_it_is_written(folder: Path) -> None:
     ]
 
 
-def test_a_mistake_in_a_loop_is_told_once_and_no_hook_is_asked(folder: Path) -> None:
+def test_a_mistake_in_a_loop_is_reported_once_and_no_hook_is_asked(folder: Path) -> None:
     write(
         folder,
         """

@@ -1,4 +1,4 @@
-"""Commands that an answer names do, when they are pasted, what the answer says: same workflow, inputs, folder."""
+"""Commands in hints work when they are pasted: they use the same workflow, inputs and folder."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_seen_from_another_folder(folder: Path) -> None:
     assert (run.code, (folder / "out" / "other.txt").read_text()) == (0, "mine\n")
 
 
-def test_an_adopted_version_that_an_earlier_result_replaces_is_told_of_and_can_be_had_back(folder: Path) -> None:
+def test_an_adopted_version_that_an_earlier_result_replaces_is_reported_of_and_can_be_had_back(folder: Path) -> None:
     for value in ("X", "a"):
         assert whyrun(folder, "run", "-q", "--set", f"N={value}").code == 0
     (folder / "out" / "main.txt").write_text("mine\n")
@@ -75,12 +75,12 @@ def test_an_adopted_version_that_an_earlier_result_replaces_is_told_of_and_can_b
     ]
     ran = whyrun(folder, "run", "--set", "N=X")
     assert (
-        "note: adopted, and replaced by an earlier result now: Artifact:Report.X; `whyrun restore` brings an adopted "
-        "version back"
+        "note: adopted artifacts that will be replaced by an earlier result: Artifact:Report.X; `whyrun restore` "
+        "brings an adopted version back"
     ) in ran.err.splitlines()
     assert (folder / "out" / "main.txt").read_text() == "X\n"
     back = whyrun(folder, "run", "--set", "N=a")  # the adopted version is what counts for `a`: nothing is replaced
-    assert "adopted, and" not in back.err
+    assert "adopted artifacts" not in back.err
     assert (folder / "out" / "main.txt").read_text() == "mine\n"
 
 
@@ -105,7 +105,7 @@ jobs:
         "                          whyrun restore Artifact:B.T --from r0002",
     ]
     ran = whyrun(tmp_path, "run")
-    note = "note: adopted, and kept only if what comes from upstream is as before: Artifact:B.T; "
+    note = "note: adopted artifacts that will be kept only if the results of upstream jobs do not change: Artifact:B.T"
     assert [line for line in ran.err.splitlines() if line.startswith(note)]
     assert (tmp_path / "b.txt").read_text() == "mine\n"
 
@@ -134,11 +134,14 @@ jobs:
     assert refused.err.splitlines()[-1].strip() == "hint: did you mean `Job:C[*][*]`?"
 
 
-def test_show_tells_of_one(folder: Path) -> None:
+def test_show_takes_one_id(folder: Path) -> None:
     refused = whyrun(folder, "show", "Job:*")
     assert (refused.code, refused.err.splitlines()) == (
         2,
-        ["error[USAGE]: `Job:*`: `show` tells of one", "   hint: `whyrun why` and `whyrun status` take a pattern"],
+        [
+            "error[USAGE]: `Job:*`: `show` takes one ID, not a pattern",
+            "   hint: `whyrun why` and `whyrun status` take a pattern",
+        ],
     )
 
 
@@ -175,12 +178,15 @@ def test_hints_of_making_room_name_the_workflow(folder: Path) -> None:
 
 
 def test_what_is_said_after_an_adoption_names_the_workflow(tmp_path: Path) -> None:
-    flow = FLOW.format(name="other") + """\
+    flow = (
+        FLOW.format(name="other")
+        + """\
   Read:
     uses: shell
     with: {x: "${{ jobs.Report.outputs.X }}", run: 'cat "$x" > "$out_X"'}
     outputs: {X: {type: text}}
 """
+    )
     (tmp_path / "other.yaml").write_text(flow)
     assert whyrun(tmp_path, "run", "-q", "other.yaml").code == 0
     (tmp_path / "mine.txt").write_text("mine")

@@ -1,4 +1,4 @@
-"""`whyrun plan`: in short, as bytes that are the same everywhere, of the past, and under assumptions."""
+"""`whyrun plan`: as text, as reproducible bytes, for earlier runs, and under assumptions."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_runs_that_a_new_project_folder_hides_are_named(tmp_path: Path) -> None:
     text = (folder / "workflow.yaml").read_text().replace("words/", "flows/pairs/words/")
     (folder / "workflow.yaml").write_text(text)
     note = (
-        "note: runs of this workflow are in `flows/pairs/.whyrun`, which is not looked at: since `whyrun.toml` is "
-        "there, the state is `.whyrun`. To go on with them, move it there, or say `--state flows/pairs/.whyrun`\n"
+        "note: `flows/pairs/.whyrun` has runs of this workflow, but is not used: because of `whyrun.toml`, the state "
+        "is in `.whyrun`. To use these runs, move them there, or use `--state flows/pairs/.whyrun`\n"
     )
     for words in (["plan"], ["explain"], ["run", "--dry-run"]):
         answer = whyrun(tmp_path, *words, "flows/pairs/workflow.yaml")
@@ -67,7 +67,7 @@ def test_runs_are_looked_for_in_every_folder_between_the_file_and_the_project(tm
     (tmp_path / "flows" / "whyrun.toml").rename(tmp_path / "whyrun.toml")
     (folder / "workflow.yaml").write_text(text.replace("words/", "flows/pairs/words/"))
     told = whyrun(tmp_path, "plan", "flows/pairs/workflow.yaml").err
-    assert told.startswith("note: runs of this workflow are in `flows/.whyrun`, which is not looked at")
+    assert told.startswith("note: `flows/.whyrun` has runs of this workflow, but is not used")
 
 
 def test_two_plans_of_the_same_state_are_the_same_bytes_in_another_folder_too(tmp_path: Path) -> None:
@@ -134,25 +134,25 @@ def test_a_past_plan_that_is_not_reproduced_is_damage(tmp_path: Path) -> None:
         (
             ["--at", "r0001", "--up", "1"],
             2,
-            "error[USAGE]: the plan of r0001 has the options of that run; no others can be given with it",
+            "error[USAGE]: the plan of r0001 has the options of that run; other options have no effect on it",
         ),
         (
             ["--at", "r0001", "--set", "Mark=?"],
             2,
-            "error[USAGE]: the plan of r0001 has the inputs of that run; `--set` and `--inputs` would change nothing",
+            "error[USAGE]: the plan of r0001 has the inputs of that run; `--set` and `--inputs` have no effect on it",
         ),
         (
             ["--at", "r0001", "--save", "x.json"],
             2,
-            "error[USAGE]: a plan of the past or of an assumption cannot be run, so it is not saved",
+            "error[USAGE]: the plan of an earlier run or of an assumption cannot be run, so it cannot be saved",
         ),
         (
             ["--assume", "Input:Mark=?", "--save", "x.json"],
             2,
-            "error[USAGE]: a plan of the past or of an assumption cannot be run, so it is not saved",
+            "error[USAGE]: the plan of an earlier run or of an assumption cannot be run, so it cannot be saved",
         ),
         (["--save", "no/such/folder.json"], 2, "error[FILE_MISSING]: `no/such/folder.json` cannot be written: "),
-        (["--force", "Shout[0]"], 2, "error[NAME_INVALID]: `Shout[0]` is no canonical ID: it has no kind"),
+        (["--force", "Shout[0]"], 2, "error[NAME_INVALID]: `Shout[0]` is not a canonical ID: it has no kind"),
         (["--force", "Job:Shout"], 2, "error[UNKNOWN_REFERENCE]: `Job:Shout` names nothing in this workflow"),
     ],
 )

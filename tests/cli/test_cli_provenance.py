@@ -1,4 +1,4 @@
-"""Where things are from, on the command line: what was adopted and when, what a run was given, what is left over."""
+"""Provenance on the command line: adopted artifacts, inputs and options of a run, leftover files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def test_adopting_one_of_two_outputs_says_nothing_of_the_other(tmp_path: Path) -
     replaced = whyrun(folder, "run", "-q", "--set", "A=2")
     assert (replaced.code, replaced.err) == (
         0,
-        "note: adopted, and made anew now: Artifact:Fit.graph[0]; `whyrun restore` brings an adopted version back\n",
+        "note: adopted artifacts that will be made again: Artifact:Fit.graph[0]; `whyrun restore` brings an adopted "
+        "version back\n",
     )
     back = whyrun(folder, "run", "-q")
     assert (back.code, back.err) == (0, "")
@@ -61,7 +62,7 @@ def test_adopting_one_of_two_outputs_says_nothing_of_the_other(tmp_path: Path) -
         """)
     assert whyrun(folder, "why", "Job:Fit[0]").out.splitlines()[:2] == [
         "Job:Fit[0] is up to date, after r0004",
-        "  last success  its result was reused in r0004, Artifact:Fit.graph[0] was adopted in r0002, and nothing that "
+        "  last success  its result was reused in r0004, Artifact:Fit.graph[0] was adopted in r0002; nothing that "
         "it consumes has changed",
     ]
     shown = whyrun(folder, "show", "Job:Fit[0]", "--json").json
@@ -87,8 +88,8 @@ def test_a_shared_file_that_is_no_json_is_not_called_deleted(tmp_path: Path) -> 
     failed = whyrun(folder, "run", "--json", "-q")
     assert failed.code == 1
     message = (
-        "SECTION_FILE_INVALID: `out/meta.json` cannot take a section: `,` or `}` is due at line 5, column 4; correct "
-        "it or move it away, and the next run puts the result there"
+        "SECTION_FILE_INVALID: `out/meta.json` cannot take a section: `,` or `}` is expected at line 5, column 4; "
+        "correct it or move it away, and the next run puts the result there"
     )
     assert [failure["error"] for failure in failed.json["failed"]] == [message] * 2
     again = whyrun(folder, "run")
@@ -129,11 +130,11 @@ def test_a_run_notes_what_removed_jobs_have_left(tmp_path: Path) -> None:
     answer = whyrun(folder, "run", "--set", "A=2")
     note = "note: 2 published files or sections belong to no job any more: `whyrun status --set A=2` lists them"
     assert (answer.code, other_lines(answer.err)[-1]) == (0, note)
-    left = "no job of the workflow makes it any more"
+    left = "no job makes it any more"
     assert whyrun(folder, "status", "--set", "A=2").out.splitlines()[-3:] == [
-        "published once and still there, though no job makes it now: keep it, or delete it yourself",
-        f"  out/g-1.txt             Artifact:Fit.graph[1] of r0001; {left}",
-        f"  out/meta.json § Fit[1]  Artifact:Fit.meta[1] of r0001; {left}",
+        "leftover published files: keep them, or delete them yourself",
+        f"  out/g-1.txt             Artifact:Fit.graph[1] from r0001; {left}",
+        f"  out/meta.json § Fit[1]  Artifact:Fit.meta[1] from r0001; {left}",
     ]
     (folder / "out/g-1.txt").unlink()
     answer = whyrun(folder, "run", "-q")

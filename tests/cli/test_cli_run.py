@@ -1,4 +1,4 @@
-"""`whyrun run`: exactly the plan, told line by line; exit statuses; dry runs; saved plans."""
+"""`whyrun run`: executes exactly the plan; lines, exit statuses, dry runs and saved plans."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_failed_job_exits_1_and_names_itself_the_error_and_where_to_look(tmp_p
         "    it is broken",
         "  look closer: whyrun log r0001 --job 'Job:Shout[1]'",
         "               whyrun why 'Job:Shout[1]'",
-        "evidence: .whyrun/pairs/runs/r0001 (tracebacks stand in its whyrun.log)",
+        "evidence: .whyrun/pairs/runs/r0001 (tracebacks are in its whyrun.log)",
     ]
     again = whyrun(folder, "run", "--quiet", "--json")
     assert again.code == 1
@@ -120,7 +120,7 @@ def test_hints_of_a_named_file_and_state_name_them_again(tmp_path: Path) -> None
     assert other_lines(answer.err)[6:] == [
         "  look closer: whyrun log r0001 other.yaml --state elsewhere --job 'Job:Shout[0]'",
         "               whyrun why 'Job:Shout[0]' other.yaml --state elsewhere",
-        "evidence: elsewhere/pairs/runs/r0001 (tracebacks stand in its whyrun.log)",
+        "evidence: elsewhere/pairs/runs/r0001 (tracebacks are in its whyrun.log)",
     ]
 
 
@@ -164,7 +164,7 @@ def test_lesson_29_a_dry_run_executes_and_records_nothing(tmp_path: Path) -> Non
 def test_a_saved_plan_is_run_as_it_is_or_refused(tmp_path: Path) -> None:
     folder = pairs(tmp_path)
     saved = whyrun(folder, "plan", "--up", "1", "--save", "saved.json")
-    assert saved.err == "saved; run exactly this with `whyrun run --plan saved.json`\n"
+    assert saved.err == "saved; run exactly this plan with `whyrun run --plan saved.json`\n"
     stale_later = folder / "stale.json"
     stale_later.write_bytes((folder / "saved.json").read_bytes())
     ran = whyrun(folder, "run", "--plan", "saved.json", "--json", "-q")
@@ -204,8 +204,8 @@ def test_a_saved_plan_that_was_edited_is_refused(tmp_path: Path, part: str) -> N
     (folder / "saved.json").write_text(json.dumps({**plan, part: edited[part]}))
     refused = whyrun(folder, "run", "--plan", "saved.json")
     assert (refused.code, refused.out, refused.err.splitlines()) == (2, "", [
-        "error[USAGE]: `saved.json` is not as it was saved: its content does not have its digest",
-        "   hint: save it again with `whyrun plan --save FILE`; `--target` and `--up` make it a plan of fewer jobs",
+        "error[USAGE]: `saved.json` was changed after it was saved: its content does not match its digest",
+        "   hint: save it again with `whyrun plan --save FILE`; `--target` and `--up` save a plan of fewer jobs",
     ])  # fmt: skip
     assert not (folder / ".whyrun/pairs/runs").exists()
 
@@ -218,7 +218,8 @@ def test_a_saved_plan_may_be_laid_out_otherwise_and_have_long_lists(tmp_path: Pa
     assert whyrun(folder, "run", "-q").code == 0
     for number in range(70):
         (folder / f"words/n{number}.txt").write_text(f"again {number}\n")
-    plan = whyrun(folder, "plan", "--up", "1", "--json").json
+    assert whyrun(folder, "plan", "--up", "1", "--save", "saved.json").code == 0
+    plan = json.loads((folder / "saved.json").read_text())
     assert plan["snapshot"]["inputs_changed"]["count"] == 70
     (folder / "saved.json").write_text(json.dumps(dict(reversed(plan.items())), indent=4))
     ran = whyrun(folder, "run", "--plan", "saved.json", "--json", "-q")
@@ -233,7 +234,7 @@ def test_the_command_for_a_saved_plan_is_complete_and_a_stale_one_says_what_diff
     words = ["my flow.yaml", "--inputs", "in.yaml", "--set", "Mark=so what?", "--state", ".whyrun"]
     saved = whyrun(folder, "plan", *words, "--save", "a plan.json")
     assert saved.err == (
-        "saved; run exactly this with `whyrun run --plan 'a plan.json' 'my flow.yaml' --inputs in.yaml "
+        "saved; run exactly this plan with `whyrun run --plan 'a plan.json' 'my flow.yaml' --inputs in.yaml "
         "--set 'Mark=so what?' --state .whyrun`\n"
     )
     refused = whyrun(folder, "run", "--plan", "a plan.json", "my flow.yaml")
@@ -245,7 +246,8 @@ def test_the_command_for_a_saved_plan_is_complete_and_a_stale_one_says_what_diff
         '(INPUT_CHANGED mark ← Input:Mark  "!" → "so what?")',
     ])  # fmt: skip
     other = whyrun(folder, "run", "--plan", "a plan.json", "my flow.yaml", "--set", "Mark=?")
-    assert (other.code, other.err.splitlines()[1:3]) == (3, [
+    assert (other.code, other.err.splitlines()[1:4]) == (3, [
+        "   Input:Mark: 6c85e356 when it was saved, 15c5e748 now",
         '   Job:Shout[0]: was INPUT_CHANGED mark ← Input:Mark  "!" → "so what?"; '
         'is INPUT_CHANGED mark ← Input:Mark  "!" → "?"',
         '   Job:Shout[1]: was INPUT_CHANGED mark ← Input:Mark  "!" → "so what?"; '
@@ -262,11 +264,11 @@ def test_the_command_for_a_saved_plan_is_complete_and_a_stale_one_says_what_diff
             ["--plan", "nope.json"],
             "error[FILE_MISSING]: the plan `nope.json` cannot be read: No such file or directory",
         ),
-        (["--plan", "workflow.yaml"], "error[USAGE]: `workflow.yaml` is no saved plan"),
-        (["--plan", "list.json"], "error[USAGE]: `list.json` is no saved plan"),
-        (["--plan", "foreign.json"], "error[USAGE]: `foreign.json` is a plan of `other`, and this workflow is `pairs`"),
-        (["--limit", "gpu"], "error[USAGE]: `--limit gpu` is not NAME=N, with N from 0 up"),
-        (["--limit", "gpu=nan"], "error[USAGE]: `--limit gpu=nan` is not NAME=N, with N from 0 up"),
+        (["--plan", "workflow.yaml"], "error[USAGE]: `workflow.yaml` is not a saved plan"),
+        (["--plan", "list.json"], "error[USAGE]: `list.json` is not a saved plan"),
+        (["--plan", "foreign.json"], "error[USAGE]: `foreign.json` is a plan of `other`, but this workflow is `pairs`"),
+        (["--limit", "gpu"], "error[USAGE]: `--limit gpu` is not NAME=N with N at least 0"),
+        (["--limit", "gpu=nan"], "error[USAGE]: `--limit gpu=nan` is not NAME=N with N at least 0"),
         (["--limit", "gpu=1", "--limit", "gpu=2"], "error[USAGE]: `--limit gpu=…` is given twice"),
         (["--up", "0"], "error[USAGE]: `--up 0`: it takes the number of layers to run, from 1"),
         (["--target", "Job:Nope"], "error[UNKNOWN_REFERENCE]: `Job:Nope` names nothing in this workflow"),
@@ -318,7 +320,7 @@ def test_ctrl_c_exits_130_and_the_evidence_is_complete(tmp_path: Path) -> None:
     assert head.startswith("r0001 interrupted in T: ")
     assert re.fullmatch(r"  FAILED (\d) \(\1 interrupted\)", rest[0])
     assert rest[1:-2] == ["  USAGE"]
-    assert rest[-2:] == ["  interrupted; run again to go on: whyrun run", "evidence: .whyrun/pairs/runs/r0001"]
+    assert rest[-2:] == ["  interrupted; to continue: whyrun run", "evidence: .whyrun/pairs/runs/r0001"]
     status = json.loads((folder / ".whyrun/pairs/runs/r0001/status.json").read_text())
     assert (status["state"], status["exit_code"]) == ("interrupted", 130)
 
@@ -359,18 +361,18 @@ def test_colour_and_a_bar_on_a_terminal_only_and_no_colour_where_it_is_not_wante
     assert "\x1b" not in on_terminal(3, TERM="dumb")
 
 
-def test_a_machine_that_does_not_allow_it_is_told_without_a_traceback_and_exits_3(tmp_path: Path) -> None:
+def test_a_machine_that_does_not_allow_it_is_reported_without_a_traceback_and_exits_3(tmp_path: Path) -> None:
     folder = pairs(tmp_path)
     (folder / ".whyrun").write_text("a file where a folder is due\n")
     answer = whyrun(folder, "run")
     assert (answer.code, answer.out) == (3, "")
     assert answer.err == dedent(f"""
         error[DISK_FAILED]: `{folder}/.whyrun/pairs`: Not a directory
-           hint: a file stands where a folder is due, or a folder where a file is: put back what was there
+           hint: a file is where a folder is expected, or a folder where a file is expected: restore the original
         """)
 
 
-def test_scratch_on_another_file_system_is_told_with_what_to_do(tmp_path: Path, elsewhere: Path) -> None:
+def test_scratch_on_another_file_system_is_reported_with_what_to_do(tmp_path: Path, elsewhere: Path) -> None:
     folder = pairs(tmp_path)
     (folder / ".whyrun").mkdir()
     (folder / ".whyrun" / "tmp").symlink_to(elsewhere)
@@ -378,8 +380,7 @@ def test_scratch_on_another_file_system_is_told_with_what_to_do(tmp_path: Path, 
     assert (answer.code, answer.out) == (3, "")
     assert answer.err.splitlines()[-2:] == [
         f"error[DISK_FAILED]: `{folder}/.whyrun/tmp/pairs-r0001`: Invalid cross-device link",
-        "   hint: `.whyrun/tmp` and the runs of a workflow must be on one file system; "
-        "all of `.whyrun` may be elsewhere",
+        "   hint: `.whyrun/tmp` and the runs must be on one file system; you can move `.whyrun` as a whole",
     ]
 
 

@@ -1,4 +1,4 @@
-"""`whyrun runs`: what each run was to do and how it ended."""
+"""`whyrun runs`: the planned steps and the outcome of each run."""
 
 from __future__ import annotations
 
@@ -82,19 +82,19 @@ jobs:
     assert row.split()[1:3] == ["differences", "compare"]
     found = whyrun(tmp_path, "runs", "prune", "r0002", "--set", "X=b")
     first, second, last = found.out.splitlines()
-    assert first.startswith("w: 1 run of 3 would go")
+    assert first.startswith("w: 1 run of 3 can be pruned")
     assert second.split()[:3] == ["r0002", "differences", "compare"]
     assert last.startswith("hint: `--delete` removes them")
     assert whyrun(tmp_path, "runs", "prune", "r0002", "--json", "--set", "X=b").json["jobs"] == []
 
 
-def test_the_last_run_that_is_gone_is_told_before_anything_is_paid_for_again(tmp_path: Path) -> None:
+def test_the_last_run_that_is_gone_is_reported_before_anything_is_paid_for_again(tmp_path: Path) -> None:
     folder = tale(tmp_path)
     run(folder)
     (folder / ".whyrun/tale/runs/r0001").rename(tmp_path / "away")
     note = (
-        "note: r0001 is not there, and the lock names it as the last run: what it made counts as not made. Put it back "
-        "from a copy; or go on without, and the next run takes its number"
+        "note: r0001 is not there, and the lock names it as the last run: its results count as missing. Restore it "
+        "from a copy; or continue without it: the next run takes its number"
     )
     for words in (["plan"], ["explain"], ["run", "--dry-run"], ["run"]):
         assert note in whyrun(folder, *words).err.splitlines(), words

@@ -1,4 +1,4 @@
-"""`whyrun show`: all that is known of one job, artifact, input or run."""
+"""`whyrun show`: the facts about one job, artifact, input or run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_job_with_its_bindings_latest_attempt_and_outputs(tmp_path: Path) -> N
             logs         .whyrun/tale/runs/r0002/steps/Shout%5B0%5D/stderr.log
             see          whyrun log r0002 --job 'Job:Shout[0]'
           outputs
-            Artifact:Shout.Loud[0]  failed  r0002    out/loud-0.txt
+            Artifact:Shout.Loud[0]  failed  r0002  out/loud-0.txt
         """)
     found = whyrun(folder, "show", "Job:Echo[1]", "--json").json
     assert (found["state"], found["because"], found["latest_attempt"]) == (

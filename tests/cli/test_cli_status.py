@@ -1,4 +1,4 @@
-"""`whyrun status`: jobs, changed inputs, current artifacts, unfinished runs, files that no job stands for."""
+"""`whyrun status`: jobs, changed inputs, current artifacts, unfinished runs, leftover files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, whyrun
 from question_lab import plain, run, tale
 
 from project_lab import wait_until
-from whyrun.cli.status import look
+from whyrun.cli.commands.status import current_status
+from whyrun.project import Project
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.snapshot.world import World
 
 
 def test_before_the_first_run_everything_is_missing_and_nothing_is_left_behind(tmp_path: Path) -> None:
@@ -26,10 +26,10 @@ def test_before_the_first_run_everything_is_missing_and_nothing_is_left_behind(t
         tale before its first run: 6 of 6 jobs to run
         jobs: 6 never run
         artifacts
-          Artifact:Join.All       missing      out/all.txt     MISSING_OUTPUT
-          Artifact:Join.Lines     missing                      MISSING_OUTPUT
-          Artifact:Shout.Loud[0]  missing      out/loud-0.txt  MISSING_OUTPUT
-          Artifact:Shout.Loud[1]  missing      out/loud-1.txt  MISSING_OUTPUT
+          Artifact:Join.All       missing  out/all.txt     MISSING_OUTPUT
+          Artifact:Join.Lines     missing                  MISSING_OUTPUT
+          Artifact:Shout.Loud[0]  missing  out/loud-0.txt  MISSING_OUTPUT
+          Artifact:Shout.Loud[1]  missing  out/loud-1.txt  MISSING_OUTPUT
         """)
     assert not (folder / ".whyrun").exists()
 
@@ -53,7 +53,7 @@ def test_the_list_of_current_artifacts(tmp_path: Path) -> None:
         """)
 
 
-def test_failures_changed_inputs_and_edited_files_are_told(tmp_path: Path) -> None:
+def test_failures_changed_inputs_and_edited_files_are_reported(tmp_path: Path) -> None:
     folder = tale(tmp_path)
     run(folder)
     (folder / "words/a.txt").write_text("broken\n")
@@ -100,8 +100,8 @@ def test_files_of_inactive_and_removed_jobs_are_listed_as_long_as_they_stand(tmp
         jobs: 6 succeeded
         artifacts
           Artifact:Join.All  available  r0002  8B  out/all.txt
-        published once and still there, though no job makes it now: keep it, or delete it yourself
-          out/whole.txt  Artifact:Join.All of r0001; no job of the workflow makes it any more; edited since
+        leftover published files: keep them, or delete them yourself
+          out/whole.txt  Artifact:Join.All from r0001; no job makes it any more; edited since
         """)
 
 
@@ -142,8 +142,8 @@ def test_an_id_that_names_nothing_is_an_error_and_two_files_are_too_many(tmp_pat
         """)
     answer = whyrun(folder, "status", "workflow.yaml", "Join")
     assert (answer.code, answer.err) == (2, dedent("""
-        error[USAGE]: `Join` is one word too many
-           hint: the words are [ID]... [FILE]
+        error[USAGE]: `Join` is one argument too many
+           hint: the arguments are [ID]... [FILE]
         """))  # fmt: skip
 
 
@@ -163,7 +163,7 @@ def test_an_unfinished_run_is_running_while_the_lock_is_held_and_interrupted_aft
         line = whyrun(folder, "status").out.splitlines()[2]
         assert plain(line) == f"r0002 is running by process {process.pid} on {by['host']} since TIME, 1 step open\n"
         assert whyrun(folder, "status", "Job:Join").out.splitlines()[4:] == [
-            "  Artifact:Join.All    running  r0002    out/all.txt",
+            "  Artifact:Join.All    running  r0002  out/all.txt",
             "  Artifact:Join.Lines  running  r0002",
         ]
         note = f"note: r0002 is running (pid {process.pid}); its open steps count as interrupted until it ends\n"
@@ -207,18 +207,18 @@ def test_what_was_open_when_the_log_was_read_has_not_failed_though_the_run_goes_
     (folder / "workflow.yaml").write_text(CHAIN % {"go": go})
     log = folder / ".whyrun/chain/runs/r0001/events.jsonl"
     process = subprocess.Popen([*COMMAND, "run", "-q"], cwd=folder, env=QUIET_ENVIRONMENT, start_new_session=True)
-    take = World.snapshot
+    take = Project.snapshot
 
-    def then_goes_on(world: World) -> PlanningSnapshot:
-        snapshot = take(world)
+    def then_goes_on(opened: Project) -> PlanningSnapshot:
+        snapshot = take(opened)
         go.touch()
         wait_until(lambda: '"event":"step_start","step_id":"Job:Second"' in log.read_text())
         return snapshot
 
-    monkeypatch.setattr(World, "snapshot", then_goes_on)
+    monkeypatch.setattr(Project, "snapshot", then_goes_on)
     try:
         wait_until(lambda: log.exists() and '"event":"step_start","step_id":"Job:First"' in log.read_text())
-        found = look(World.open(folder / "workflow.yaml"), ())
+        found = current_status(Project.open(folder / "workflow.yaml"), ())
     finally:
         os.killpg(process.pid, 9)
         process.wait()

@@ -1,4 +1,4 @@
-"""`whyrun validate`: everything that is wrong, at once, for people and programs."""
+"""`whyrun validate`: reports all problems together, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def whyrun(folder: Path, *words: str) -> Answer:
     return Answer(answer.code, answer.out, re.sub(r"(nearest first: `\S+?`), .*", r"\1, …", answer.err))
 
 
-def test_a_valid_workflow_is_told_in_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+def test_a_valid_workflow_is_reported_in_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     folder = pairs(tmp_path)
     before = tree(folder)
     answer = whyrun(folder, "validate", "workflow.yaml")
@@ -244,7 +244,7 @@ def test_a_missing_input_does_not_hide_what_can_be_told_without_it(tmp_path: Pat
     assert (line[20:75], refused) == ("[shel] INVALID_USES shel → Available: [shell, postgres/", expected)
 
 
-def test_all_instances_at_one_path_are_told_at_the_path(tmp_path: Path) -> None:
+def test_all_instances_at_one_path_are_reported_at_the_path(tmp_path: Path) -> None:
     folder = project(
         tmp_path,
         w_yaml="""
@@ -323,13 +323,13 @@ def test_a_loop_that_is_too_long_or_reversed_and_a_path_of_one_say_so_and_what_t
         ("WRONG_TYPE", "`range` of loop `listed` ends before it begins", "write `[-2, 7]`; both ends count"),
         (
             "WRONG_TYPE",
-            "`range` of loop `words` is no range of whole numbers",
+            "`range` of loop `words` is not a range of whole numbers",
             "write `0-24` or `[0, 24]`; both ends count",
         ),
         ("UNKNOWN_KEY", "job `A` has no key `<<`", "merge keys are not read: write the keys out"),
         (
             "PATH_OUTSIDE",
             '`out/../../b.txt` of `Job:A["../../b"]`: it leaves the project folder',
-            "a value that stands in a path has to make one in the project folder: write another, or leave it out",
+            "the path must lie in the project folder: use another value, or leave it out of the path",
         ),
     }

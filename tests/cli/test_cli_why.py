@@ -54,7 +54,7 @@ def test_what_was_in_the_plan_of_an_earlier_run(tmp_path: Path) -> None:
         """)
     assert plain(whyrun(folder, "why", "Job:Script", "--at", "r0002").out) == dedent(r"""
         Job:Script was up to date, in the plan of r0002
-          last success  it succeeded in r0001, and nothing that it consumes has changed
+          last success  it succeeded in r0001; nothing that it consumes has changed
           same          Input:Script.action  "shell"
           same          mark ← Input:Mark  "!"
           same          Input:Script.with.run  "printf '{\"Mark\": \"%s\", \"Loud\": [true, false]}' \"$mark\" > \"$out_Story\"\n"
@@ -75,7 +75,7 @@ def test_a_clean_job_is_answered_with_what_was_compared(tmp_path: Path) -> None:
     run(folder)
     assert plain(whyrun(folder, "why", "Job:Join").out) == dedent(r"""
         Job:Join is up to date, after r0001
-          last success  it succeeded in r0001, and nothing that it consumes has changed
+          last success  it succeeded in r0001; nothing that it consumes has changed
           same          Input:Join.action  "shell"
           same          parts ← Artifact:Echo.Text[0]  HASH…
           same          Input:Join.with.run  "cat \"${parts[@]}\" > \"$out_All\"\nwc -l < \"$out_All\" | tr -d ' ' > \"$out_Lines\"\n"
@@ -95,7 +95,7 @@ def test_an_artifact_that_moved_on_is_named_with_the_run_that_made_it(tmp_path: 
     run(folder)
     (folder / "out/loud-0.txt").write_text("MINE\n")
     assert plain(whyrun(folder, "why", "Job:Shout[0]").out) == dedent("""
-        Job:Shout[0] is in the plan, and its result is reused (layer 1), after r0001
+        Job:Shout[0] is in the plan; its result is reused (layer 1), after r0001
           MISSING_OUTPUT  Artifact:Shout.Loud[0]  out/loud-0.txt (changed)
                           keep your version: whyrun adopt 'Artifact:Shout.Loud[0]' out/loud-0.txt
           reuse           r0001
@@ -213,7 +213,7 @@ def test_mistakes_say_what_to_do(tmp_path: Path) -> None:
     folder = tale(tmp_path)
     run(folder)
     for words, message in (
-        (["Join"], "error[NAME_INVALID]: `Join` is no canonical ID: it has no kind"),
+        (["Join"], "error[NAME_INVALID]: `Join` is not a canonical ID: it has no kind"),
         (["Job:join"], "error[UNKNOWN_REFERENCE]: `Job:join` names nothing in this workflow"),
         (["Job:Shout[7]"], "error[UNKNOWN_REFERENCE]: `Job:Shout[7]` names nothing in this workflow"),
         (["Input:Words[7]"], "error[INDEX_OUT_OF_RANGE]: `Input:Words[7]`: there is no element 7: the array has 2"),
@@ -252,7 +252,7 @@ def test_an_input_that_only_conditions_read_says_so(tmp_path: Path) -> None:
     run(tmp_path)
     assert whyrun(tmp_path, "why", "Input:Level").out == dedent("""
         Input:Level has not changed
-        only conditions read it; whether these jobs run depends on its value
+        only these conditions read it; its value decides whether the jobs run
           Job:A  up to date
         """)
     assert whyrun(tmp_path, "why", "Input:Both").out == dedent("""
@@ -267,7 +267,7 @@ def test_an_input_that_only_conditions_read_says_so(tmp_path: Path) -> None:
         {"job": "Job:A", "state": "clean", "condition_only": True}
     ]
     answer = whyrun(tmp_path, "plan", "--assume", "Input:Level=1")
-    assert answer.err == "note: only conditions read Input:Level: Job:A; whether they run depends on the value\n"
+    assert answer.err == "note: only the conditions of Job:A read Input:Level; its value decides whether they run\n"
     assert answer.out == dedent("""
         assuming Input:Level = 1 (now 3)
         gates after r0001: nothing to do, 1 of 2 jobs up to date, 1 inactive
@@ -324,7 +324,7 @@ jobs:
 """
 
 
-def test_a_wide_fan_in_is_told_by_three_of_a_kind(tmp_path: Path) -> None:
+def test_a_wide_fan_in_is_reported_by_three_of_a_kind(tmp_path: Path) -> None:
     (tmp_path / "workflow.yaml").write_text(WIDE)
     run(tmp_path)
     lines = whyrun(tmp_path, "why", "Job:Whole", "--set", "Mark=b").out.splitlines()
@@ -335,19 +335,19 @@ def test_a_wide_fan_in_is_told_by_three_of_a_kind(tmp_path: Path) -> None:
         '    INPUT_CHANGED  mark ← Input:Mark  "a" → "b"',
         "  because Job:Part[1] is planned (layer 0)",
         '    INPUT_CHANGED  mark ← Input:Mark  "a" → "b"',
-        "  because Job:Part[2] is planned (layer 0), and 27 more like it (`--all` tells them)",
+        "  because Job:Part[2] is planned (layer 0), and 27 more like it (`--all` shows them)",
         '    INPUT_CHANGED  mark ← Input:Mark  "a" → "b"',
     ]
     found = whyrun(tmp_path, "why", "Job:Whole", "--set", "Mark=b", "--json").json
     assert (len(found["jobs"]), found["jobs"][3]["alike"], len(found["roots"]), found["more"]) == (4, 27, 30, 0)
     every = whyrun(tmp_path, "why", "Job:Part[*]").out.splitlines()
     assert sum(line.startswith("Job:Part[") for line in every) == 20
-    assert every[-1] == "… 10 more match `Job:Part[*]` (`--offset 20` goes on)"
+    assert every[-1] == "… 10 more match `Job:Part[*]` (`--offset 20` continues)"
     page = whyrun(tmp_path, "why", "Job:Part[*]", "--limit", "2", "--offset", "28")
     told = [line for line in page.out.splitlines() if line.startswith(("Job:", "…"))]
     assert told == ["Job:Part[28] is up to date, after r0001", "Job:Part[29] is up to date, after r0001"]
     beyond = whyrun(tmp_path, "why", "Job:Part[*]", "--offset", "30")
-    assert beyond.out.splitlines() == ["no match of `Job:Part[*]` from 31 on: there are 30"]
+    assert beyond.out.splitlines() == ["`Job:Part[*]` has only 30 matches"]
     found = whyrun(tmp_path, "why", "Job:Part[*]", "--limit", "1", "--offset", "27", "--json").json
     assert ([answer["id"] for answer in found["answers"]], found["more"]) == (["Job:Part[27]"], 2)
 
@@ -371,7 +371,7 @@ def test_with_all_nothing_of_a_wide_fan_in_is_left_out(tmp_path: Path) -> None:
     ]
 
 
-def test_every_changed_member_of_a_wide_fan_in_is_told_with_all(tmp_path: Path) -> None:
+def test_every_changed_member_of_a_wide_fan_in_is_reported_with_all(tmp_path: Path) -> None:
     (tmp_path / "workflow.yaml").write_text(WIDE)
     run(tmp_path)
     run(tmp_path, "--set", "Mark=b", "--up", "1")
@@ -407,13 +407,13 @@ def test_the_readers_of_an_input_come_in_pages(tmp_path: Path) -> None:
         assert (answer.code, answer.err) == (0, "")
         first, title, *rest, last = answer.out.splitlines()
         assert (first, title) == ("Input:A has not changed", "read by")
-        assert last == "all that would run if it changed is planned anyway"
+        assert last == "all jobs that would run if it changed are planned anyway"
         return [line.split("  ")[1] if "Job:" in line else line for line in rest]
 
     jobs = [f"Job:Step[{i}]" for i in range(60)]
     assert told() == [*jobs[:50], "  … 10 more; --all shows them"]
     assert told("--all") == jobs
     assert told("--limit", "3") == [*jobs[:3], "  … 57 more; --all shows them"]
-    assert told("--limit", "3", "--offset", "3") == [*jobs[3:6], "  … 54 more (`--offset 6` goes on)"]
+    assert told("--limit", "3", "--offset", "3") == [*jobs[3:6], "  … 54 more (`--offset 6` continues)"]
     assert told("--offset", "58") == jobs[58:]
-    assert told("--offset", "60") == ["  none from 61 on: there are 60"]
+    assert told("--offset", "60") == ["  there are only 60"]

@@ -1,4 +1,4 @@
-"""Files that a user names to be written: none of them is written over, or into, by a slip."""
+"""Files that the user names for output: an existing file of another kind is not overwritten or appended to."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ TAKEN = {
     "m.py": "code that `A` uses",
     "f.txt": "an input (`f.txt`)",
     "data/new.log": "an input (`data`)",
-    "many/new.txt": "what `many/*.txt` of `Input:Many` finds",
-    "tools/new.log": "what `tools/*` of `code:` of `A` finds",
+    "many/new.txt": "a file that `many/*.txt` of `Input:Many` matches",
+    "tools/new.log": "a file that `tools/*` of `code:` of `A` matches",
     "out/o.txt": "where `Job:A` publishes `T`",
     "out/all.json": "where `Job:A` publishes `S`",
     "out/e/new.log": "where `Job:A` publishes `E`",
@@ -69,7 +69,7 @@ def test_lines_are_added_to_no_file_of_the_workflow(
     refused = whyrun(folder, *command, "--log-file", path)
     assert (refused.code, refused.err.splitlines()) == (
         2,
-        [f"error[USAGE]: `--log-file {path}`: this is {what}", "   hint: name a file that is for these lines alone"],
+        [f"error[USAGE]: `--log-file {path}`: this is {what}", "   hint: choose a file that is used for nothing else"],
     )
     assert ((folder / path).read_bytes() if (folder / path).exists() else None) == before
     assert whyrun(folder, "verify").code == 0
@@ -96,8 +96,8 @@ def test_a_plan_is_saved_over_nothing_but_a_plan(folder: Path, path: str) -> Non
     assert (refused.code, refused.err.splitlines()) == (
         2,
         [
-            f"error[USAGE]: `{path}` is there, and is no saved plan: it is not written over",
-            "   hint: give another name, or remove it first",
+            f"error[USAGE]: `{path}` exists and is not a saved plan: it is not overwritten",
+            "   hint: choose another name, or remove the file first",
         ],
     )
     assert (folder / path).read_bytes() == before

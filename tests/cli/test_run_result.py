@@ -1,4 +1,4 @@
-"""What a notebook shows of a result: one short line."""
+"""A run result in a notebook is one short line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Dask scheduler and its workers as processes of their own, in folders that the project knows nothing of."""
+"""A Dask scheduler and its workers as separate processes, in folders outside the project."""
 
 from __future__ import annotations
 

@@ -16,9 +16,10 @@ from cluster_lab import PATIENCE, Cluster, wait_until
 
 from project_lab import Lab, codes
 from whyrun.errors import WhyrunError
-from whyrun.execution.backends import dask_cluster, dask_workers
-from whyrun.execution.backends.dask import DaskBackend
-from whyrun.execution.backends.dask_cluster import DaskCluster
+from whyrun.execution.backends.dask import cluster as dask_cluster
+from whyrun.execution.backends.dask import tasks as dask_tasks
+from whyrun.execution.backends.dask.backend import DaskBackend
+from whyrun.execution.backends.dask.cluster import DaskCluster
 from whyrun.log import events as ev
 
 WORK = """
@@ -292,13 +293,13 @@ def test_a_scheduler_that_is_gone_is_noticed(
 
 
 def test_an_address_without_the_backend_is_refused(lab: Lab) -> None:
-    from whyrun.execution.backends.choose import choose_backend
+    from whyrun.execution.backends.registry import choose_backend
 
     with pytest.raises(WhyrunError) as refused:
-        choose_backend("local", dask_address="tcp://127.0.0.1:9")
+        choose_backend("local", {"dask_address": "tcp://127.0.0.1:9"})
     assert [d.code for d in refused.value.diagnostics] == ["USAGE"]
     with pytest.raises(WhyrunError) as refused:
-        choose_backend("dask", sandboxed_too=True)
+        choose_backend("dask", sandbox_required=True)
     assert [d.code for d in refused.value.diagnostics] == ["SANDBOX_UNAVAILABLE"]
 
 
@@ -489,7 +490,7 @@ def test_after_a_step_that_somebody_else_ended_its_worker_is_not_trusted_at_once
     lab: Lab, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As at the end of a SLURM job's time: the retry would be lost with the same job."""
-    monkeypatch.setattr(dask_workers, "WARY", PATIENCE)  # this test may be slow; a worker that is gone ends it
+    monkeypatch.setattr(dask_tasks, "CAUTION", PATIENCE)  # this test may be slow; a worker that is gone ends it
     cluster = Cluster(tmp_path_factory.mktemp("ending"))
     try:
         worker = cluster.add_worker()
@@ -544,4 +545,4 @@ def test_a_result_that_does_not_come_is_a_lost_attempt(lab: Lab, monkeypatch: py
     ran = lab.run(backend=DaskBackend(), jobs=1)
     assert (ran.exit_code, ran.failed) == (1, {"Job:Where": ("FAILED", "WorkerDied")})
     (violation,) = ran.of(ev.StatusContractViolation)
-    assert violation.reason == "its result did not come in 1 s from the Dask worker that has it"
+    assert violation.reason == "its result did not arrive in 1 s from the Dask worker that has it"

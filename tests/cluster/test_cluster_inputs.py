@@ -1,4 +1,4 @@
-"""Inputs of a workflow on their way to Dask workers."""
+"""Inputs of a workflow are sent to Dask workers once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.execution.backends.dask_inputs import Placed, packed, size_of, version_of
+from whyrun.execution.backends.dask.inputs import WorkerInputs, pack, size_of, version_of
 
 
 def tree(folder: Path) -> dict[str, bytes | str | None]:
@@ -38,26 +38,26 @@ WHOLE = {
 
 
 def test_a_folder_arrives_whole_with_what_its_links_lead_to(source: Path, tmp_path: Path) -> None:
-    placed = Placed(tmp_path / "inputs")
+    inputs = WorkerInputs(tmp_path / "inputs")
     assert size_of(source) == 9
-    placed.place("data/tree", version_of(source), packed(source))
+    inputs.write("data/tree", version_of(source), pack(source))
     assert tree(tmp_path / "inputs" / "data" / "tree") == WHOLE
     assert os.access(tmp_path / "inputs" / "data" / "tree" / "run.sh", os.X_OK)
     assert not os.access(tmp_path / "inputs" / "data" / "tree" / "a" / "one.txt", os.X_OK)
 
 
 def test_what_lies_there_already_is_not_written_again(source: Path, tmp_path: Path) -> None:
-    placed, version, parcel = Placed(tmp_path / "inputs"), version_of(source), packed(source)
-    placed.place("tree", version, parcel)
+    inputs, version, packed = WorkerInputs(tmp_path / "inputs"), version_of(source), pack(source)
+    inputs.write("tree", version, packed)
     before = version_of(tmp_path / "inputs" / "tree")
-    placed.place("tree", version, {"files": {}, "folders": [], "executable": []})  # it is not even looked into
-    placed.place("tree", "written since, with the same content", parcel)
+    inputs.write("tree", version, {"files": {}, "folders": [], "executable": []})  # it is not even looked into
+    inputs.write("tree", "written since, with the same content", packed)
     assert version_of(tmp_path / "inputs" / "tree") == before
 
 
 def test_what_a_step_did_to_it_is_undone_and_links_lead_nowhere(source: Path, tmp_path: Path) -> None:
-    placed, version, parcel = Placed(tmp_path / "inputs"), version_of(source), packed(source)
-    placed.place("tree", version, parcel)
+    inputs, version, packed = WorkerInputs(tmp_path / "inputs"), version_of(source), pack(source)
+    inputs.write("tree", version, packed)
     there = tmp_path / "inputs" / "tree"
     precious = tmp_path / "precious"
     precious.mkdir()
@@ -69,19 +69,19 @@ def test_what_a_step_did_to_it_is_undone_and_links_lead_nowhere(source: Path, tm
     (there / "link" / "two.txt").unlink()
     (there / "link").rmdir()
     (there / "link").symlink_to(precious)
-    placed.place("tree", version, parcel)
+    inputs.write("tree", version, packed)
     assert tree(there) == WHOLE
     assert tree(precious) == {"one.txt": b"precious"}
 
 
 def test_an_input_that_was_edited_is_placed_anew(tmp_path: Path) -> None:
-    placed, source = Placed(tmp_path / "inputs"), tmp_path / "in.txt"
+    inputs, source = WorkerInputs(tmp_path / "inputs"), tmp_path / "in.txt"
     for content in ("first", "second"):
         source.write_text(content)
         os.utime(source, ns=(0, len(content)))
-        placed.place(".outside/%up/in.txt", version_of(source), packed(source))
+        inputs.write(".outside/%up/in.txt", version_of(source), pack(source))
         assert tree(tmp_path / "inputs" / ".outside" / "%up") == {"in.txt": content.encode()}
     source.unlink()
     source.mkdir()
-    placed.place(".outside/%up/in.txt", version_of(source), packed(source))
+    inputs.write(".outside/%up/in.txt", version_of(source), pack(source))
     assert tree(tmp_path / "inputs" / ".outside" / "%up") == {"in.txt": None}

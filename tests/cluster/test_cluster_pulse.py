@@ -1,4 +1,4 @@
-"""When a worker of a Dask cluster counts as silent. The times are made up; no clock is asked."""
+"""When a worker of a Dask cluster counts as silent. Times are arguments, no clock is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyrun.execution.backends.dask_pulse import BEATS, SILENT, Pulse, beat_interval
+from whyrun.execution.backends.dask.watch import BEATS, SILENT, Pulse, beat_interval
 
 LOOK = 0.4
 BEAT = 0.5

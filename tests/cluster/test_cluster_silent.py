@@ -1,5 +1,4 @@
-"""A Dask worker that hangs, or that its network was taken from: no connection ends, and it is noticed all the same.
-What it says when it comes back is heard by nobody, and its step ends."""
+"""A Dask worker that hangs or is cut off is noticed, though no connection ends. Its late messages are dropped."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ import pytest
 from cluster_lab import Cluster, Network, wait_until
 
 from project_lab import Lab
-from whyrun.execution.backends.dask import DaskBackend
+from whyrun.execution.backends.dask.backend import DaskBackend
 from whyrun.log import events as ev
 
 WORK = """

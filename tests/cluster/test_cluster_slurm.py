@@ -18,7 +18,7 @@ from cluster_lab import wait_until
 from slurm_lab import CPUS, Slurm, SlurmMissing
 
 from project_lab import Lab, codes
-from whyrun.execution.backends.dask_slurm import handed_on
+from whyrun.execution.backends.dask.slurm import passed_environment
 from whyrun.log import events as ev
 
 SMALL = {"CORES": "1", "MEMORY": "200MB"}  # of a job
@@ -189,7 +189,7 @@ def test_the_file_of_the_docs_asks_for_a_job_in_which_two_steps_run_at_once(
     lab: Lab, slurm: Slurm, tmp_path: Path
 ) -> None:
     here = str(tmp_path / "here")
-    page = (Path(__file__).parents[2] / "docs" / "places.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "backends.md").read_text()
     written = page.partition("### SLURM")[2].partition("```yaml\n")[2].partition("```")[0]
     lab.write(
         {
@@ -278,7 +278,7 @@ def test_what_sbatch_refuses_is_told(lab: Lab, slurm: Slurm, tmp_path: Path) -> 
     assert isinstance(complete, ev.RunComplete)
     assert (status, complete.error) == (
         1,
-        "PrepareFailed: SLURM did not take the job of a worker: "
+        "PrepareFailed: SLURM refused the job of a worker: "
         "sbatch: error: invalid partition specified: nowhere\n"
         "sbatch: error: Batch job submission failed: Invalid partition name specified",
     ), told
@@ -344,7 +344,7 @@ def test_where_slurm_takes_no_other_job_the_step_is_lost_and_not_waited_for(
     assert {e.error_type for e in failed[:2]} <= {"WorkerDied", "StepCancelled"}
     assert failed[2].error_type == "WorkerDied"
     assert failed[2].error == (
-        "the SLURM jobs of its workers have ended, and SLURM takes no other: "
+        "the SLURM jobs of its workers have ended, and SLURM accepts no other: "
         "sbatch: error: Batch job submission failed: Required partition not available (inactive or drain)"
     )
     assert codes(lab.plan()) == {"Job:Long": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"]}
@@ -360,7 +360,7 @@ def test_a_job_whose_size_nobody_says_is_refused_before_anything_starts(
     status, told = Command(lab, slurm, job=given).end()
     assert status == 2
     assert "[BACKEND_UNAVAILABLE]" in told
-    assert f"nobody says what a SLURM job needs: {missing}\n" in told
+    assert f"the configuration of SLURM jobs lacks {missing}\n" in told
     assert "hint: in ~/.config/dask/jobqueue.yaml: `jobqueue: {slurm: {cores: 4, memory: 8GB}}`" in told
     assert lab.runs() == []
 
@@ -369,7 +369,7 @@ def test_a_wait_that_is_no_duration_is_refused(lab: Lab, slurm: Slurm, tmp_path:
     lab.write({"workflow.yaml": long_job(tmp_path / "here")})
     status, told = Command(lab, slurm, wait="soon").end()
     assert status == 2
-    assert "`WHYRUN_SLURM_WAIT=soon` is no duration" in told
+    assert "`WHYRUN_SLURM_WAIT=soon` is not a duration" in told
 
 
 def test_the_environment_of_the_host_does_not_reach_slurm(lab: Lab, slurm: Slurm, tmp_path: Path) -> None:
@@ -394,6 +394,6 @@ def files_below(folder: Path) -> dict[Path, bytes]:
     return found
 
 
-def test_what_is_handed_on_to_a_job() -> None:
+def test_the_environment_that_a_job_sees() -> None:
     given = {"PATH": "/bin", "LC_ALL": "C", "SLURM_CONF": "/c", "CLOUD_KEY": "k", "TMPDIR": "/mine", "DASK_X": "1"}
-    assert handed_on(given) == {"PATH": "/bin", "LC_ALL": "C", "SLURM_CONF": "/c", "DASK_X": "1"}
+    assert passed_environment(given) == {"PATH": "/bin", "LC_ALL": "C", "SLURM_CONF": "/c", "DASK_X": "1"}

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from whyrun.graph.graph import ArtifactAt, FirstOf, Graph, Group, InputAt, Known, Term
-from whyrun.snapshot.world import World
+from whyrun.graph.tables import ArtifactAt, FirstOf, Graph, Group, InputAt, Known, Term
+from whyrun.project import Project
 from whyrun.workflow.model import OutputDecl
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -25,13 +25,13 @@ def plans(folder: Path) -> Path:
     return project
 
 
-def refused(project: Path, name: str) -> World:
+def refused(project: Path, name: str) -> Project:
     """A plan or a manifest with a mistake in it, in the current folder."""
     if name.startswith("manifest"):
         shutil.copy(FIXTURES / "refused" / f"{name}.json", project / "inputs" / f"{name}.json")
-        return World.open("merge.json", manifest=f"inputs/{name}.json")
+        return Project.open("merge.json", manifest=f"inputs/{name}.json")
     shutil.copy(FIXTURES / "refused" / f"{name}.json", project / f"{name}.json")
-    return World.open(f"{name}.json", manifest=MANIFEST)
+    return Project.open(f"{name}.json", manifest=MANIFEST)
 
 
 def described(graph: Graph) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from command_nursery import COMMAND, NURSERY
+from fork_server import COMMAND, run_command
 from project_lab import Lab, reasons
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.planning.plan import Plan
-from whyrun.snapshot.world import World
+from whyrun.project import Project
 
 HERE = Path(__file__).parent / "summaries"
 MANIFEST = "inputs/manifest.json"
@@ -36,8 +36,8 @@ class PlanLab(Lab):
         self.name = plan
         self.file = root / f"{plan}.json"
 
-    def world(self, sets: Sequence[str] = ()) -> World:
-        return World.open(self.file, sets=sets, manifest=self.root / MANIFEST)
+    def opened(self, sets: Sequence[str] = ()) -> Project:
+        return Project.open(self.file, sets=sets, manifest=self.root / MANIFEST)
 
     def change_step(self, step_id: str, **params: Any) -> PlanLab:
         """Rewrite parameters of one step of the plan; None takes one out."""
@@ -59,7 +59,7 @@ class PlanLab(Lab):
         return self
 
     def cli(self, *words: str) -> tuple[int, str, str]:
-        done = NURSERY.run(self.command(*words)[len(COMMAND) :], cwd=self.root, env=os.environ, timeout=300)
+        done = run_command(self.command(*words)[len(COMMAND) :], cwd=self.root, env=os.environ, timeout=300)
         return done.returncode, done.stdout.decode(), done.stderr.decode()
 
     def command(self, verb: str, *words: str) -> list[str]:

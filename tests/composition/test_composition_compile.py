@@ -8,32 +8,32 @@ from pathlib import Path
 import pytest
 from composition_lab import FIXTURES, GOOD, MANIFEST, described, plans
 
-from whyrun.snapshot.world import World
-from whyrun.workflow.composition.dataset_plan import workflow_name
-from whyrun.workflow.expression import evaluate
+from whyrun.project import Project
+from whyrun.workflow.composition.plan_file.dataset_plan import workflow_name
+from whyrun.workflow.expressions.expression import evaluate
 
 
 @pytest.mark.parametrize("mode", GOOD)
 def test_a_plan_becomes_this_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     monkeypatch.chdir(plans(tmp_path))
-    world = World.open(f"{mode}.json", manifest=MANIFEST)
-    assert world.problems == ()
-    assert described(world.graph) == json.loads((FIXTURES / "good" / f"{mode}.expected.json").read_text())
-    assert list(world.workflow.sources) == sorted([f"{mode}.json", MANIFEST])
+    opened = Project.open(f"{mode}.json", manifest=MANIFEST)
+    assert opened.problems == ()
+    assert described(opened.graph) == json.loads((FIXTURES / "good" / f"{mode}.expected.json").read_text())
+    assert list(opened.workflow.sources) == sorted([f"{mode}.json", MANIFEST])
 
 
-def changed(mode: str, *pairs: tuple[str, str]) -> World:
+def changed(mode: str, *pairs: tuple[str, str]) -> Project:
     text = Path(f"{mode}.json").read_text()
     for old, new in pairs:
         assert old in text
         text = text.replace(old, new, 1)
     Path("changed.json").write_text(text)
-    return World.open("changed.json", manifest=MANIFEST)
+    return Project.open("changed.json", manifest=MANIFEST)
 
 
 def test_files_of_produces_pair_with_products_by_stem_or_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(plans(tmp_path))
-    world = changed(
+    opened = changed(
         "sequential",
         ('"produces": ["cleaned.csv"]', '"produces": ["cleaned.parquet", "run.meta.json", "2nd.log"]'),
         ('"produces": []', '"produces": ["fit.csv"]'),
@@ -41,7 +41,7 @@ def test_files_of_produces_pair_with_products_by_stem_or_path(tmp_path: Path, mo
     )
     outputs = {
         name: {output.name: (output.type, output.suffix, output.path) for output in decl.outputs.values()}
-        for name, decl in world.workflow.jobs.items()
+        for name, decl in opened.workflow.jobs.items()
     }
     assert outputs == {
         "clean": {
@@ -56,16 +56,16 @@ def test_files_of_produces_pair_with_products_by_stem_or_path(tmp_path: Path, mo
 
 def test_what_is_not_reserved_goes_to_the_action_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(plans(tmp_path))
-    world = changed(
+    opened = changed(
         "sequential", ('"label": "all"', '"label": "${{ 1 + 1 }} \\ud83d\\ude00", "other": [1, {"a": null}]')
     )
-    parameters = world.workflow.jobs["model"].with_
+    parameters = opened.workflow.jobs["model"].with_
     assert {name: parameters[name] for name in ("call", "label", "other")} == {
         "call": "plan_steps:model",
         "label": "${{ 1 + 1 }} 😀",
         "other": [1, {"a": None}],
     }
-    assert world.problems == ()
+    assert opened.problems == ()
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,15 @@ def test_predicates_are_the_expressions_of_if(
 ) -> None:
     monkeypatch.chdir(plans(tmp_path))
     old = '{"op": "lt", "left": "prod:diagnose:report.missing_share", "right": 0.05}'
-    world = changed("conditional", (old, predicate))
-    assert world.problems == ()
-    composition = world.workflow.composition
+    opened = changed("conditional", (old, predicate))
+    assert opened.problems == ()
+    composition = opened.workflow.composition
     assert composition is not None
     found = composition.conditions[0].predicate
     leaf = "jobs.diagnose.outputs.report"
     assert found.text == text.replace("{a}", f"{leaf}.a").replace("{b}", f"{leaf}.b[0].c")
     assert evaluate(found, values, {}) is result
-    declared = {leaf.text for leaf in world.workflow.jobs["diagnose"].outputs["report"].leaves}
+    declared = {leaf.text for leaf in opened.workflow.jobs["diagnose"].outputs["report"].leaves}
     assert {"a", "b[0].c"} & declared == {name for name in ("a", "b[0].c") if f"report.{name}" in predicate}
 
 
@@ -110,7 +110,7 @@ def test_the_same_condition_in_a_workflow_file_has_the_same_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(plans(tmp_path))
-    plan = World.open("conditional.json", manifest=MANIFEST).workflow.jobs["model-b"].condition
+    plan = Project.open("conditional.json", manifest=MANIFEST).workflow.jobs["model-b"].condition
     Path("w.yaml").write_text(
         "workflow: w\n"
         "inputs: {extra: {type: dataset, default: inputs/extra.csv}}\n"
@@ -125,7 +125,7 @@ def test_the_same_condition_in_a_workflow_file_has_the_same_words(
         "    with: {call: 'plan_steps:model', primary_dataset: '${{ inputs.extra }}'}\n"
         "    outputs: {fit: {type: dataset}}\n"
     )
-    own = World.open("w.yaml").workflow.jobs["model"].condition
+    own = Project.open("w.yaml").workflow.jobs["model"].condition
     assert plan is not None
     assert own is not None
     assert (plan.text, [type(ref) for ref in plan.refs]) == (own.text, [type(ref) for ref in own.refs])

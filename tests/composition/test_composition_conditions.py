@@ -1,4 +1,4 @@
-"""Conditions in the summary: each with what it read itself, nested ones too; and what stands in the way of a result."""
+"""Conditions in the summary, also nested ones: each with the values that it read, and why it has no result."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_an_outer_condition_that_has_only_conditions_was_evaluated(tmp_path: Pat
     }  # fmt: skip
 
 
-def test_conditions_of_steps_that_are_up_to_date_are_told_again(tmp_path: Path) -> None:
+def test_conditions_of_steps_that_are_up_to_date_are_reported_again(tmp_path: Path) -> None:
     nested(tmp_path, 1, [])
     assert api.run("plan.json", manifest="m.json").exit_code == 0
     first = decisions(tmp_path)
@@ -206,7 +206,7 @@ def test_a_damaged_summary_of_an_earlier_run_stops_no_run(
     assert (code, "`r0001/composition_summary.json` is damaged: " in text) == (2, True)
 
 
-def test_a_run_without_a_summary_is_told_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_a_summary_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nested(tmp_path, 100, ["small"])
     api.run("plan.json", manifest="m.json")
     folder = tmp_path / ".whyrun/plan/runs/r0001"
@@ -214,7 +214,7 @@ def test_a_run_without_a_summary_is_told_what_it_is(tmp_path: Path, capsys: pyte
     assert "r0001 composes no datasets" in shown(capsys, *PLAN)[1]
     events = (folder / "events.jsonl").read_text().splitlines(keepends=True)
     (folder / "events.jsonl").write_text("".join(events[:-1]))
-    assert "r0001 has not come to an end: it has no summary yet" in shown(capsys, *PLAN)[1]
+    assert "r0001 has not ended: it has no summary yet" in shown(capsys, *PLAN)[1]
     (folder / "events.jsonl").write_text("".join(events).replace('"mode":"run"', '"mode":"compare"'))
     assert "r0001 is a run of mode `compare`" in shown(capsys, *PLAN)[1]
 
@@ -252,7 +252,7 @@ def test_the_first_of_a_branch_and_a_dataset_is_there_whatever_runs(tmp_path: Pa
     assert bound["Job:after"] == ["Input:main"]
 
 
-def test_a_condition_without_a_value_is_told_once_and_recorded_for_each_step(
+def test_a_condition_without_a_value_is_reported_once_and_recorded_for_each_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps = ["small", "tiny"]
@@ -261,13 +261,13 @@ def test_a_condition_without_a_value_is_told_once_and_recorded_for_each_step(
         main(["run", "plan.json", "--manifest", "m.json"])
     assert ended.value.code == 1
     words = "condition `outer`: `prod:diagnose:report.v` is a string, and `lt` compares numbers"
-    told = capsys.readouterr().err
-    first, *others = (line.split(" FAILED ", 1)[1] for line in told.splitlines() if "] FAILED " in line)
+    errors = capsys.readouterr().err
+    first, *others = (line.split(" FAILED ", 1)[1] for line in errors.splitlines() if "] FAILED " in line)
     step = first.split()[0]
     assert first.endswith(words)
-    (again,) = (line for line in told.splitlines() if line.startswith(f"  {step} "))
+    (again,) = (line for line in errors.splitlines() if line.startswith(f"  {step} "))
     assert again.startswith(f"  {step} and 3 more  ExpressionError: the condition cannot be computed: ")
-    assert told.count(words) == 2  # when it happens, and in the summary
+    assert errors.count(words) == 2  # when it happens, and in the summary
     assert sorted(line.split()[0] for line in (first, *others)) == [
         "Job:narrow", "Job:small", "Job:tiny", "Job:wide",
     ]  # fmt: skip
@@ -278,7 +278,7 @@ def test_a_condition_without_a_value_is_told_once_and_recorded_for_each_step(
 
 
 def test_a_killed_run_of_a_version_that_recorded_less_is_completed(tmp_path: Path) -> None:
-    """Its manifest does not say what the conditions read, so nothing is said of their results."""
+    """Its manifest does not record what the conditions read, so their results are not known."""
     nested(tmp_path, 100, ["small"])
     assert api.run("plan.json", manifest="m.json").exit_code == 0
     run = tmp_path / ".whyrun/plan/runs/r0001"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyrun.workflow.composition.json_source import MAX_INTEGER, read_json
+from whyrun.workflow.composition.plan_file.json_source import MAX_INTEGER, read_json
 from whyrun.workflow.nodes import MapNode, Problems, plain_value
 
 VALUES = st.recursive(
@@ -30,9 +30,9 @@ VALUES = st.recursive(
 def read(text: str) -> tuple[Any, list[tuple[int | None, int | None, str, str | None]]]:
     problems = Problems()
     node = read_json(text, "x.json", problems)
-    told = [(problem.line, problem.column, problem.message, problem.hint) for problem in problems]
+    reported = [(problem.line, problem.column, problem.message, problem.hint) for problem in problems]
     assert {problem.code for problem in problems} <= {"JSON_SYNTAX", "DUPLICATE_KEY"}
-    return (None if node is None else plain_value(node)), told
+    return (None if node is None else plain_value(node)), reported
 
 
 @given(VALUES, st.sampled_from([None, 0, 2, "\t"]), st.booleans())
@@ -48,8 +48,8 @@ def test_it_accepts_nothing_else(text: str) -> None:
     except ValueError:
         assert read(text)[1] != []
         return
-    value, told = read(text)
-    refused = [message for _, _, message, _ in told]
+    value, reported = read(text)
+    refused = [message for _, _, message, _ in reported]
     if has_twice(text) or has_too_large(expected):
         assert refused != []
         assert all("twice" in message or "too large" in message for message in refused)
@@ -78,25 +78,25 @@ def has_too_large(value: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", (1, 1, "the file is empty", "it holds one JSON object: `{…}`")),
         ("{} {}", (1, 4, "something follows the end of the document", "a file holds one JSON object: `{…}`")),
-        ('{"a": 1,}', (1, 8, "a comma stands before `}`", "JSON has no comma after the last entry: remove it")),
-        ('{"a": True}', (1, 7, "a value is due here", "write `true`")),
-        ('{"a": NaN}', (1, 7, "a value is due here", "JSON has no `NaN`: write a number, `null` or a string")),
-        ("```json\n{}\n```", (1, 1, "a value is due here",
+        ('{"a": 1,}', (1, 8, "there is a comma before `}`", "JSON has no comma after the last entry: remove it")),
+        ('{"a": True}', (1, 7, "a value is expected here", "write `true`")),
+        ('{"a": NaN}', (1, 7, "a value is expected here", "JSON has no `NaN`: write a number, `null` or a string")),
+        ("```json\n{}\n```", (1, 1, "a value is expected here",
                               "take out the Markdown fence: the file holds the JSON alone")),
         ("{}\n```", (2, 1, "something follows the end of the document", "take out the Markdown fence")),
-        ('{"a": x}', (1, 7, "a value is due here", "put strings in double quotes")),
-        ("{'a': 1}", (1, 2, "the name of an entry is due here, in double quotes", "JSON has double quotes only")),
-        ('{"a" 1}', (1, 6, "`:` is due after `a`", "here stands `1`; look at the line before, too")),
+        ('{"a": x}', (1, 7, "a value is expected here", "put strings in double quotes")),
+        ("{'a': 1}", (1, 2, "the name of an entry is expected here, in double quotes", "JSON has double quotes only")),
+        ('{"a" 1}', (1, 6, "`:` is expected after `a`", "this is `1`; check the line before, too")),
         (
             '{"a": 1\n "b": 2}',
-            (2, 2, "`,` or `}` is due here (it is open since line 1)", 'here stands `"`; look at the line before, too'),
+            (2, 2, "`,` or `}` is expected here (opened in line 1)", 'this is `"`; check the line before, too'),
         ),
-        ('[1, 2', (1, 6, "the file ends too early: `,` or `]` is due here (it is open since line 1)",
-                   "is the file complete?")),
+        ('[1, 2', (1, 6, "the file ends too early: `,` or `]` is expected here (opened in line 1)",
+                   "complete the file")),
         ('{"a": 1} // x', (1, 10, "JSON has no comments", "remove it, or write a `description`")),
         ('["a\nb"]', (1, 4, "the string is not valid: invalid control character at",
                       'close it with `"`; inside, a line break is `\\n` and a backslash `\\\\`')),
@@ -104,11 +104,11 @@ def has_too_large(value: Any) -> bool:
         ("[1e999]", (1, 2, "the number is too large", "write a smaller number, or a string")),
         ("[" * 100, (1, 65, "nested deeper than 64 levels", "make the structure flatter")),
         ('{"a": 1, "a": 2}',
-         (1, 10, "the key `a` stands here twice", "the first is in line 1; remove one or rename it")),
+         (1, 10, "the key `a` appears twice", "the first is in line 1; remove one or rename it")),
     ],
 )  # fmt: skip
-def test_mistakes_have_a_place_and_a_hint(text: str, told: tuple[int, int, str, str]) -> None:
-    assert read(text)[1] == [told]
+def test_mistakes_have_a_place_and_a_hint(text: str, reported: tuple[int, int, str, str]) -> None:
+    assert read(text)[1] == [reported]
 
 
 def test_places() -> None:

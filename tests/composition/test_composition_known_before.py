@@ -1,5 +1,5 @@
-"""What is known before anything runs is told before: the names and kinds of diagnostics, the shape of what is imported,
-the keys of small JSON files; and all of it in the words of the file that it stands in."""
+"""Problems that are known before anything runs: names and types of diagnostics, the shape of imports, the keys of small
+JSON files. Messages use the words of the file that they are about."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import pytest
 from composition_lab import FIXTURES, MANIFEST, plans
 
 from whyrun.errors import Diagnostic
-from whyrun.snapshot.world import World
+from whyrun.project import Project
 from whyrun.workflow.composition.wording import in_words_of_plans
 
 pytest.importorskip("duckdb")
 
-Told = list[tuple[str, int | None, str, str | None]]
+Reported = list[tuple[str, int | None, str, str | None]]
 
 
-def told(world: World) -> Told:
-    return [(problem.code, problem.line, problem.message, problem.hint) for problem in world.problems]
+def reported(opened: Project) -> Reported:
+    return [(problem.code, problem.line, problem.message, problem.hint) for problem in opened.problems]
 
 
 # --- predicates --------------------------------------------------------------------------------------------------
 
 
 def of_predicate(predicate: str, diagnostics: str | None = None) -> list[tuple[str, str]]:
-    """What is told of a plan whose condition asks this."""
+    """The problems of a plan with this predicate."""
     text = (FIXTURES / "good/data_conditional.json").read_text()
     asked = text.replace('{"op": "lt", "left": "prod:diagnose:report.missing_share", "right": 0.05}', predicate)
     if diagnostics is not None:
         asked = asked.replace('"rows": "rows", "missing_share": {"missing_share": ["z"]}', diagnostics)
     Path("asked.json").write_text(asked)
-    return [(problem.code, problem.message) for problem in World.open("asked.json", manifest=MANIFEST).problems]
+    return [(problem.code, problem.message) for problem in Project.open("asked.json", manifest=MANIFEST).problems]
 
 
 ROWS, SHARE, QUERY = (f'"prod:diagnose:report.{name}"' for name in ("rows", "missing_share", "spread"))
@@ -54,7 +54,7 @@ ALL = '"rows": "rows", "missing_share": {"missing_share": ["z"]}, "spread": {"sq
         f'{{"op": "exists", "left": {ROWS}}}',
     ],
 )
-def test_a_question_that_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predicate: str) -> None:
+def test_a_valid_predicate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predicate: str) -> None:
     monkeypatch.chdir(plans(tmp_path))
     assert of_predicate(predicate, ALL) == []
 
@@ -65,19 +65,17 @@ def test_a_question_that_can_be_asked(tmp_path: Path, monkeypatch: pytest.Monkey
         (f'{{"op": "eq", "left": {ROWS}, "right": "2"}}', "`eq` cannot compare a number with a string"),
         (f'{{"op": "ne", "left": true, "right": {SHARE}}}', "`ne` cannot compare a boolean with a number"),
         (f'{{"op": "gt", "left": "0.5", "right": {SHARE}}}', "`gt` cannot compare a string with a number"),
-        (f'{{"op": "in", "left": {ROWS}, "right": 2}}', "`in` cannot be asked of a number and a number"),
-        (f'{{"op": "contains", "left": {ROWS}, "right": 2}}', "`contains` cannot be asked of a number and a number"),
+        (f'{{"op": "in", "left": {ROWS}, "right": 2}}', "`in` cannot be applied to a number and a number"),
+        (f'{{"op": "contains", "left": {ROWS}, "right": 2}}', "`contains` cannot be applied to a number and a number"),
         (f'{{"op": "lt", "left": {QUERY}, "right": null}}', "`lt` cannot compare any value with nothing"),
     ],
 )
-def test_a_question_that_never_has_an_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predicate: str, message: str
-) -> None:
+def test_an_impossible_predicate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predicate: str, message: str) -> None:
     monkeypatch.chdir(plans(tmp_path))
     assert of_predicate(predicate, ALL) == [("WRONG_TYPE", message)]
 
 
-def test_every_question_of_a_nested_predicate_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_part_of_a_nested_predicate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(plans(tmp_path))
     wrong = [f'{{"op": "lt", "left": {ROWS}, "right": "many"}}', f'{{"op": "gt", "left": {SHARE}, "right": "few"}}']
     assert of_predicate(f'{{"op": "any", "of": [{wrong[0]}, {{"op": "not", "of": {wrong[1]}}}]}}') == [
@@ -86,13 +84,11 @@ def test_every_question_of_a_nested_predicate_is_looked_at(tmp_path: Path, monke
     ]
 
 
-def test_diagnostics_that_a_step_of_ones_own_computes_are_not_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_diagnostics_of_a_custom_step_are_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(plans(tmp_path))
     text = Path("conditional.json").read_text().replace("report.missing_share", "report.whatever")
     Path("own.json").write_text(text)
-    assert World.open("own.json", manifest=MANIFEST).problems == ()
+    assert Project.open("own.json", manifest=MANIFEST).problems == ()
 
 
 CHECK = """\
@@ -128,11 +124,11 @@ jobs:
         ),
     ],
 )  # fmt: skip
-def test_leaves_of_a_workflow_file(tmp_path: Path, leaves: str, expected: Told) -> None:
+def test_leaves_of_a_workflow_file(tmp_path: Path, leaves: str, expected: Reported) -> None:
     (tmp_path / "main.csv").write_text("id,x\n1,2\n")
     file = tmp_path / "workflow.yaml"
     file.write_text(CHECK.replace("LEAVES", leaves))
-    assert told(World.open(file)) == expected
+    assert reported(Project.open(file)) == expected
 
 
 # --- imports -----------------------------------------------------------------------------------------------------
@@ -176,8 +172,8 @@ def test_the_shape_of_an_imported_workflow_is_looked_at(tmp_path: Path, composit
     file = tmp_path / "workflow.yaml"
     file.write_text(IMPORTING.replace("inputs:", f"{composition}inputs:", 1))
     found = [(problem.code, Path(problem.file or "").name, problem.line, problem.message)
-             for problem in World.open(file).problems]  # fmt: skip
-    side_by_side = "`Job:Part/Clean` and `Job:Part/Model` stand side by side, and a chain has one step after the other"
+             for problem in Project.open(file).problems]  # fmt: skip
+    side_by_side = "`Job:Part/Clean` and `Job:Part/Model` run side by side, and a chain has one step after the other"
     expected = [("COMPOSITION_MODE_SHAPE", "part.yaml", 11, side_by_side)] if source == "inputs.Main" else []
     assert [problem for problem in found if problem[1] == "part.yaml"] == expected
     if not composition:
@@ -217,12 +213,12 @@ MISSING = [("MERGE_KEY_UNKNOWN", 8, "`Input:Other` has no column `id`", "known: 
     ],
     ids=["first", "later", "list", "lines", "object", "torn", "numbers", "no rows", "empty", "large"],
 )
-def test_keys_are_looked_for_in_small_json_files(tmp_path: Path, content: str, expected: Told) -> None:
+def test_keys_are_looked_for_in_small_json_files(tmp_path: Path, content: str, expected: Reported) -> None:
     (tmp_path / "main.csv").write_text("id,x\n1,2\n")
     (tmp_path / "other.json").write_text(content, encoding="utf-8")
     file = tmp_path / "workflow.yaml"
     file.write_text(MERGE)
-    assert told(World.open(file)) == expected
+    assert reported(Project.open(file)) == expected
 
 
 @pytest.mark.parametrize(
@@ -240,8 +236,8 @@ def test_keys_of_a_merge_of_ones_own(
 ) -> None:
     monkeypatch.chdir(plans(tmp_path))
     Path("inputs/controls.csv").write_text(f"{header}\n")
-    world = World.open("merge.json", manifest=MANIFEST)
-    assert [(problem.code, problem.message) for problem in world.problems] == expected
+    opened = Project.open("merge.json", manifest=MANIFEST)
+    assert [(problem.code, problem.message) for problem in opened.problems] == expected
 
 
 # --- words -------------------------------------------------------------------------------------------------------
@@ -271,8 +267,8 @@ def test_hints_are_in_the_words_of_plans(hint: str | None, expected: str | None)
     )
 
 
-def test_no_word_of_workflow_files_is_said_of_a_plan() -> None:
+def test_messages_about_a_plan_use_no_words_of_workflow_files() -> None:
     """In any of the fixtures, whatever is wrong with it."""
     texts = {path.stem: path.read_text() for path in (FIXTURES / "refused").glob("*.txt")}
-    said = {name for name, text in texts.items() for word in ("with:", "uses:", "${{", " map") if word in text}
-    assert said == set()
+    mixed = {name for name, text in texts.items() for word in ("with:", "uses:", "${{", " map") if word in text}
+    assert mixed == set()

@@ -11,19 +11,19 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from composition_lab import FIXTURES, GOOD, MANIFEST, plans
 
-from command_nursery import NURSERY
+from fork_server import run_command
 from whyrun import api
 from whyrun.planning.reasons import reason_json
-from whyrun.workflow.composition.dataset_plan import PLAN_KEYS
-from whyrun.workflow.composition.manifest import DATASET_KEYS, MANIFEST_KEYS
-from whyrun.workflow.composition.predicates import OPERATORS
-from whyrun.workflow.composition.products import PRODUCT_KEYS
-from whyrun.workflow.composition.schema import manifest_schema, plan_schema
-from whyrun.workflow.composition.steps import ACTION_PARAMS, CONDITION_PARAMS, STEP_KEYS
+from whyrun.workflow.composition.plan_file.dataset_plan import PLAN_KEYS
+from whyrun.workflow.composition.plan_file.manifest import DATASET_KEYS, MANIFEST_KEYS
+from whyrun.workflow.composition.plan_file.predicates import OPERATORS
+from whyrun.workflow.composition.plan_file.products import PRODUCT_KEYS
+from whyrun.workflow.composition.plan_file.schema import manifest_schema, plan_schema
+from whyrun.workflow.composition.plan_file.steps import ACTION_PARAMS, CONDITION_PARAMS, STEP_KEYS
 
 
 def whyrun(folder: Path, *words: str) -> tuple[int, str, str]:
-    done = NURSERY.run(words, cwd=folder, env=os.environ, timeout=300)
+    done = run_command(words, cwd=folder, env=os.environ, timeout=300)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -103,7 +103,7 @@ def test_a_run_then_nothing_then_what_a_dataset_makes_dirty(
         file.write("3,2001,8\n")
     assert {job.id: [_words(reason_json(reason)) for reason in job.reasons] for job in flow.plan().planned} == expected
     # Replayed from the log and the recorded sources; the same to the byte, or it would be refused.
-    assert len(flow.plan(at="r0001").planned) == len(flow.world().graph.tables)
+    assert len(flow.plan(at="r0001").planned) == len(flow.project().graph.tables)
     assert flow.run().exit_code == 0
     assert flow.plan().headlines() == {}
 
@@ -205,7 +205,7 @@ def test_a_path_is_written_from_the_folder_of_the_manifest_or_with_its_name_firs
     for folder in (project, tmp_path):
         monkeypatch.chdir(folder)
         flow = api.load(project / "sequential.json", manifest=project / manifest)
-        assert {id_: value.path for id_, value in flow.world().inputs.items()} == {
+        assert {id_: value.path for id_, value in flow.project().inputs.items()} == {
             "Input:main": "inputs/main.csv",
             "Input:industry-names": "inputs/main.csv",
         }
@@ -260,7 +260,7 @@ def test_a_manifest_may_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(project)
     flow = api.load("sequential.json", manifest="../data/manifest.json")
     assert flow.run().exit_code == 0
-    assert flow.world().inputs["Input:main"].path == "../data/main.csv"
+    assert flow.project().inputs["Input:main"].path == "../data/main.csv"
     source = project / ".whyrun/sequential/runs/r0001/source"
     assert sorted(path.name for path in source.iterdir()) == ["..%2Fdata%2Fmanifest.json", "sequential.json"]
     assert len(flow.plan(at="r0001").planned) == 3
@@ -297,7 +297,7 @@ def test_data_outside_of_the_project_stand_in_evidence_by_a_relative_path(
     monkeypatch.chdir(here)
     assert api.run("merge.json", manifest=project / MANIFEST).exit_code == 0
     folder = away / ".whyrun/merge/runs/r0001"
-    told = [folder / "manifest.yaml", folder / "composition_summary.json", *folder.glob("cfg/*.json")]
-    assert len(told) > 2
-    assert [file.name for file in told if str(tmp_path) in file.read_text()] == []
-    assert json.loads(told[1].read_text())["inputs_manifest"][0]["path"] == "../../project/inputs/main.csv"
+    files = [folder / "manifest.yaml", folder / "composition_summary.json", *folder.glob("cfg/*.json")]
+    assert len(files) > 2
+    assert [file.name for file in files if str(tmp_path) in file.read_text()] == []
+    assert json.loads(files[1].read_text())["inputs_manifest"][0]["path"] == "../../project/inputs/main.csv"

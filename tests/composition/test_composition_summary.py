@@ -16,7 +16,7 @@ import pytest
 from summary_lab import MANIFEST, PlanLab, assert_as_kept, words
 
 from project_lab import Lab
-from whyrun.evidence.composition import given_sources
+from whyrun.evidence.composition.summary import given_sources
 
 pytest.importorskip("duckdb")
 
@@ -144,11 +144,11 @@ def test_a_condition_that_was_never_evaluated(root: Path) -> None:
     assert lab.run().exit_code == 1
     assert lab.normal()["decisions"] == [
         {"kind": "condition", "step_id": "choose", "predicate": "jobs.diagnose.outputs.report.missing_share < 0.1",
-         "inputs": {}, "result": None, "taken": [], "not_taken": [], "why": "not evaluated: what it reads is not known"}
+         "inputs": {}, "result": None, "taken": [], "not_taken": [], "why": "not evaluated: its inputs are not known"}
     ]  # fmt: skip
     assert lab.tree().splitlines()[-1] == (
         "  condition choose: jobs.diagnose.outputs.report.missing_share < 0.1 was not evaluated: "
-        "what it reads is not known"
+        "its inputs are not known"
     )
 
 
@@ -184,7 +184,7 @@ def test_a_product_that_was_declared_and_not_written_fails_the_step(root: Path) 
 
 
 def test_a_step_that_succeeds_at_its_second_attempt(root: Path) -> None:
-    """What its first attempt said is no more; the second is the one that is told."""
+    """The summary has the second attempt, not the first."""
     workflow = """
         workflow: again
         composition: {mode: sequential}
@@ -217,8 +217,8 @@ class Again(PlanLab):
         super().__init__(root, "workflow")
         self.file = root / "workflow.yaml"
 
-    def world(self, sets=()):  # type: ignore[no-untyped-def]  # as Lab has it
-        return Lab.world(self, sets)
+    def opened(self, sets=()):  # type: ignore[no-untyped-def]  # as Lab has it
+        return Lab.opened(self, sets)
 
     def command(self, verb: str, *words: str) -> list[str]:
         return [word for word in super().command(verb, *words) if word not in ("--manifest", MANIFEST)]
@@ -275,7 +275,7 @@ def test_a_run_that_was_killed_has_its_summary_from_the_next(root: Path) -> None
 # --- runs after runs ---------------------------------------------------------------------------------------------
 
 
-def test_what_is_up_to_date_or_reused_is_told_as_the_run_said_that_made_it(root: Path) -> None:
+def test_a_step_that_is_up_to_date_or_reused_is_summarized_as_in_the_run_that_made_it(root: Path) -> None:
     lab = PlanLab(root, "merge")
     lab.succeed()
     lab.append("industries", "99,Nobody")  # it matches nothing: the merge comes out as before
@@ -284,7 +284,7 @@ def test_what_is_up_to_date_or_reused_is_told_as_the_run_said_that_made_it(root:
     assert_as_kept("second", lab.normal("r0002"), lab.tree("r0002"))
 
 
-def test_what_is_reused_is_not_told_as_a_failed_run_in_between_said_it(root: Path) -> None:
+def test_a_reused_step_is_not_summarized_as_in_a_failed_run_in_between(root: Path) -> None:
     lab = PlanLab(root, "merge")
     lab.succeed()
     before = lab.read("inputs/controls.csv")
@@ -294,23 +294,23 @@ def test_what_is_reused_is_not_told_as_a_failed_run_in_between_said_it(root: Pat
     assert (refused["refused"], refused["rows"]["right"]) == (True, 6)
     lab.write({"inputs/controls.csv": before})
     assert lab.succeed().reused == {"Job:add_controls": "r0001"}
-    told = {decision["step_id"]: decision for decision in lab.summary("r0001")["decisions"]}
-    assert lab.summary("r0003")["decisions"] == [{**told[id_], "from_run": "r0001"} for id_ in told]
+    decisions = {decision["step_id"]: decision for decision in lab.summary("r0001")["decisions"]}
+    assert lab.summary("r0003")["decisions"] == [{**decisions[id_], "from_run": "r0001"} for id_ in decisions]
     first, third = by_id(lab.normal("r0001")), by_id(lab.normal("r0003"))
     for id_, step in third.items():
         status = "reused" if id_ == "Job:add_controls" else "up_to_date"
         assert step == {**first[id_], "status": status, "from_run": "r0001", "attempt": None, "evidence": None}
 
 
-def test_a_step_that_got_another_name_is_told_as_before(root: Path) -> None:
+def test_a_renamed_step_is_summarized_as_before(root: Path) -> None:
     lab = PlanLab(root, "merge")
     lab.succeed()
     lab.file.write_text(lab.file.read_text().replace("add_industry", "with_industry"))
     lab.succeed()
     (kept,) = [d for d in lab.summary("r0001")["decisions"] if d["step_id"] == "Job:add_industry"]
     for run in ("r0002", "r0003"):
-        (told,) = [d for d in lab.summary(run)["decisions"] if d["step_id"] == "Job:with_industry"]
-        assert told == {**kept, "step_id": "Job:with_industry", "from_run": "r0001"}
+        (decision,) = [d for d in lab.summary(run)["decisions"] if d["step_id"] == "Job:with_industry"]
+        assert decision == {**kept, "step_id": "Job:with_industry", "from_run": "r0001"}
         lab.append("words", f"size{run},Size")
         lab.succeed()
 
@@ -469,7 +469,7 @@ def test_a_run_that_composes_nothing_has_no_summary(root: Path) -> None:
 
 
 def test_an_action_of_ones_own_cannot_make_up_decisions(root: Path) -> None:
-    """Its details are its own affair; what a decision says is said by the actions that come with Whyrun."""
+    """Only actions that come with Whyrun describe their decisions; the details of other actions are not read."""
     code = """
         def model(primary_dataset, context):
             context.task("EXECUTES", "merged", {"decision": "merge", "rows": "many", "read": 7, "wrote": {"fit": 3}})
@@ -484,7 +484,7 @@ def test_an_action_of_ones_own_cannot_make_up_decisions(root: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["a", "at"])
-def test_an_array_stands_for_the_datasets_in_it_whatever_its_files_are_given_as(form: str) -> None:
+def test_an_array_contains_its_datasets_in_every_form_of_its_files(form: str) -> None:
     section = {"datasets": [{"dataset_key": "Notes[0]", "path": "in/n.txt", "sha256": "aa"}]}
     bindings = {"notes": [{"id": "Input:Notes", "sha256": "bb", "as": form}]}
     found = list(given_sources(bindings, section, None))  # type: ignore[arg-type]  # nobody needs to be asked

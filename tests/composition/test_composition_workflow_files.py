@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.snapshot.world import World
+from whyrun.project import Project
 
 HEAD = """\
 workflow: panel
@@ -27,7 +27,7 @@ def problems(tmp_path: Path, mode: str, *jobs: str, head: str = HEAD) -> list[tu
         (tmp_path / f"{name}.csv").write_text("id,x\n1,2\n")
     file = tmp_path / "workflow.yaml"
     file.write_text(head.replace("MODE", mode) + "".join(f"  {job}\n" for job in jobs))
-    return [(p.code, p.line, p.message, p.hint) for p in World.open(file).problems]
+    return [(p.code, p.line, p.message, p.hint) for p in Project.open(file).problems]
 
 
 def job(name: str, out: str, **bound: str) -> str:
@@ -71,7 +71,7 @@ JOIN = job("Join", "Table", primary_dataset="first(jobs.One.outputs.Fit, jobs.Tw
 )
 def test_each_mode_fits(tmp_path: Path, mode: str, jobs: tuple[str, ...]) -> None:
     assert problems(tmp_path, mode, *jobs) == []
-    composition = World.open(tmp_path / "workflow.yaml").workflow.composition
+    composition = Project.open(tmp_path / "workflow.yaml").workflow.composition
     assert composition is not None
     assert (composition.mode, composition.manifest, composition.conditions) == (mode, None, ())
     assert [(dataset.key, dataset.role) for dataset in composition.datasets] == [
@@ -83,7 +83,7 @@ def test_each_mode_fits(tmp_path: Path, mode: str, jobs: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("mode", "jobs", "told"),
+    ("mode", "jobs", "reported"),
     [
         (
             "sequential",
@@ -120,21 +120,21 @@ def test_each_mode_fits(tmp_path: Path, mode: str, jobs: tuple[str, ...]) -> Non
         (
             "conditional",
             (CLEAN, MODEL),
-            (2, "no step hangs on a condition, and `conditional` needs one",
+            (2, "no step depends on a condition, and `conditional` needs one",
              "use `sequential`, which fits as it is; or add a condition with a predicate and branches"),
         ),
         (
             "sequential",
             (CHECK, GOOD_ONE),
-            (12, "`Job:One` hangs on a condition, and `sequential` has none",
+            (12, "`Job:One` depends on a condition, and `sequential` has none",
              "use `conditional`, which fits as it is; or remove the condition"),
         ),
     ],
 )  # fmt: skip
 def test_a_shape_that_does_not_fit(
-    tmp_path: Path, mode: str, jobs: tuple[str, ...], told: tuple[int, str, str]
+    tmp_path: Path, mode: str, jobs: tuple[str, ...], reported: tuple[int, str, str]
 ) -> None:
-    assert problems(tmp_path, mode, *jobs) == [("COMPOSITION_MODE_SHAPE", *told)]
+    assert problems(tmp_path, mode, *jobs) == [("COMPOSITION_MODE_SHAPE", *reported)]
 
 
 def test_mistakes_of_composition_itself(tmp_path: Path) -> None:

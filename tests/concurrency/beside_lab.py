@@ -1,4 +1,4 @@
-"""A project whose steps wait at a gate, so that a test knows what goes on while it looks."""
+"""A project whose steps wait for a file, so that a test knows the state of the run while it looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clocks that differ, step back or tick slowly: no edit is missed, and nothing runs again for a time stamp alone."""
+"""Clocks that differ, step back or tick slowly: no edit is missed, and no step runs again for a time stamp alone."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from pathlib import Path
 import pytest
 
 from project_lab import Heard, Lab
-from whyrun.artifacts import file_clock
-from whyrun.artifacts.file_clock import FileClock, OtherClocks
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256
-from whyrun.artifacts.settled import is_settled
-from whyrun.artifacts.stat_cache import StatCache
-from whyrun.evidence.run_list import list_runs
-from whyrun.evidence.verify import verify
-from whyrun.execution import materialize
-from whyrun.execution.cfg import InputSpec
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.materialize import InputGuard
-from whyrun.execution.session import run_workflow
+from whyrun.artifacts.stat_cache import file_times
+from whyrun.artifacts.stat_cache.cache import StatCache, WrittenFile
+from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock, FileSystem, file_system_of, is_settled
+from whyrun.evidence.queries.run_list import list_runs
+from whyrun.evidence.verify.verify import verify
+from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.protocol.step_config import InputSpec
+from whyrun.execution.run.session import run_workflow
+from whyrun.execution.worker import materialize
+from whyrun.execution.worker.materialize import InputGuard
 from whyrun.planning.plan import PlanOptions
 
 SECOND = 1_000_000_000
@@ -157,7 +156,7 @@ def test_files_on_another_file_server_look_old_later(
 ) -> None:
     """The clock that files get their times from there is not known, and might be behind."""
     if served:
-        monkeypatch.setattr(file_clock, "is_local", lambda path: False)
+        monkeypatch.setattr(file_times, "file_system_of", lambda path: FileSystem.SERVER)
     path, own = elsewhere / "data.csv", tmp_path / "own.csv"
     for file in (path, own):
         file.write_text("one")
@@ -171,7 +170,7 @@ def test_files_on_another_file_server_look_old_later(
     found = StatCache.load(tmp_path / "state" / "stat-cache", later)
     assert [file.name for file in (path, own) if found.entry_of(str(file))] == ["data.csv"] * known + ["own.csv"]
 
-    guard = InputGuard(elsewhere, clock=later, others=OtherClocks(tmp_path / "state"))
+    guard = InputGuard(elsewhere, clock=later, skews=ClockSkews(tmp_path / "state"))
     spec = InputSpec("Input:Data", bytes_sha256(b"one"), "csv", ".csv", path="data.csv")
     read: list[str] = []
     monkeypatch.setattr(materialize, "file_sha256", lambda path: read.append(str(path)) or file_sha256(path))
@@ -180,16 +179,46 @@ def test_files_on_another_file_server_look_old_later(
     assert read == [str(path)] * (2 - known), "read again by every step until then"
 
 
+def test_files_on_an_unknown_file_system_are_hashed_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FUSE, disk images and unknown file systems may set any time, also on the file system of the state."""
+    monkeypatch.setattr(file_times, "file_system_of", lambda path: FileSystem.UNKNOWN)
+    path, published = tmp_path / "data.csv", tmp_path / "published.csv"
+    for file in (path, published):
+        file.write_text("one")
+    os.utime(published, ns=(1_000_000_001, 1_000_000_001))
+
+    def next_year() -> int:
+        return time.time_ns() + 365 * DAY
+
+    cache = StatCache.load(tmp_path / "state" / "stat-cache", next_year)
+    status = published.stat()
+    cache.note(
+        str(published),
+        WrittenFile(bytes_sha256(b"one"), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns),
+    )
+    assert cache.settle() == 0
+    assert cache.sha256_of(str(path)) == bytes_sha256(b"one")
+    assert [cache.entry_of(str(file)) for file in (path, published)] == [None, None]
+
+    guard = InputGuard(tmp_path, clock=next_year, skews=ClockSkews(tmp_path / "state"))
+    assert guard._look(path)[1] is False
+
+
+def test_file_systems_are_local_served_or_unknown(tmp_path: Path) -> None:
+    kinds = [file_system_of(path) for path in ("/dev/shm", "/proc", tmp_path / "nowhere")]
+    assert kinds == [FileSystem.LOCAL, FileSystem.UNKNOWN, FileSystem.UNKNOWN]
+
+
 def test_in_a_folder_each_file_has_the_clock_of_its_own_file_system(
     tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another may be mounted within it. (Here a link stands for that; as content of an input, it would be refused.)"""
-    monkeypatch.setattr(file_clock, "is_local", lambda path: False)
+    monkeypatch.setattr(file_times, "file_system_of", lambda path: FileSystem.SERVER)
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "own.csv").write_text("one")
     (elsewhere / "served.csv").write_text("one")
-    guard = InputGuard(tmp_path, clock=lambda: time.time_ns() + 60 * SECOND, others=OtherClocks(tmp_path / "state"))
+    guard = InputGuard(tmp_path, clock=lambda: time.time_ns() + 60 * SECOND, skews=ClockSkews(tmp_path / "state"))
     assert guard._look(folder)[1] is True
     (folder / "served.csv").symlink_to(elsewhere / "served.csv")
     assert guard._look(folder)[1] is False
@@ -197,7 +226,7 @@ def test_in_a_folder_each_file_has_the_clock_of_its_own_file_system(
 
 def test_a_state_that_cannot_be_looked_at_has_the_clock_of_the_folder_above(tmp_path: Path) -> None:
     (tmp_path / ".whyrun").symlink_to(".whyrun")
-    assert OtherClocks(tmp_path / ".whyrun").behind(tmp_path, tmp_path.stat().st_dev) == 0
+    assert ClockSkews(tmp_path / ".whyrun").of(tmp_path, tmp_path.stat().st_dev) == 0
 
 
 def test_where_no_file_can_be_made_it_is_our_own_clock(tmp_path: Path) -> None:
@@ -234,14 +263,14 @@ def test_a_clock_that_steps_back_between_runs_changes_no_order(lab: Lab) -> None
         def clock(moment: timedelta = moment) -> datetime:
             return datetime.now(UTC) + moment
 
-        ran = run_workflow(lab.world(), PlanOptions(), RunOptions(jobs=1), Heard(), clock=clock)
+        ran = run_workflow(lab.opened(), PlanOptions(), RunOptions(jobs=1), Heard(), clock=clock)
         assert (ran.run, ran.exit_code) == (f"r{number + 2:04d}", 0)
         assert lab.plan().headlines() == {}
     assert lab.read("out/copy.txt") == "word 2!"
-    runs = list_runs(lab.world().state)
+    runs = list_runs(lab.opened().state)
     assert [run.run for run in runs] == ["r0001", "r0002", "r0003", "r0004"]
     assert all(run.state == "succeeded" and run.duration is not None and run.duration >= 0 for run in runs)
-    assert verify(lab.world().state, lab.root, lambda run: None).problems == ()
+    assert verify(lab.opened().state, lab.root, lambda run: None).problems == ()
 
 
 def test_a_clock_that_steps_back_within_a_run_harms_nothing(lab: Lab) -> None:
@@ -251,9 +280,9 @@ def test_a_clock_that_steps_back_within_a_run_harms_nothing(lab: Lab) -> None:
     def clock() -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC) - timedelta(seconds=next(ticks))
 
-    ran = run_workflow(lab.world(), PlanOptions(), RunOptions(jobs=1), Heard(), clock=clock)
+    ran = run_workflow(lab.opened(), PlanOptions(), RunOptions(jobs=1), Heard(), clock=clock)
     assert ran.exit_code == 0
     assert lab.plan().headlines() == {}
-    assert verify(lab.world().state, lab.root, lambda run: None).problems == ()
-    (_, run) = list_runs(lab.world().state)
+    assert verify(lab.opened().state, lab.root, lambda run: None).problems == ()
+    (_, run) = list_runs(lab.opened().state)
     assert run.state == "succeeded"

@@ -1,5 +1,4 @@
-"""Locks of the dead, of other hosts and of processes that only have the same number: what a lock says counts only while
-somebody holds it."""
+"""Lock files of dead processes, of other hosts, and with a reused process number: only a held lock counts."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def said(pid: int, host: str) -> bytes:
 
 
 @pytest.mark.parametrize("whose", ["dead", "reused", "elsewhere", "garbage", "empty"])
-def test_a_lock_that_nobody_holds_stops_nobody(tmp_path: Path, whose: str) -> None:
+def test_a_lock_file_that_no_process_holds_stops_no_run(tmp_path: Path, whose: str) -> None:
     """A killed run leaves its words in the file. Its number may be another process's by now (here: this one's), or the
     file may come from another host, with a number that means nothing here."""
     lab = Beside(tmp_path / "project")
@@ -58,7 +57,7 @@ def test_a_lock_that_nobody_holds_stops_nobody(tmp_path: Path, whose: str) -> No
 
 
 @pytest.mark.parametrize("words", [b"", b"{", said(1234, "another-host")])
-def test_a_lock_that_is_held_stops_a_run_whatever_it_says(tmp_path: Path, words: bytes) -> None:
+def test_a_held_lock_stops_a_run_whatever_its_file_contains(tmp_path: Path, words: bytes) -> None:
     """Held, over a file server, by a host that nothing here can ask whether its process lives."""
     lab = Beside(tmp_path / "project")
     lock = lab.root / ".whyrun/alone/lock"

@@ -1,4 +1,4 @@
-"""Several commands at once, in processes of their own: who may write, who is told of whom, and what readers see."""
+"""Several commands at once, each in its own process: which may write, what they report, and what readers see."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pathlib import Path
 from beside_lab import FINAL, Beside
 
 from command_lab import until
-from whyrun.cli.history import find_history
-from whyrun.evidence.run_list import list_runs
-from whyrun.evidence.verify import verify
+from whyrun.cli.commands.history import find_history
+from whyrun.evidence.queries.run_list import list_runs
+from whyrun.evidence.verify.verify import verify
 from whyrun.log import events as ev
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
-from whyrun.snapshot.world import World
+from whyrun.project import Project
 
 
 def check_sound(lab: Beside, name: str = "alone") -> None:
-    found = verify(World.open(lab.root / f"{name}.yaml").state, lab.root, lambda run: None)
+    found = verify(Project.open(lab.root / f"{name}.yaml").state, lab.root, lambda run: None)
     assert found.problems == ()
 
 
-def test_the_second_run_of_a_workflow_is_told_who_runs_it(tmp_path: Path) -> None:
+def test_the_second_run_of_a_workflow_reports_who_runs_it(tmp_path: Path) -> None:
     lab = Beside(tmp_path / "project")
     first = lab.start_waiting()
-    before = lab.world().state.run("r0001").events_path.read_bytes()
+    before = lab.opened().state.run("r0001").events_path.read_bytes()
     for words in (
         ("run", "alone.yaml"),
         ("run", "alone.yaml", "--force", "layer:0"),
@@ -48,7 +48,7 @@ def test_the_second_run_of_a_workflow_is_told_who_runs_it(tmp_path: Path) -> Non
     assert (as_json.code, as_json.json["ok"]) == (3, False)
     assert as_json.json["diagnostics"][0]["code"] == "LOCKED"
     assert lab.runs() == ["r0001"]
-    assert lab.world().state.run("r0001").events_path.read_bytes() == before
+    assert lab.opened().state.run("r0001").events_path.read_bytes() == before
     lab.open_gate()
     ended = first.ended()
     assert ended.code == 0, ended.err
@@ -76,7 +76,7 @@ def test_two_workflows_run_at_once_over_one_store(tmp_path: Path) -> None:
     assert {text.encode() for text in FINAL.values()} <= stored
 
 
-def test_many_workflows_that_make_the_same_lose_nothing(tmp_path: Path) -> None:
+def test_many_workflows_that_make_the_same_bytes_lose_nothing(tmp_path: Path) -> None:
     names = [f"flow-{letter}" for letter in "abcd"]
     lab = Beside(tmp_path / "project", *names)
     lab.open_gate()
@@ -87,7 +87,7 @@ def test_many_workflows_that_make_the_same_lose_nothing(tmp_path: Path) -> None:
     for name in names:
         assert lab.published(name) == FINAL
         check_sound(lab, name)
-        state = World.open(lab.root / f"{name}.yaml").state
+        state = Project.open(lab.root / f"{name}.yaml").state
         started = [e.step_id for run in state.runs() for e in run.events() if isinstance(e, ev.StepStart)]
         assert sorted(started) == ["Job:After", "Job:First", "Job:Wait[0]", "Job:Wait[1]"]
     assert list((lab.store / "tmp").glob("*")) == []
@@ -147,7 +147,7 @@ def test_runs_and_gc_in_any_order_lose_nothing(tmp_path: Path) -> None:
             check_sound(lab, name)
     for name in lab.names:
         assert lab.whyrun("runs", "prune", f"{name}.yaml", "--keep", "1", "--delete").code == 0
-        state = World.open(lab.root / f"{name}.yaml").state
+        state = Project.open(lab.root / f"{name}.yaml").state
         assert len(state.runs()) + len(state.tombstones()) == 3
         assert len(state.runs()) == 1
     assert lab.whyrun("gc", "left.yaml", "--delete").code == 0
@@ -179,7 +179,7 @@ READERS = (
 def test_every_reader_answers_while_a_run_goes_on(tmp_path: Path) -> None:
     lab = Beside(tmp_path / "project")
     command = lab.start_waiting()
-    state = lab.world().state
+    state = lab.opened().state
     before = state.run("r0001").events_path.read_bytes()
     answers = {}
     started = [(words, lab.start(*words)) for words in READERS]
@@ -228,7 +228,7 @@ def make(context, i, text=None):
 """
 
 
-def test_readers_never_see_half_of_anything(tmp_path: Path) -> None:
+def test_readers_never_see_a_partial_state(tmp_path: Path) -> None:
     """While a run writes as fast as it can, everything that reads is asked again and again. What is recorded only
     grows; no answer is an error; and what a plan calls clean is there."""
     lab = Beside(tmp_path / "project")
@@ -237,19 +237,19 @@ def test_readers_never_see_half_of_anything(tmp_path: Path) -> None:
     until(lambda: (lab.root / ".whyrun/alone/runs/r0001").exists() or command.process.poll() is not None)
     seen = looks = 0
     while command.process.poll() is None or looks < 2:
-        world = World.open(lab.file)
-        snapshot = world.snapshot()
+        opened = Project.open(lab.file)
+        snapshot = opened.snapshot()
         plan = compute_execution_plan(snapshot, PlanOptions())
         available = snapshot.available_artifacts
         assert len(available) >= seen, "what was there is there"
         seen = len(available)
         for record in available.values():
-            assert world.store.has(record.sha256, record.size)
+            assert opened.store.has(record.sha256, record.size)
         assert plan.totals["clean"] + plan.totals["planned"] == 120
-        (run,) = list_runs(world.state)
+        (run,) = list_runs(opened.state)
         assert run.state in ("running", "succeeded")
-        find_history(world, "Job:Make[3]")
-        assert verify(world.state, lab.root, lambda name: None).problems == ()
+        find_history(opened, "Job:Make[3]")
+        assert verify(opened.state, lab.root, lambda name: None).problems == ()
         looks += 1
     ended = command.ended()
     assert ended.code == 0, ended.err

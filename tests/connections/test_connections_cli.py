@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from command_nursery import NURSERY
+from fork_server import run_command
 from whyrun.connections.file import parse_connections
 from whyrun.connections.probe import Probed, probe
 from whyrun.connections.resolve import ready
@@ -31,7 +31,7 @@ connections:
 
 def whyrun(folder: Path, *words: str, **environment: str) -> tuple[int, str, str]:
     plain = {key: value for key, value in os.environ.items() if key not in ("DB_PASSWORD", "DB_PORT", "S3_KEY")}
-    done = NURSERY.run(["connections", *words], cwd=folder, env={**plain, **environment}, timeout=300)
+    done = run_command(["connections", *words], cwd=folder, env={**plain, **environment}, timeout=300)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -51,7 +51,7 @@ def test_the_list_shows_what_is_written_and_never_a_secret(folder: Path) -> None
   host      db.example.org
   port      ${DB_PORT:-3306}
   password  ${DB_PASSWORD}
-  DB_PORT is not set; there is a default
+  DB_PORT is not set; it has a default
   DB_PASSWORD is set
 @mysql.old
   host          old.example.org
@@ -65,7 +65,7 @@ def test_the_list_shows_what_is_written_and_never_a_secret(folder: Path) -> None
 @s3.bucket
   name  b
   key   ${S3_KEY:-hunter2-default}
-  S3_KEY is not set; there is a default
+  S3_KEY is not set; it has a default
 """
     )
 
@@ -131,7 +131,7 @@ def test_each_is_really_connected_to(folder: Path) -> None:
     assert there == f"@duckdb.there    ok       DuckDB {duckdb.__version__}, 1 table"
     assert missing.startswith("@duckdb.missing  failed   IOException: ")
     assert bucket == (
-        "@s3.bucket       untried  a connection of the family `s3` cannot be tried; these can: "
+        "@s3.bucket       untried  connections of the family `s3` cannot be tested; these can: "
         "`duckdb`, `mariadb`, `mysql`, `postgres`, `postgresql`"
     )
     assert primary == "@mysql.primary   failed   not in the environment: `DB_PASSWORD`"

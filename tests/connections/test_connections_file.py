@@ -46,7 +46,7 @@ def test_no_file_and_an_empty_one_have_no_connections(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     (tmp_path / "connections.yaml").write_bytes(b"connections: \xff")
     assert [(d.code, d.message) for d in load_connections(tmp_path).problems] == [
-        ("YAML_SYNTAX", "it is no UTF-8 text")
+        ("YAML_SYNTAX", "it is not UTF-8 text")
     ]
     (tmp_path / "connections.yaml").unlink()
     (tmp_path / "connections.yaml").mkdir()
@@ -76,13 +76,13 @@ passwords: {}
         ("NAME_INVALID", 4, 5, "`1st` cannot be the name of a connection"),
         ("CONNECTION_INVALID", 5, 31, "`${HOST` is not closed by `}`"),
         ("CONNECTION_INVALID", 5, 46, "`port:` is the number `70000`"),
-        ("CONNECTION_INVALID", 6, 5, "`@mysql.a` is the default of its family already, in line 5"),
+        ("CONNECTION_INVALID", 6, 5, "`@mysql.a` in line 5 is already the default of its family"),
         ("NAME_INVALID", 6, 24, "`user-name` cannot be the name of a field"),
         ("CONNECTION_INVALID", 6, 44, "`port:` is a string"),
         ("WRONG_TYPE", 7, 18, "`default:` is a string, not a boolean"),
         ("CONNECTION_INVALID", 7, 31, "`port:` is a list"),
         ("WRONG_TYPE", 8, 8, "the connection `@mysql.d` is a list, not a map"),
-        ("DUPLICATE_KEY", 9, 26, "the key `port` stands here twice"),
+        ("DUPLICATE_KEY", 9, 26, "the key `port` appears twice"),
         ("WRONG_TYPE", 10, 13, "the family `postgres` is a string, not a map"),
         ("UNKNOWN_KEY", 11, 1, "`connections.yaml` has no key `passwords`"),
     ]
@@ -133,5 +133,5 @@ def test_references_lead_to_one_connection_or_say_why_not() -> None:
     assert find(Connections(exists=False), "@mysql") == Unresolved(
         "CONNECTION_UNKNOWN",
         "`@mysql`: the project has no `connections.yaml`",
-        "make it in the project folder: `connections: {mysql: {primary: {host: …}}}`",
+        "create it in the project folder: `connections: {mysql: {primary: {host: …}}}`",
     )

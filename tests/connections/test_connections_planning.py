@@ -10,7 +10,7 @@ import pytest
 from project_lab import Lab, codes, reasons
 from whyrun.api import plan_of_run
 from whyrun.errors import InvalidError, WhyrunError
-from whyrun.snapshot.replay import snapshot_blob
+from whyrun.snapshot.history.replay import snapshot_blob
 
 Make = Callable[..., Lab]
 
@@ -95,7 +95,7 @@ jobs:
 
 
 def refused(lab: Lab) -> list[tuple[Any, ...]]:
-    found = lab.world().problems
+    found = lab.opened().problems
     with pytest.raises(InvalidError) as stopped:
         lab.plan()
     assert stopped.value.diagnostics == found
@@ -168,7 +168,7 @@ def test_a_plan_of_the_past_is_reproduced_after_the_file_changed(project: Make, 
     ran = lab.succeed()
     lab.write({"connections.yaml": None})
     lab.edit("workflow.yaml", '"@mysql"', "none")
-    assert plan_of_run(lab.world(), "r0001").plan.to_bytes() == ran.plan.to_bytes()
+    assert plan_of_run(lab.opened(), "r0001").plan.to_bytes() == ran.plan.to_bytes()
 
 
 def test_an_input_or_a_loop_may_say_which_connection(project: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_an_input_or_a_loop_may_say_which_connection(project: Make, monkeypatch:
         "connections: {one: {a: {host: a}, b: {host: b}}}",
     )
     ran = lab.succeed()
-    assert plan_of_run(lab.world(), "r0001").plan.to_bytes() == ran.plan.to_bytes()
+    assert plan_of_run(lab.opened(), "r0001").plan.to_bytes() == ran.plan.to_bytes()
     assert lab.content("Artifact:ByInput.Got") == {"connection": {"host": "a"}}
     assert lab.content("Artifact:ByLoop.Got[b]") == {"of": {"my_connection": {"host": "b"}}}
     assert lab.content("Artifact:ByElement.Got[0]") == {"connection": {"host": "b"}, "other": "@one.a"}
@@ -283,18 +283,21 @@ def test_a_connection_lacks_what_its_action_needs(project: Make) -> None:
          "a connection, such as `@family.alias`"),
         ("source: 3", "`source` is 3: a connection is written `@family.alias` or `@family`; it takes "
          "a connection, such as `@family.alias`"),
-        ("source: {host: a, password: hunter2-literal}", "`source.password` is a secret, and must not be written down"),
+        ("source: {host: a, password: hunter2-literal}",
+         "`source.password` is a secret, and must not be written in the workflow"),
         ('source: {host: "${{ inputs.H }}", token: hunter2-literal}',
-         "`source.token` is a secret, and must not be written down"),
-        ('source: "@mysql.replica", token: hunter2-literal', "`token` is a secret, and must not be written down"),
-        ('source: "@mysql.replica", token: "${{ inputs.H }}"', "`token` is a secret, and must not be written down"),
+         "`source.token` is a secret, and must not be written in the workflow"),
+        ('source: "@mysql.replica", token: hunter2-literal',
+         "`token` is a secret, and must not be written in the workflow"),
+        ('source: "@mysql.replica", token: "${{ inputs.H }}"',
+         "`token` is a secret, and must not be written in the workflow"),
     ],
 )  # fmt: skip
 def test_what_is_no_connection_or_a_written_secret_is_refused(project: Make, given: str, message: str) -> None:
     flow = typed(f"{{{given}}}") + "inputs: {H: {type: string, default: hunter2-input}}\n"
     found = refused(lab_of(project, flow))
     assert [(code, text) for code, *_, text in found] == [("INVALID_PARAMETER", message)]
-    assert "hunter2" not in "".join(d.message + (d.hint or "") for d in lab_of(project, flow).world().problems)
+    assert "hunter2" not in "".join(d.message + (d.hint or "") for d in lab_of(project, flow).opened().problems)
 
 
 def test_a_secret_that_is_named_is_handed_over_as_one(project: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +357,7 @@ def test_a_wrong_file_is_told_with_its_own_places_and_only_where_it_is_needed(pr
     assert refused(lab) == [
         ("CONNECTION_INVALID", "connections.yaml", 3, 22, "`${` is not followed by the name of a variable"),
         ("CONNECTION_INVALID", "connections.yaml", 4, 5,
-         "`@mysql.primary` is the default of its family already, in line 3"),
+         "`@mysql.primary` in line 3 is already the default of its family"),
     ]  # fmt: skip
     lab.edit("workflow.yaml", '"@mysql"', "mysql")
     assert codes(lab.plan()) == {"Job:Load": ["MISSING_OUTPUT"]}
@@ -362,10 +365,10 @@ def test_a_wrong_file_is_told_with_its_own_places_and_only_where_it_is_needed(pr
 
 def test_without_a_file_the_hint_says_what_to_write(project: Make) -> None:
     lab = lab_of(project, FLOW, None)
-    (problem,) = lab.world().problems
+    (problem,) = lab.opened().problems
     assert (problem.code, problem.line, problem.column, problem.message, problem.hint) == (
         "CONNECTION_UNKNOWN", 6, 44, "`@mysql`: the project has no `connections.yaml`",
-        "make it in the project folder: `connections: {mysql: {primary: {host: …}}}`",
+        "create it in the project folder: `connections: {mysql: {primary: {host: …}}}`",
     )  # fmt: skip
 
 
@@ -405,7 +408,7 @@ jobs:
     )
     assert refused(lab) == [
         ("INVALID_PARAMETER", "workflow.yaml", 9, 44,
-         "the connection stands in a value that is known only when other jobs have run"),
+         "the connection is in a value that is known only after other jobs have run"),
     ]  # fmt: skip
 
 
@@ -475,4 +478,4 @@ jobs:
     message = f"the action `{uses}` takes a connection of the family {wanted}, not `{given}`"
     place = flow.split("\n")[5].index('"@') + 1
     assert refused(lab) == [("CONNECTION_INVALID", "workflow.yaml", 6, place, message)]
-    assert [found.hint for found in lab.world().problems] == [hint]
+    assert [found.hint for found in lab.opened().problems] == [hint]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from whyrun.connections.file import WrittenConnection, parse_connections
-from whyrun.connections.marks import counted, marks_in
+from whyrun.connections.planned_value import connections_in, without_names
 from whyrun.connections.resolve import Ready, planned, ready
 
 PASSWORD = "s3cret-hunter22"
@@ -31,8 +31,8 @@ def test_a_plan_has_what_is_written() -> None:
     fields = {"host": "${HOST:-h}", "port": 3306, "tls": {"on": True, "names": ["a", "$${b}"]}, "none": None}
     assert mark == {"$connection": "@db.one", **fields}
     value = {"a": [mark, 1], "b": "@db.one"}
-    assert counted(value) == {"a": [fields, 1], "b": "@db.one"}
-    assert list(marks_in(value)) == [mark]
+    assert without_names(value) == {"a": [fields, 1], "b": "@db.one"}
+    assert list(connections_in(value)) == [mark]
 
 
 def test_of_a_secret_field_a_plan_has_only_the_names_of_its_variables() -> None:
@@ -133,6 +133,6 @@ def test_a_value_that_is_no_text_cannot_stand_in_a_file() -> None:
 def test_a_port_that_a_variable_gives_is_a_number_or_refused_without_being_shown() -> None:
     found = ready(one('{port: "${PORT}"}'), (), {"PORT": "not-a-port-but-a-secret"})
     assert [(d.code, d.message) for d in found.problems] == [
-        ("CONNECTION_INVALID", "the port of `@db.one` is no number")
+        ("CONNECTION_INVALID", "the port of `@db.one` is not a number")
     ]
     assert made('{port: "3306"}').value == {"port": 3306}

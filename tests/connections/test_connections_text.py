@@ -62,8 +62,8 @@ def test_what_has_no_value_is_told_with_its_place() -> None:
         ("${}", "`${` is not followed by the name of a variable", 0, 2),
         ("ab${HOST", "`${HOST` is not closed by `}`", 2, 6),
         ("${HOST:-x", "`${HOST` is not closed by `}`", 0, 9),
-        ("${HOST-x}", "`${HOST` goes on with `-`, which means nothing here", 0, 6),
-        ("${HOST:=x}", "`${HOST` goes on with `:`, which means nothing here", 0, 6),
+        ("${HOST-x}", "`${HOST` is followed by `-`, which is not allowed here", 0, 6),
+        ("${HOST:=x}", "`${HOST` is followed by `:`, which is not allowed here", 0, 6),
         ("${A:-${B}", "`${A` is not closed by `}`", 0, 9),
     ],
 )

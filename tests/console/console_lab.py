@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from command_nursery import COMMAND as COMMAND
-from command_nursery import NURSERY
+from fork_server import COMMAND as COMMAND
+from fork_server import run_command
 
 # `whyrun` in scripts is the one under test; and nothing of the shell in which the tests were started.
 ENVIRONMENT = {
@@ -51,7 +51,7 @@ class Project:
         return (self.root / name).read_text(encoding="utf-8")
 
     def __call__(self, *words: str) -> Answer:
-        done = NURSERY.run(words, cwd=self.root, env=ENVIRONMENT, timeout=300)
+        done = run_command(words, cwd=self.root, env=ENVIRONMENT, timeout=300)
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def runs(self) -> list[str]:

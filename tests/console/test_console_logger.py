@@ -117,7 +117,7 @@ def test_a_terminal_that_does_not_wait_loses_nothing() -> None:
 
 
 def test_an_unknown_status_is_refused_with_all_that_there_are() -> None:
-    with pytest.raises(ValueError, match=r"'DONE' is no status of a task; the statuses are EXECUTES, WOULD_EXECUTE,"):
+    with pytest.raises(ValueError, match=r"'DONE' is not a task status; the statuses are EXECUTES, WOULD_EXECUTE,"):
         WorkflowLogger(terminal=False).log_task("a", "DONE", "one")
 
 
@@ -241,7 +241,7 @@ def test_a_log_file_that_is_a_pipe_or_full_does_not_break_off_a_run(path: str) -
         [sys.executable, "-c", "\n".join(program)], capture_output=True, text=True, timeout=300, check=True
     )
     told = [line.partition("] ")[2] or line for line in ended.stderr.splitlines()]
-    full = "note: no more is written to the log file `/dev/full`: No space left on device"
+    full = "note: logging to `/dev/full` stopped: No space left on device; the run continues"
     twice = ["EXECUTES one"] * 2 + ["EXECUTES two"] * 2
     assert told == (twice if path == "/dev/stderr" else [full, "EXECUTES one", "EXECUTES two"])
 

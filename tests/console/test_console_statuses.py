@@ -343,7 +343,7 @@ def test_a_log_file_that_cannot_be_written_is_refused_before_anything_runs(study
     assert answer.code == 2
     assert answer.err == (
         "error[USAGE]: the log file `no/such/folder/x.log` cannot be written: No such file or directory\n"
-        "   hint: name a file in a folder that exists and that you may write to\n"
+        "   hint: choose a file in an existing folder that you may write to\n"
     )
     assert not (study.root / ".whyrun/study/runs").exists()
 
@@ -394,4 +394,4 @@ def test_after_an_interruption_the_command_to_go_on_forces_what_was_forced(study
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert "  interrupted; run again to go on: whyrun run --force Job:learn --jobs 1\n" in err
+    assert "  interrupted; to continue: whyrun run --force Job:learn --jobs 1\n" in err

@@ -12,7 +12,7 @@ import pytest
 from console_lab import Project, timeless
 
 from whyrun.console.lines import seconds
-from whyrun.planning.explain import about
+from whyrun.planning.answers.explain import about
 
 WORKFLOW = """
     workflow: costs
@@ -179,7 +179,7 @@ def test_counts_per_status_and_the_time_that_was_saved(tmp_path: Path) -> None:
         "  Job:Write  ValueError: a bad word  (work.py:16)",
         "  look closer: whyrun log r0002 --set Word=bad --job Job:Write",
         "               whyrun why Job:Write --set Word=bad",
-        "evidence: .whyrun/costs/runs/r0002 (tracebacks stand in its whyrun.log)",
+        "evidence: .whyrun/costs/runs/r0002 (tracebacks are in its whyrun.log)",
     ]
     again = project("run", "--set", "Word=bad", "--json").json
     assert again["statuses"] == {"SKIPS": 4, "FAILED": 1}

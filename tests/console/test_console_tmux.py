@@ -129,7 +129,7 @@ def test_ctrl_c_leaves_a_tidy_screen(terminal: Terminal) -> None:
     terminal.press("C-c")
     screen = terminal.wait_for(PROMPT_AFTER)
     assert "━" not in screen
-    assert "  interrupted; run again to go on: whyrun run --jobs 2\n" in screen
+    assert "  interrupted; to continue: whyrun run --jobs 2\n" in screen
     terminal.type("echo status $?")
     terminal.wait_for(r"(?m)^status 130$")
 

@@ -48,4 +48,4 @@ class GateLab(Lab):
         return {path: data for path, data in self.artifacts().items() if path.startswith("out/")}
 
     def workers(self) -> list[int]:
-        return [int(line.split(":")[0]) for line in self.processes() if "whyrun.execution.worker" in line]
+        return [int(line.split(":")[0]) for line in self.processes() if "whyrun.execution.worker.main" in line]

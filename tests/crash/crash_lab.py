@@ -1,9 +1,11 @@
-"""A project that is run in processes of its own, killed, and looked at afterwards."""
+"""A project that runs in its own processes, is killed, and is checked afterwards."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pickle
 import re
 import select
 import shutil
@@ -11,9 +13,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from crash_fork_server import FORK_SERVER, Forked, clean_environment
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.evidence.run_directory import RunDirectory
@@ -24,8 +29,8 @@ from whyrun.log.journal import check_chain
 from whyrun.log.outcomes import fold_outcome
 from whyrun.log.runs import RunRef
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.snapshot.replay import replay_snapshot
-from whyrun.snapshot.world import World
+from whyrun.project import Project
+from whyrun.snapshot.history.replay import replay_snapshot
 
 FILES = Path(__file__).parent / "files"
 DRIVER = Path(__file__).parent / "crash_driver.py"
@@ -34,21 +39,23 @@ RUN_FILES = {
     "artifacts", "source", "whyrun.log", "debug.log",
 }  # fmt: skip
 STEP_FILES = {"script.sh", "query.sql", "stdout.log", "stderr.log", "inputs", "scratch"}
-PATIENCE = 300.0  # seconds after which a test gives up on what must come, on any machine
+PATIENCE = 300.0  # seconds after which a test gives up; no machine is so slow
+Made = TypeVar("Made")
 TOPICS = ("alpha", "beta", "gamma", "delta")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What undisturbed runs make, one after the other in one project; and how long the first took."""
+    """What undisturbed runs make, one after the other in one project, and how long the first one took."""
 
     artifacts: dict[str, dict[str, bytes]]  # by topic
     seconds: float
+    operations: dict[str, int]  # topic → file operations of the host
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a driver process said."""
+    """The exit status and the output of a driver process."""
 
     code: int
     out: str
@@ -60,54 +67,78 @@ class Ended:
         return found
 
 
-class Host:
-    """A driver process in a session of its own, like a command on a terminal of its own."""
+def made_once(folder: Path, make: Callable[[Path], Made]) -> Made:
+    """What `make(folder)` returns. Of all processes that ask with the same folder, the first one calls it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    kept = folder.with_suffix(".pickle")
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            folder.mkdir()
+            kept.write_bytes(pickle.dumps(make(folder)))
+    made: Made = pickle.loads(kept.read_bytes())
+    return made
 
-    def __init__(self, file: Path, sets: tuple[str, ...], crash_at: int | None) -> None:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("WHYRUN", "PYTEST"))}
+
+class Host:
+    """A process of `crash_driver` in a session of its own, like a command on a terminal of its own.
+
+    It is forked, and so are its workers; or with `fresh` a new interpreter, with workers that are new interpreters.
+    """
+
+    def __init__(self, file: Path, sets: tuple[str, ...], crash_at: int | None, crash_by: int, fresh: bool) -> None:
+        environment = clean_environment()
         if crash_at is not None:
-            environment["CRASH_AT"] = str(crash_at)
-        self.process = subprocess.Popen(
-            [sys.executable, str(DRIVER), str(file), *sets],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            start_new_session=True,
-            text=True,
-        )
+            environment |= {"CRASH_AT": str(crash_at), "CRASH_BY": str(int(crash_by))}
+        argv = [str(file), *sets]
+        command = [sys.executable, str(DRIVER), *argv]
+        self._out, out = os.pipe()
+        self._err, err = os.pipe()
+        self.process: Forked | subprocess.Popen[bytes]
+        if fresh:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, start_new_session=True
+            )
+        else:
+            self.process = FORK_SERVER.start(
+                "driver", {"argv": argv}, command=command, cwd=os.getcwd(), env=environment, stdout=out, stderr=err
+            )
+        os.close(out)
+        os.close(err)
 
     @property
     def pid(self) -> int:
         return self.process.pid
 
     def wait_ready(self) -> None:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line == "ready\n", line + self.process.communicate()[1]
-
-    def wait_said(self, text: str, seconds: float = PATIENCE) -> str:
-        """Until stderr has this text; what it said so far. (The rest is still there for `ended`.)"""
-        assert self.process.stderr is not None
-        descriptor = self.process.stderr.fileno()
         said = b""
-        deadline = time.monotonic() + seconds
-        while text.encode() not in said:
-            readable, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
-            data = os.read(descriptor, 1 << 16) if readable else b""
-            assert data, f"{text!r} was not said in {said!r}"
+        while said != b"ready\n":
+            data = os.read(self._out, 1)
+            assert data, (said, self.ended())
             said += data
-        return said.decode()
 
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
     def ended(self, seconds: float = PATIENCE) -> Ended:
-        out, err = self.process.communicate(timeout=seconds)
-        return Ended(self.process.returncode, out, err)
+        """Reads both streams to their end, and the exit status."""
+        deadline = time.monotonic() + seconds
+        said = {self._out: b"", self._err: b""}
+        open_ = set(said)
+        while open_:
+            readable, _, _ = select.select(open_, [], [], max(0.0, deadline - time.monotonic()))
+            assert readable, f"process {self.pid} does not end; it said {said}"
+            for descriptor in readable:
+                data = os.read(descriptor, 1 << 16)
+                said[descriptor] += data
+                if not data:
+                    os.close(descriptor)
+                    open_.remove(descriptor)
+        code = self.process.wait(max(0.0, deadline - time.monotonic()))
+        return Ended(code, said[self._out].decode(), said[self._err].decode())
 
     def kill(self) -> Ended:
-        self.process.send_signal(signal.SIGKILL)
+        os.kill(self.pid, signal.SIGKILL)
         return self.ended()
 
 
@@ -121,11 +152,12 @@ class Lab:
 
     # --- running -----------------------------------------------------------------------------------------------------
 
-    def start(self, crash_at: int | None = None) -> Host:
-        return Host(self.file, self.sets, crash_at)
+    def start(self, crash_at: int | None = None, crash_by: int = signal.SIGKILL, *, fresh: bool = False) -> Host:
+        """`crash_at`: it sends itself the signal `crash_by` before so many file operations; see crash_driver."""
+        return Host(self.file, self.sets, crash_at, crash_by, fresh)
 
-    def run(self, crash_at: int | None = None) -> Ended:
-        return self.start(crash_at).ended()
+    def run(self, crash_at: int | None = None, crash_by: int = signal.SIGKILL) -> Ended:
+        return self.start(crash_at, crash_by).ended()
 
     def succeed(self) -> Ended:
         ended = self.run()
@@ -134,20 +166,20 @@ class Lab:
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
-    def world(self) -> World:
-        return World.open(self.file, sets=self.sets)
+    def opened(self) -> Project:
+        return Project.open(self.file, sets=self.sets)
 
     def plan(self) -> Plan:
-        return compute_execution_plan(self.world().snapshot(), PlanOptions())
+        return compute_execution_plan(self.opened().snapshot(), PlanOptions())
 
     def runs(self) -> list[RunRef]:
-        return self.world().state.runs()
+        return self.opened().state.runs()
 
     def events(self, run: RunRef) -> list[ev.AnyEvent]:
         return list(run.events())
 
     def completed(self) -> dict[str, str]:
-        """Step → fingerprint of every step that the log says has completed (or was reused) and not been tried since."""
+        """Step → fingerprint of every step that, by the log, completed or was reused and was not tried again."""
         found: dict[str, str] = {}
         for run in self.runs():
             fingerprints: dict[str, str] = {}
@@ -169,19 +201,19 @@ class Lab:
         return {e.step_id: e.fingerprint for e in run.events() if isinstance(e, ev.StepStart)}
 
     def artifacts(self) -> dict[str, bytes]:
-        """Every current artifact with its stored bytes, and every published file with what stands there."""
-        world = self.world()
-        snapshot = world.snapshot()
+        """Every current artifact with its stored bytes, and every published file with its content."""
+        opened = self.opened()
+        snapshot = opened.snapshot()
         found: dict[str, bytes] = {}
         for id_, record in snapshot.available_artifacts.items():
-            found[id_] = world.store.read(record.sha256) if world.store.has(record.sha256) else record.sha256.encode()
+            found[id_] = opened.store.read(record.sha256) if opened.store.has(record.sha256) else record.sha256.encode()
         for path in sorted((self.root / "out").rglob("*")):
             if path.is_file():
                 found[str(path.relative_to(self.root))] = path.read_bytes()
         return found
 
     def processes(self) -> list[str]:
-        """Every process that speaks of this project in its command line or environment, except ourselves."""
+        """Every other process that has this project in its command line or environment."""
         found = []
         needle = os.fsencode(str(self.root))
         for name in os.listdir("/proc"):
@@ -212,12 +244,12 @@ class Lab:
         self.check_no_litter()
 
     def check_no_litter(self) -> None:
-        """Scratch folders and half-written files of killed runs are gone (what lies in the store is kept for a day)."""
+        """Scratch folders and half-written files of killed runs are gone. (The store keeps its own for a day.)"""
         state = self.root / ".whyrun"
         if self._scratch():
             self.succeed()  # a worker of a dead run was still ending when the last run cleared up
         assert self._scratch() == []
-        # Nor is what was to be derived, which may have writers without a lock; nor a plan that a user saved here.
+        # Derived files may have writers without a lock, and a user may have saved a plan here: those do not count.
         derived = (state, *state.glob("*/index"), self.root)
         litter = [p for p in self.root.rglob("*.tmp-*") if state / "store" not in p.parents and p.parent not in derived]
         assert litter == [], f"litter: {litter}"
@@ -228,14 +260,14 @@ class Lab:
 
     def check_replay(self) -> None:
         """Every recorded plan can be computed again, to the byte, from its snapshot blob and the log before it."""
-        world = self.world()
-        for run in world.state.runs():
+        opened = self.opened()
+        for run in opened.state.runs():
             computed = next((e for e in run.events() if isinstance(e, ev.PlanComputed)), None)
             start = next(iter(run.events()))
             assert isinstance(start, ev.RunStart)
             if computed is None:
                 continue  # killed between its first event and its second
-            snapshot = replay_snapshot(world.store.read(computed.snapshot_sha256), world.history(run.number - 1))
+            snapshot = replay_snapshot(opened.store.read(computed.snapshot_sha256), opened.history(run.number - 1))
             options = PlanOptions(start.options["up"], tuple(start.options["targets"]), tuple(start.options["force"]))
             plan = compute_execution_plan(snapshot, options)
             assert plan.to_bytes() == (run.path / "plan.json").read_bytes(), run.name
@@ -243,7 +275,7 @@ class Lab:
 
 
 def check_run_folder(run: RunRef) -> None:
-    """The must-exist files, nothing else, and each with what it should hold."""
+    """The folder has its mandatory files with the right content, and no others."""
     directory = RunDirectory(run.path)
     assert directory.missing_files() == []
     names = {entry.name for entry in run.path.iterdir()}
@@ -261,7 +293,7 @@ def check_run_folder(run: RunRef) -> None:
     for event in events:
         if isinstance(event, ev.CfgMaterialized | ev.ManifestMaterialized):
             assert bytes_sha256((run.path / event.path).read_bytes()) == event.sha256
-    # What a worker did just before the host died may stand in no event but this one.
+    # Of a worker's last actions before the host died, the log may have only this event.
     sent = {Path(e.path).stem for e in events if isinstance(e, ev.CfgMaterialized)}
     steps = {entry.name: entry for entry in directory.steps.iterdir()} if directory.steps.exists() else {}
     assert set(steps) <= sent

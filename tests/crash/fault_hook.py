@@ -1,39 +1,41 @@
-"""What is done at a fault point, and workers that are forked, so that faults and records reach them as well.
-
-A forked worker runs the same code in the same way as one that is started anew: its descriptors, environment, session
-and folder are what `Popen` would have given it. It only comes without the time of starting an interpreter.
-"""
+"""The hook of `whyrun.disk` that performs faults, and workers that the host forks, so that they have the hook too."""
 
 from __future__ import annotations
 
 import errno
 import os
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from whyrun.execution import worker
+from crash_fork_server import become, run_and_exit
+
+from whyrun.execution.worker import main as worker
 
 
 @dataclass(frozen=True)
 class Fault:
-    """At the `number`th time that processes of this role, all together, come to the point."""
+    """A fault at the `number`th call at the point, counted over all processes of this role."""
 
     point: str
     number: int
     how: str  # `before` and `after` are kills; short, short then kill, or the name of an errno
     role: str = "host"
 
+    @property
+    def area(self) -> str:
+        return self.point.partition(".")[0]
+
 
 class FaultHook:
-    """Notes every point that is come to in a file, one line each, and does what it was told at some of them.
+    """Writes every call at a fault point to a file, one line each, and performs the faults.
 
-    Host and workers append to the same file, so the place of a line is its number among all: which of two workers comes
-    to a point is a matter of chance, how often they do is not. Each fault leaves a mark before it is done, a file that
-    must not be there yet: whoever asked for it sees that it was, and once. Without `armed` all is noted and none done.
+    Host and workers append to the same file, so the position of a line is its number among all calls: chance decides
+    which of two workers makes a call, but not how many calls they make. Each fault creates a mark first, a file that
+    must not exist yet, so the test sees that the fault was performed exactly once. Without `armed` no fault is
+    performed.
     """
 
     def __init__(self, hits: int, faults: Sequence[Fault], mark: str = "", armed: bool = True) -> None:
@@ -69,7 +71,7 @@ class FaultHook:
         raise OSError(number, os.strerror(number))
 
     def due(self, role: str, point: str, line: bytes) -> Fault | None:
-        """The fault for which it is time, with its mark."""
+        """The fault that this call triggers, after its mark was made."""
         here = [(index, fault) for index, fault in enumerate(self.faults) if (fault.role, fault.point) == (role, point)]
         if not here or not self.armed:
             return None
@@ -85,18 +87,17 @@ class FaultHook:
 
     def perform(self, point: str, call: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
         if point == "worker.start":
-            return ForkedWorker(*arguments, keep=self.hits, **options)
+            return ForkedWorker(*arguments, keep=(self.hits,), **options)
         return call(*arguments, **options)
 
 
 class ForkedWorker:
-    """As much of a `Popen` as the backend uses."""
+    """A worker that its host forks: as much of a `Popen` as the backend uses."""
 
     def __init__(
         self,
         command: Sequence[str],
         *,
-        keep: int,
         env: dict[str, str],
         cwd: os.PathLike[str],
         stdin: int,
@@ -104,35 +105,19 @@ class ForkedWorker:
         stderr: Any,
         pass_fds: Sequence[int],
         start_new_session: bool,
+        keep: Sequence[int] = (),
     ) -> None:
         self.returncode: int | None = None
-        streams = stdout.fileno(), stderr.fileno()
         self.pid = os.fork()
         if self.pid == 0:
-            status = 1
-            try:
-                signal.set_wakeup_fd(-1)
-                for number in (signal.SIGINT, signal.SIGTERM):
-                    signal.signal(number, signal.SIG_DFL)
-                os.setsid()
-                nothing = os.open(os.devnull, os.O_RDONLY)
-                for source, target in ((nothing, 0), (streams[0], 1), (streams[1], 2)):
-                    os.dup2(source, target)
-                kept = {0, 1, 2, keep, *pass_fds}
-                for name in os.listdir("/proc/self/fd"):
-                    if int(name) not in kept:
-                        close_quietly(int(name))
-                os.chdir(cwd)
-                os.environ.clear()
-                os.environ.update(env)
-                sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  # those of the host went elsewhere
-                sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+            streams = {"stdout": stdout.fileno(), "stderr": stderr.fileno()}
+
+            def work() -> int:
+                become(command, cwd=cwd, env=env, keep=(*keep, *pass_fds), **streams)
                 worker.main(command[-1])
-                sys.stdout.flush()
-                sys.stderr.flush()
-                status = 0
-            finally:
-                os._exit(status)
+                return 0
+
+            run_and_exit(work)
 
     def wait(self) -> int:
         if self.returncode is None:
@@ -140,8 +125,6 @@ class ForkedWorker:
         return self.returncode
 
 
-def close_quietly(descriptor: int) -> None:
-    try:
-        os.close(descriptor)
-    except OSError:
-        pass  # the listing itself had it open
+def fork_workers(point: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """A hook that only forks workers."""
+    return ForkedWorker(*arguments, **options) if point == "worker.start" else call(*arguments, **options)

@@ -1,30 +1,28 @@
-"""Projects whose commands run in forked processes, with a fault point armed in one of them; and what must hold then."""
+"""Projects whose commands run in forked processes with faults, and the checks that must hold afterwards."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-import select
+import pickle
 import shutil
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from itertools import count
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from crash_lab import FILES, PATIENCE, Lab
+from crash_fork_server import FORK_SERVER, clean_environment
+from crash_lab import FILES, PATIENCE, Lab, made_once
 from fault_hook import Fault
 
 from whyrun.disk import points
 from whyrun.log import events as ev
 
-NURSERY = Path(__file__).parent / "fault_nursery.py"
-ATTEMPTS = 5  # at a fault whose point was not come to as often as the time before
+ATTEMPTS = 5  # for a fault whose point had fewer calls than the time before
 
 
 @dataclass(frozen=True)
@@ -33,15 +31,14 @@ class Ended:
     out: str
     err: str
     hits: Counter[tuple[str, str]]  # (role, point)
-    marks: tuple[str, ...] = ()  # of the faults that were asked for and have been done
+    marks: tuple[str, ...] = ()  # of the faults that were performed
 
 
-class Nursery:
+class FaultRunner:
+    """Runs commands in forked processes, with faults."""
+
     def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(NURSERY)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.armed = True  # else points are counted, and no fault is done
+        self.armed = True  # else calls are counted, and no fault is performed
 
     def run(
         self,
@@ -51,40 +48,36 @@ class Nursery:
         record: Path | None = None,
         many: int | None = None,
     ) -> Ended:
-        """`many`: so many ended steps are many, and their artifacts are linked by a process of its own."""
+        """`many`: from so many ended steps on, a process of its own links their artifacts."""
         beside = cwd.parent
-        files = {name: str(beside / f"said.{name}") for name in ("out", "err", "hits", "mark")}
-        for old in (Path(files["hits"]), *beside.glob("said.mark.*")):
+        out, err, hits = (beside / f"said.{name}" for name in ("out", "err", "hits"))
+        for old in (hits, *beside.glob("said.mark.*")):
             old.unlink(missing_ok=True)
-        if record is not None:
-            files["hits"] = str(record)
-        asked = {"cwd": str(cwd), "argv": argv, "faults": [asdict(fault) for fault in faults], "record": bool(record)}
-        asked |= {"armed": self.armed, "many": many, **files}
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(asked) + "\n")
-        self.process.stdin.flush()
-        readable, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
-        assert readable, f"{argv} with {faults} does not end"
-        code = json.loads(self.process.stdout.readline())
-        counted = record is None and Path(files["hits"]).exists()
-        lines = Path(files["hits"]).read_text().splitlines() if counted else []
-        hits = Counter((role, point) for role, point, _ in (line.split(" ") for line in lines))
+        arguments = {
+            "argv": argv, "hits": str(record or hits), "faults": [asdict(fault) for fault in faults],
+            "mark": str(beside / "said.mark"), "armed": self.armed, "record": record is not None, "many": many,
+        }  # fmt: skip
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            process = FORK_SERVER.start(
+                "command",
+                arguments,
+                command=["whyrun", *argv],
+                cwd=cwd,
+                env=clean_environment(),
+                stdout=stdout.fileno(),
+                stderr=stderr.fileno(),
+            )
+        code = process.wait(PATIENCE)
+        lines = hits.read_text().splitlines() if record is None and hits.exists() else []
+        counted = Counter((role, point) for role, point, _ in (line.split(" ") for line in lines))
         marks = tuple(mark.read_text() for mark in sorted(beside.glob("said.mark.*")))
-        return Ended(code, Path(files["out"]).read_text(), Path(files["err"]).read_text(), hits, marks)
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait(PATIENCE)
-        self.process.stdout.close()
+        return Ended(code, out.read_text(), err.read_text(), counted, marks)
 
 
 class FaultLab(Lab):
-    """The `fault` project: a text, a folder, two sections of one file, and who consumes them."""
+    """The `fault` project: a text, a folder, two sections of one file, and the jobs that consume them."""
 
-    def __init__(self, root: Path, nursery: Nursery) -> None:
+    def __init__(self, root: Path, runner: FaultRunner) -> None:
         if not root.exists():
             shutil.copytree(FILES / "fault", root)
             (root / "many").mkdir()
@@ -94,7 +87,7 @@ class FaultLab(Lab):
             (root / "out" / "text.txt").write_text("a text of the user's own\n")
             (root / "out" / "shared.json").write_text('{"mine": {"kept": 1.50}, "Left": "the user\'s, too"}\n')
         super().__init__(root, "fault")
-        self.nursery = nursery
+        self.runner = runner
         self.many: int | None = None
 
     def with_sets(self, sets: tuple[str, ...]) -> FaultLab:
@@ -102,7 +95,7 @@ class FaultLab(Lab):
         return self
 
     def whyrun(self, *argv: str, faults: tuple[Fault, ...] = ()) -> Ended:
-        return self.nursery.run(self.root, list(argv), faults, many=self.many)
+        return self.runner.run(self.root, list(argv), faults, many=self.many)
 
     def done(self, *argv: str) -> Ended:
         ended = self.whyrun(*argv)
@@ -111,7 +104,7 @@ class FaultLab(Lab):
         return ended
 
     def processes(self) -> list[str]:
-        """Also those that were forked, which have the command line and the environment of the nursery."""
+        """Also those in a folder of this project: a command shows no path in its command line."""
         return super().processes() + [f"{name} in {cwd}" for name, cwd in working_folders() if self.owns(cwd)]
 
     def owns(self, path: str) -> bool:
@@ -121,7 +114,7 @@ class FaultLab(Lab):
         return Counter((self.root / "paid.log").read_text().splitlines())
 
     def final(self) -> dict[str, Any]:
-        """What an undisturbed course leaves, as far as it may not depend on the disturbance."""
+        """The results that must be the same with and without a fault."""
         return {
             "artifacts": self.artifacts(),
             "planned": [job.id for job in self.plan().planned],
@@ -129,16 +122,16 @@ class FaultLab(Lab):
         }
 
     def displaced(self) -> set[tuple[str, str | None, bytes]]:
-        """What of the user's own was saved, with its bytes."""
-        world = self.world()
-        runs, stones = world.state.runs_and_tombstones()
+        """The saved files and sections of the user, with their bytes."""
+        opened = self.opened()
+        runs, stones = opened.state.runs_and_tombstones()
         saved = [event for run in runs for event in run.events() if isinstance(event, ev.FileDisplaced)]
         of_pruned = [one for stone in stones for one in stone.displaced]
-        return {(one.path, one.section, world.store.read(one.sha256)) for one in (*saved, *of_pruned)}
+        return {(one.path, one.section, opened.store.read(one.sha256)) for one in (*saved, *of_pruned)}
 
 
 def working_folders() -> list[tuple[str, str]]:
-    """Process → where it is."""
+    """(Process, its working folder)."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():
@@ -151,17 +144,17 @@ def working_folders() -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A command to disturb. `before`: what was done in the project until then."""
+    """A command to disturb. `before`: the commands that ran in the project earlier."""
 
     command: tuple[str, ...]
     before: tuple[tuple[str, ...], ...] = ()
     files: tuple[tuple[str, str, str], ...] = ()  # (file, old text, new text): edits after that
-    killed: Fault | None = None  # a run that was killed before the command: what it left is what the command repairs
-    executes_again: bool = False  # what the command is for
-    word: str | None = None  # the setting that holds at its end
-    shared: bool = False  # another project has run before, and shares its results through a folder
-    arrange: Callable[[FaultLab], None] | None = None  # what else has happened to the project
-    many: int | None = None  # see `Nursery.run`
+    killed: Fault | None = None  # a run that was killed before the command, which repairs it
+    executes_again: bool = False  # the command is meant to execute steps again
+    word: str | None = None  # the setting of the last run
+    shared: bool = False  # another project ran before and shares its results through a folder
+    arrange: Callable[[FaultLab], None] | None = None  # another change to the project before the command
+    many: int | None = None  # see `FaultRunner.run`
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -203,13 +196,13 @@ DETERMINISTIC = tuple(
     ("workflow.yaml", f"  {job}:\n    uses: python\n", f"  {job}:\n    uses: python\n    deterministic: true\n")
     for job in ("Text", "Left")
 )
-# Only for power cuts: what comes from others is stored by the same calls as what steps make.
+# Only for power cuts: results of others are stored by the same calls as results of steps.
 SHARED = Scenario(("run",), files=DETERMINISTIC, shared=True)
 
 
 @dataclass(frozen=True)
 class Course:
-    """A scenario up to its command, kept as a folder; and what its undisturbed course leaves."""
+    """A scenario up to its command, kept as a folder, and the results of the undisturbed command."""
 
     scenario: Scenario
     prepared: Path
@@ -217,16 +210,16 @@ class Course:
     final: dict[str, Any]
 
 
-def prepared(scenario: Scenario, root: Path, nursery: Nursery) -> FaultLab:
-    """A project in which all is done that comes before the command."""
-    lab = FaultLab(root, nursery)
+def prepared(scenario: Scenario, root: Path, runner: FaultRunner) -> FaultLab:
+    """A project in which everything before the command has run."""
+    lab = FaultLab(root, runner)
     (lab.root / "mine.txt").write_text("my own text\n")
     for words in scenario.before:
         lab.done(*words)
     edit(lab, scenario)
     if scenario.shared:
         settings = f"store = {json.dumps(str(root.parent / 'kept'))}\n"
-        other = FaultLab(root.with_name(f"{root.name}-of-another"), nursery)
+        other = FaultLab(root.with_name(f"{root.name}-of-another"), runner)
         edit(other, scenario)
         for each in (lab, other):
             (each.root / "whyrun.toml").write_text(settings)
@@ -247,8 +240,8 @@ def edit(lab: FaultLab, scenario: Scenario) -> None:
         file.write_text(file.read_text().replace(old, new))
 
 
-def course(scenario: Scenario, folder: Path, nursery: Nursery) -> Course:
-    lab = prepared(scenario, folder / "prepared", nursery)
+def course(scenario: Scenario, folder: Path, runner: FaultRunner) -> Course:
+    lab = prepared(scenario, folder / "prepared", runner)
     undisturbed = copy_of(lab, folder / "undisturbed")
     undisturbed.sets, undisturbed.many = tuple(scenario.settings[1:]), scenario.many
     ended = undisturbed.done(*scenario.command)
@@ -259,18 +252,18 @@ def course(scenario: Scenario, folder: Path, nursery: Nursery) -> Course:
 
 def copy_of(lab: FaultLab, root: Path) -> FaultLab:
     shutil.copytree(lab.root, root, symlinks=True)
-    return FaultLab(root, lab.nursery)
+    return FaultLab(root, lab.runner)
 
 
 def check_killed(fault: Fault, ended: Ended) -> None:
-    """A host ends with the kill. One whose worker was killed says that, or has given the step to another."""
+    """A killed host ends by the signal. A killed worker is reported, or another one gets its step."""
     assert fault.how in ("before", "after")
     well = (-signal.SIGKILL,) if fault.role == "host" else (0, 1)
     assert ended.code in well, (fault, ended.code, ended.err)
 
 
 def check_told(lab: FaultLab, fault: Fault, ended: Ended) -> None:
-    """0: what failed can be done without. 1: a step failed, and its event has the reason. 3: the whole command did."""
+    """Exit status 0: the call was not essential. 1: a step failed, and its event says why. 3: the command failed."""
     assert ended.code in (0, 1, 3), (fault, ended.err)
     assert "Traceback" not in ended.err, (fault, ended.err)
     assert "inside whyrun" not in ended.err, (fault, ended.err)
@@ -287,7 +280,7 @@ def check_told(lab: FaultLab, fault: Fault, ended: Ended) -> None:
 
 
 def check_afterwards(lab: FaultLab, course: Course, ended: Ended) -> None:
-    """After a command that was disturbed: the next ones open, repair, say so, and come to where all would have been."""
+    """After a disturbed command the next ones repair, report it, and reach the results of the undisturbed command."""
     scenario = course.scenario
     lab.sets = tuple(scenario.settings[1:])
     unfinished = [run.name for run in lab.runs() if not isinstance(lab.events(run)[-1], ev.RunComplete)]
@@ -295,7 +288,7 @@ def check_afterwards(lab: FaultLab, course: Course, ended: Ended) -> None:
     told = {
         word for line in ended.err.splitlines() if " EXECUTES Job:" in line for word in line.split() if "Job:" in word
     }
-    assert told <= done.keys(), "reported complete, and not in the log"
+    assert told <= done.keys(), "reported complete, but not in the log"
     planned = lab.plan()
     number = len(lab.runs())
     again = lab.done(*scenario.command)
@@ -304,7 +297,8 @@ def check_afterwards(lab: FaultLab, course: Course, ended: Ended) -> None:
         repaired = again if scenario.command[0] in ("run", "compare", "adopt", "restore") else lab.done("runs")
         assert "its log was repaired" in repaired.err
     executed = {step: found for run in lab.runs()[number:] for step, found in lab.executed(run).items()}
-    lab.done("run", *scenario.settings)
+    if scenario.command != ("run", *scenario.settings):
+        lab.done("run", *scenario.settings)
     if not scenario.executes_again:
         assert not executed.items() & done.items(), "complete in the log, and executed again"
     if scenario.command[0] == "run":
@@ -315,33 +309,34 @@ def check_afterwards(lab: FaultLab, course: Course, ended: Ended) -> None:
 
 
 class Courses:
-    """The courses of this test process, each prepared when it is first asked for."""
+    """The courses of one test run. The first process that needs one prepares it for all processes."""
 
-    def __init__(self, folder: Path, nursery: Nursery) -> None:
-        self.folder, self.nursery = folder, nursery
+    def __init__(self, folder: Path, runner: FaultRunner) -> None:
+        self.folder, self.runner = folder, runner
         self._courses: dict[Scenario, Course] = {}
-        self._numbers = count()
 
     def of(self, scenario: Scenario) -> Course:
         if scenario not in self._courses:
-            self._courses[scenario] = course(scenario, self.folder / str(next(self._numbers)), self.nursery)
+            name = sha256(pickle.dumps(scenario)).hexdigest()[:16]
+            self._courses[scenario] = made_once(
+                self.folder / name, lambda folder: course(scenario, folder, self.runner)
+            )
         return self._courses[scenario]
 
     def lab(self, scenario: Scenario, root: Path) -> FaultLab:
-        """A project in which the command of a scenario comes next."""
+        """A project that is ready for the command of a scenario."""
         shutil.copytree(self.of(scenario).prepared, root, symlinks=True)
-        lab = FaultLab(root, self.nursery)
+        lab = FaultLab(root, self.runner)
         lab.many = scenario.many
         return lab
 
     def disturbed(
         self, scenario: Scenario, folder: Path, fault: Fault, leading: tuple[Fault, ...] = ()
     ) -> tuple[FaultLab, Ended]:
-        """The command of a scenario with a fault that has been done; `leading`: others, without which its point is not
-        come to.
+        """The command of a scenario with a fault that was performed; `leading`: faults that must come first.
 
-        How often a point is come to depends a little on timing: where it was less than in the undisturbed course, the
-        last time of those is tried next.
+        The number of calls at a point depends a little on timing. Where there were fewer calls than in the undisturbed
+        command, the last one of them is tried next.
         """
         for attempt in range(ATTEMPTS):
             lab = self.lab(scenario, folder / str(attempt) / "project")

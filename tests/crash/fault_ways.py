@@ -1,18 +1,17 @@
-"""Ways to the points that an undisturbed course does not come to: what has gone wrong before, or happened to a project.
+"""Ways to the fault points that an undisturbed command does not reach: something else goes wrong first.
 
-A way is a scenario, and calls in its command that fail first (`leading`).
+A way is a scenario, with calls of its command that fail first (`leading`).
 """
 
 from __future__ import annotations
 
 import os
-import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from fault_cases import SOAK
 from fault_hook import Fault
 from fault_lab import SCENARIOS, FaultLab, Scenario
+from fault_selection import SOAK
 
 KILLED = Fault("section.rename", 1, "after")  # Text and Tree are complete then, or nearly
 DAYS = 2 * 86400  # seconds: older than what may still have a writer
@@ -56,13 +55,14 @@ class Way:
     scenario: Scenario
     leading: tuple[Fault, ...] = ()
     role: str = "host"
-    number: int = 1  # the how-manieth time that the point is come to
+    number: int = 1  # which call at the point fails
     needs: str | None = None  # a program
 
     def faults(self, name: str) -> list[Fault]:
-        """In the suite a kill on one side of the call, and a call that fails."""
-        kills = ("before", "after") if SOAK else (random.Random(name).choice(("before", "after")),)
-        return [Fault(self.point, self.number, how, self.role) for how in (*kills, "ENOSPC")]
+        """By commit the ways take turns: a kill before the call, a call that fails, a kill after the call."""
+        ways = ("before", "ENOSPC", "after")
+        chosen = ways if SOAK else (ways[list(WAYS).index(name) % 3],)
+        return [Fault(self.point, self.number, how, self.role) for how in chosen]
 
 
 def last_run(lab: FaultLab) -> Path:
@@ -70,7 +70,7 @@ def last_run(lab: FaultLab) -> Path:
 
 
 def links_without_events(lab: FaultLab) -> None:
-    """As a power cut leaves them: the links of a step are there, and its events are not."""
+    """As after a power cut: the links of a step exist, its events do not."""
     step = last_run(lab) / "artifacts" / "Last"
     step.mkdir(parents=True)
     (step / "Report.json").symlink_to("../../../../../store/00/11")
@@ -91,14 +91,14 @@ def killed_completion(lab: FaultLab) -> None:
 
 
 def torn_commands(lab: FaultLab) -> None:
-    """As a power cut leaves it: the last line is not whole."""
+    """As after a power cut: the last line is incomplete."""
     commands = last_run(lab) / "commands.jsonl"
     assert commands.stat().st_size > 10
     os.truncate(commands, commands.stat().st_size - 5)
 
 
 def file_in_the_way(lab: FaultLab) -> None:
-    """Where a folder is needed stands a file of the user's."""
+    """A file of the user is in the place of a folder that is needed."""
     (lab.root / "out" / "deep").write_text("no folder\n")
 
 
@@ -161,8 +161,8 @@ WAYS = {
     "an old folder in the store": Way(
         "store.remove", Scenario(("run", "--set", "Word=two"), (("run",),), arrange=old_folder_in_the_store, word="two")
     ),
-    # The first attempt leaves scratch/ and stdout.log, the second a longer stdout.log. A blob takes two calls where it
-    # is the first in its folder, and before the output one is stored that the run itself needs.
+    # The first attempt leaves scratch/ and stdout.log, the second a longer stdout.log. The first blob in a folder takes
+    # two calls, and the run stores one blob of its own before the output.
     "a sandbox: its output": Way("store.rename", IN_A_SANDBOX, number=4, needs="bwrap"),
     "a sandbox: the folder of the step": Way("step.mkdir", IN_A_SANDBOX, needs="bwrap"),
     "a sandbox: its log": Way("step.rename", IN_A_SANDBOX, number=2, needs="bwrap"),

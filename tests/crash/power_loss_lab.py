@@ -1,4 +1,4 @@
-"""A recorded command, cut at any moment, and what must hold of what is left."""
+"""A recorded command, a power cut at any moment, and the checks that must hold afterwards."""
 
 from __future__ import annotations
 
@@ -14,25 +14,34 @@ from pathlib import Path
 
 import msgspec
 from crash_lab import check_links
-from cut_model import Disk
-from cut_record import Entry, read_record, told
-from fault_lab import FaultLab, Nursery, Scenario, copy_of, prepared
+from fault_lab import FaultLab, FaultRunner, Scenario, copy_of, prepared
 from msgspec import UNSET
+from power_loss_model import Disk
+from power_loss_record import Entry, read_record, told
 
 from project_lab import Heard
 from whyrun.evidence.run_directory import RunDirectory
-from whyrun.evidence.verify import verify
-from whyrun.execution.session import repaired
+from whyrun.evidence.verify.verify import verify
+from whyrun.execution.run.session import repair_killed_run
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import Holder, RunLock
 from whyrun.log.outcomes import fold_outcome
 from whyrun.log.runs import RunRef
-from whyrun.log.synced import Synced, last_synced
+from whyrun.log.sync_mark import Synced, last_synced
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.snapshot.world import World
+from whyrun.project import Project
 
-PARSED = ("project", "config", "reading", "workflow", "graph", "actions", "_observed", "inputs")  # of what is not cut
+PARSED = (
+    "project",
+    "config",
+    "reading",
+    "workflow",
+    "graph",
+    "actions",
+    "_observed",
+    "inputs",
+)  # same for all cuts
 STATE = (".whyrun", "out")  # where commands write
 RUNS = ".whyrun/fault/runs"
 LOCK = ".whyrun/fault/lock"
@@ -59,7 +68,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Cut:
-    """The power went after so many operations."""
+    """The power failed after `moment` operations."""
 
     moment: int
     tree: dict[str, bytes | str | None]
@@ -68,26 +77,31 @@ class Cut:
     relied_on: Synced | None  # what the lock said when it was last synced itself
 
     def without_lock(self) -> Cut:
-        """As if the file `lock`, which is seldom synced by itself, had not reached the disk."""
+        """The same cut, but the file `lock` did not reach the disk: it is seldom synced by itself."""
         tree = {path: b"" if path == LOCK else data for path, data in self.tree.items()}
         return replace(self, tree=tree, relied_on=None)
 
 
-def record(scenario: Scenario, folder: Path, nursery: Nursery) -> Recorded:
+def record(scenario: Scenario, folder: Path, runner: FaultRunner) -> Recorded:
     folder.mkdir()
-    initial = prepared(scenario, folder / "initial", nursery)
+    initial = prepared(scenario, folder / "initial", runner)
     lab = copy_of(initial, folder / "project")
     there = [path for path in lab.root.rglob("*") if path.is_file() and not path.is_symlink()]
     inodes = {str(path.relative_to(lab.root)): path.stat().st_ino for path in there}
-    ended = nursery.run(lab.root, list(scenario.command), record=folder / "record")
+    ended = runner.run(lab.root, list(scenario.command), record=folder / "record")
     assert ended.code in (0, 1), ended.err
     return Recorded(scenario, lab.root, initial.root, inodes, read_record(folder / "record"))
 
 
 def cuts(recorded: Recorded, number: int, seed: int) -> list[Cut]:
-    """Random ones, over the whole record; each with a tree of its own."""
+    """Spread evenly over the whole record, each at a random moment of its part and with a tree of its own."""
     chance = random.Random(seed)
-    moments = sorted(chance.randint(1, len(recorded.entries)) for _ in range(number))
+    moments = [1 + int((k + chance.random()) / number * len(recorded.entries)) for k in range(number)]
+    return cuts_at(recorded, moments, chance)
+
+
+def cuts_at(recorded: Recorded, moments: list[int], chance: random.Random) -> list[Cut]:
+    """A cut at each of these moments, which are in order."""
     disk = recorded.disk()
     runs = os.listdir(recorded.root / RUNS)  # those that it leaves: what it prunes is to go
     found: list[Cut] = []
@@ -132,22 +146,22 @@ def outputs_taken(events: Iterable[ev.AnyEvent]) -> dict[str, set[str]]:
 
 
 class CutLab(FaultLab):
-    """Looks at one cut after the other, in one folder. What no cut touches is read and parsed once."""
+    """Checks one cut after the other in one folder. Files that no cut changes are parsed once."""
 
-    def __init__(self, recorded: Recorded, root: Path, nursery: Nursery) -> None:
+    def __init__(self, recorded: Recorded, root: Path, runner: FaultRunner) -> None:
         shutil.copytree(recorded.initial, root, symlinks=True)
-        super().__init__(root, nursery)
+        super().__init__(root, runner)
         self.recorded = recorded
         self.sets = recorded.sets
-        self.first: World | None = None
-        world = self.world()
-        world.graph, world.actions  # noqa: B018
-        self.first = world
+        self.first: Project | None = None
+        opened = self.opened()
+        opened.graph, opened.actions  # noqa: B018
+        self.first = opened
         self.known = {run.name for run in self.runs()}
         self.executes_before = self.to_execute(self.plan())
 
-    def world(self) -> World:
-        fresh = World.open(self.file, sets=self.sets)
+    def opened(self) -> Project:
+        fresh = Project.open(self.file, sets=self.sets)
         if self.first is not None:
             fresh.__dict__.update({name: self.first.__dict__[name] for name in PARSED if name in self.first.__dict__})
         return fresh
@@ -169,22 +183,22 @@ class CutLab(FaultLab):
     # --- what must hold ------------------------------------------------------------------------------------------
 
     def check(self, cut: Cut) -> None:
-        """Open, repair, plan and verify what the cut left."""
+        """Open, repair, plan and verify the project after the cut."""
         self.check_lock(cut)
-        world, heard = self.world(), Heard()
-        with RunLock.of(world.state, utc_now) as lock:
-            report = repaired(world, lock, heard, utc_now)
+        opened, heard = self.opened(), Heard()
+        with RunLock.of(opened.state, utc_now) as lock:
+            report = repair_killed_run(opened, lock, heard, utc_now)
         assert (report is not None) == any("its log was repaired" in note for note in heard.notes)
         self.check_logs(cut)
-        self.check_bytes(world)
-        self.check_plan(cut, compute_execution_plan(world.snapshot(), PlanOptions()))
-        self.check_users_own(world)
+        self.check_bytes(opened)
+        self.check_plan(cut, compute_execution_plan(opened.snapshot(), PlanOptions()))
+        self.check_users_own(opened)
         self.check_sound()
         for run in self.runs():
             self.check_folder(run)
 
     def check_lock(self, cut: Cut) -> None:
-        """What it said when it was synced, it says, however often it was written since."""
+        """The lock still holds at least what it held when it was last synced."""
         if cut.relied_on is not None:
             found = last_synced(self.root / LOCK)
             assert found is not None, "the lock says nothing any more"
@@ -192,14 +206,14 @@ class CutLab(FaultLab):
             assert found.seq >= cut.relied_on.seq or found.seq == 0, "it says less than was relied on"  # 0: ended well
 
     def check_logs(self, cut: Cut) -> None:
-        """What was synced is there."""
+        """Synced lines still exist."""
         there = {run.name: run.events_path.read_bytes() for run in self.runs()}
         for name, durable in cut.durable.items():
             lines = durable[: durable.rfind(b"\n") + 1]
             assert there.get(name, b"").startswith(lines), f"{name}: synced lines are lost"
 
-    def check_bytes(self, world: World) -> None:
-        """No event of a step that counts as complete speaks of bytes that are gone or damaged."""
+    def check_bytes(self, opened: Project) -> None:
+        """The outputs of every complete step are in the store and undamaged."""
         for run in self.runs():
             made: dict[str, list[str]] = {}
             for event in run.events():
@@ -208,10 +222,10 @@ class CutLab(FaultLab):
                 elif isinstance(event, ev.StepStart | ev.StepFailed):
                     made.pop(event.step_id, None)
             for sha in (sha for shas in made.values() for sha in shas):
-                world.store.check(sha)
+                opened.store.check(sha)
 
     def check_plan(self, cut: Cut, plan: Plan) -> None:
-        """Executed is exactly what is not complete; what the user was told is complete."""
+        """The plan executes exactly the incomplete steps; every step that was reported to the user is complete."""
         executes = self.to_execute(plan)
         synced = self.synced_completes(cut)
         if self.recorded.scenario.command[0] == "run":
@@ -228,7 +242,7 @@ class CutLab(FaultLab):
 
     @property
     def executes_after(self) -> set[str]:
-        return self.to_execute(FaultLab(self.recorded.root, self.nursery).with_sets(self.sets).plan())
+        return self.to_execute(FaultLab(self.recorded.root, self.runner).with_sets(self.sets).plan())
 
     @staticmethod
     def to_execute(plan: Plan) -> set[str]:
@@ -252,7 +266,7 @@ class CutLab(FaultLab):
 
     @cached_property
     def outputs_taken(self) -> dict[str, set[str]]:
-        runs = FaultLab(self.recorded.root, self.nursery).runs()
+        runs = FaultLab(self.recorded.root, self.runner).runs()
         return {step: found for run in runs for step, found in outputs_taken(run.events()).items()}
 
     def synced_completes(self, cut: Cut) -> set[str]:
@@ -264,8 +278,8 @@ class CutLab(FaultLab):
                 done |= self.done_in(event for event in run.events() if event.seq <= synced)
         return done
 
-    def check_users_own(self, world: World) -> None:
-        """Each of the user's own is where it was, or in the store with an event that leads to it."""
+    def check_users_own(self, opened: Project) -> None:
+        """Each file and section of the user is in its place, or in the store with an event that names it."""
         saved = {data for _, _, data in self.displaced()}
         text = self.root / "out" / "text.txt"
         assert OWN_TEXT in saved or (text.exists() and text.read_bytes() == OWN_TEXT), "the user's text is lost"
@@ -283,6 +297,6 @@ class CutLab(FaultLab):
             check_links(run, outcome)
 
     def check_sound(self) -> None:
-        world = self.world()
-        found = verify(world.state, world.project, lambda run: None)
+        opened = self.opened()
+        found = verify(opened.state, opened.folder, lambda run: None)
         assert found.sound, [str(problem) for problem in found.problems]

@@ -1,4 +1,4 @@
-"""What may be on the disk after a power cut, from a record of what was done until then.
+"""What the disk may hold after a power cut, computed from the record of all operations before it.
 
 Data that was not synced is there, or not, page by page; a file may have its old length, its new one, or one between.
 Names that were not synced are there, or not, each by itself: so a file may have got its final name and none of its
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cut_record import Entry
+from power_loss_record import Entry
 
 PAGE = 4096
+SCRATCH = re.compile(r"\.whyrun/tmp/[^/]+\.scratch/")  # steps write there, and nobody records it
 
 
 @dataclass(eq=False)
@@ -44,7 +46,7 @@ class File:
         self.pending = [change for change in self.pending if change[0] >= until]
 
     def perhaps(self, chance: random.Random) -> bytes:
-        """What the disk may have of it."""
+        """A content that the disk may hold."""
         new = self.now()
         if not self.pending:
             return new
@@ -150,7 +152,9 @@ class Disk:
 
     def _rename(self, source: str, target: str, inode: int, data: bytes | None, tree: dict | None) -> None:
         node = self._find(source)
-        if node is None and data is not None:  # made by a step: nobody has synced it
+        if node is None:  # made by a step: nobody has synced it
+            self._check_unrecorded(source)
+        if node is None and data is not None:
             node = self.files[inode] = File(b"", [(self.moment, "write", 0, data)])
         elif node is None and tree is not None:
             node = self._folder()
@@ -197,7 +201,13 @@ class Disk:
         return None if place is None else self._now[place[0]].get(place[1])
 
     def _set(self, *names: tuple[str, Node | None]) -> None:
-        known = [(place, node) for path, node in names if (place := self._place(path)) is not None]
+        known: list[tuple[tuple[Folder, str], Node | None]] = []
+        for path, node in names:
+            place = self._place(path)
+            if place is None:
+                self._check_unrecorded(path)
+            else:
+                known.append((place, node))
         for (folder, name), node in known:
             if node is None:
                 self._now[folder].pop(name, None)
@@ -205,6 +215,14 @@ class Disk:
                 self._now[folder][name] = node
         if known:
             self.changes.append(Change(self.moment, tuple((folder, name, node) for (folder, name), node in known)))
+
+    def _check_unrecorded(self, path: str) -> None:
+        """The record may lack only paths outside of the project and in scratch folders. Elsewhere, a lost entry would
+        look like a forgotten sync."""
+        relative = os.path.relpath(path, self.root)
+        assert relative.startswith("..") or SCRATCH.match(relative), (
+            f"entry {self.moment} of the record uses `{relative}`, but no earlier entry made it or its folder"
+        )
 
     def _sync(self, until: int, inode: int | None, path: str) -> None:
         if inode is None:
@@ -247,21 +265,21 @@ class Disk:
     # --- after the cut -------------------------------------------------------------------------------------------
 
     def durable_content(self, path: str) -> bytes:
-        """What is certainly there of a file; nothing where its name is not certain."""
+        """The synced content of a file; nothing where its name was not synced."""
         node: Node | None = self.top
         for part in path.split("/"):
             node = node.durable.get(part) if isinstance(node, Folder) else None
         return node.durable if isinstance(node, File) else b""
 
     def written_content(self, path: str) -> bytes:
-        """What was written of a file so far, synced or not."""
+        """The written content of a file, synced or not."""
         node: Node | None = self.top
         for part in path.split("/"):
             node = self._now[node].get(part) if isinstance(node, Folder) else None
         return node.now() if isinstance(node, File) else b""
 
     def perhaps(self, chance: random.Random) -> dict[str, bytes | str | None]:
-        """The tree that may be found: path → bytes of a file, text of a link, None for a folder."""
+        """A tree that the disk may hold: path → bytes of a file, text of a link, None for a folder."""
         fate = chance.random()
         if fate < 0.2:
             kept: list[Change] = []
@@ -279,7 +297,7 @@ class Disk:
         return found
 
     def everything(self) -> dict[str, bytes | str | None]:
-        """The tree as it is, for whoever has not lost power."""
+        """The tree without a power cut."""
         found: dict[str, bytes | str | None] = {}
         self._collect(self.top, "", {id(folder): names for folder, names in self._now.items()}, None, found, set())
         return found

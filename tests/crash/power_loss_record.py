@@ -1,8 +1,8 @@
 """A record of everything that a command does to the disk, with the data, in the order in which it happened.
 
-Each operation is one entry of an append-only file that host and workers share. It is written when the operation is
-over; whatever another process does because of it comes later. Syncs have two entries: what was there when one began is
-on the disk when it has ended.
+Each operation is one entry of an append-only file that host and workers share. A lock covers the operation and its
+entry, so the entries of all threads and processes have the order of their operations. Syncs have two entries: what was
+there when one began is on the disk when it has ended.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pickle
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 from fault_hook import FaultHook
 
 from whyrun import disk
+from whyrun.cli.broken_pipe import TolerantFile
 
 LENGTH = 4  # bytes before each entry
 
@@ -27,7 +29,7 @@ Entry = tuple[Any, ...]
 
 
 class RecordingHook(FaultHook):
-    """`hits` is where entries go. Nothing is disturbed."""
+    """Writes entries to `hits`, and disturbs nothing."""
 
     def __init__(self, hits: int) -> None:
         super().__init__(hits, ())
@@ -38,10 +40,34 @@ class RecordingHook(FaultHook):
         os.write(self.hits, len(data).to_bytes(LENGTH, "big") + data)
 
     def __call__(self, point: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        if call is os.open:
-            return self._open(*arguments)
         if call in (os.fsync, os.fdatasync, disk.syncfs):
             return self._sync(call, *arguments)
+        if point.endswith(".start"):
+            return self.perform(point, call, arguments, options)
+        with self._locked():
+            return self._perform_and_note(call, *arguments)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """No other thread or process performs an operation meanwhile.
+
+        Without this, a process can use a folder before the entry of the process that made it is written. Each call
+        opens the file again, because a lock belongs to one opening: threads and forked processes share `hits`.
+        """
+        own = os.open(f"/proc/self/fd/{self.hits}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(own, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                # Closing is not enough: a worker that another thread forks meanwhile has a copy of the descriptor.
+                fcntl.flock(own, fcntl.LOCK_UN)
+        finally:
+            os.close(own)
+
+    def _perform_and_note(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        if call is os.open:
+            return self._open(*arguments)
         if call is os.write:
             return self._write(*arguments)
         if call is os.rename:
@@ -52,7 +78,7 @@ class RecordingHook(FaultHook):
             os.rename(source, target)
             self.note("rename", source, target, status.st_ino, data, tree)
             return None
-        found = self.perform(point, call, arguments, options)
+        result = call(*arguments)
         if call is os.mkdir:
             self.note("mkdir", os.fspath(arguments[0]))
         elif call in (os.unlink, shutil.rmtree):
@@ -65,8 +91,8 @@ class RecordingHook(FaultHook):
             size = os.fstat(arguments[0]).st_size
             self.note("write", os.fstat(arguments[0]).st_ino, 0, os.pread(arguments[0], size, 0))
         else:
-            assert point.endswith(".start"), (point, call)
-        return found
+            raise AssertionError(f"the record has no entry for {call}")
+        return result
 
     def _open(self, path: str | os.PathLike[str], flags: int, mode: int) -> int:
         new = not os.path.lexists(path)
@@ -90,29 +116,28 @@ class RecordingHook(FaultHook):
         number = (os.getpid(), next(self._numbers))
         subject = None if call is disk.syncfs else os.fstat(descriptor).st_ino
         path = os.readlink(f"/proc/self/fd/{descriptor}")
-        self.note("sync begins", number, subject, path)
+        with self._locked():
+            self.note("sync begins", number, subject, path)
         call(descriptor)
         self.note("sync ends", number)
 
 
-class TellingStream:
-    """stderr of a recorded command: what the user is told stands in the record, in its place."""
+def tolerant_file_of(hook: RecordingHook) -> type[TolerantFile]:
+    """The file beneath stdout and stderr of a recorded command: the record also has what is printed, in order.
 
-    encoding = "utf-8"
+    Beneath, because a command replaces `sys.stderr`.
+    """
 
-    def __init__(self, hook: RecordingHook, beneath: Any) -> None:
-        self._hook, self._beneath = hook, beneath
+    class TellingFile(TolerantFile):
+        def write(self, data: Any, /) -> int:
+            hook.note("told", bytes(data).decode())
+            return super().write(data)
 
-    def write(self, text: str) -> int:
-        self._hook.note("told", text)
-        return int(self._beneath.write(text))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._beneath, name)
+    return TellingFile
 
 
 def tree_of(folder: str) -> dict[str, tuple[str, Any]]:
-    """Of a folder that may have been made without us: relative path → (kind, content)."""
+    """The content of a folder: relative path → (kind, content)."""
     found: dict[str, tuple[str, Any]] = {}
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):

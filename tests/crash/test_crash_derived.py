@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from crash_lab import Lab
+from fault_selection import SOAK
 
 from project_lab import wait_until
 from whyrun.artifacts.durable import checked, with_checksum
@@ -37,19 +38,19 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 
 def index(lab: Lab) -> Path:
-    return lab.world().state.index_dir / "fold"
+    return lab.opened().state.index_dir / "fold"
 
 
 def records(lab: Lab) -> Path:
-    return lab.world().state.index_dir / "records"
+    return lab.opened().state.index_dir / "records"
 
 
 def memo(lab: Lab) -> Path:
-    return lab.world().state.index_dir / "memo"
+    return lab.opened().state.index_dir / "memo"
 
 
 def stat_cache(lab: Lab) -> Path:
-    return lab.world().state.stat_cache
+    return lab.opened().state.stat_cache
 
 
 def broken_versions(data: bytes) -> list[bytes]:
@@ -57,7 +58,7 @@ def broken_versions(data: bytes) -> list[bytes]:
     chance = random.Random(60_000)
     found = [b"", data[:1], data[:4], data[: len(data) // 2], data[:-1], data + b"\0", b"\0" * len(data)]
     found.append(chance.randbytes(len(data)))
-    for _ in range(60):
+    for _ in range(60 if SOAK else 10):
         at = chance.randrange(len(data))
         found.append(data[:at] + bytes([data[at] ^ (1 << chance.randrange(8))]) + data[at + 1 :])
     body = bytes(checked(data))

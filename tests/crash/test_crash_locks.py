@@ -11,8 +11,8 @@ from crash_gate import FINAL, GateLab
 
 from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import StateError
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.session import run_workflow
+from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.run.session import run_workflow
 from whyrun.log import events as ev
 from whyrun.log.lock import holder, is_held
 from whyrun.planning.plan import PlanOptions
@@ -28,7 +28,7 @@ def test_a_second_run_is_refused_and_told_who_runs(tmp_path: Path) -> None:
     assert f"process {host.pid} on {os.uname().nodename}" in second.err
     assert "run r0001" in second.err
     with pytest.raises(StateError, match="LOCKED"):
-        run_workflow(lab.world(), PlanOptions(), RunOptions(), WorkflowLogger(terminal=False))
+        run_workflow(lab.opened(), PlanOptions(), RunOptions(), WorkflowLogger(terminal=False))
     assert [run.name for run in lab.runs()] == ["r0001"]
     assert lab.runs()[0].events_path.read_bytes().startswith(before)
     lab.open_gate()
@@ -41,7 +41,7 @@ def test_a_second_run_is_refused_and_told_who_runs(tmp_path: Path) -> None:
 def test_plans_can_be_made_while_a_run_goes_on(tmp_path: Path) -> None:
     lab = GateLab(tmp_path)
     host = lab.start_waiting()
-    state = lab.world().state
+    state = lab.opened().state
     held = holder(state.lock_path)
     assert held is not None
     assert (held.pid, held.run) == (host.pid, "r0001")
@@ -59,7 +59,7 @@ def test_plans_can_be_made_while_a_run_goes_on(tmp_path: Path) -> None:
 def test_the_lock_of_a_killed_run_is_free_at_once(tmp_path: Path) -> None:
     lab = GateLab(tmp_path, ignore="TERM INT HUP")
     host = lab.start_waiting()
-    lock = lab.world().state.lock_path
+    lock = lab.opened().state.lock_path
     assert is_held(lock)
     ended = host.kill()
     assert ended.code == -signal.SIGKILL

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from crash_lab import Lab
 from fault_hook import Fault
-from fault_lab import Ended, Nursery
+from fault_lab import Ended, FaultRunner
 
 from whyrun.log import events as ev
-from whyrun.log.synced import Synced, last_synced
+from whyrun.log.sync_mark import Synced, last_synced
 
 OWN = b"my only copy\n"
 
@@ -19,18 +19,18 @@ OWN = b"my only copy\n"
 class PromiseLab(Lab):
     """An earlier result whose stored bytes have rotted, a file of the user's in the way, and a request to pay for."""
 
-    def __init__(self, root: Path, nursery: Nursery) -> None:
+    def __init__(self, root: Path, runner: FaultRunner) -> None:
         super().__init__(root, "promise")
-        self.nursery = nursery
+        self.runner = runner
         self.lock = root / ".whyrun" / "promise" / "lock"
 
     def whyrun(self, *argv: str, faults: tuple[Fault, ...] = ()) -> Ended:
-        return self.nursery.run(self.root, list(argv), faults)
+        return self.runner.run(self.root, list(argv), faults)
 
     def rot(self) -> None:
         assert self.whyrun("run", "--target", "Job:Old").code == 0
         (old,) = [event for event in self.runs()[0].events() if isinstance(event, ev.ArtifactAvailable)]
-        blob = Path(self.world().store.path(old.sha256))
+        blob = Path(self.opened().store.path(old.sha256))
         blob.chmod(0o644)
         blob.write_bytes(b"olD\n")
         (self.root / "out" / "old.txt").unlink()
@@ -41,8 +41,8 @@ class PromiseLab(Lab):
 
 
 @pytest.fixture
-def lab(tmp_path: Path, nursery: Nursery) -> PromiseLab:
-    lab = PromiseLab(tmp_path / "project", nursery)
+def lab(tmp_path: Path, runner: FaultRunner) -> PromiseLab:
+    lab = PromiseLab(tmp_path / "project", runner)
     lab.rot()
     (lab.root / "out" / "mine.txt").write_bytes(OWN)
     return lab
@@ -55,7 +55,7 @@ def test_a_request_is_paid_once_and_a_saved_file_kept_though_damaged_bytes_were_
     cut = lab.whyrun("run")
     assert cut.code == -signal.SIGKILL
     assert "STORE_DAMAGED" in cut.err
-    assert "what stood there is kept" in cut.err
+    assert "its previous content is kept" in cut.err
     if not lock_reaches_the_disk:
         lab.lock.write_bytes(b"")
     for command in (("run",), ("gc", "--delete"), ("verify", "--replay", "all")):
@@ -65,7 +65,7 @@ def test_a_request_is_paid_once_and_a_saved_file_kept_though_damaged_bytes_were_
     made = {path.name: path.read_bytes() for path in (lab.root / "out").iterdir()}
     assert made == {"old.txt": b"old\n", "mine.txt": b"made\n", "paid.txt": b"number one\n"}
     displaced = [event for run in lab.runs() for event in run.events() if isinstance(event, ev.FileDisplaced)]
-    assert [(one.path, lab.world().store.read(one.sha256)) for one in displaced] == [("out/mine.txt", OWN)]
+    assert [(one.path, lab.opened().store.read(one.sha256)) for one in displaced] == [("out/mine.txt", OWN)]
     (repaired,) = [event for run in lab.runs() for event in run.events() if isinstance(event, ev.LogRepaired)]
     assert (repaired.cut_bytes, repaired.interrupted) == (0, ["Job:Paid"])
 

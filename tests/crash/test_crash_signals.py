@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from crash_gate import FINAL, GateLab, until
 from crash_lab import Ended
+from fault_selection import SOAK
 
 from whyrun.log import events as ev
+
+MOMENTS = 40 if SOAK else 4
 
 
 def check_interrupted(lab: GateLab, ended: Ended, codes: tuple[int, ...] = (130,)) -> None:
@@ -73,24 +76,31 @@ def test_many_signals_at_once_leave_the_evidence_complete(tmp_path: Path) -> Non
     check_goes_on(lab)
 
 
-@pytest.mark.parametrize("number", range(6))
-def test_a_signal_at_any_moment_ends_in_complete_evidence(number: int, tmp_path: Path) -> None:
-    """Not only while steps run: from the first event on, also before the first step and after the last."""
+@pytest.fixture(scope="module")
+def operations(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """How many file operations the host of an undisturbed run makes."""
+    lab = GateLab(tmp_path_factory.mktemp("counted"))
+    lab.open_gate()
+    ended = lab.run(crash_at=0)
+    assert ended.code == 0, ended.err
+    return int(ended.result["operations"])
+
+
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_a_signal_at_any_moment_ends_in_complete_evidence(moment: int, operations: int, tmp_path: Path) -> None:
+    """Not only while steps run: from the first file operation on, also before the first step and after the last."""
     lab = GateLab(tmp_path)
     lab.open_gate()
-    host = lab.start()
-    host.wait_ready()
-    time.sleep(0.12 * number + 0.02)
-    host.signal((signal.SIGINT, signal.SIGTERM)[number % 2])
-    ended = host.ended()
+    number = (signal.SIGINT, signal.SIGTERM)[moment % 2]
+    ended = lab.run(crash_at=1 + moment * operations // MOMENTS, crash_by=number)
     assert ended.code in (0, 130, -signal.SIGTERM, -signal.SIGINT), ended.err
     lab.check_nobody_left()
     if lab.runs():
         lab.check_evidence()
         state = json.loads((lab.runs()[0].path / "status.json").read_bytes())["state"]
-        if ended.code in (0, 130):  # else the signal came after the last word
+        if ended.code in (0, 130):  # else the signal came after the run had ended
             told = ended.out.splitlines()[-1]
-            assert told == "ready" or state == json.loads(told)["state"]  # or it came just before the last word
+            assert told == "ready" or state == json.loads(told)["state"]  # or just before the result was printed
     lab.succeed()
     assert lab.published() == FINAL
     lab.check_evidence()

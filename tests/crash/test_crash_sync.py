@@ -16,7 +16,7 @@ from whyrun import disk
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import TaskStatus
 from whyrun.evidence.run_directory import RunDirectory
-from whyrun.execution.recorder import Recorder
+from whyrun.execution.recording.recorder import Recorder
 from whyrun.log.events import RunStart, Task
 from whyrun.log.journal import utc_now
 from whyrun.log.runs import WorkflowState, create_run

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from crash_fork_server import forked_workers
+from fault_selection import cuts
 
 from project_lab import Heard, Lab
-from whyrun.evidence.history import job_history
-from whyrun.execution.adopt import adopt_file, restore_version
+from whyrun.evidence.queries.history import job_history
+from whyrun.execution.adopt.adopt import adopt_file, restore_version
 from whyrun.log import events as ev
 from whyrun.log.journal import check_chain
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
@@ -44,13 +46,19 @@ STORY = """
 MINE = '{"Title": "mine", "On": [false, true]}'
 
 
+@pytest.fixture(autouse=True)
+def workers() -> Iterator[None]:
+    with forked_workers():
+        yield
+
+
 @pytest.fixture
 def adopted(project: Make) -> Lab:
     """A run, and the adoption of another story. What stands at the published path is the user's in either case."""
     lab = project(STORY)
     lab.succeed()
     lab.write({"out/story.json": MINE})
-    adopt_file(lab.world(), "Artifact:Script.Story", lab.root / "out/story.json", Heard())
+    adopt_file(lab.opened(), "Artifact:Script.Story", lab.root / "out/story.json", Heard())
     return lab
 
 
@@ -58,12 +66,12 @@ class Planner:
     """Plans again and again with one parsed workflow; only log and files are looked at anew."""
 
     def __init__(self, lab: Lab) -> None:
-        self.world = lab.world()
-        self.world.graph, self.world.actions  # noqa: B018
+        self.opened = lab.opened()
+        self.opened.graph, self.opened.actions  # noqa: B018
 
     def plan(self) -> bytes:
-        shutil.rmtree(self.world.state.index_dir, ignore_errors=True)
-        plan = compute_execution_plan(self.world.snapshot(self.world.history()), PlanOptions())
+        shutil.rmtree(self.opened.state.index_dir, ignore_errors=True)
+        plan = compute_execution_plan(self.opened.snapshot(self.opened.history()), PlanOptions())
         found = plan.to_json()
         del found["log_position"]  # where the log ends is another question
         return json.dumps(found).encode()
@@ -81,7 +89,7 @@ def test_an_adoption_cut_at_any_byte_holds_whole_or_not_at_all(adopted: Lab) -> 
     ends = list(itertools.accumulate(len(line) for line in whole.splitlines(keepends=True)))
     holds = ends[-2]  # the last adoption ends there; `run_complete` follows
     assert b'"artifact":"Artifact:Script.Story",' in whole[ends[-3] : holds]
-    for cut in range(first, len(whole) + 1):
+    for cut in cuts(whole, first):
         log.write_bytes(whole[:cut])
         assert planner.plan() == (after if cut >= holds else before), f"cut at {cut} of {len(whole)}"
 
@@ -109,7 +117,7 @@ def test_after_a_cut_the_repair_leaves_the_plan_as_it_was_and_the_run_completes(
     assert json.loads(adopted.content("Artifact:Whole.Copy")) == json.loads(adopted.read("out/story.json"))
     assert adopted.content(f"Artifact:Maybe.Text[{1 if took else 0}]") == f"{title}\n"
     assert [job.id for job in adopted.plan().planned] == []
-    entries = job_history(adopted.world().state.runs(), lambda step: step == "Job:Script", None)
+    entries = job_history(adopted.opened().state.runs(), lambda step: step == "Job:Script", None)
     assert [entry.status for entry in entries if entry.run == "r0002"] == (["ADOPTED"] if took else [])
     check_chain([adopted.run_folder(run) / "events.jsonl" for run in adopted.runs()])
     assert adopted.read("out/story.json") == (MINE if took else '{"Title": "theirs", "On": [true, false]}\n')
@@ -119,10 +127,10 @@ def test_what_was_torn_can_be_adopted_again_and_restored(adopted: Lab) -> None:
     log = adopted.run_folder("r0002") / "events.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:4]))
     (log.parent / "status.json").unlink()  # it could not have been made yet
-    again = adopt_file(adopted.world(), "Artifact:Script.Story", adopted.root / "out/story.json", Heard())
+    again = adopt_file(adopted.opened(), "Artifact:Script.Story", adopted.root / "out/story.json", Heard())
     assert again.run == "r0003"
     assert adopted.content("Artifact:Script.Story.Title") == "mine"
-    back = restore_version(adopted.world(), "Artifact:Script.Story", "r0002", Heard())  # as it was after the torn one
+    back = restore_version(adopted.opened(), "Artifact:Script.Story", "r0002", Heard())  # as it was after the torn one
     assert back.leaves["Artifact:Script.Story.Title"] == "theirs"
 
 

@@ -1,4 +1,4 @@
-"""A kill and a failure at the points that only something else leads to which has gone wrong (`fault_ways`)."""
+"""A kill or a failure at a fault point that is reached only after something else went wrong (`fault_ways`)."""
 
 from __future__ import annotations
 

@@ -20,70 +20,70 @@ WORDS = "into pipes between processes"
 PROGRAM = "a program that is asked or waited for, and not a worker of the local backend"
 # module → (what it does by itself and how often, why that is no state)
 ALLOWED: dict[str, tuple[dict[str, int], str]] = {
-    "backends/copying.py": (
+    "files/sparse_copy.py": (
         {"os.ftruncate": 1, "os.pwrite": 1, "os.copy_file_range": 1},
         "copies into files that others have opened",
     ),
-    "backends/dask.py": ({".mkdir": 1}, SCRATCH),
-    "backends/dask_boot.py": ({"os.makedirs": 1, "shutil.rmtree": 1}, SITE),
-    "backends/dask_cluster.py": ({"shutil.rmtree": 1}, SCRATCH),
-    "backends/dask_inputs.py": ({".mkdir": 2, ".write_bytes": 1, "os.replace": 1}, SITE),
-    "backends/dask_parcel.py": (
+    "backends/dask/backend.py": ({".mkdir": 1}, SCRATCH),
+    "backends/dask/boot.py": ({"os.makedirs": 1, "shutil.rmtree": 1}, SITE),
+    "backends/dask/cluster.py": ({"shutil.rmtree": 1}, SCRATCH),
+    "backends/dask/inputs.py": ({".mkdir": 2, ".write_bytes": 1, "os.replace": 1}, SITE),
+    "backends/dask/payload.py": (
         {".mkdir": 1, ".write_bytes": 1, "open to write": 1, "os.symlink": 1, "shutil.rmtree": 1,
          "tempfile.TemporaryDirectory": 1},
         SCRATCH,
     ),
-    "backends/dask_site.py": (
+    "backends/dask/site.py": (
         {".mkdir": 2, ".unlink": 1, ".write_bytes": 1, "os.replace": 2, "os.write": 1}, SITE
     ),
-    "backends/dask_slurm.py": ({"shutil.rmtree": 1, "shutil.which": 1, "subprocess.run": 1}, SCRATCH),
-    "backends/e2b_files.py": (
+    "backends/dask/slurm.py": ({"shutil.rmtree": 1, "shutil.which": 1, "subprocess.run": 1}, SCRATCH),
+    "backends/e2b/files.py": (
         {".mkdir": 4, "open to write": 3, "os.symlink": 1, "shutil.copyfileobj": 1, "tempfile.TemporaryDirectory": 2},
         SCRATCH,
     ),
-    "backends/local.py": ({".mkdir": 1}, SCRATCH),
-    "backends/local_worker.py": ({".write_bytes": 1, "open to write": 2, "os.write": 3}, f"{SCRATCH}; {WORDS}"),
-    "backends/process.py": (
+    "backends/local/backend.py": ({".mkdir": 1}, SCRATCH),
+    "backends/local/worker_process.py": ({".write_bytes": 1, "open to write": 2, "os.write": 3}, f"{SCRATCH}; {WORDS}"),
+    "backends/remote/process.py": (
         {".mkdir": 2, ".unlink": 1, ".write_bytes": 1, "open to write": 1, "os.symlink": 1, "shutil.copyfile": 1,
          "shutil.copytree": 1, "shutil.rmtree": 1, "subprocess.Popen": 1},
         SITE,
     ),
-    "backends/remote.py": ({"shutil.rmtree": 1, "tempfile.TemporaryDirectory": 1}, SCRATCH),
-    "backends/sandbox.py": ({".unlink": 1, "shutil.rmtree": 1}, SCRATCH),
-    "backends/sandbox_check.py": ({"shutil.which": 2, "subprocess.run": 1}, PROGRAM),
-    "backends/sandbox_nursery.py": ({"os.write": 4, "subprocess.Popen": 1}, f"{WORDS}; {PROGRAM}"),
-    "backends/sandbox_place.py": ({".mkdir": 1, ".write_bytes": 1, "open to write": 2}, SITE),
-    "backends/sandbox_process.py": ({"subprocess.Popen": 1}, PROGRAM),
-    "backends/sandbox_view.py": ({"subprocess.run": 1}, PROGRAM),
-    "backends/site.py": ({".unlink": 1, "shutil.rmtree": 1}, SCRATCH),
-    "backends/threaded.py": ({".mkdir": 1}, SCRATCH),
-    "backends/untrusted.py": ({".mkdir": 1, "open to write": 2, "os.symlink": 1}, SCRATCH),
-    "bundle.py": ({"open to write": 1}, "an archive in memory"),
-    "collect.py": ({"os.rename": 2}, SCRATCH),
-    "folder_watch.py": ({"os.open to write": 1, "os.unlink": 1}, SCRATCH),
-    "given.py": ({"os.unlink": 1}, SCRATCH),
-    "isolation.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
-    "leftovers.py": ({"os.rename": 1}, SCRATCH),
-    "materialize.py": ({"os.symlink": 2}, SCRATCH),
-    "on_finish.py": ({"subprocess.run": 1}, "a command of the user's"),
-    "outbox.py": ({"os.ftruncate": 1, "os.open to write": 1}, SITE),
-    "preparation.py": ({"subprocess.run": 1, "tempfile.TemporaryFile": 1}, "a command of the user's, and its words"),
-    "scratch.py": (
+    "backends/remote/remote_worker.py": ({"shutil.rmtree": 1, "tempfile.TemporaryDirectory": 1}, SCRATCH),
+    "backends/sandbox/backend.py": ({".unlink": 1, "shutil.rmtree": 1}, SCRATCH),
+    "backends/sandbox/check.py": ({"shutil.which": 2, "subprocess.run": 1}, PROGRAM),
+    "backends/sandbox/fork_server.py": ({"os.write": 4, "subprocess.Popen": 1}, f"{WORDS}; {PROGRAM}"),
+    "backends/sandbox/instance.py": ({".mkdir": 1, ".write_bytes": 1, "open to write": 2}, SITE),
+    "backends/sandbox/launcher.py": ({"subprocess.Popen": 1}, PROGRAM),
+    "backends/sandbox/view.py": ({"subprocess.run": 1}, PROGRAM),
+    "backends/remote/site.py": ({".unlink": 1, "shutil.rmtree": 1}, SCRATCH),
+    "backends/remote/threaded.py": ({".mkdir": 1}, SCRATCH),
+    "files/safe_files.py": ({".mkdir": 1, "open to write": 2, "os.symlink": 1}, SCRATCH),
+    "bundle/bundle.py": ({"open to write": 1}, "an archive in memory"),
+    "worker/collect.py": ({".write_text": 1, "os.rename": 2}, SCRATCH),
+    "worker/command_source.py": ({"os.unlink": 1}, SCRATCH),
+    "worker/isolation.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
+    "run/crash_leftovers.py": ({"os.rename": 1}, SCRATCH),
+    "worker/materialize.py": ({"os.symlink": 2}, SCRATCH),
+    "run/on_finish.py": ({"subprocess.run": 1}, "a command of the user's"),
+    "worker/outbox.py": ({"os.ftruncate": 1, "os.open to write": 1}, SITE),
+    "files/scratch.py": (
         {".mkdir": 3, ".unlink": 1, ".write_bytes": 1, "open to write": 3, "os.makedirs": 1, "os.mkdir": 1,
          "os.rename": 1, "os.unlink": 3},
         SCRATCH,
     ),
-    "stopping.py": ({"os.write": 1}, WORDS),
-    "streams.py": ({"os.open to write": 1}, SCRATCH),
-    "trees.py": ({"os.rename": 1, "os.rmdir": 3, "os.unlink": 2}, f"{SCRATCH}"),
-    "unpack.py": (
+    "run/termination.py": ({"os.write": 1}, WORDS),
+    "worker/streams.py": ({"os.open to write": 1}, SCRATCH),
+    "files/tree_removal.py": ({"os.rename": 1, "os.rmdir": 3, "os.unlink": 2}, f"{SCRATCH}"),
+    "bundle/unpack.py": (
         {"os.makedirs": 2, "os.open to write": 1, "os.rename": 1, "os.symlink": 1, "shutil.copyfileobj": 1,
          "shutil.rmtree": 1},
         SITE,
     ),
-    "unwritable.py": ({".write_text": 1}, SCRATCH),
-    "versions.py": ({".mkdir": 1}, SCRATCH),
-    "worker.py": ({"open to write": 1}, "/dev/null"),
+    "worker/output_comparison.py": ({".mkdir": 1}, SCRATCH),
+    "worker/main.py": (
+        {"open to write": 1, "subprocess.run": 1, "tempfile.TemporaryFile": 1},
+        "/dev/null, and the user's `prepare` command with its output",
+    ),
 }  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def test_execution_writes_nothing_past_the_one_module_but_what_is_no_state() -> 
         assert why
         known[name].update(calls)
     assert {name: calls for name, calls in found.items() if calls != known[name]} == {}
-    assert not found["leftovers.py"] - Counter({"os.rename": 1}), "`debug.log` is state"
+    assert not found["run/crash_leftovers.py"] - Counter({"os.rename": 1}), "`debug.log` is state"
 
 
 def test_the_check_would_notice() -> None:

@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 from blocks import PROJECT, Block, agrees, blocks_of, exchanges, pages, shown
 
+from fork_server import shell_environment
 from whyrun.errors import WhyrunError
-from whyrun.log.settings import read_project_config
+from whyrun.project_config import read_project_config
 from whyrun.workflow.nodes import Problems
-from whyrun.workflow.parse import parse_workflow
-from whyrun.workflow.source import read_yaml
+from whyrun.workflow.parsing.parse import parse_workflow
+from whyrun.workflow.yaml_source import read_yaml
 
 PAGES = [page for page in pages() if any(True for _ in blocks_of(page))]
 SKIPPED = 2  # blocks marked `<!-- skip: why -->`, over all pages; a new one has to be argued for here
@@ -36,6 +37,8 @@ class Scratch:
         self.made = 0
         self.folder = parent
         self.corrections: list[tuple[Block, str]] = []
+        variables = {"HOME": str(parent), "LANG": "C.UTF-8", "COLUMNS": "110", "TERM": "dumb"}
+        self.environment = shell_environment(parent / "bin", variables)
         self.start("empty")
 
     def start(self, project: str) -> None:
@@ -48,15 +51,11 @@ class Scratch:
                 PROJECT / "examples" / project, self.folder, ignore=shutil.ignore_patterns(".whyrun", "out")
             )
 
-    def environment(self) -> dict[str, str]:
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        return {"PATH": path, "HOME": str(self.parent), "LANG": "C.UTF-8", "COLUMNS": "110", "TERM": "dumb"}
-
     def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             cwd=self.folder,
-            env=self.environment(),
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

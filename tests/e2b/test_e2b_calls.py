@@ -1,4 +1,4 @@
-"""Calls of the SDK under watch: what hangs is left behind, what broke is tried again, what is gone stays gone."""
+"""Calls of the E2B SDK: hanging calls are abandoned, broken ones are repeated, a lost sandbox stays lost."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from e2b.envd.rpc import handle_rpc_exception
 from loopback.server import Loopback
 from pyqwest import WriteError
 
-from whyrun.execution.backends.e2b_calls import Reach
-from whyrun.execution.backends.transport import PlaceLost
+from whyrun.execution.backends.base import WorkerLost
+from whyrun.execution.backends.e2b.calls import Connection
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_call_that_hangs_though_the_sandbox_answers_is_made_again(
             never.wait()
         return "answer"
 
-    assert Reach(sandbox).call(call, limit=0.1) == "answer"
+    assert Connection(sandbox).call(call, limit=0.1) == "answer"
     assert len(made) == 2
 
 
@@ -73,10 +73,10 @@ def test_what_may_pass_is_tried_again(sandbox: e2b.Sandbox, problem: Exception) 
             raise problems.pop()
         return "answer"
 
-    assert Reach(sandbox).call(call) == "answer"
+    assert Connection(sandbox).call(call) == "answer"
     problems.extend([problem] * 10)
-    with pytest.raises(PlaceLost, match="the sandbox cannot be used"):
-        Reach(sandbox).call(call)
+    with pytest.raises(WorkerLost, match="the sandbox cannot be used"):
+        Connection(sandbox).call(call)
     assert len(problems) == 7
 
 
@@ -98,30 +98,30 @@ def test_what_will_not_pass_is_not_tried_again_and_stays_so(
         made.append(1)
         raise problem
 
-    reach = Reach(sandbox)
+    connection = Connection(sandbox)
     for _ in range(2):
-        with pytest.raises(PlaceLost, match=told):
-            reach.call(call)
+        with pytest.raises(WorkerLost, match=told):
+            connection.call(call)
     assert len(made) == 1
 
 
 def test_not_found_and_an_exit_status_are_for_the_caller(sandbox: e2b.Sandbox) -> None:
-    reach = Reach(sandbox)
+    connection = Connection(sandbox)
     with pytest.raises(e2b.FileNotFoundException):
-        reach.call(lambda: sandbox.files.read("nothing"))
+        connection.call(lambda: sandbox.files.read("nothing"))
     with pytest.raises(e2b.CommandExitException):
-        reach.call(lambda: sandbox.commands.run("exit 3"))
+        connection.call(lambda: sandbox.commands.run("exit 3"))
     with pytest.raises(ZeroDivisionError):
-        reach.call(lambda: 1 / 0)
-    assert not reach.is_lost
+        connection.call(lambda: 1 / 0)
+    assert not connection.is_lost
 
 
 def test_a_call_under_way_is_left_when_the_network_is_cut(
     server: Loopback, sandbox: e2b.Sandbox, never: threading.Event
 ) -> None:
-    reach = Reach(sandbox)
+    connection = Connection(sandbox)
     server.network.cut()
-    with pytest.raises(PlaceLost, match="the sandbox cannot be reached"):
-        reach.call(never.wait)
-    with pytest.raises(PlaceLost, match="the sandbox cannot be reached"):
-        reach.look()
+    with pytest.raises(WorkerLost, match="the sandbox cannot be reached"):
+        connection.call(never.wait)
+    with pytest.raises(WorkerLost, match="the sandbox cannot be reached"):
+        connection.check_alive()

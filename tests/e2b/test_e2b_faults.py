@@ -1,4 +1,4 @@
-"""What goes wrong between host and sandbox: nothing is lost or told twice, and what is lost for good is noticed."""
+"""Faults between host and E2B sandbox: no message is lost or repeated, and a lost sandbox is noticed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from loopback.sandbox import Sandbox
 from loopback.server import Loopback
 
 from project_lab import PATIENCE, Lab, Ran
-from whyrun.execution.backends.e2b import e2b_backend
-from whyrun.execution.backends.e2b_place import LIFETIME
+from whyrun.execution.backends.e2b.backend import e2b_backend
+from whyrun.execution.backends.e2b.instance import LIFETIME
 from whyrun.log import events as ev
 
 Project = Callable[..., Lab]
@@ -208,7 +208,7 @@ MUST_EXIST = {
 def kill_worker(server: Loopback, sandbox: Sandbox) -> None:
     for pid in sandbox.real_processes():
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            if b"whyrun.execution.worker" in file.read():
+            if b"whyrun.execution.worker.main" in file.read():
                 os.kill(pid, signal.SIGKILL)
 
 
@@ -344,7 +344,7 @@ def test_a_timeout_ends_the_whole_group_there(server: Loopback, project: Project
 
     def act() -> None:
         sandbox = running_in(server, "child")
-        (file,) = sandbox.home.rglob("child")
+        (file,) = markers(sandbox, "child")
         children.append(int(until(file.read_text, "the child's pid")))
 
     with meanwhile(server, act):
@@ -401,7 +401,7 @@ def test_a_host_that_is_killed_leaves_a_sandbox_that_ends_by_itself(server: Loop
     def act() -> None:
         until(lambda: len(server.sandboxes) > 1, "the sandbox of the next run")
         (second,) = (found for found in server.sandboxes.values() if found is not sandbox)
-        (marker,) = until(lambda: list(second.home.rglob("waiting")), "its step")
+        (marker,) = until(lambda: markers(second, "waiting"), "its step")
         marker.with_name("go-on").touch()
 
     with meanwhile(server, act):

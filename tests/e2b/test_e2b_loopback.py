@@ -1,4 +1,4 @@
-"""The loopback server against the real SDK: what the backend's tests stand on."""
+"""The loopback server works with the real SDK. The other E2B tests build on it."""
 
 from __future__ import annotations
 

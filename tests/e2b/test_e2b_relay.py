@@ -1,4 +1,4 @@
-"""The relay and the host's end of it, over a connection that cuts, drops, doubles and forgets at random."""
+"""The relay and its channel over a connection that cuts, drops, repeats and forgets data at random."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyrun.execution.backends.process import ProcessTransport
-from whyrun.execution.backends.relay import Channel, Relay
-from whyrun.execution.backends.transport import Ended, Heard, PlaceLost
+from whyrun.execution.backends.base import Ended, Received, WorkerLost
+from whyrun.execution.backends.e2b.relay import Channel, Relay
+from whyrun.execution.backends.remote.process import ProcessTransport
 
 
 class Worker(ProcessTransport):
@@ -35,7 +35,7 @@ class Line:
 
     def __init__(self) -> None:
         self.worker = Worker()
-        self.heard: list[Heard] = []
+        self.heard: list[Received] = []
         self._read, self._write = os.pipe()
         self.relay = Relay(self.worker, self._write)
         self.channel = Channel(self.deliver, self.heard.append)
@@ -48,7 +48,7 @@ class Line:
 
     def deliver(self, data: bytes) -> None:
         for line in data.splitlines() * self.copies:
-            self.relay.obey(line)
+            self.relay.execute(line)
 
     def said(self) -> bytes:
         try:
@@ -72,7 +72,7 @@ def test_orders_that_arrive_more_than_once_are_carried_out_once() -> None:
 def test_an_order_for_a_worker_that_is_gone_harms_nobody() -> None:
     class Gone(Worker):
         def send(self, line: bytes) -> None:
-            raise PlaceLost("gone")
+            raise WorkerLost("gone")
 
     line = Line()
     line.relay = Relay(Gone(), -1)
@@ -82,18 +82,18 @@ def test_an_order_for_a_worker_that_is_gone_harms_nobody() -> None:
 
 def test_the_end_is_told_after_everything_else() -> None:
     line = Line()
-    line.relay.tell(b'{"a":1}\n{"b"')
-    line.relay.tell(b":2}\n")
-    line.relay.tell(Ended("the worker was killed by SIGKILL"))
+    line.relay.deliver(b'{"a":1}\n{"b"')
+    line.relay.deliver(b":2}\n")
+    line.relay.deliver(Ended("the worker was killed by SIGKILL"))
     line.channel.feed(line.said())
     assert line.heard == [b'{"a":1}\n', b'{"b":2}\n', Ended("the worker was killed by SIGKILL")]
 
 
 def test_a_sign_of_life_shows_that_something_is_missing() -> None:
     line = Line()
-    line.relay.tell(b"first\n")
+    line.relay.deliver(b"first\n")
     line.said()  # lost
-    line.relay.show_life()
+    line.relay.beat()
     line.channel.feed(line.said())
     line.channel.feed(line.said())
     assert line.heard == [b"first\n"]
@@ -102,7 +102,7 @@ def test_a_sign_of_life_shows_that_something_is_missing() -> None:
 def test_what_was_heard_is_not_kept_there() -> None:
     line = Line()
     for number in range(3000):
-        line.relay.tell(b"word %d\n" % number)
+        line.relay.deliver(b"word %d\n" % number)
         line.channel.feed(line.said())
     assert line.text().count(b"\n") == 3000
     line.channel.reconnected()
@@ -121,15 +121,15 @@ def test_a_wire_that_fails_at_will_loses_and_repeats_nothing(words: list[str], s
     rest = spoken
     while rest:
         size = chance.randint(1, 60)
-        line.relay.tell(rest[:size])
+        line.relay.deliver(rest[:size])
         rest = rest[size:]
         if chance.random() < 0.3:
-            line.relay.show_life()
+            line.relay.beat()
         said = line.said()
         if chance.random() < 0.3:  # the connection breaks somewhere in the middle
             line.channel.feed(said[: chance.randint(0, len(said))])
             # Whoever connects hears from some point on, which may lie in the middle of a line.
-            line.relay.show_life()
+            line.relay.beat()
             late = line.said()
             line.channel.reconnected()
             line.channel.feed(late[chance.randint(0, len(late)) :] + line.said())

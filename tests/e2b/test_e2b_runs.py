@@ -1,4 +1,4 @@
-"""Real runs in E2B sandboxes: the real SDK, the real worker, a loopback server. What arrives, and what comes back."""
+"""Real runs in E2B sandboxes: the real SDK and worker with a loopback server."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from loopback.server import Loopback
 
 from project_lab import Lab, Ran
 from whyrun.errors import WhyrunError
-from whyrun.execution.backends.e2b import e2b_backend
-from whyrun.execution.backends.e2b_place import WORKER_NEEDS
+from whyrun.execution.backends.e2b.backend import e2b_backend
+from whyrun.execution.backends.e2b.instance import WORKER_NEEDS
 from whyrun.log import events as ev
 
 Project = Callable[..., Lab]

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from whyrun.artifacts.store import Store
-from whyrun.evidence.run_directory import Metric, RunDirectory, complete_run, source_files, suffix_of
+from whyrun.evidence.composition.run_folder import finish_run
+from whyrun.evidence.run_directory import Metric, RunDirectory, source_files, suffix_of
 from whyrun.log.events import (
     ArtifactAvailable,
     PlanComputed,
@@ -19,7 +20,7 @@ from whyrun.log.events import (
     StepStart,
 )
 from whyrun.log.lock import RunLock
-from whyrun.log.repair import repair
+from whyrun.log.recovery.repair import repair
 from whyrun.log.runs import WorkflowState, create_run
 
 MUST_EXIST = [
@@ -89,7 +90,7 @@ def test_a_finished_run_has_every_file_and_links_into_the_store(begun, store, st
 
     folder = RunDirectory(run.path)
     assert folder.missing_files() == ["commands.jsonl", "debug.log", "metrics.jsonl", "status.json", "whyrun.log"]
-    status = folder.finish(store)
+    status = finish_run(folder, store)
     assert folder.missing_files() == []
     assert sorted(os.listdir(run.path)) == sorted([*MUST_EXIST, "artifacts"])
     assert json.loads(folder.status.read_bytes()) == status
@@ -118,7 +119,7 @@ def test_a_folder_is_linked_file_by_file(begun, store, tmp_path):
     make(journal, "Job:D", "Artifact:D.Out", store.put_tree(made)[0], "directory", "out/d.v1")
     complete(journal, "Job:D")
     journal.close()
-    RunDirectory(run.path).finish(store)
+    finish_run(RunDirectory(run.path), store)
     out = run.path / "artifacts" / "D" / "Out"
     assert (out / "a").is_symlink()
     assert (out / "a").read_bytes() == b"A"
@@ -150,7 +151,7 @@ def test_what_failed_attempts_made_is_not_linked(begun, store):
     start(journal, "Job:C")
     make(journal, "Job:C", "Artifact:C.Out", first)
     journal.close()
-    RunDirectory(run.path).finish(store)
+    finish_run(RunDirectory(run.path), store)
     assert os.listdir(run.path / "artifacts") == ["A"]
     assert (run.path / "artifacts" / "A" / "Out").read_bytes() == b"2"
 
@@ -167,12 +168,12 @@ def test_finishing_twice_gives_the_same_folder(begun, store):
             str(p): os.readlink(p) if p.is_symlink() else p.read_bytes() for p in run.path.rglob("*") if not p.is_dir()
         }
 
-    RunDirectory(run.path).finish(store)
+    finish_run(RunDirectory(run.path), store)
     before = contents()
     (run.path / "artifacts" / "A" / "Out").unlink()
     (run.path / "artifacts" / "A" / "Out").symlink_to("wrong")
     (run.path / "status.json").unlink()
-    RunDirectory(run.path).finish(store)
+    finish_run(RunDirectory(run.path), store)
     assert contents() == before
 
 
@@ -187,7 +188,7 @@ def test_the_folder_of_a_killed_run_is_completed_by_the_repair(begun, store, sta
     with open(run.events_path, "ab") as file:
         file.write(torn)
     with RunLock(state.lock_path, clock) as lock:
-        report = repair(state, lock, clock, lambda found: complete_run(found, store))
+        report = repair(state, lock, clock, lambda found: finish_run(RunDirectory(found.path), store))
     assert (report.interrupted, report.cut_bytes) == (("Job:B",), len(torn))
     assert sorted(os.listdir(run.path)) == sorted([*MUST_EXIST, "artifacts"])
     assert (run.path / "artifacts" / "A" / "Out").read_bytes() == b"1"
@@ -215,7 +216,7 @@ def test_runs_that_execute_no_plan_have_no_plan_file(begun, store, mode):
     journal.append(RunComplete(state="succeeded", counts={}, duration=0.0))
     journal.close()
     folder = RunDirectory(run.path)
-    folder.finish(store)
+    finish_run(folder, store)
     assert sorted(os.listdir(run.path)) == [name for name in MUST_EXIST if name != "plan.json"]
     assert folder.missing_files(mode) == []
 
@@ -225,7 +226,7 @@ def test_what_is_lost_is_said_to_be_lost_and_not_made_up(begun, store):
     journal.close()
     (run.path / "plan.json").unlink()
     (run.path / "manifest.yaml").unlink()
-    RunDirectory(run.path).finish(store)
+    finish_run(RunDirectory(run.path), store)
     assert json.loads((run.path / "plan.json").read_bytes()) == {"lost": "this run has no stored plan"}
     assert json.loads((run.path / "manifest.yaml").read_bytes()) == {"lost": "this run has no manifest"}
 

@@ -164,7 +164,7 @@ def test_what_the_package_is_counts_for_its_actions(installed: Installed, projec
     folder = project((EXAMPLE / "workflow.yaml").read_text(encoding="utf-8"))
     program = (
         "from pathlib import Path\n"
-        "from whyrun.actions.fingerprint import action_fingerprint\n"
+        "from whyrun.actions.registry.fingerprint import action_fingerprint\n"
         "print([action_fingerprint(name, {}, Path('.'))[1] for name in ('text/shout', 'text/words')])\n"
     )
     done = installed(folder, "-c", program)
@@ -214,7 +214,7 @@ def test_broken_plugins_are_listed_with_their_error(installed: Installed, tmp_pa
     missing = "ModuleNotFoundError: No module named 'a_library_that_is_not_there'"
     plain = "it is neither a function with @action nor a subclass of Action, but `function`"
     params = "`WrongParams.Params` is not a subclass of `whyrun.Parameters`"
-    taken = "the name is that of a built-in action: the plugin cannot be used under it"
+    taken = "a built-in action has this name, so the plugin cannot be used"
     assert found == {
         ("broken/import", "plugin"): (from_broken, missing),
         ("broken/params", "plugin"): (from_broken, params),
@@ -248,7 +248,7 @@ def test_the_project_goes_before_a_plugin(installed: Installed, project: Callabl
     listed = json.loads(installed.whyrun(folder, "actions", "--json").stdout)["actions"]
     assert [(a["origin"], a["error"]) for a in listed if a["name"] == "text/shout"] == [
         ("project", None),
-        ("plugin", "hidden by the project's own in actions/own.py"),
+        ("plugin", "hidden by the project's action in actions/own.py"),
     ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+
+from fork_server import shell_environment
 
 for needed in ("duckdb", "pymysql", "adbc_driver_postgresql"):
     pytest.importorskip(needed)
@@ -47,10 +49,9 @@ def _installed() -> None:
 
 
 def run_demo(scratch: Path, example: Path = EXAMPLE) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         ["bash", example / "demo.sh", scratch],
-        env={"PATH": path, "HOME": str(scratch), "LANG": "C.UTF-8"},
+        env=shell_environment(scratch / "bin", {"HOME": str(scratch), "LANG": "C.UTF-8"}),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -93,7 +94,7 @@ def test_the_demo_holds_and_its_numbers_are_right(tmp_path: Path) -> None:
     done = run_demo(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
-    assert done.stdout.count("(exactly what was due, and nothing else: ") == 2
+    assert done.stdout.count("(the plan has exactly the expected jobs: ") == 2
     if shutil.which("bwrap"):
         assert "are equal: " in done.stdout
     assert not (tmp_path / "servers").exists(), "the servers are stopped"
@@ -111,16 +112,15 @@ def test_the_demo_holds_and_its_numbers_are_right(tmp_path: Path) -> None:
 
 
 def test_the_demo_fails_where_it_would_lie(tmp_path: Path) -> None:
-    """In a copy whose shop has half of the orders."""
+    """In a copy that exports nothing. It is noticed before the first run."""
     example = tmp_path / "example"
     shutil.copytree(EXAMPLE, example)
-    seed = example / "seed.sql"
-    text = seed.read_text(encoding="utf-8")
-    assert text.count("seq_1_to_6000") == 1
-    seed.write_text(text.replace("seq_1_to_6000", "seq_1_to_3000"), encoding="utf-8")
+    workflow = yaml.safe_load((example / "workflow.yaml").read_text(encoding="utf-8"))
+    del workflow["jobs"]["Export"]
+    (example / "workflow.yaml").write_text(yaml.safe_dump(workflow), encoding="utf-8")
     done = run_demo(tmp_path / "scratch", example)
     assert done.returncode == 1
-    assert "the demo does not hold: the output lacks: " in done.stderr
+    assert "the demo failed: the output lacks: 10 of 10 jobs to run" in done.stderr
     assert not (tmp_path / "scratch" / "servers").exists(), "the servers are stopped"
 
 

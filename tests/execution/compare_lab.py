@@ -1,4 +1,4 @@
-"""Comparing in a real project, and what came of it."""
+"""`compare` in a real project, with its result and evidence."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from project_lab import Heard, Lab
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.compare import CompareOptions, CompareResult, compare_workflow
+from whyrun.execution.compare.compare import CompareOptions, CompareResult, compare_workflow
+from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 
 
@@ -45,7 +45,7 @@ def compare(
 ) -> Compared:
     heard = Heard()
     found = CompareOptions(ids, against, accept)
-    result = compare_workflow(lab.world(sets), found, RunOptions(jobs=2, **options), heard)
+    result = compare_workflow(lab.opened(sets), found, RunOptions(jobs=2, **options), heard)
     if result.run is None:
         return Compared(result, heard, [], None)
     return Compared(result, heard, lab.events(result.run), lab.run_folder(result.run))

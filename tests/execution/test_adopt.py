@@ -1,4 +1,4 @@
-"""`adopt` and `restore`: a user's own version stays until the inputs change, and nothing of theirs is lost."""
+"""`adopt` and `restore`: an adopted version stays current until the inputs change, and no file of the user is lost."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ import pytest
 
 from project_lab import Heard, Lab
 from whyrun.errors import WhyrunError
-from whyrun.evidence.current import current_artifacts
+from whyrun.evidence.queries.current import current_artifacts
 from whyrun.evidence.run_directory import RunDirectory
-from whyrun.execution.adopt import Adoption, adopt_file, restore_version
+from whyrun.execution.adopt.adopt import Adoption, adopt_file, restore_version
 from whyrun.log import events as ev
 from whyrun.log.journal import check_chain, utc_now
 from whyrun.log.lock import RunLock
-from whyrun.planning.known import KnownState
+from whyrun.planning.answers.why import PlanView, why_job
 from whyrun.planning.plan import compute_execution_plan
-from whyrun.planning.why import why_job
 
 Make = Callable[..., Lab]
 
@@ -43,11 +42,11 @@ CHAIN = """
 
 
 def adopt(lab: Lab, artifact: str, file: str, heard: Heard | None = None, sets: tuple[str, ...] = ()) -> Adoption:
-    return adopt_file(lab.world(sets), artifact, lab.root / file, heard or Heard())
+    return adopt_file(lab.opened(sets), artifact, lab.root / file, heard or Heard())
 
 
 def restore(lab: Lab, artifact: str, run: str) -> Adoption:
-    return restore_version(lab.world(), artifact, run, Heard())
+    return restore_version(lab.opened(), artifact, run, Heard())
 
 
 def refusal(call: Callable[[], Any]) -> tuple[str, str, str | None, int]:
@@ -168,7 +167,7 @@ def test_a_folder_that_holds_the_state_is_not_adopted(project: Make) -> None:
     lab.succeed()
     for folder in (lab.root, lab.root / ".whyrun"):
         with pytest.raises(WhyrunError, match=r"NOT_ADOPTABLE.*holds the state of Whyrun itself"):
-            adopt_file(lab.world(), "Artifact:Make.Site", folder, Heard())
+            adopt_file(lab.opened(), "Artifact:Make.Site", folder, Heard())
     assert lab.runs() == ["r0001"]
 
 
@@ -212,7 +211,7 @@ def test_a_folder_that_was_saved_is_adopted_from_where_the_note_says_that_it_is_
     assert (lab.root / "out/site/empty").is_dir()
     assert lab.plan().headlines() == {}
 
-    lab.blob(next(f.sha256 for f in lab.world().store.read_tree(saved.sha256).files if f.path == "sub/b")).unlink()
+    lab.blob(next(f.sha256 for f in lab.opened().store.read_tree(saved.sha256).files if f.path == "sub/b")).unlink()
     assert refusal(lambda: restore(lab, "Artifact:Make.Site", "r0003"))[0] == "STORE_DAMAGED"
     assert refusal(lambda: adopt(lab, "Artifact:Make.Site", kept))[0] == "STORE_DAMAGED"
     (text,) = [e.sha256 for e in lab.events("r0001") if getattr(e, "artifact", "") == "Artifact:Make.Text"]
@@ -542,7 +541,7 @@ def test_a_json_is_restored_as_the_section_that_it_is_now(project: Make) -> None
 def test_adopting_waits_for_nobody_and_repairs_what_a_killed_run_left(project: Make) -> None:
     lab = project(CHAIN, {"mine.txt": "mine\n"})
     lab.succeed()
-    with RunLock(lab.world().state.lock_path, utc_now):
+    with RunLock(lab.opened().state.lock_path, utc_now):
         assert refusal(lambda: adopt(lab, "Artifact:Upper.Loud", "mine.txt"))[0] == "LOCKED"
     log = lab.run_folder("r0001") / "events.jsonl"
     lines = log.read_bytes().splitlines(keepends=True)
@@ -561,7 +560,7 @@ def test_a_path_outside_the_project_leaves_its_name_alone_in_the_log(project: Ma
     lab.succeed()
     outside = tmp_path / "elsewhere.txt"
     outside.write_text("mine\n")
-    adopt_file(lab.world(), "Artifact:Upper.Loud", outside, Heard())
+    adopt_file(lab.opened(), "Artifact:Upper.Loud", outside, Heard())
     start = lab.events("r0002")[0]
     assert isinstance(start, ev.RunStart)
     assert start.options == {"artifact": "Artifact:Upper.Loud", "file": "elsewhere.txt"}
@@ -573,7 +572,7 @@ def test_a_path_outside_the_project_leaves_its_name_alone_in_the_log(project: Ma
 def test_a_file_whose_name_begins_with_two_dots_lies_inside_the_project(project: Make) -> None:
     lab = project(CHAIN, {"..new/..mine.txt": "mine\n"})
     lab.succeed()
-    adopt_file(lab.world(), "Artifact:Upper.Loud", lab.root / "..new/..mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:Upper.Loud", lab.root / "..new/..mine.txt", Heard())
     start = lab.events("r0002")[0]
     assert isinstance(start, ev.RunStart)
     assert start.options == {"artifact": "Artifact:Upper.Loud", "file": "..new/..mine.txt"}
@@ -608,7 +607,7 @@ def test_only_the_adopted_output_is_adopted_and_by_the_run_that_did_it(project: 
 
     def success() -> dict[str, Any]:
         snapshot = lab.snapshot()
-        known = KnownState(snapshot, compute_execution_plan(snapshot))
+        known = PlanView(snapshot, compute_execution_plan(snapshot))
         answer = why_job(known, known.graph.node_of["Job:Say"]).jobs[0].to_json()
         return {k: v for k, v in answer["last_success"].items() if k != "attempt"}
 

@@ -1,4 +1,4 @@
-"""The bundle that goes to a remote place: enough to run any step there, no secret, and nothing that it could break."""
+"""The bundle: enough to run any step on another machine, no secrets, and safe to unpack."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 import whyrun
 from whyrun.errors import WhyrunError
-from whyrun.execution import unpack as unpack_module
-from whyrun.execution.bundle import Bundle, BundleRefused, LeftOut, bundle_project, unpack
+from whyrun.execution.bundle import unpack as unpack_module
+from whyrun.execution.bundle.bundle import Bundle, BundleRefused, LeftOut, bundle_project, unpack
 
 CODE = {
     "story.py": "def write(): ...\n",
@@ -110,7 +110,7 @@ def test_whyrun_itself_travels_and_runs_from_there(tmp_path: Path) -> None:
         name: content for name, content in contents(here).items() if "__pycache__" not in name.split("/")
     } == contents(tmp_path / "there" / "package" / "whyrun")
     shown = subprocess.run(
-        [sys.executable, "-P", "-c", "import whyrun.execution.worker; print(whyrun.__file__)"],
+        [sys.executable, "-P", "-c", "import whyrun.execution.worker.main; print(whyrun.__file__)"],
         env={"PYTHONPATH": str(tmp_path / "there" / "package")},
         capture_output=True,
         text=True,
@@ -124,7 +124,7 @@ def test_what_travels_by_its_hash_is_left_out_unless_it_is_code(tmp_path: Path) 
     project = write(tmp_path / "p", files)
     bundle = bundle_project(project, apart=["data", "out"], code=["data/rules.sql"])
     assert unpacked(bundle, tmp_path / "there") == {"data/rules.sql": b"2", "data/load.py": b"3", "z": b"6"}
-    by_hash = "it travels by its hash"
+    by_hash = "it is sent by its hash"
     assert bundle.left_out == (LeftOut("data/big.csv", by_hash), LeftOut("out", by_hash))
 
 
@@ -249,11 +249,11 @@ def archive(*members: tuple[str, str | None, bytes]) -> bytes:
 @pytest.mark.parametrize(
     ("members", "why"),
     [
-        ([("../evil", None, b"x")], "does not name a place in the folder"),
-        ([("/etc/evil", None, b"x")], "does not name a place in the folder"),
-        ([("project/../../evil", None, b"x")], "does not name a place in the folder"),
-        ([("project//evil", None, b"x")], "does not name a place in the folder"),
-        ([("project/./evil", None, b"x")], "does not name a place in the folder"),
+        ([("../evil", None, b"x")], "does not name a path in the folder"),
+        ([("/etc/evil", None, b"x")], "does not name a path in the folder"),
+        ([("project/../../evil", None, b"x")], "does not name a path in the folder"),
+        ([("project//evil", None, b"x")], "does not name a path in the folder"),
+        ([("project/./evil", None, b"x")], "does not name a path in the folder"),
         ([("project/a", None, b"x"), ("project/a", None, b"y")], "comes twice"),
         ([("project/link", "/etc/passwd", b"")], "leads out of the folder"),
         ([("project/link", "../../x", b"")], "leads out of the folder"),

@@ -1,5 +1,5 @@
-"""Code that is touched or edited while a run goes on: what was paid for is kept where it counts, and nothing more is
-paid for where it would not."""
+"""Code that is touched or edited during a run: valid results are kept, and no step starts whose result would not
+count."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from project_lab import Lab, Ran
-from whyrun.actions.from_source import version_of
+from whyrun.actions.code.source_loader import version_of
 from whyrun.errors import WhyrunError
-from whyrun.execution import code_guard, named_code
-from whyrun.execution.bundle import Bundle, bundle_project
-from whyrun.execution.code_guard import CodeGuard
-from whyrun.execution.named_code import NamedCode
-from whyrun.execution.travels import packed_as_planned
+from whyrun.execution.bundle.bundle import Bundle, bundle_project
+from whyrun.execution.bundle.selection import packed_as_planned
+from whyrun.execution.dispatch import code_guard
+from whyrun.execution.dispatch.code_guard import CodeGuard, NamedCode
 from whyrun.log.events import StepFailed, StepStart
 
 Make = Callable[..., Lab]
@@ -65,7 +64,7 @@ def failures(ran: Ran) -> dict[str, tuple[str, str]]:
     ],
     ids=["touched", "a comment", "saved by an editor"],
 )
-def test_what_does_not_count_costs_nothing(project: Make, do: str) -> None:
+def test_an_edit_that_does_not_count_costs_nothing(project: Make, do: str) -> None:
     lab = edited(project, do)
     ran = lab.run(jobs=1)
     assert (ran.exit_code, ran.executed) == (0, ["Job:Make[0]", "Job:Make[1]", "Job:Make[2]"])
@@ -76,7 +75,7 @@ SAID = "the code of `python` was edited since the plan was made (`helper.py`): "
 EDIT = "pathlib.Path(at, 'helper.py').write_text('def text(n):\\n    return str(n)\\n')"
 
 
-def test_after_an_edit_nothing_more_is_started_and_what_ran_does_not_count(project: Make) -> None:
+def test_after_an_edit_no_step_starts_and_the_running_one_does_not_count(project: Make) -> None:
     lab = edited(project, EDIT)
     ran = lab.run(jobs=1)
     attempts = {started.step_id: started.attempt for started in ran.of(StepStart)}
@@ -93,7 +92,7 @@ def test_after_an_edit_nothing_more_is_started_and_what_ran_does_not_count(proje
     assert lab.succeed().executed == ["Job:Make[0]", "Job:Make[1]", "Job:Make[2]"]
 
 
-def test_an_edit_that_was_imported_and_taken_back_is_found_out(project: Make) -> None:
+def test_an_edit_that_was_imported_and_reverted_is_detected(project: Make) -> None:
     """No look of the host falls between the two: the worker says what it read."""
     do = (
         "import sys; p = pathlib.Path(at, 'helper.py'); before = p.read_text(); del sys.modules['helper']; "
@@ -135,7 +134,7 @@ def script(at):
 """
 
 
-def test_a_script_that_was_another_when_it_was_read_is_found_out(project: Make) -> None:
+def test_a_script_that_was_edited_when_it_was_read_is_detected(project: Make) -> None:
     lab = project(SCRIPTS, {"make.py": SCRIPT, "edit.py": EDITS})
     lab.edit("workflow.yaml", "%s", str(lab.root))
     ran = lab.run(jobs=1)
@@ -162,7 +161,7 @@ def make(n, at):
 
 
 @pytest.mark.parametrize("stays", [False, True])
-def test_a_module_that_comes_during_a_run_and_is_imported_is_found_out(project: Make, stays: bool) -> None:
+def test_a_module_that_appears_during_a_run_and_is_imported_is_detected(project: Make, stays: bool) -> None:
     code = PACKAGE.replace("    shutil.rmtree", "    stays or shutil.rmtree") + f"\nstays = {stays}\n"
     lab = project(WORKFLOW, {"main.py": code, "helper.py": HELPER})
     lab.edit("workflow.yaml", "%s", str(lab.root))
@@ -187,7 +186,7 @@ def make(n, at):
 """
 
 
-def test_a_module_that_no_reading_finds_is_allowed(project: Make) -> None:
+def test_a_module_imported_by_a_computed_name_is_allowed(project: Make) -> None:
     lab = project(WORKFLOW, {"main.py": BY_NAME, "by_name.py": HELPER})
     ran = lab.succeed()
     assert ran.executed == ["Job:Make[0]", "Job:Make[1]", "Job:Make[2]"]
@@ -227,7 +226,7 @@ def make(n, at):
 """
 
 
-def test_a_file_of_code_that_was_written_while_a_step_ran_counts_also_where_it_is_as_before(project: Make) -> None:
+def test_a_write_to_a_file_of_code_while_a_step_runs_counts_even_if_it_is_reverted(project: Make) -> None:
     """Nobody says when it was read. What starts later reads what was planned with."""
     lab = project(PROMPTS, {"main.py": READS_A_PROMPT, "prompt.txt": "the prompt"})
     lab.edit("workflow.yaml", "%s", str(lab.root))
@@ -250,7 +249,7 @@ OTHERS = """
 """
 
 
-def test_what_waits_and_was_not_edited_goes_on(project: Make) -> None:
+def test_queued_steps_whose_code_was_not_edited_go_on(project: Make) -> None:
     other = "def make(n):\n    return {'Text': str(n)}\n"
     lab = project(OTHERS, {"main.py": MAIN % EDIT, "helper.py": HELPER, "other.py": other})
     lab.edit("workflow.yaml", "%s", str(lab.root))
@@ -272,7 +271,7 @@ PATTERN = """
 """
 
 
-def test_a_file_that_comes_under_a_pattern_of_code_during_a_run_makes_no_result_that_counts(project: Make) -> None:
+def test_a_file_that_starts_to_match_a_pattern_of_code_during_a_run_is_an_edit(project: Make) -> None:
     lab = project("workflow: x", {"prompts/a.txt": "the prompt\n"})
     lab.write({"workflow.yaml": PATTERN % ("stray", lab.root, lab.root)})
     ran = lab.run(jobs=1)
@@ -303,9 +302,7 @@ prompt.write_text(before)
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_a_worker_has_kept_of_a_file_that_was_written_to_counts_for_no_later_step(
-    project: Make, fails: bool
-) -> None:
+def test_a_worker_that_may_have_cached_a_written_file_makes_no_result_that_counts(project: Make, fails: bool) -> None:
     """It is in the memory of a process that goes on, whatever became of the step that read it."""
     workflow = PROMPTS.replace("count: 2", "count: 6")
     files = {"main.py": READS_AT_IMPORT.format(fails=fails), "reader.py": READER, "prompt.txt": "the prompt"}
@@ -322,28 +319,28 @@ def test_what_a_worker_has_kept_of_a_file_that_was_written_to_counts_for_no_late
 
 
 def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_current: Callable[[str], bool]) -> CodeGuard:
-    monkeypatch.setattr(code_guard, "_EVERY", 0.0)
+    monkeypatch.setattr(code_guard, "POLL_INTERVAL", 0.0)
     (tmp_path / "m.py").write_text("a = 1\n")
     return CodeGuard(str(tmp_path), {"Job": ["m.py"], "Other": []}, is_current)
 
 
 def test_a_job_without_files_never_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = guard(tmp_path, monkeypatch, lambda job: job == "Job")
-    assert (watched.changed("Other"), watched.changed("Job")) == (None, None)
+    assert (watched.edited_file("Other"), watched.edited_file("Job")) == (None, None)
 
 
 def test_code_that_changed_before_the_run_is_found_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert guard(tmp_path, monkeypatch, lambda job: False).changed("Job") == "m.py"
+    assert guard(tmp_path, monkeypatch, lambda job: False).edited_file("Job") == "m.py"
 
 
 def test_a_file_that_is_gone_is_changed_until_it_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = guard(tmp_path, monkeypatch, lambda job: True)
     (tmp_path / "m.py").rename(tmp_path / "n.py")
-    watched.look()
-    assert watched.changed("Job") == "m.py"
+    watched.poll()
+    assert watched.edited_file("Job") == "m.py"
     (tmp_path / "n.py").rename(tmp_path / "m.py")
-    watched.look_again()
-    assert watched.changed("Job") is None
+    watched.refresh()
+    assert watched.edited_file("Job") is None
 
 
 def test_an_edit_that_was_seen_counts_after_it_was_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,11 +348,11 @@ def test_an_edit_that_was_seen_counts_after_it_was_taken_back(tmp_path: Path, mo
     watched = guard(tmp_path, monkeypatch, lambda job: current)
     (tmp_path / "m.py").write_text("a = 22\n")
     current = False
-    watched.look()
+    watched.poll()
     (tmp_path / "m.py").write_text("a = 1\n")
     current = True
-    watched.look_again()
-    assert watched.changed("Job") == "m.py"
+    watched.refresh()
+    assert watched.edited_file("Job") == "m.py"
 
 
 def test_what_was_read_must_be_a_version_that_was_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,9 +362,9 @@ def test_what_was_read_must_be_a_version_that_was_right(tmp_path: Path, monkeypa
     second = version_of(str(tmp_path / "m.py"))
     watched.loaded({"m.py": first})
     watched.loaded({"m.py": second})
-    assert watched.changed("Job") is None
+    assert watched.edited_file("Job") is None
     watched.loaded({"m.py": (1, 2, 3)})
-    assert watched.changed("Job") == "m.py"
+    assert watched.edited_file("Job") == "m.py"
 
 
 def test_a_file_that_no_plan_knows_must_stay_as_it_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,13 +372,13 @@ def test_a_file_that_no_plan_knows_must_stay_as_it_was_read(tmp_path: Path, monk
     watched = guard(tmp_path, monkeypatch, lambda job: not asked.append(job))
     (tmp_path / "n.py").write_text("b = 1\n")
     watched.loaded({"n.py": version_of(str(tmp_path / "n.py"))})
-    watched.look_again()
-    assert (watched.changed("Job"), asked) == (None, ["Job", "Job"])  # it was asked once more, and once is enough
-    watched.look()
+    watched.refresh()
+    assert (watched.edited_file("Job"), asked) == (None, ["Job", "Job"])  # it was asked once more, and once is enough
+    watched.poll()
     assert asked == ["Job", "Job"]
     (tmp_path / "n.py").unlink()
-    watched.look()
-    assert watched.changed("Job") == "n.py"
+    watched.poll()
+    assert watched.edited_file("Job") == "n.py"
 
 
 @pytest.mark.parametrize("version", [None, (1, 2, 3)])
@@ -391,7 +388,7 @@ def test_a_file_that_no_plan_knows_and_that_is_another_by_now(
     watched = guard(tmp_path, monkeypatch, lambda job: True)
     (tmp_path / "n.py").write_text("b = 1\n")
     watched.loaded({"n.py": version})
-    assert (watched.changed("Job"), watched.changed("Other")) == ("n.py", None)
+    assert (watched.edited_file("Job"), watched.edited_file("Other")) == ("n.py", None)
 
 
 def test_a_file_that_no_plan_knows_is_the_same_for_all_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,7 +396,7 @@ def test_a_file_that_no_plan_knows_is_the_same_for_all_workers(tmp_path: Path, m
     for text in ("b = 1\n", "b = 22\n"):
         (tmp_path / "n.py").write_text(text)
         watched.loaded({"n.py": version_of(str(tmp_path / "n.py"))})
-    assert watched.changed("Job") == "n.py"
+    assert watched.edited_file("Job") == "n.py"
 
 
 def test_a_write_counts_for_what_was_handed_out_before_unless_a_worker_tells_what_it_read(
@@ -408,19 +405,19 @@ def test_a_write_counts_for_what_was_handed_out_before_unless_a_worker_tells_wha
     watched = guard(tmp_path, monkeypatch, lambda job: True)
     before = watched.versions("Job")
     (tmp_path / "m.py").write_text("a = 1\n")
-    watched.look_again()
-    assert watched.ended("Job", before) == "m.py"
-    assert watched.ended("Job", watched.versions("Job")) is None
+    watched.refresh()
+    assert watched.edited_while_running("Job", before) == "m.py"
+    assert watched.edited_while_running("Job", watched.versions("Job")) is None
     watched.loaded({"m.py": version_of(str(tmp_path / "m.py"))})
-    assert watched.ended("Job", before) is None
-    assert watched.changed("Job") is None
+    assert watched.edited_while_running("Job", before) is None
+    assert watched.edited_file("Job") is None
 
 
 def test_what_a_worker_tells_says_nothing_of_others_who_read_a_file_that_code_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what was written to may be kept by a worker for all steps to come, of every job that names it."""
-    monkeypatch.setattr(code_guard, "_EVERY", 0.0)
+    monkeypatch.setattr(code_guard, "POLL_INTERVAL", 0.0)
     (tmp_path / "m.py").write_text("a = 1\n")
     files = {"Imports": ["m.py"], "Reads": ["m.py"], "Also": ["m.py"]}
     named = NamedCode(tmp_path, {"Imports": (), "Reads": ("*.py",), "Also": ("m.py",)})
@@ -428,62 +425,62 @@ def test_what_a_worker_tells_says_nothing_of_others_who_read_a_file_that_code_na
     watched.loaded({"m.py": version_of(str(tmp_path / "m.py"))})
     before = watched.versions("Reads")
     (tmp_path / "m.py").write_text("a = 1\n")
-    watched.look_again()
-    assert watched.ended("Imports", before) is None
-    assert watched.ended("Reads", before) == "m.py"
-    assert {job: watched.changed(job) for job in files} == {"Imports": None, "Reads": "m.py", "Also": "m.py"}
+    watched.refresh()
+    assert watched.edited_while_running("Imports", before) is None
+    assert watched.edited_while_running("Reads", before) == "m.py"
+    assert {job: watched.edited_file(job) for job in files} == {"Imports": None, "Reads": "m.py", "Also": "m.py"}
     assert watched.edits == 2
 
 
 def test_a_file_that_comes_under_a_pattern_is_an_edit_of_its_jobs_also_when_it_has_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(code_guard, "_EVERY", 0.0)
+    monkeypatch.setattr(code_guard, "POLL_INTERVAL", 0.0)
     for name in ("a.txt", "m.py"):
         (tmp_path / name).write_text("a = 1\n")
     files = {"Wild": ["a.txt"], "One": ["a.txt"], "None": ["m.py"]}
     named = NamedCode(tmp_path, {"Wild": ("*.txt",), "One": ("a.txt",), "None": ()})
     watched = CodeGuard(str(tmp_path), files, lambda job: True, named)
-    assert {job: watched.changed(job) for job in files} == {"Wild": None, "One": None, "None": None}
+    assert {job: watched.edited_file(job) for job in files} == {"Wild": None, "One": None, "None": None}
     (tmp_path / "b.txt").write_text("b")
-    watched.look()
+    watched.poll()
     (tmp_path / "b.txt").unlink()
-    watched.look_again()
-    assert {job: watched.changed(job) for job in files} == {"Wild": "b.txt", "One": None, "None": None}
+    watched.refresh()
+    assert {job: watched.edited_file(job) for job in files} == {"Wild": "b.txt", "One": None, "None": None}
 
 
 def test_patterns_that_are_slow_to_follow_are_given_a_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("a")
-    monkeypatch.setattr(named_code, "_QUICK", 0.0)
-    monkeypatch.setattr(named_code, "_REST", 1e6)
+    monkeypatch.setattr(code_guard, "SLOW_PATTERN", 0.0)
+    monkeypatch.setattr(code_guard, "SLOW_PATTERN_PAUSE", 1e6)
     named = NamedCode(tmp_path, {"Job": ("*.txt",)})
-    assert named.now("Job") == {"a.txt"}
+    assert named.matches("Job") == {"a.txt"}
     (tmp_path / "b.txt").write_text("b")
-    named.look_again()
-    assert named.now("Job") == {"a.txt"}
-    monkeypatch.setattr(named_code, "_QUICK", 3600.0)
+    named.refresh()
+    assert named.matches("Job") == {"a.txt"}
+    monkeypatch.setattr(code_guard, "SLOW_PATTERN", 3600.0)
     named = NamedCode(tmp_path, {"Job": ("*.txt",)})
-    assert named.now("Job") == {"a.txt", "b.txt"}
+    assert named.matches("Job") == {"a.txt", "b.txt"}
     (tmp_path / "c.txt").write_text("c")
-    assert named.now("Job") == {"a.txt", "b.txt"}
-    named.look_again()
-    assert named.now("Job") == {"a.txt", "b.txt", "c.txt"}
+    assert named.matches("Job") == {"a.txt", "b.txt"}
+    named.refresh()
+    assert named.matches("Job") == {"a.txt", "b.txt", "c.txt"}
 
 
 def test_a_file_of_many_jobs_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     (tmp_path / "m.py").write_text("a = 1\n")
     watched = CodeGuard(str(tmp_path), {str(n): ["m.py"] for n in range(50)}, lambda job: True)
-    monkeypatch.setattr(code_guard, "_EVERY", 0.0)
+    monkeypatch.setattr(code_guard, "POLL_INTERVAL", 0.0)
     monkeypatch.setattr(code_guard, "version_of", lambda path: (looked.append(path), version_of(path))[1])
-    watched.look()
+    watched.poll()
     assert looked == [str(tmp_path / "m.py")]
 
 
 def test_a_file_that_changed_while_it_was_read_is_not_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = guard(tmp_path, monkeypatch, lambda job: True)
     watched.loaded({"m.py": None})
-    assert watched.changed("Job") == "m.py"
+    assert watched.edited_file("Job") == "m.py"
 
 
 def test_a_file_that_is_edited_while_it_is_looked_at_is_looked_at_once_more(
@@ -501,10 +498,10 @@ def test_a_file_that_is_edited_while_it_is_looked_at_is_looked_at_once_more(
     watched = guard(tmp_path, monkeypatch, is_current)
     (tmp_path / "m.py").write_text("a = 1  # first\n")
     between = version_of(str(tmp_path / "m.py"))
-    watched.look()
+    watched.poll()
     assert asked == ["Job", "Job", "Job"]
     watched.loaded({"m.py": between})
-    assert watched.changed("Job") == "m.py"
+    assert watched.edited_file("Job") == "m.py"
 
 
 # --- what goes elsewhere -----------------------------------------------------------------------------------------
@@ -532,21 +529,21 @@ EDITED = HELPER.replace("return ", "return 'edited' or ")
 
 def test_what_goes_elsewhere_is_what_was_planned_with_also_where_an_edit_was_taken_back(project: Make) -> None:
     lab = project(WORKFLOW % "here", {"main.py": MAIN % "pass", "helper.py": HELPER})
-    world = lab.world()
-    assert sorted(world.actions["Make"].files) == ["helper.py", "main.py"]
+    opened = lab.opened()
+    assert sorted(opened.actions["Make"].files) == ["helper.py", "main.py"]
     pack, packed = packing(lab, (EDITED, HELPER))
-    bundle = packed_as_planned(world, pack)
+    bundle = packed_as_planned(opened, pack)
     assert packed == [EDITED, HELPER]
     assert bundle.sha256 == bundle_project(lab.root).sha256
 
 
 def test_code_that_was_edited_since_the_plan_goes_nowhere(project: Make) -> None:
     lab = project(WORKFLOW % "here", {"main.py": MAIN % "pass", "helper.py": HELPER})
-    world = lab.world()
-    assert world.actions["Make"].files
+    opened = lab.opened()
+    assert opened.actions["Make"].files
     pack, _ = packing(lab, (EDITED, EDITED), (EDITED, EDITED), (EDITED, EDITED), (EDITED, EDITED), (EDITED, EDITED))
     with pytest.raises(WhyrunError) as refused:
-        packed_as_planned(world, pack)
+        packed_as_planned(opened, pack)
     assert str(refused.value).splitlines()[0] == (
         "error[PLAN_STALE]: the code of `Make` was edited while the run was prepared"
     )
@@ -554,11 +551,11 @@ def test_code_that_was_edited_since_the_plan_goes_nowhere(project: Make) -> None
 
 def test_code_that_is_written_to_without_end_goes_nowhere(project: Make) -> None:
     lab = project(WORKFLOW % "here", {"main.py": MAIN % "pass", "helper.py": HELPER})
-    world = lab.world()
-    assert world.actions["Make"].files
+    opened = lab.opened()
+    assert opened.actions["Make"].files
     pack, packed = packing(lab, *[(EDITED, HELPER)] * 9)
     with pytest.raises(WhyrunError) as refused:
-        packed_as_planned(world, pack)
+        packed_as_planned(opened, pack)
     assert str(refused.value).splitlines()[0] == (
         "error[PLAN_STALE]: code of the project was written to again and again while the run was prepared"
     )

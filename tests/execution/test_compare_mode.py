@@ -1,4 +1,4 @@
-"""`compare`: re-executes on recorded artifacts, says what differs, and changes nothing unless it is told to."""
+"""`compare`: executes again on recorded artifacts, reports differences, and changes nothing without `--accept`."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_keys_and_tolerance_stand_with_the_output(project: Project) -> None:
     (comparison,) = compare(lab).of(ev.Comparison)
     assert (comparison.status, comparison.details) == (
         "IDENTICAL",
-        ["the rows stand in another order", "1 number differs within the tolerance of 0.001"],
+        ["the rows are in another order", "1 number differs within the tolerance of 0.001"],
     )
     lab.edit("tell.py", "(1, 0.5)", "(1, 0.6)")
     (comparison,) = compare(lab).of(ev.Comparison)
@@ -278,7 +278,7 @@ def test_nothing_at_all_to_compare(project: Project) -> None:
     assert lab.runs() == []
 
 
-def test_what_has_no_recorded_input_is_not_comparable(project: Project) -> None:
+def test_a_job_without_recorded_inputs_is_not_comparable(project: Project) -> None:
     lab = project(WORKFLOW, FILES)
     found = compare(lab, "Job:count")
     assert found.lines == ["[python] SKIPS Job:count → not comparable: Artifact:learn.graph is not available"]
@@ -414,7 +414,7 @@ def test_against_an_earlier_run(learned: Lab) -> None:
     )
 
 
-def test_against_a_run_that_is_none(learned: Lab) -> None:
+def test_against_an_unknown_run(learned: Lab) -> None:
     with pytest.raises(WhyrunError) as problem:
         compare(learned, against="r0099")
     assert [d.code for d in problem.value.diagnostics] == ["RUN_UNKNOWN"]
@@ -519,7 +519,7 @@ def test_accepting_an_identical_result_of_a_changed_action_spares_the_run(learne
     assert learned.plan().headlines() == {}
 
 
-def test_accepting_saves_what_a_user_has_put_there(learned: Lab) -> None:
+def test_accepting_saves_a_file_of_the_user_first(learned: Lab) -> None:
     learned.write({"results/graph.xml": "my own"})
     change(learned)
     found = compare(learned, "Job:learn", accept=True)
@@ -536,7 +536,7 @@ def test_accepting_takes_no_failures(learned: Lab) -> None:
     assert learned.plan().digest == before.digest
 
 
-def test_accepting_what_had_no_result(project: Project) -> None:
+def test_accepting_a_job_without_a_recorded_result(project: Project) -> None:
     lab = project(WORKFLOW, FILES)
     compare(lab, "Job:learn", accept=True)
     assert lab.plan().headlines() == {"Job:count": "MISSING_OUTPUT"}
@@ -615,8 +615,8 @@ def test_one_at_a_time(learned: Lab) -> None:
     from whyrun.log.journal import utc_now
     from whyrun.log.lock import RunLock
 
-    world = learned.world()
-    with RunLock(world.state.lock_path, utc_now), pytest.raises(WhyrunError) as problem:
+    opened = learned.opened()
+    with RunLock(opened.state.lock_path, utc_now), pytest.raises(WhyrunError) as problem:
         compare(learned)
     assert [d.code for d in problem.value.diagnostics] == ["LOCKED"]
 

@@ -78,7 +78,7 @@ def changed(project: Project, code: str, answer: str) -> Lab:
         ("return old_path.name + new_path.name", "DIFFERENT", "T.txtT.txt", []),
     ],
 )
-def test_what_it_may_answer(
+def test_valid_answers_of_a_comparer(
     project: Project, code: str, answer: str, status: str, summary: str, details: list[str]
 ) -> None:
     lab = changed(project, code, answer)
@@ -92,7 +92,7 @@ def test_what_it_may_answer(
     assert lab.content("Artifact:J.T") == "one"
 
 
-def test_one_that_raises_fails_the_step(project: Project) -> None:
+def test_a_comparer_that_raises_fails_the_step(project: Project) -> None:
     found = compare(changed(project, FUNCTION, "raise KeyError('no such graph')"))
     (failed,) = found.of(ev.StepFailed)
     assert (failed.error_type, failed.error) == ("KeyError", "'no such graph'")
@@ -100,7 +100,7 @@ def test_one_that_raises_fails_the_step(project: Project) -> None:
     assert (found.result.exit_code, found.comparisons) == (1, {})
 
 
-def test_one_that_answers_something_else_fails_the_step(project: Project) -> None:
+def test_a_comparer_with_an_invalid_answer_fails_the_step(project: Project) -> None:
     found = compare(changed(project, FUNCTION, "return old == new"))
     (failed,) = found.of(ev.StepFailed)
     assert (failed.error_type, failed.error) == (
@@ -120,14 +120,14 @@ def test_an_endless_answer_is_bounded(project: Project) -> None:
     assert {len(detail) for detail in told.details} == {200}
 
 
-def test_it_runs_in_the_process_of_the_step(project: Project) -> None:
+def test_a_comparer_runs_in_the_process_of_the_step(project: Project) -> None:
     lab = changed(project, FUNCTION, "return str(os.getpid())")
     (told,) = [e for e in compare(lab).of(ev.Comparison) if e.artifact == "Artifact:J.T"]
     assert told.summary.isdecimal()
     assert int(told.summary) != os.getpid()
 
 
-def test_no_secret_comes_out_of_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparer_leaks_no_secret(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "open-sesame-12345")
     uses = 'uses: my/thing, secrets: [TOKEN], env: {TOKEN: "${{ secrets.TOKEN }}"},'
     workflow = WORKFLOW.replace("uses: my/thing,", uses)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from project_lab import Lab
-from whyrun.execution.backends.sandbox import sandbox_backend
-from whyrun.execution.commands import Backend
+from whyrun.execution.backends.base import Backend
+from whyrun.execution.backends.sandbox.backend import sandbox_backend
 
 Make = Callable[..., Lab]
 Place = Callable[[], Backend | None]

@@ -13,19 +13,19 @@ import pytest
 from worker_lab import PATIENCE, Lab
 
 from project_lab import Lab as Project
-from whyrun.artifacts.settled import is_settled
-from whyrun.artifacts.stat_cache import StatCache
-from whyrun.artifacts.stat_rows import signature_of
-from whyrun.execution.backends.local import LocalBackend
-from whyrun.execution.cfg import InputSpec
-from whyrun.execution.commands import ExecStep, InputSource
-from whyrun.execution.failure import StepError
-from whyrun.execution.known_files import known_files
-from whyrun.execution.materialize import AFTER, InputGuard
+from whyrun.artifacts.stat_cache.cache import StatCache
+from whyrun.artifacts.stat_cache.file_times import is_settled
+from whyrun.artifacts.stat_cache.rows import signature_of
+from whyrun.execution.backends.local.backend import LocalBackend
+from whyrun.execution.dispatch.step_builder import known_files
+from whyrun.execution.protocol.messages import ExecStep, InputSource
+from whyrun.execution.protocol.step_config import InputSpec
+from whyrun.execution.worker.failure import StepError
+from whyrun.execution.worker.materialize import AFTER, InputGuard
 
 LARGE = b"0123456789abcdef" * (1 << 16)  # a megabyte: from there on it is worth while
 OTHER = LARGE[:-1] + b"!"
-CHANGED = "`x.bin` (Input:X) does not have the content that was planned with, or was written to meanwhile"
+CHANGED = "`x.bin` (Input:X) does not have the planned content, or was written to meanwhile"
 
 
 def sha(data: bytes) -> str:
@@ -110,7 +110,7 @@ class Guarded:
         self.path = written(folder / "x.bin", LARGE)
         self.spec = InputSpec(id="Input:X", sha256=sha(claimed), type="file", path="x.bin")
         self.guard = InputGuard(folder)
-        self.guard.told({"x.bin": signature_of(self.path.stat())})
+        self.guard.trust({"x.bin": signature_of(self.path.stat())})
         self.guard.begin()
 
     def begin(self) -> None:
@@ -211,7 +211,7 @@ def test_a_look_that_comes_too_early_is_not_relied_on(tmp_path: Path) -> None:
     lab = Guarded(tmp_path, claimed=OTHER)
     future = time.time_ns() + 3600 * 10**9 + 1
     os.utime(lab.path, ns=(future, future))
-    lab.guard.told({"x.bin": signature_of(lab.path.stat())})
+    lab.guard.trust({"x.bin": signature_of(lab.path.stat())})
     assert lab.refusal_at_start() == f"{CHANGED}; run again"
 
 
@@ -221,7 +221,7 @@ def test_what_was_told_for_one_step_does_not_hold_for_the_next(tmp_path: Path) -
     lab.begin()
     edit(lab.path)
     settle(lab.path)
-    lab.guard.told({})
+    lab.guard.trust({})
     lab.guard.begin()
     assert lab.refusal_at_start() == f"{CHANGED}; run again"
 

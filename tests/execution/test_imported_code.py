@@ -1,4 +1,4 @@
-"""Modules stay in a worker from step to step; but no step is given one that it would not have imported by itself."""
+"""Modules stay imported from step to step, but no step gets a module that it would not import itself."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from textwrap import dedent
 import pytest
 
 from project_lab import Lab
+
+# Which modules a worker has is a matter of its start.
+pytestmark = pytest.mark.real_start
 
 Make = Callable[..., Lab]
 
@@ -201,10 +204,10 @@ def test_what_runs_in_place_of_the_entry_counts(project: Make, what: str) -> Non
 def test_a_compiled_module_beside_the_entry_counts(project: Make) -> None:
     """It is the one that runs."""
     lab = project(ONE, {"m.py": "def go():\n    return {'T': 'source'}\n"})
-    found = [lab.world().actions["A"].files]
+    found = [lab.opened().actions["A"].files]
     for content in (b"one", b"two"):
         (lab.root / f"m{EXTENSION_SUFFIXES[0]}").write_bytes(content)
-        found.append(lab.world().actions["A"].files)
+        found.append(lab.opened().actions["A"].files)
     names = [{"m.py"}, *[{"m.py", f"m{EXTENSION_SUFFIXES[0]}"}] * 2]
     assert [set(files) for files in found] == names
     assert found[1] != found[2]

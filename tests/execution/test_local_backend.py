@@ -1,4 +1,4 @@
-"""The pool of worker processes: queueing, signals, deaths, and what is left after each."""
+"""The pool of worker processes: queueing, signals, deaths, and what remains after each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ import pytest
 from worker_lab import Lab
 
 from project_lab import PATIENCE, wait_until
-from whyrun.execution.backends import local, local_worker
-from whyrun.execution.backends.local_worker import Job, LocalWorker
-from whyrun.execution.commands import Message, StepBegan, StepFinished, StepLost, TaskReported
+from whyrun.execution.backends.local import backend as local
+from whyrun.execution.backends.local import worker_process as local_worker
+from whyrun.execution.backends.local.worker_process import Job, LocalWorker
+from whyrun.execution.protocol.messages import Message, StepBegan, StepFinished, StepLost, TaskReported
 
 SLEEPER = "import os, time\ndef f(n=60):\n    time.sleep(n)\ndef g(n):\n    return {'n': n, 'pid': os.getpid()}\n"
 
@@ -46,6 +47,7 @@ def is_running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.real_start
 def test_hundreds_of_short_steps_all_come_back_once_and_began_before_they_ended(
     make_lab: Callable[[int], Lab],
 ) -> None:
@@ -115,6 +117,7 @@ def test_sigterm_reaches_the_script_of_a_shell_step(make_lab: Callable[[int], La
 
 
 @pytest.mark.parametrize("env", [{}, {"COLOUR": "blue"}], ids=["worker", "fresh process"])
+@pytest.mark.real_start
 def test_sigterm_is_not_lost_while_a_script_is_being_started(
     make_lab: Callable[[int], Lab], env: dict[str, str]
 ) -> None:
@@ -238,7 +241,7 @@ def test_a_step_is_not_taken_for_long_because_the_host_was_busy(
     assert taken_back == []
 
 
-def test_words_that_nobody_waits_for_gather_while_a_long_step_talks_and_only_then(
+def test_task_messages_gather_while_a_long_step_reports_many_and_only_then(
     make_lab: Callable[[int], Lab], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = make_lab(1)
@@ -272,10 +275,10 @@ def test_words_that_nobody_waits_for_gather_while_a_long_step_talks_and_only_the
     assert slept == []
     assert lab.backend._selector.select(0.05) == []
     lab.backend._gather()
-    assert slept == [local._LISTEN]  # more of it may come
-    assert (list(lab.backend.messages(0.0)), lab.backend._talk) == ([], 0)  # it has stopped talking
+    assert slept == [local._GATHER_CHATTER]  # more of it may come
+    assert (list(lab.backend.messages(0.0)), lab.backend._chatter) == ([], 0)  # it has stopped talking
     lab.backend._gather()
-    assert slept == [local._LISTEN]
+    assert slept == [local._GATHER_CHATTER]
     talks("third")
     while not isinstance(heard[-1], StepFinished):  # its last word may have come with what it told
         heard.extend(lab.backend.messages(PATIENCE))

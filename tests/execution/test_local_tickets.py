@@ -1,4 +1,4 @@
-"""Commands go to a worker several at once, and still each is taken by exactly one side."""
+"""A worker gets several commands at once, and each command belongs to exactly one side."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from msgspec import structs
 from worker_lab import PATIENCE, Lab
 
-from whyrun.execution.backends.local_worker import Job, LocalWorker
-from whyrun.execution.commands import ExecStep, StepFinished
-from whyrun.execution.wire import INLINE_LIMIT
+from whyrun.execution.backends.local.worker_process import Job, LocalWorker
+from whyrun.execution.protocol.framing import INLINE_LIMIT
+from whyrun.execution.protocol.messages import ExecStep, StepFinished
 
 WORK = """\
 import time
@@ -57,7 +57,7 @@ def test_what_is_taken_back_is_never_executed_and_what_follows_is(tmp_path: Path
         assert worker.give([gate]) == 1
         deadline = time.monotonic() + PATIENCE
         while worker.current is None and time.monotonic() < deadline:
-            worker.hear()
+            worker.receive()
         first = [short(number) for number in range(30)]
         assert worker.give(first) == 30
         long = [short(30, text="abc"), short(31)]
@@ -71,7 +71,7 @@ def test_what_is_taken_back_is_never_executed_and_what_follows_is(tmp_path: Path
         lab.file("gate", "")
         ended: list[StepFinished] = []
         while len(ended) < 4 and time.monotonic() < deadline:
-            ended += [word for word in worker.hear() if isinstance(word, StepFinished)]
+            ended += [word for word in worker.receive() if isinstance(word, StepFinished)]
             os.sched_yield()
         assert [(word.step_id, word.error_type) for word in ended] == [
             ("Job:Gate", None), ("Job:A[40]", None), ("Job:A[41]", None), ("Job:A[42]", None),
@@ -79,7 +79,7 @@ def test_what_is_taken_back_is_never_executed_and_what_follows_is(tmp_path: Path
         assert [word.outputs[0].value for word in ended[1:]] == [40, 45, 42]
         assert not worker.jobs
     finally:
-        worker.let_go()
+        worker.finish()
         worker.end(PATIENCE)
         worker.remove_scratch()
         lab.backend.close()
@@ -97,18 +97,18 @@ def test_commands_that_are_given_and_taken_back_many_times_do_not_fill_the_chann
         assert worker.give([gate]) == 1
         deadline = time.monotonic() + PATIENCE
         while worker.current is None and time.monotonic() < deadline:
-            worker.hear()
+            worker.receive()
         while worker.give(jobs):  # until the channel is full
             assert worker.take_back() == jobs
         lab.file("gate", "")
         ended: list[StepFinished] = []
         while len(ended) < 4 and time.monotonic() < deadline:
-            ended += [word for word in worker.hear() if isinstance(word, StepFinished)]
+            ended += [word for word in worker.receive() if isinstance(word, StepFinished)]
             if ended and len(worker.jobs) + len(ended) < 4:
                 worker.give(jobs)
         assert [word.step_id for word in ended] == ["Job:Gate", "Job:A[0]", "Job:A[1]", "Job:A[2]"]
     finally:
-        worker.let_go()
+        worker.finish()
         worker.end(PATIENCE)
         worker.remove_scratch()
         lab.backend.close()
@@ -131,7 +131,7 @@ def test_a_command_with_secrets_goes_alone_to_a_worker_that_has_nothing_else_to_
 
     def hear(steps: int) -> None:
         while len(ended) < steps and time.monotonic() < deadline:
-            ended.extend(word for word in worker.hear() if isinstance(word, StepFinished))
+            ended.extend(word for word in worker.receive() if isinstance(word, StepFinished))
             os.sched_yield()
 
     try:
@@ -149,7 +149,7 @@ def test_a_command_with_secrets_goes_alone_to_a_worker_that_has_nothing_else_to_
             ("Job:A[3]", None, [3]),
         ]  # fmt: skip
     finally:
-        worker.let_go()
+        worker.finish()
         worker.end(PATIENCE)
         worker.remove_scratch()
         lab.backend.close()

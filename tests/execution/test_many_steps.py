@@ -1,4 +1,4 @@
-"""A run of more steps than are linked at once: the evidence is whole, whatever was made while it went on."""
+"""A run with more steps than are linked at once: its evidence is complete, with links made during the run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 from project_lab import Lab, wait_until
 from whyrun import disk
 from whyrun.artifacts.store import Store
-from whyrun.evidence import links as links_module
-from whyrun.evidence.links import Links
+from whyrun.evidence import artifact_links as links_module
+from whyrun.evidence.artifact_links import ArtifactLinks
 from whyrun.evidence.run_directory import Artifact, RunDirectory, SeenEvents
-from whyrun.execution.recorder import MANY_ENDED
+from whyrun.execution.recording.recorder import MANY_ENDED
 from whyrun.log.journal import read_events
 
 COUNT = MANY_ENDED + 44
@@ -71,18 +71,18 @@ def test_links_do_not_depend_on_the_process_that_makes_them(
     monkeypatch.setattr(disk, "hook", disturbed)
     ran = lab.run()
     assert ran.folder is not None
-    program = [sys.executable, "-P", "-m", "whyrun.evidence.links"]
+    program = [sys.executable, "-P", "-m", "whyrun.evidence.artifact_links"]
     assert asked == [[*program, str(ran.folder), str(ran.folder.parents[2] / "store"), str(os.getpid())]]
     assert (ran.exit_code, linked(ran.folder)) == (0, EXPECTED)
 
 
-def test_the_process_makes_them_and_is_gone_when_the_run_has_ended(project: Callable[..., Lab]) -> None:
+def test_a_child_process_makes_the_links_and_has_ended_with_the_run(project: Callable[..., Lab]) -> None:
     lab = project(WORKFLOW, {"work.py": WORK})
     ran = lab.run()
     assert ran.folder is not None
     for step in (ran.folder / "artifacts").iterdir():
         (step / "Result").unlink()
-    links = Links(RunDirectory(ran.folder), lab.world().store)
+    links = ArtifactLinks(RunDirectory(ran.folder), lab.opened().store)
     seen = SeenEvents()
     for event in read_events(ran.folder / "events.jsonl"):
         seen.add(event)
@@ -99,14 +99,14 @@ def test_the_process_makes_them_and_is_gone_when_the_run_has_ended(project: Call
         os.waitpid(child, 0)
 
 
-def test_one_that_does_not_keep_up_is_not_waited_for(
+def test_the_run_does_not_wait_for_a_slow_link_process(
     project: Callable[..., Lab], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = project(WORKFLOW, {"work.py": WORK}).run()
     assert ran.folder is not None
-    monkeypatch.setattr(links_module, "MOST_WAITING", 3)
+    monkeypatch.setattr(links_module, "MAX_UNSENT", 3)
     monkeypatch.setattr(disk, "hook", lambda point, call, command, **options: call(["sleep", "1000"], **options))
-    links = Links(RunDirectory(ran.folder), Store(ran.folder.parents[2] / "store"))
+    links = ArtifactLinks(RunDirectory(ran.folder), Store(ran.folder.parents[2] / "store"))
     steps = [[Artifact("Square[0]", "Result" + "x" * 100_000, "0" * 64, "integer")]]
     lost = []
     for _ in range(6):
@@ -118,9 +118,9 @@ def test_one_that_does_not_keep_up_is_not_waited_for(
 HOST = """
 import os, signal, sys
 from whyrun.artifacts.store import Store
-from whyrun.evidence.links import Links
+from whyrun.evidence.artifact_links import ArtifactLinks
 from whyrun.evidence.run_directory import RunDirectory
-links = Links(RunDirectory(sys.argv[1]), Store(sys.argv[2]))
+links = ArtifactLinks(RunDirectory(sys.argv[1]), Store(sys.argv[2]))
 links.link([])
 if sys.argv[3] == "later":
     sys.stdin.readline()
@@ -129,7 +129,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("when", ["at once", "later"])
-def test_a_host_that_is_killed_leaves_nobody_behind(tmp_path: Path, when: str) -> None:
+def test_a_killed_host_leaves_no_process_behind(tmp_path: Path, when: str) -> None:
     (tmp_path / "run").mkdir()
     words = [sys.executable, "-c", HOST, str(tmp_path / "run"), str(tmp_path / "store"), when]
     host = subprocess.Popen(words, stdin=subprocess.PIPE)
@@ -148,6 +148,6 @@ def of_links(folder: Path | None) -> list[bytes]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             words = (process / "cmdline").read_bytes()
-            if b"whyrun.evidence.links" in words and str(folder).encode() in words:
+            if b"whyrun.evidence.artifact_links" in words and str(folder).encode() in words:
                 found.append(words)
     return found

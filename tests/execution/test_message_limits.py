@@ -1,4 +1,4 @@
-"""What a step may say of a task: plain JSON as it is, all else in a form that shows it, whatever its class does."""
+"""Details of a task: plain JSON stays as it is, other values are converted for display."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyrun.execution import words
-from whyrun.execution.words import as_json
+from whyrun.execution.worker import message_limits as words
+from whyrun.execution.worker.message_limits import as_json
 
 
 class Colour(enum.Enum):
@@ -66,19 +66,19 @@ class Agreeable(dict[str, Any]):
     ],
     ids=repr,
 )
-def test_a_value_is_told_in_a_form_that_shows_it(value: Any, shown: Any) -> None:
+def test_a_value_is_converted_for_display(value: Any, shown: Any) -> None:
     found = as_json("the details of a task", value, exact=False)
     assert found == shown
     assert [type(part) for part in _parts(found)] == [type(part) for part in _parts(shown)]
 
 
 @pytest.mark.parametrize("value", [b"raw", {"a": b"raw"}, [object()]], ids=["bytes", "inside", "object"])
-def test_what_has_no_such_form_is_refused(value: Any) -> None:
+def test_a_value_that_cannot_be_converted_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="the details of a task must be JSON, this has a "):
         as_json("the details of a task", value, exact=False)
 
 
-def test_what_is_nested_too_deeply_is_refused_and_not_passed_on() -> None:
+def test_a_value_that_is_nested_too_deeply_is_refused() -> None:
     deep: Any = 1
     for _ in range(600):
         deep = [deep]
@@ -94,7 +94,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_the_quick_way_and_the_long_one_say_the_same(value: Any) -> None:
+def test_the_quick_check_and_the_conversion_agree(value: Any) -> None:
     quick = as_json("it", value, exact=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(words, "_is_plain", lambda value: False)

@@ -1,4 +1,4 @@
-"""A result that cannot be put at its path: the step has failed, but what it made is taken, never paid for again."""
+"""A result that cannot be published: the step fails, but the next run reuses its result and does not pay again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from project_lab import Heard, Lab, Ran, codes
-from whyrun.execution.adopt import adopt_file
+from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]
@@ -44,7 +44,7 @@ def pipe_in_its_place(lab: Lab) -> Iterator[str]:
     out.mkdir()
     os.mkfifo(out / "text.txt")
     yield (
-        "WRONG_TYPE: `out/text.txt` is neither a file nor a folder, so it cannot be saved before it is written over "
+        "WRONG_TYPE: `out/text.txt` is neither a file nor a folder, so it cannot be saved before it is overwritten "
         "(move it away, then run again)"
     )
     (out / "text.txt").unlink()
@@ -100,7 +100,7 @@ def failure(ran: Ran) -> ev.StepFailed:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_it_fails_once_and_the_next_run_only_publishes(project: Make, way: Callable[[Lab], object]) -> None:
+def test_the_step_fails_once_and_the_next_run_only_publishes(project: Make, way: Callable[[Lab], object]) -> None:
     lab = paid(project)
     with way(lab) as why:  # type: ignore[attr-defined]
         ran = lab.run()
@@ -135,7 +135,7 @@ def test_it_fails_once_and_the_next_run_only_publishes(project: Make, way: Calla
     assert lab.plan().planned == []
 
 
-def test_a_link_that_comes_while_the_run_goes_on_is_not_followed(project: Make) -> None:
+def test_a_link_that_appears_during_the_run_is_not_followed(project: Make) -> None:
     """It was not there when the run looked, before it started anything; and no run mends it, so none is promised to."""
     lab = paid(project)
     lab.edit("workflow.yaml", "echo x >>", f"ln -s / {lab.root}/out; echo x >>")
@@ -150,7 +150,7 @@ def test_a_link_that_comes_while_the_run_goes_on_is_not_followed(project: Make) 
     assert (last.reused, executions(lab), lab.read("out/text.txt")) == ({"Job:Paid": "r0001"}, 1, "one\n")
 
 
-def test_an_older_success_stays_what_changes_are_told_against(project: Make) -> None:
+def test_changes_are_still_reported_against_the_older_success(project: Make) -> None:
     lab = paid(project)
     lab.succeed()
     with pipe_in_its_place(lab):
@@ -165,7 +165,7 @@ def test_an_older_success_stays_what_changes_are_told_against(project: Make) -> 
     assert lab.read("out/text.txt") == "two\n"
 
 
-def test_what_is_forced_is_executed_again(project: Make) -> None:
+def test_a_forced_step_is_executed_again(project: Make) -> None:
     lab = paid(project)
     with pipe_in_its_place(lab):
         lab.run()
@@ -173,7 +173,7 @@ def test_what_is_forced_is_executed_again(project: Make) -> None:
     assert executions(lab) == 2
 
 
-def test_without_its_bytes_it_is_executed_again(project: Make) -> None:
+def test_without_its_stored_bytes_the_step_is_executed_again(project: Make) -> None:
     lab = paid(project)
     with pipe_in_its_place(lab):
         (made, _) = lab.run().of(ev.ArtifactAvailable)
@@ -185,7 +185,7 @@ def test_without_its_bytes_it_is_executed_again(project: Make) -> None:
     assert lab.succeed().executed == ["Job:Paid", "Job:Upper"]
 
 
-def test_a_reuse_that_cannot_be_published_is_taken_by_the_next_run(project: Make) -> None:
+def test_a_reuse_that_cannot_be_published_is_repeated_by_the_next_run(project: Make) -> None:
     lab = paid(project)
     lab.succeed()
     before = lab.plan(sets=["Word=two"])
@@ -213,7 +213,7 @@ def test_with_fail_fast_a_reuse_that_cannot_be_published_stops_the_run(project: 
     assert (ran.exit_code, ran.failed, ran.starts) == (1, {"Job:Paid": ("FAILED", "NotPublished")}, [])
 
 
-def test_a_deterministic_job_takes_what_another_could_not_publish(project: Make) -> None:
+def test_a_deterministic_job_reuses_a_result_that_another_could_not_publish(project: Make) -> None:
     lab = project("""
         workflow: twins
         jobs:
@@ -239,7 +239,7 @@ def test_adopted_bytes_that_cannot_be_published_again_stay_their_own_instances(p
         {"mine.txt": "mine\n"},
     )
     lab.succeed(targets=["Job:One"])
-    adopt_file(lab.world(), "Artifact:One.T", lab.root / "mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:One.T", lab.root / "mine.txt", Heard())
     lab.write({"a": None})
     (lab.root / "a").mkdir()
     os.mkfifo(lab.root / "a/t.txt")
@@ -255,13 +255,13 @@ def test_another_output_can_be_adopted_beside_what_could_not_be_published(projec
     lab.write({"mine.txt": "mine\n"})
     with pipe_in_its_place(lab):
         lab.run()
-    adopt_file(lab.world(), "Artifact:Paid.Log", lab.root / "mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:Paid.Log", lab.root / "mine.txt", Heard())
     assert (lab.read("logs/paid.txt"), lab.read("out/text.txt")) == ("mine\n", "one\n")
     assert lab.succeed().executed == ["Job:Upper"]
     assert executions(lab) == 1
 
 
-def test_an_error_of_a_steps_own_with_that_name_is_no_result(project: Make) -> None:
+def test_an_error_of_the_step_itself_with_that_name_is_no_result(project: Make) -> None:
     lab = project(
         """
         workflow: own
@@ -276,7 +276,9 @@ def test_an_error_of_a_steps_own_with_that_name_is_no_result(project: Make) -> N
     assert sorted(step for step, _ in lab.run().starts) == ["Job:Bad", "Job:Mute"]
 
 
-def test_a_log_that_says_so_of_a_step_that_never_began_is_incomplete(project: Make, tmp_path: Path) -> None:
+def test_a_log_with_an_unpublished_result_of_a_step_that_never_began_is_incomplete(
+    project: Make, tmp_path: Path
+) -> None:
     lab = paid(project)
     with pipe_in_its_place(lab):
         lab.run()
@@ -289,7 +291,7 @@ def test_a_log_that_says_so_of_a_step_that_never_began_is_incomplete(project: Ma
         lab.plan()
 
 
-def test_a_link_that_is_written_over_is_told_to_be_kept_as_a_text(project: Callable[..., Lab]) -> None:
+def test_an_overwritten_link_is_kept_as_the_text_of_its_target(project: Callable[..., Lab]) -> None:
     """What it led to stays; and nobody takes the text for what stood there."""
     lab = project("""
         workflow: w
@@ -299,7 +301,7 @@ def test_a_link_that_is_written_over_is_told_to_be_kept_as_a_text(project: Calla
     (lab.root / "out/t.txt").symlink_to("../other.txt")
     (note,) = lab.succeed().heard.notes
     told, _, place = note.rpartition(": ")
-    why = "was not as this workflow left it; the link that stood there is kept as the text of where it leads"
+    why = "was not as this workflow left it; the existing link is kept as the text of its target"
     assert told == f"`out/t.txt` {why}"
     assert Path(place).read_text() == "../other.txt"
     assert (lab.read("out/t.txt"), lab.read("other.txt")) == ("1\n", "mine")

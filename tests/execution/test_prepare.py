@@ -1,4 +1,4 @@
-"""`prepare` in whyrun.toml: once, before the first step; a place that cannot be made ready ends the run (lesson 20)."""
+"""`prepare` in whyrun.toml runs once, before the first step. If it fails, the run ends (lesson 20)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from worker_lab import process_backend
 
 from project_lab import Lab, codes
 from whyrun.errors import WhyrunError
-from whyrun.execution.backends.local import LocalBackend
-from whyrun.execution.commands import Backend
+from whyrun.execution.backends.base import Backend
+from whyrun.execution.backends.local.backend import LocalBackend
 from whyrun.log import events as ev
 
 WORKFLOW = """
@@ -48,7 +48,7 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path).write({"workflow.yaml": WORKFLOW, "work.py": WORK})
 
 
-def test_it_is_done_once_before_the_first_step(lab: Lab, place: Callable[[], Backend]) -> None:
+def test_prepare_runs_once_before_the_first_step(lab: Lab, place: Callable[[], Backend]) -> None:
     lab.write({"whyrun.toml": 'prepare = "printf once >> ready.txt"\n'})
     ran = lab.succeed(backend=place(), jobs=2)
     assert lab.content("Artifact:Second.text") == "once!"
@@ -88,7 +88,7 @@ def test_lesson_20_after_a_failed_prepare_no_step_runs_and_the_run_says_so(
     assert lab.succeed(backend=place()).executed == ["Job:First", "Job:Second"]
 
 
-def test_what_is_no_command_is_refused(lab: Lab) -> None:
+def test_an_invalid_prepare_command_is_refused(lab: Lab) -> None:
     for wrong in ("prepare = 3", 'prepare = ""', 'prepare = ["a", "b"]'):
         lab.write({"whyrun.toml": f"{wrong}\n"})
         with pytest.raises(WhyrunError) as refused:

@@ -1,4 +1,4 @@
-"""One worker at a site of its own: what comes too late, and what the way back may cost."""
+"""A remote worker ignores late signals, and output transfer is not counted in the timeout."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 from worker_lab import Lab
 
-from whyrun.execution.backends.process import ProcessTransport
-from whyrun.execution.backends.remote import RemoteJob, RemotePost
-from whyrun.execution.commands import Message, StepBegan, StepFinished, StepReturns
+from whyrun.execution.backends.remote.process import ProcessTransport
+from whyrun.execution.backends.remote.remote_worker import RemoteJob, RemoteWorker
+from whyrun.execution.protocol.messages import Message, StepBegan, StepFinished, StepReturns
 
 
 class Meddling(ProcessTransport):
     """While the files of a step are brought back, somebody ends it."""
 
-    post: RemotePost
+    worker: RemoteWorker
 
     def fetch_tree(self, path: str, target: Path) -> bool:
-        self.post.signal("Job:S", signal.SIGKILL)
+        self.worker.signal("Job:S", signal.SIGKILL)
         return super().fetch_tree(path, target)
 
 
@@ -33,18 +33,18 @@ def test_a_signal_that_comes_after_a_step_has_ended_does_not_end_its_next_attemp
     )
     transport = Meddling(tmp_path / "site", lab.project)
     lab.session.tmp.mkdir(parents=True, exist_ok=True)
-    post = transport.post = RemotePost(lab.session, transport)
+    worker = transport.worker = RemoteWorker(lab.session, transport)
     try:
         for attempt in (1, 2):
             said: list[Message] = []
-            post.perform(RemoteJob(lab.call("m:f", {"n": "integer"}, attempt=attempt)), said.append)
+            worker.perform(RemoteJob(lab.call("m:f", {"n": "integer"}, attempt=attempt)), said.append)
             assert [type(message) for message in said] == [StepBegan, StepReturns, StepFinished]
             began, _, end = said
             assert isinstance(began, StepBegan)
             assert isinstance(end, StepFinished)
             assert (began.attempt, end.attempt, end.error_type) == (attempt, attempt, None)
     finally:
-        post.close()
+        worker.close()
         lab.backend.close()
     assert (tmp_path / "count").read_text() == "xx"
 
@@ -55,9 +55,9 @@ class Slow(ProcessTransport):
         return super().fetch_tree(path, target)
 
 
-def test_the_way_back_is_no_time_of_the_step(tmp_path: Path) -> None:
+def test_output_transfer_is_not_counted_in_the_timeout(tmp_path: Path) -> None:
     from project_lab import Lab as Project
-    from whyrun.execution.backends.threaded import ThreadedBackend
+    from whyrun.execution.backends.remote.threaded import ThreadedBackend
 
     project = Project(tmp_path).write(
         {
@@ -74,6 +74,6 @@ def test_the_way_back_is_no_time_of_the_step(tmp_path: Path) -> None:
         }
     )
     backend = ThreadedBackend(
-        "slow", lambda session: RemotePost(session, Slow(session.tmp / "r-site", session.project))
+        "slow", lambda session: RemoteWorker(session, Slow(session.tmp / "r-site", session.project))
     )
     assert project.succeed(backend=backend).executed == ["Job:Quick"]

@@ -1,4 +1,4 @@
-"""What the host reads of a site: no link is followed, nothing special is opened, nothing is read without bound."""
+"""The host reads the files of a site without following links, opening special files or exceeding a limit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 from whyrun.artifacts.hashing import decode_tree, encode_tree, tree_manifest
 from whyrun.errors import WhyrunError
-from whyrun.execution.backends.process import ProcessTransport
-from whyrun.execution.backends.transport import PlaceLost
-from whyrun.execution.backends.untrusted import head_below
-from whyrun.execution.commands import OutputResult, StepFinished
-from whyrun.execution.wire import decode_message, encode
+from whyrun.execution.backends.base import WorkerLost
+from whyrun.execution.backends.remote.process import ProcessTransport
+from whyrun.execution.files.safe_files import head_below
+from whyrun.execution.protocol.framing import decode_message, encode
+from whyrun.execution.protocol.messages import OutputResult, StepFinished
 
 SHA = "0123456789abcdef" * 4
 
@@ -40,19 +40,23 @@ NOTHING = ["out/pipe", "out/socket", "out/none", "out/file/below", "none/at/all"
 
 
 @pytest.mark.parametrize("path", [*NOWHERE, *NOTHING, "out/folder"])
-def test_what_leads_out_or_is_no_file_is_not_there(site: ProcessTransport, tmp_path: Path, path: str) -> None:
+def test_a_path_that_leads_out_or_is_not_a_file_counts_as_missing(
+    site: ProcessTransport, tmp_path: Path, path: str
+) -> None:
     assert site.get(path) == b""
     assert not site.fetch(path, tmp_path / "brought")
     assert not (tmp_path / "brought").exists()
 
 
 @pytest.mark.parametrize("path", [*NOWHERE, *NOTHING, "out/file", "out/up"])
-def test_what_leads_out_or_is_no_folder_is_not_there(site: ProcessTransport, tmp_path: Path, path: str) -> None:
+def test_a_path_that_leads_out_or_is_not_a_folder_counts_as_missing(
+    site: ProcessTransport, tmp_path: Path, path: str
+) -> None:
     assert not site.fetch_tree(path, tmp_path / "brought")
     assert not (tmp_path / "brought").exists()
 
 
-def test_a_folder_comes_with_its_links_as_links_and_without_what_is_special(
+def test_a_folder_is_copied_with_links_as_links_and_without_special_files(
     site: ProcessTransport, tmp_path: Path
 ) -> None:
     os.chmod(site.root / "out" / "file", 0o000)
@@ -64,7 +68,7 @@ def test_a_folder_comes_with_its_links_as_links_and_without_what_is_special(
     assert (os.readlink(brought / "link"), os.readlink(brought / "up")) == ("../../secret", "../..")
 
 
-def test_another_error_is_not_taken_for_nothing(site: ProcessTransport) -> None:
+def test_any_other_error_is_raised(site: ProcessTransport) -> None:
     with pytest.raises(OSError, match="File name too long"):
         site.get("out/" + "n" * 256)
 
@@ -72,14 +76,14 @@ def test_another_error_is_not_taken_for_nothing(site: ProcessTransport) -> None:
 def test_a_file_is_read_up_to_a_limit(site: ProcessTransport) -> None:
     assert site.get("out/file", 7) == b"content"
     assert head_below(site.root, "out/file", 4) == b"cont"
-    with pytest.raises(PlaceLost, match="the worker left too much in `out/file`: more than 6 bytes"):
+    with pytest.raises(WorkerLost, match="the worker left too much in `out/file`: more than 6 bytes"):
         site.get("out/file", 6)
     os.truncate(site.root / "out" / "file", 1 << 42)
-    with pytest.raises(PlaceLost, match="the worker left too much in `out/file`"):
+    with pytest.raises(WorkerLost, match="the worker left too much in `out/file`"):
         site.get("out/file")
 
 
-def test_of_what_a_worker_printed_only_the_end_is_read(site: ProcessTransport) -> None:
+def test_only_the_end_of_a_workers_stderr_is_read(site: ProcessTransport) -> None:
     assert site.last_stderr() == ""
     with open(site.root / "worker.stderr", "wb") as file:
         file.truncate(1 << 42)
@@ -97,7 +101,7 @@ def test_a_hash_in_a_message_or_a_manifest_is_one(sha256: str) -> None:
     with pytest.raises(msgspec.ValidationError, match="matching regex"):
         decode_message(encode(said))
     manifest = msgspec.json.encode({"tree": "whyrun/tree/v1", "files": [["a", sha256, 1, False]], "empty_dirs": []})
-    with pytest.raises(ValueError, match="names what is no sha256"):
+    with pytest.raises(ValueError, match="names an invalid sha256"):
         decode_tree(manifest)
 
 

@@ -1,4 +1,4 @@
-"""How steps are ended from outside: time limits, --fail-fast and Ctrl-C; and that nobody else notices."""
+"""Steps that the host ends: timeouts, --fail-fast and Ctrl-C; other steps are not affected."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from msgspec import structs
 
 from project_lab import ENDLESS, Lab, Process, codes, processes_with, wait_until
 from whyrun.evidence.run_directory import RunDirectory
-from whyrun.execution.backends.local import LocalBackend
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.commands import ExecStep, Message, StepFinished
+from whyrun.execution.backends.local.backend import LocalBackend
+from whyrun.execution.protocol.messages import ExecStep, Message, StepFinished
+from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]
@@ -89,7 +89,7 @@ def test_a_process_tree_that_ignores_sigterm_is_gone_after_a_timeout_and_the_nex
     assert [lab.read(f"out/{n}.txt") for n in range(5)] == [f"quick {n}" for n in range(5)]
 
 
-def test_partial_files_of_a_timed_out_step_are_no_artifacts_and_it_is_said_where_they_are(
+def test_partial_files_of_a_timed_out_step_are_no_artifacts_and_their_folder_is_printed(
     project: Make, mark: str
 ) -> None:
     lab = project(JOBS.replace("MARK", mark), {"steps.py": TREE})
@@ -194,7 +194,7 @@ class HeldUp(LocalBackend):
     [(LIMIT, {}), (LIMIT * 1.01, {"Job:Pays": ("TIMED_OUT", "TimedOut")})],
     ids=["in time", "too late"],
 )
-def test_whether_a_step_was_in_time_is_told_by_its_own_clock_where_the_host_was_held_up(
+def test_the_clock_of_the_worker_judges_the_timeout_if_the_host_was_suspended(
     project: Make, took: float, failed: dict[str, tuple[str, str]], unheard: bool
 ) -> None:
     lab = project(
@@ -260,7 +260,7 @@ FAILING = """
 """
 
 
-def test_fail_fast_ends_what_runs_after_the_final_failure_and_exits_1(project: Make) -> None:
+def test_fail_fast_ends_running_steps_after_the_final_failure_and_exits_1(project: Make) -> None:
     lab = project(FAIL_FAST, {"steps.py": FAILING})
     ran = lab.run(jobs=2, fail_fast=True, grace=ENDLESS)  # a step that heeds SIGTERM is not waited for
     assert (lab.root / "ended").exists(), "it was asked to end before it was made to"
@@ -303,7 +303,7 @@ class LateWord(LocalBackend):
             super().signal(step_id, signum)
 
 
-def test_a_step_that_began_unheard_is_told_to_end_as_well(project: Make) -> None:
+def test_a_step_whose_begin_message_arrives_late_is_ended_as_well(project: Make) -> None:
     lab = project(
         FAIL_FAST, {"steps.py": FAILING.replace("sleep(60)", "sleep(60)\n            (HERE / 'slept').touch()")}
     )
@@ -368,7 +368,7 @@ def test_ctrl_c_gives_a_step_that_ignores_it_its_time_then_kills_and_never_retri
     assert evidence_is_complete(lab.run_folder("r0001"))
 
 
-def test_ctrl_c_during_a_backoff_ends_at_once_and_the_failure_stands(project: Make) -> None:
+def test_ctrl_c_during_a_backoff_ends_the_run_at_once_and_the_failure_counts(project: Make) -> None:
     lab = project(
         """
         workflow: w

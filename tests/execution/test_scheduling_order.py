@@ -1,4 +1,4 @@
-"""When steps start: as soon as their own inputs are there, in the same order every time, within jobs and limits."""
+"""When steps start: as soon as their inputs exist, always in the same order, within `--jobs` and limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from project_lab import MEET, Lab, Ran
 from whyrun.errors import InvalidError
-from whyrun.execution.scheduler import Scheduler
+from whyrun.execution.run.scheduler import Scheduler
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]
@@ -159,7 +159,7 @@ def test_amounts_may_be_fractions_and_every_resource_counts(project: Make) -> No
     assert at_once(lab, 2, jobs=4) == 2, "0.4 + 0.4 fit into 1.0, three times 0.4 do not"
 
 
-def test_amounts_given_back_leave_nothing_behind_so_that_one_who_wants_all_starts(project: Make) -> None:
+def test_released_amounts_add_up_exactly_so_that_a_step_that_needs_all_starts(project: Make) -> None:
     """In floats, 0.1 + 0.2 + 0.3, and then less each of them in the order of their ends, is not nothing."""
     job = '{uses: shell, resources: {cpu: %s}, with: {run: "sleep %s; echo x > $out_T"}, outputs: {T: {type: text}}}'
     three = {"A": job % (0.1, 0), "B": job % (0.2, 0.2), "C": job % (0.3, 0.4)}
@@ -173,14 +173,14 @@ def test_a_limit_may_be_larger_than_any_number_that_is_written_out(project: Make
     assert at_once(project(WIDE, {"steps.py": MEET}), 2, jobs=2, limits={"gpu": 10**5000}) == 2
 
 
-def test_a_limit_of_the_project_that_a_job_exceeds_is_told_before_anything_runs(project: Make) -> None:
+def test_a_limit_of_the_project_that_a_job_exceeds_is_reported_before_any_step_starts(project: Make) -> None:
     lab = project(WIDE, {"steps.py": MEET, "whyrun.toml": "[resources]\nmemory = 0.3\n"})
     with pytest.raises(InvalidError, match=r"`Gpu` wants memory: 0\.4, but the limit is 0\.3"):
         lab.run()
     assert lab.runs() == []
 
 
-def test_a_step_that_waits_for_a_resource_holds_no_other_step_up(project: Make) -> None:
+def test_a_step_that_waits_for_a_resource_delays_no_other_step(project: Make) -> None:
     """The first of `Big` ends only when `Plain`, which stands behind the second, has been there."""
     lab = project(
         """
@@ -411,7 +411,7 @@ def test_a_step_whose_first_is_decided_early_still_waits_for_what_it_needs(proje
     assert told == [*slow, decided, *rest]
 
 
-def test_thousands_that_wait_for_a_resource_are_not_looked_through_for_each_that_starts(project: Make) -> None:
+def test_thousands_of_steps_that_wait_for_a_resource_are_not_searched_for_each_that_starts(project: Make) -> None:
     lab = project(
         """
         workflow: w
@@ -428,16 +428,17 @@ def test_thousands_that_wait_for_a_resource_are_not_looked_through_for_each_that
             with: {run: 'true'}
         """
     )
-    plan, graph = lab.plan(), lab.world().graph
+    plan, graph = lab.plan(), lab.opened().graph
     scheduler = Scheduler(graph, plan, {"gpu": 1})
     began = time.process_time()
     order = []
     while (node := scheduler.take()) is not None:
-        scheduler.occupy(node)
+        scheduler.move(node, "submit")
         order.append(node)
     assert time.process_time() - began < 30  # seconds; a look through all that wait, each time, takes minutes
     tables = {table.name: table for table in graph.tables}
     limited, free = tables["Limited"], tables["Free"]
     assert order == sorted([limited.base, *range(free.base, free.base + 10_000)])
-    scheduler.release(limited.base)
+    scheduler.move(limited.base, "begin")
+    scheduler.move(limited.base, "finish")
     assert scheduler.take() == limited.base + 1

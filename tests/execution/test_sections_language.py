@@ -13,13 +13,14 @@ from project_lab import Lab
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import InvalidError
 from whyrun.graph.expand import expand
-from whyrun.graph.graph import Graph
+from whyrun.graph.publishing.conflicts import path_problems
+from whyrun.graph.tables import Graph
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
 from whyrun.workflow.nodes import Problems, plain_value
-from whyrun.workflow.parse import parse_workflow
-from whyrun.workflow.schema import workflow_schema
-from whyrun.workflow.source import read_yaml
+from whyrun.workflow.parsing.parse import parse_workflow
+from whyrun.workflow.parsing.schema import workflow_schema
+from whyrun.workflow.yaml_source import read_yaml
 
 HEAD = """workflow: w
 inputs: {Name: {type: string, default: n}}
@@ -40,7 +41,7 @@ def section(path: str = "m.json", rest: str = "") -> str:
 
 
 def graph(*jobs: str) -> Graph:
-    return expand(parse_workflow("w.yaml", lambda key: HEAD + "".join(jobs)), INPUTS)
+    return expand(parse_workflow("w.yaml", lambda key: HEAD + "".join(jobs)), INPUTS, path_problems)
 
 
 def sites(*jobs: str) -> list[str]:
@@ -146,8 +147,8 @@ def test_json_that_meets_json_is_told_of_append() -> None:
             "output `M` has type `text`; only `json` can be a section",
         ),
         (f"{JSON}, append: 1}}", "WRONG_TYPE", "`append` of output `M` is the number `1`, not a boolean"),
-        (f"{JSON}, key: a}}", "WRONG_TYPE", "output `M` has a `key`, but is no section"),
-        (f"{JSON}, append: false, key: a}}", "WRONG_TYPE", "output `M` has a `key`, but is no section"),
+        (f"{JSON}, key: a}}", "WRONG_TYPE", "output `M` has a `key`, but is not a section"),
+        (f"{JSON}, append: false, key: a}}", "WRONG_TYPE", "output `M` has a `key`, but is not a section"),
         (f"{JSON}, append: true, key: 7}}", "WRONG_TYPE", "the key of output `M` is the number `7`, not a string"),
         (f'{JSON}, append: true, key: ""}}', "WRONG_TYPE", "the key of output `M` is empty"),
         (
@@ -163,7 +164,7 @@ def test_json_that_meets_json_is_told_of_append() -> None:
         (
             '{type: json, path: "a § b.json"}',
             "PATH_OUTSIDE",
-            "the path of output `M` is refused: ` § ` stands between a shared file and the key of a section",
+            "the path of output `M` is refused: ` § ` separates a shared file from the key of a section",
         ),
     ],
 )

@@ -12,14 +12,14 @@ import pytest
 
 from project_lab import Heard, Lab, codes, reasons
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
-from whyrun.evidence.current import stale_files
-from whyrun.execution.adopt import adopt_file, restore_version
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.compare import CompareOptions, compare_workflow
+from whyrun.evidence.queries.current import stale_files
+from whyrun.execution.adopt.adopt import adopt_file, restore_version
+from whyrun.execution.compare.compare import CompareOptions, compare_workflow
+from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 from whyrun.planning.plan import compute_execution_plan
-from whyrun.snapshot.history import History
-from whyrun.snapshot.replay import replay_snapshot, snapshot_blob
+from whyrun.snapshot.history.reader import History
+from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 
 FILE = "results/metadata.json"
 WORKFLOW = """
@@ -105,7 +105,7 @@ def test_the_story_of_metadata_json(lab: Lab) -> None:
     lab.write({FILE: json.dumps({**shared(lab), "mine": 1})})
     lab.edit("ev.py", '"network": network}', '"network": network.replace("asia", "ASIA")}')
     before = lab.read(FILE)
-    found = compare_workflow(lab.world(), CompareOptions(("Job:evaluate[*]",)), RunOptions(jobs=2), Heard())
+    found = compare_workflow(lab.opened(), CompareOptions(("Job:evaluate[*]",)), RunOptions(jobs=2), Heard())
     whole = [one for one in found.artifacts if not one.artifact.endswith(".score")]
     assert [(one.artifact, one.status, one.details) for one in whole] == [  # 5: compare looks at the section alone
         ("Artifact:evaluate.metadata[asia]", "DIFFERENT", ('$.network: "asia" → "ASIA"',)),
@@ -167,10 +167,11 @@ def test_a_changed_section_is_saved_told_and_replaced(lab: Lab) -> None:
     ran = lab.succeed()
     (event,) = ran.of(ev.FileDisplaced)
     assert (event.path, event.section) == (FILE, "evaluate[asia]")
-    assert json.loads(lab.world().store.read(event.sha256)) == {"network": "asia", "score": 99}
+    assert json.loads(lab.opened().store.read(event.sha256)) == {"network": "asia", "score": 99}
     kept = lab.blob(event.sha256)
     assert ran.heard.notes == [
-        f"`results/metadata.json § evaluate[asia]` was not as this workflow left it; what stood there is kept: {kept}"
+        "`results/metadata.json § evaluate[asia]` was not as this workflow left it; "
+        f"its previous content is kept: {kept}"
     ]
     assert shared(lab)["evaluate[asia]"] == section("asia")
 
@@ -229,7 +230,7 @@ def test_a_file_that_became_invalid_makes_its_sections_missing_and_no_plan_fails
 def test_an_edited_section_is_adopted_from_the_shared_file_itself(lab: Lab) -> None:
     lab.succeed()
     lab.edit(FILE, '"score": 2.0', '"score": 99')
-    found = adopt_file(lab.world(), "Artifact:evaluate.metadata[asia]", lab.root / FILE, Heard())
+    found = adopt_file(lab.opened(), "Artifact:evaluate.metadata[asia]", lab.root / FILE, Heard())
     value = {"network": "asia", "score": 99}
     assert (found.run, found.sha256, found.displaced) == ("r0002", sha(value), ())
     assert (found.path, found.leaves) == (
@@ -246,11 +247,11 @@ def test_an_edited_section_is_adopted_from_the_shared_file_itself(lab: Lab) -> N
 def test_a_section_is_adopted_from_a_file_of_its_own_and_restored(lab: Lab) -> None:
     lab.succeed()
     lab.write({"mine.json": '{\n "score": 1, "network": "x" }'})
-    adopt_file(lab.world(), "Artifact:evaluate.metadata[asia]", lab.root / "mine.json", Heard())
+    adopt_file(lab.opened(), "Artifact:evaluate.metadata[asia]", lab.root / "mine.json", Heard())
     assert shared(lab) == {
         "evaluate[asia]": {"network": "x", "score": 1}, "evaluate[cancer]": section("cancer"),
     }  # fmt: skip
-    restore_version(lab.world(), "Artifact:evaluate.metadata[asia]", "r0001", Heard())
+    restore_version(lab.opened(), "Artifact:evaluate.metadata[asia]", "r0001", Heard())
     assert shared(lab) == {"evaluate[asia]": section("asia"), "evaluate[cancer]": section("cancer")}
     assert codes(lab.plan()) == {}
 
@@ -293,10 +294,10 @@ def test_from_a_file_of_its_own_to_a_section_and_back(project: Callable[..., Lab
 
 def test_the_section_of_a_removed_job_stays_and_is_listed(lab: Lab) -> None:
     lab.succeed()
-    world = lab.world(["Networks=[asia]"])
-    snapshot = world.snapshot()
+    opened = lab.opened(["Networks=[asia]"])
+    snapshot = opened.snapshot()
     plan = compute_execution_plan(snapshot)
-    stale = stale_files(world.graph, plan, world.state.runs(), world.observer().published)
+    stale = stale_files(opened.graph, plan, opened.state.runs(), opened.observer().published)
     assert [one.to_json() for one in stale] == [
         {
             "path": "results/metadata.json § evaluate[cancer]",
@@ -315,13 +316,13 @@ def test_a_plan_over_sections_is_replayed_from_its_blob(lab: Lab) -> None:
     content = shared(lab)
     del content["evaluate[asia]"]
     lab.write({FILE: json.dumps(content)})
-    world = lab.world()
-    snapshot = world.snapshot()
+    opened = lab.opened()
+    snapshot = opened.snapshot()
     blob = snapshot_blob(snapshot)
     assert json.loads(blob)["files"] == {"results/metadata.json § evaluate[asia]": "deleted"}
     plan = compute_execution_plan(snapshot)
     shutil.rmtree(lab.root / "results")
-    again = replay_snapshot(blob, History(world.state, world.store.read))
+    again = replay_snapshot(blob, History(opened.state, opened.store.read))
     assert compute_execution_plan(again).to_bytes() == plan.to_bytes()
 
 

@@ -1,4 +1,4 @@
-"""What is no file at all at a published path: seen, told, and never read."""
+"""Pipes, sockets and devices at published paths: detected, reported, and never read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from project_lab import Heard, Lab
 from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.errors import InvalidError
-from whyrun.execution.adopt import adopt_file
+from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.log import events as ev
 
 WORKFLOW = """
@@ -107,10 +107,10 @@ def test_adopting_beside_what_cannot_be_written_over(tmp_path: Path) -> None:
     lab = Lab(tmp_path).write({"workflow.yaml": TWO, "mine.txt": "mine\n", "mine/t.txt": "mine\n"})
     lab.succeed()
     (tmp_path / "out/f/l").symlink_to("nowhere")
-    adopt_file(lab.world(), "Artifact:A.T", tmp_path / "mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:A.T", tmp_path / "mine.txt", Heard())
     assert (tmp_path / "out/t.txt").read_text() == "mine\n"
     with pytest.raises(InvalidError) as problem:
-        adopt_file(lab.world(), "Artifact:A.F", tmp_path / "mine", Heard())
+        adopt_file(lab.opened(), "Artifact:A.F", tmp_path / "mine", Heard())
     (told,) = problem.value.diagnostics
     assert told.code == "FILE_MISSING"
     assert told.message.startswith("`Artifact:A.F` is recorded, but cannot be published: the link ")
@@ -155,10 +155,10 @@ def test_lost_bytes_are_not_waited_for_at_a_pipe(tmp_path: Path) -> None:
     }
     failures = [e for e in ran.events if isinstance(e, ev.StepFailed)]
     assert sorted(e.error for e in failures) == [
-        "SECTION_FILE_INVALID: `out/m.json` cannot take a section: it is no file; correct it or move it away, and "
+        "SECTION_FILE_INVALID: `out/m.json` cannot take a section: it is not a file; correct it or move it away, and "
         "the next run puts the result there",
         "`out/t.txt` could not be written: WRONG_TYPE: `out/t.txt` is neither a file nor a folder, so it cannot be "
-        "saved before it is written over (move it away, then run again); the result is kept, and the "
+        "saved before it is overwritten (move it away, then run again); the result is kept, and the "
         "next run puts it there",
     ]
     assert not [e.traceback for e in failures if str(tmp_path) in e.traceback]

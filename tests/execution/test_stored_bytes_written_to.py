@@ -14,9 +14,9 @@ from execution.worker_lab import Lab
 from project_lab import Lab as Project
 from project_lab import Ran
 from whyrun.artifacts.store import Store
-from whyrun.execution.cfg import InputSpec
-from whyrun.execution.failure import StepError
-from whyrun.execution.materialize import InputGuard
+from whyrun.execution.protocol.step_config import InputSpec
+from whyrun.execution.worker.failure import StepError
+from whyrun.execution.worker.materialize import InputGuard
 from whyrun.log.events import StepFailed
 
 RIGHT = b"right"

@@ -1,4 +1,4 @@
-"""Folders that steps left: removed and cut however deep they are, without following a link."""
+"""Folders that steps left are removed or cut, however deep they are, and no link is followed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.execution.scratch import Scratch
-from whyrun.execution.secrets import NOTHING_SECRET, Redactor
-from whyrun.execution.trees import DEEPEST, LONGEST, drop_too_deep, remove
+from whyrun.connections.redact import NOTHING_SECRET, Redactor
+from whyrun.execution.files.scratch import Scratch
+from whyrun.execution.files.tree_removal import DEEPEST, LONGEST, drop_too_deep, remove
 
 
 def nest(folder: Path, levels: int, name: str = "a") -> None:

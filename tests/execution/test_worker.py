@@ -13,9 +13,9 @@ import pytest
 from worker_lab import PLACES, Lab
 
 from whyrun.artifacts.hashing import value_sha256
-from whyrun.execution.cfg import InputSpec, OutputSpec
-from whyrun.execution.commands import MetricReported, OutputResult, StepFinished, StepLost, TaskReported
-from whyrun.execution.materialize import AFTER
+from whyrun.execution.protocol.messages import MetricReported, OutputResult, StepFinished, StepLost, TaskReported
+from whyrun.execution.protocol.step_config import InputSpec, OutputSpec
+from whyrun.execution.worker.materialize import AFTER
 
 
 @pytest.fixture(params=PLACES)
@@ -106,7 +106,7 @@ def test_a_cfg_with_other_bytes_is_refused(lab: Lab) -> None:
     (lab.run_dir / command.cfg_path).write_bytes(b"{}")
     kind, message = lab.failure(command)
     assert kind == "CfgMismatch"
-    assert message == f"`cfg/S.json` does not have the bytes that the command speaks of ({command.cfg_sha256})"
+    assert message == f"`cfg/S.json` does not have the hash that the command names ({command.cfg_sha256})"
 
 
 @pytest.mark.parametrize("new", ["other", "same-size", ""])
@@ -119,7 +119,7 @@ def test_an_input_edited_while_the_step_runs_fails_it_and_stores_nothing(lab: La
     error = lab.failure(lab.call("m:f", {"o": "text"}, with_=with_, inputs={"x": spec}))
     assert error == (
         "InputChangedDuringRun",
-        "`x.txt` (Input:X) does not have the content that was planned with, or was written to meanwhile; run again; if "
+        "`x.txt` (Input:X) does not have the planned content, or was written to meanwhile; run again; if "
         "the step itself writes to it, let it work on a copy (`cp -rL`): inputs are links to your files",
     )
     assert not lab.store.has(hashlib.sha256(b"result-of-f").hexdigest())
@@ -152,7 +152,7 @@ def test_an_input_that_was_written_to_and_put_back_while_the_step_ran_fails_it(l
     name = "x.txt" if call == "f" else "x"
     spec = lab.project_input("x.txt", "planned with") if call == "f" else lab.project_folder("x", "planned with")
     error = lab.failure(lab.call(f"m:{call}", {"o": "text"}, with_={"x": {"$input": "x"}}, inputs={"x": spec}))
-    said = f"`{name}` (Input:X) does not have the content that was planned with, or was written to meanwhile"
+    said = f"`{name}` (Input:X) does not have the planned content, or was written to meanwhile"
     assert error == ("InputChangedDuringRun", f"{said}; {AFTER}")
 
 

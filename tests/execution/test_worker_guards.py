@@ -1,4 +1,4 @@
-"""What one step does to its worker, its files or its messages harms no other step, and no secret gets out."""
+"""A step cannot harm other steps through its worker, files or messages, and no secret leaks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from worker_lab import PLACES, Lab
 
 from whyrun.artifacts.hashing import bytes_sha256
-from whyrun.execution.commands import MetricReported, StepBegan, StepFinished, StepLost, TaskReported
-from whyrun.execution.failure import StepError
-from whyrun.execution.materialize import InputGuard
+from whyrun.execution.protocol.messages import MetricReported, StepBegan, StepFinished, StepLost, TaskReported
+from whyrun.execution.worker.failure import StepError
+from whyrun.execution.worker.materialize import InputGuard
 
 SECRET = "s3cr3t-v4lue"
 TOKEN: dict[str, Any] = {"secrets": ["TOKEN"], "with_": {"token": {"$secret": "TOKEN"}}}
@@ -213,7 +213,7 @@ def test_a_folder_with_a_pipe_in_it_is_no_output(lab: Lab, secrets: dict[str, st
 def test_a_link_that_leads_nowhere_is_no_output(lab: Lab) -> None:
     assert lab.failure(lab.command("shell", {"run": 'ln -s nowhere "$out_o"'}, {"o": "file"})) == (
         "WrongOutputType",
-        "`o` is declared as file, but a link that leads nowhere was written",
+        "`o` is declared as file, but a dangling symlink was written",
     )
 
 
@@ -333,7 +333,7 @@ def test_a_task_of_a_status_that_there_is_not_costs_nothing_but_the_task(lab: La
         "TIMED_OUT"
     )
     assert lab.evidence()["S/stderr.log"].splitlines() == [
-        f"whyrun: a task was not recorded: '{status}' is no status of a task; the statuses are {known}"
+        f"whyrun: a task was not recorded: '{status}' is not a task status; the statuses are {known}"
         for status in ("PROGRESS", "WORKING")
     ]
 
@@ -366,7 +366,7 @@ def test_a_line_that_is_no_message_fails_the_step_that_runs_and_what_came_before
     words = lab.run(*commands[:5], lab.call("m:f", step_id="Job:F"), *commands[5:])
     lost = words[5]
     assert isinstance(lost, StepLost)
-    assert lost.reason.startswith("the worker was ended: it sent what is no message: ")
+    assert lost.reason.startswith("the worker was ended: it sent an invalid message: ")
     values = [word.outputs[0].value for word in words if isinstance(word, StepFinished)]
     assert values == list(range(10))
     assert [m.message for m in lab.heard if isinstance(m, TaskReported)] == ["good"]

@@ -1,4 +1,4 @@
-"""`shell` and `python` steps: how values arrive, how outputs go, how they fail."""
+"""`shell` and `python` steps: how values arrive, how outputs are returned, how they fail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from worker_lab import Lab
 
-from whyrun.execution.cfg import InputSpec, OutputSpec
+from whyrun.execution.protocol.step_config import InputSpec, OutputSpec
 
 NASTY = [
     "",
@@ -147,12 +147,12 @@ def test_a_script_writes_typed_values_and_named_files(lab: Lab) -> None:
         (
             "mkdir out; touch out/table.csv notes.txt",
             {"T": OutputSpec("file", ".csv")},
-            '`T`: write it to "$out_T"; what it left in its work folder is not kept: `out/table.csv`',
+            '`T`: write it to "$out_T"; files in its work folder are not kept: `out/table.csv`',
         ),
         (
             "touch a b c d",
             {"T": OutputSpec("file", ".csv"), "n": "integer"},
-            '`T`, `n`: write them to "$out_T", "$out_n"; what it left in its work folder is not kept: `a`, `b`, `c`, …',
+            '`T`, `n`: write them to "$out_T", "$out_n"; files in its work folder are not kept: `a`, `b`, `c`, …',
         ),
     ],
 )

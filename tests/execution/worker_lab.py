@@ -1,4 +1,4 @@
-"""A project, a run folder and a local backend in a temporary folder: steps are written by hand, and run for real."""
+"""A project, a run folder and a local backend in a temporary folder. Steps are written by hand and really run."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ import msgspec
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json, tree_manifest
 from whyrun.artifacts.store import Store
-from whyrun.execution.backends.local import LocalBackend
-from whyrun.execution.backends.process import ProcessTransport
-from whyrun.execution.backends.remote import RemotePost
-from whyrun.execution.backends.threaded import ThreadedBackend
-from whyrun.execution.cfg import InputSpec, OutputSpec, StepCfg
-from whyrun.execution.commands import (
-    Backend,
+from whyrun.execution.backends.base import Backend, Session
+from whyrun.execution.backends.local.backend import LocalBackend
+from whyrun.execution.backends.remote.process import ProcessTransport
+from whyrun.execution.backends.remote.remote_worker import RemoteWorker
+from whyrun.execution.backends.remote.threaded import ThreadedBackend
+from whyrun.execution.protocol.messages import (
     ExecStep,
     InputSource,
     Message,
     RequestRemembered,
-    Session,
     StepBegan,
     StepFinished,
     StepLost,
 )
+from whyrun.execution.protocol.step_config import InputSpec, OutputSpec, StepCfg
 from whyrun.ids import file_name
 
 Spec = InputSpec | list[InputSpec]
@@ -173,9 +172,9 @@ def process_backend() -> ThreadedBackend:
     """Worker processes that share no folder with the host but that of the project's code."""
     numbers = count(1)
 
-    def post(session: Session) -> RemotePost:
+    def post(session: Session) -> RemoteWorker:
         site = session.tmp / f"{session.run}-site-{next(numbers)}"
-        return RemotePost(session, ProcessTransport(site, session.project))
+        return RemoteWorker(session, ProcessTransport(site, session.project))
 
     return ThreadedBackend("process", post)
 

@@ -16,26 +16,27 @@ from pathlib import Path
 import msgspec
 
 from whyrun.artifacts.hashing import decode_tree, encode_tree
-from whyrun.artifacts.shared_result import Refused, decode_result, encode_result
-from whyrun.artifacts.stat_cache import StatCache
+from whyrun.artifacts.shared.result import Refused, decode_result, encode_result
+from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.cli.saved_plan import decode_plan
 from whyrun.errors import WhyrunError
 from whyrun.graph.expand import expand
+from whyrun.graph.publishing.conflicts import path_problems
 from whyrun.ids import IdPattern, artifact_id, file_name, parse_id
 from whyrun.log.journal import read_events
-from whyrun.log.scan import scan
-from whyrun.planning.stale import plan_differences
-from whyrun.snapshot.fold import RunFold
-from whyrun.snapshot.observe import InputObserver
+from whyrun.log.lean_events import scan
+from whyrun.planning.answers.plan_diff import plan_differences
+from whyrun.snapshot.history.fold import RunFold
+from whyrun.snapshot.observing.observe import InputObserver
 from whyrun.snapshot.records import Records
-from whyrun.workflow.composition.load import parse_plan
-from whyrun.workflow.expression import ExpressionError, evaluate, parse_expression
-from whyrun.workflow.functions import MAX_NUMBER, MAX_STRING
+from whyrun.workflow.composition.plan_file.dataset_plan import parse_plan
+from whyrun.workflow.expressions.expression import ExpressionError, evaluate, parse_expression
+from whyrun.workflow.expressions.functions import MAX_NUMBER, MAX_STRING
+from whyrun.workflow.expressions.naming import ROOTS
 from whyrun.workflow.inputs import collect_inputs
 from whyrun.workflow.model import Place, Type
-from whyrun.workflow.naming import ROOTS
 from whyrun.workflow.nodes import Problems
-from whyrun.workflow.parse import parse_workflow
+from whyrun.workflow.parsing.parse import parse_workflow
 from whyrun.workflow.scope import Names, Scope
 
 LARGEST = 1 << 16  # bytes: what is interesting is small, and large inputs are in tests/hostile
@@ -64,7 +65,8 @@ def workflow(data: bytes) -> None:
         given = collect_inputs(found, None, ())
         if any(decl.type.is_path for decl in found.inputs.values()):
             return  # files are looked for elsewhere
-        graph = expand(found, InputObserver(_NOWHERE, StatCache.load(_NOWHERE)).observe(found, given))
+        observed = InputObserver(_NOWHERE, StatCache.load(_NOWHERE)).observe(found, given)
+        graph = expand(found, observed, path_problems)
     except WhyrunError as refused:
         _check_told(refused)
         return

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from command_lab import CommandLab
 from project_lab import Heard
-from whyrun.evidence.spoken_blobs import stored_blobs
-from whyrun.execution.adopt import adopt_file
+from whyrun.evidence.referenced_blobs import stored_blobs
+from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.log import events as ev
 
 WORKFLOW = """\
@@ -42,7 +42,7 @@ class Past(CommandLab):
     def adopt(self, artifact: str, text: str) -> None:
         path = self.root / "own.txt"
         path.write_text(text)
-        adopt_file(self.world(), artifact, path, Heard())
+        adopt_file(self.opened(), artifact, path, Heard())
 
     def blobs(self) -> dict[str, bytes]:
         return {sha: Path(path).read_bytes() for sha, path, _ in stored_blobs(self.store)}

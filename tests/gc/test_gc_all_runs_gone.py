@@ -1,4 +1,4 @@
-"""All runs removed by hand: nobody can say what they needed, so nothing goes where anything tells of them."""
+"""All runs are removed by hand: gc removes nothing if any trace of them is left."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gc_lab import Past
 
 from command_lab import CommandLab
 from whyrun.errors import StateError
-from whyrun.evidence.gc import collectable, workflows_of
-from whyrun.evidence.prune import Selection, prune
+from whyrun.evidence.retention.gc import collectable, workflows_of
+from whyrun.evidence.retention.prune import Selection, prune
 from whyrun.log.journal import utc_now
 from whyrun.log.runs import WorkflowState
 
 
 def without_runs(past: Past, folder_too: bool) -> None:
-    runs = past.world().state.runs_dir
+    runs = past.opened().state.runs_dir
     shutil.rmtree(runs)
     if not folder_too:
         runs.mkdir()
@@ -30,9 +30,9 @@ def forget(state: WorkflowState) -> None:
 
 
 @pytest.mark.parametrize("folder_too", [False, True])
-def test_nothing_goes_and_verify_says_the_same(past: Past, folder_too: bool) -> None:
+def test_gc_removes_nothing_and_verify_reports_the_same(past: Past, folder_too: bool) -> None:
     past.whyrun("plan")
-    state = past.world().state
+    state = past.opened().state
     without_runs(past, folder_too)
     before = past.blobs()
     told = (
@@ -51,9 +51,9 @@ def test_nothing_goes_and_verify_says_the_same(past: Past, folder_too: bool) -> 
 
 @pytest.mark.parametrize("by", ["memo", "fold", "lock", "a tombstone"])
 def test_each_trace_counts_for_itself(past: Past, by: str) -> None:
-    state = past.world().state
+    state = past.opened().state
     if by == "a tombstone":
-        prune(past.world(), Selection(keep=2), utc_now)
+        prune(past.opened(), Selection(keep=2), utc_now)
     forget(state)
     if by in ("memo", "fold"):
         state.index_dir.mkdir()
@@ -70,8 +70,8 @@ def test_each_trace_counts_for_itself(past: Past, by: str) -> None:
     assert [found.workflow for found in workflows_of(state.state_dir)] == ["past"]
 
 
-def test_without_a_trace_it_is_a_workflow_that_has_not_run_yet(past: Past) -> None:
-    state = past.world().state
+def test_without_a_trace_the_workflow_counts_as_never_run(past: Past) -> None:
+    state = past.opened().state
     forget(state)
     state.index_dir.mkdir()
     (state.index_dir / "sections").touch()  # made also before the first run
@@ -81,14 +81,14 @@ def test_without_a_trace_it_is_a_workflow_that_has_not_run_yet(past: Past) -> No
     assert (answer.code, answer.err) == (
         3,
         f"error[RUN_UNKNOWN] {state.state_dir}: there is nothing to verify: `past` has no runs in this folder\n"
-        "   hint: run it first, or say with `--state` where its runs are\n",
+        "   hint: run it first, or name the folder of its runs with `--state`\n",
     )
     assert past.whyrun("gc").code == 0
     Path(state.runs_dir).rmdir()
     assert workflows_of(state.state_dir) == []
 
 
-def test_one_run_is_trace_enough(tmp_path: Path) -> None:
+def test_one_run_leaves_a_trace(tmp_path: Path) -> None:
     """Without a plan after it, which would leave an index."""
     (tmp_path / "workflow.yaml").write_text(
         "workflow: once\njobs: {A: {uses: shell, with: {run: 'echo paid > \"$out_T\"'}, outputs: {T: {type: text}}}}\n"

@@ -1,4 +1,4 @@
-"""The words of `whyrun gc` and `whyrun runs prune`, and how every command speaks of a run that was pruned."""
+"""The output of `whyrun gc` and `whyrun runs prune`, and the messages of all commands for a pruned run."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ def timeless(text: str) -> str:
     return re.sub(r"\d+(\.\d+)?(B|KB)", "SIZE", text)
 
 
-def test_what_would_go_what_goes_and_what_is_left(past: Past) -> None:
+def test_preview_and_removal_print_what_is_removed_and_kept(past: Past) -> None:
     look = past.whyrun("runs", "prune")
     assert (look.code, timeless(look.out)) == (
         0,
         """\
-past: 3 runs of 5 would go (SIZE)
+past: 3 runs of 5 can be pruned (SIZE)
   r0001  succeeded  run  TIME  14 events  SIZE
   r0002  succeeded  run  TIME  13 events  SIZE
   r0003  succeeded  run  TIME  13 events  SIZE
 kept
-  r0004  holds the latest attempt of Job:Write
+  r0004  has the latest attempt of Job:Write
   r0005  the latest run
-gone for reuse, restore and compare: their results of Job:Bind, Job:Write
-hint: `--keep 1 --delete` removes them; what they made takes room in the store until `whyrun gc --delete`
+no longer available to reuse, restore or compare: their results of Job:Bind, Job:Write
+hint: `--keep 1 --delete` removes them; their artifacts stay in the store until `whyrun gc --delete`
 """,
     )
     done = past.whyrun("runs", "prune", "--keep", "1", "--delete")
@@ -39,13 +39,13 @@ past: 3 runs of 5 pruned (SIZE)
   r0002  succeeded  run  TIME  13 events  SIZE
   r0003  succeeded  run  TIME  13 events  SIZE
 kept
-  r0004  holds the latest attempt of Job:Write
-gone for reuse, restore and compare: their results of Job:Bind, Job:Write
-hint: `whyrun gc` shows what is not needed any more in the store
+  r0004  has the latest attempt of Job:Write
+no longer available to reuse, restore or compare: their results of Job:Bind, Job:Write
+hint: `whyrun gc` shows what the store no longer needs
 """,
     )
     again = past.whyrun("runs", "prune", "--keep", "1", "--delete")
-    assert again.out == "past: none of 2 runs can go\nkept\n  r0004  holds the latest attempt of Job:Write\n"
+    assert again.out == "past: none of 2 runs can be pruned\nkept\n  r0004  has the latest attempt of Job:Write\n"
     listed = re.sub(r"\d+\.\d+s", "T", timeless(past.whyrun("runs").out))
     assert [re.split(r"  +", line) for line in listed.splitlines()] == [
         ["run", "state", "mode", "started", "took", "steps"],
@@ -55,15 +55,13 @@ hint: `whyrun gc` shows what is not needed any more in the store
     ]
     look = past.whyrun("gc")
     assert timeless(look.out) == (
-        "9 blobs (SIZE) would go; 7 blobs (SIZE) kept\nkept\n  past  7 blobs that 2 kept runs speak of\n"
-        "hint: --delete removes it\n"
+        "9 blobs (SIZE) can be removed; 7 blobs (SIZE) kept\nkept\n  past  7 blobs of 2 runs\n"
+        "hint: `--delete` removes them\n"
     )
     done = past.whyrun("gc", "--delete")
-    assert timeless(done.out) == (
-        "removed 9 blobs (SIZE); 7 blobs (SIZE) kept\nkept\n  past  7 blobs that 2 kept runs speak of\n"
-    )
+    assert timeless(done.out) == ("removed 9 blobs (SIZE); 7 blobs (SIZE) kept\nkept\n  past  7 blobs of 2 runs\n")
     assert timeless(past.whyrun("gc").out) == (
-        "nothing to remove: 7 blobs (SIZE) needed\nkept\n  past  7 blobs that 2 kept runs speak of\n"
+        "nothing to remove: 7 blobs (SIZE) needed\nkept\n  past  7 blobs of 2 runs\n"
     )
 
 
@@ -78,12 +76,12 @@ def test_the_same_as_json(past: Past) -> None:
     assert {name: value for name, value in found.items() if name not in ("pruned", "bytes")} == {
         "workflow": "past",
         "runs": 5,
-        "kept": [{"run": "r0004", "why": "holds the latest attempt of Job:Write"}],
+        "kept": [{"run": "r0004", "why": "has the latest attempt of Job:Write"}],
         "deleted": True,
         "jobs": ["Job:Bind", "Job:Write"],
     }
     (left,) = past.whyrun("runs", "--json").json["pruned"]
-    (stone,) = past.world().state.tombstones()
+    (stone,) = past.opened().state.tombstones()
     assert left == {
         "run": "r0001", "mode": "run", "state": "succeeded", "started": stone.started, "ended": stone.ended,
         "events": 14, "chain": stone.chain, "pruned": stone.pruned,
@@ -93,14 +91,14 @@ def test_the_same_as_json(past: Past) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--delete",), "it is not said which runs are to be removed"),
-        (("r0001", "--keep", "1"), "runs are named, and chosen by number or age as well"),
-        (("--older-than", "soon"), "`soon` is no duration"),
+        (("--delete",), "`--delete` needs to know which runs to remove"),
+        (("r0001", "--keep", "1"), "runs are named, and also chosen by number or age"),
+        (("--older-than", "soon"), "`soon` is not a duration"),
         (("--keep", "0"), "invalid value for `--keep`"),
         (("no-such.yaml",), "there is no workflow file `no-such.yaml`"),
     ],
 )
-def test_words_that_make_no_sense(past: Past, words: tuple[str, ...], message: str) -> None:
+def test_invalid_options_are_refused(past: Past, words: tuple[str, ...], message: str) -> None:
     answer = past.whyrun("runs", "prune", *words)
     assert answer.code == 2
     assert message in answer.err
@@ -128,13 +126,13 @@ def test_every_command_names_a_pruned_run(past: Past) -> None:
         ), (words, answer)
     history = past.whyrun("history", "Job:Write")
     assert [line.split()[0] for line in history.out.splitlines()] == ["r0004"]
-    assert history.err == "note: 3 runs from r0001 to r0003 were pruned: what was done there is not listed\n"
+    assert history.err == "note: 3 runs from r0001 to r0003 were pruned and are not listed\n"
     assert past.whyrun("history", "Job:Write", "--json").json["pruned"] == ["r0001", "r0002", "r0003"]
     shown = past.whyrun("show", "r0005", "--json").json
     assert [(one["id"], one["run"]) for one in shown["inputs"]] == [("Input:Same", "r0005"), ("Input:Word", "r0004")]
 
 
-def test_plans_that_were_made_from_pruned_runs_are_told_apart_from_damage(past: Past) -> None:
+def test_plans_made_from_pruned_runs_are_not_reported_as_damage(past: Past) -> None:
     past.whyrun("runs", "prune", "--keep", "1", "--delete")
     found = past.whyrun("verify", "--replay", "all")
     assert found.code == 0
@@ -145,7 +143,7 @@ def test_plans_that_were_made_from_pruned_runs_are_told_apart_from_damage(past: 
     assert at.code == 3
     assert "error[RUN_PRUNED]" in at.err
     assert (
-        "the plan of r0004 cannot be computed again: runs that it was made from were pruned (3 from r0001 to r0003)"
+        "the plan of r0004 cannot be computed again: it depends on runs that were pruned (3 from r0001 to r0003)"
         in at.err
     )
     assert past.whyrun("plan", "--at", "r0005").code == 0

@@ -1,4 +1,4 @@
-"""Nothing goes where a log is not what it was, or on doubt; and making room needs no room."""
+"""gc removes nothing if a log or a blob that refers to others is damaged; and it works on a full disk."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from project_lab import Lab
 from whyrun import disk
 from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.errors import StateError
-from whyrun.evidence.gc import collect, collectable
-from whyrun.evidence.prune import Selection, prune
-from whyrun.evidence.spoken_blobs import DOUBT_HINT, stored_blobs
-from whyrun.evidence.verify import verify
-from whyrun.evidence.verify_report import MORE_AFTER_THE_END
+from whyrun.evidence.referenced_blobs import UNKNOWN_REFERENCES_HINT, stored_blobs
+from whyrun.evidence.retention.gc import collect, collectable
+from whyrun.evidence.retention.prune import Selection, prune
+from whyrun.evidence.verify.report import MORE_AFTER_THE_END
+from whyrun.evidence.verify.verify import verify
 from whyrun.log import events as ev
 from whyrun.log.events import DAMAGE_HINT
 from whyrun.log.journal import utc_now
 from whyrun.log.outcomes import LOST_END_HINT
-from whyrun.snapshot.history import History
+from whyrun.snapshot.history.reader import History
 
 Lines = list[bytes]
 
@@ -69,16 +69,16 @@ DAMAGES: list[Callable[[Lines], Lines]] = [
 
 @pytest.mark.parametrize("run", ["r0004", "r0005"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_on_a_log_that_verify_calls_damaged_nothing_goes(
+def test_gc_removes_nothing_if_verify_reports_a_damaged_log(
     past: Past, run: str, damage: Callable[[Lines], Lines]
 ) -> None:
     """Also where each line that is left can be read; and where the end of the last run is gone, which a kill leaves so,
     but not beside a status that tells of the end."""
-    prune(past.world(), Selection(keep=2), utc_now)
-    log = past.world().state.run(run).events_path
+    prune(past.opened(), Selection(keep=2), utc_now)
+    log = past.opened().state.run(run).events_path
     log.write_bytes(b"".join(damage(log.read_bytes().splitlines(keepends=True))))
     before = past.blobs()
-    assert not verify(past.world().state, past.root, lambda run: None).sound
+    assert not verify(past.opened().state, past.root, lambda run: None).sound
     for attempt in (lambda state: collect(state, utc_now), collectable):
         with pytest.raises(StateError) as refused:
             attempt(past.root / ".whyrun")
@@ -94,10 +94,10 @@ def test_a_tombstone_that_does_not_follow_keeps_everything(past: Past, tmp_path:
     shutil.rmtree(other.root / ".whyrun")
     for word in ("five", "six", "seven", "eight"):
         other.word(word).succeed()
-    prune(other.world(), Selection(keep=1), utc_now)
-    prune(past.world(), Selection(keep=2), utc_now)
-    state = past.world().state
-    shutil.copy(other.world().state.tombstones_path, state.tombstones_path)
+    prune(other.opened(), Selection(keep=1), utc_now)
+    prune(past.opened(), Selection(keep=2), utc_now)
+    state = past.opened().state
+    shutil.copy(other.opened().state.tombstones_path, state.tombstones_path)
     before = past.blobs()
     with pytest.raises(StateError) as refused:
         collect(past.root / ".whyrun", utc_now)
@@ -105,9 +105,9 @@ def test_a_tombstone_that_does_not_follow_keeps_everything(past: Past, tmp_path:
     assert past.blobs() == before
 
 
-def test_what_a_kill_leaves_is_no_damage(past: Past) -> None:
+def test_the_traces_of_a_kill_are_not_damage(past: Past) -> None:
     """A last run without an end and without a status: what it did not record goes, and nothing else."""
-    run = past.world().state.run("r0005")
+    run = past.opened().state.run("r0005")
     lines = run.events_path.read_bytes().splitlines(keepends=True)
     run.events_path.write_bytes(b"".join(lines[:-1]) + lines[-1][:9])
     (run.path / "status.json").unlink()
@@ -119,7 +119,7 @@ def test_what_a_kill_leaves_is_no_damage(past: Past) -> None:
 # --- a run that is missing ---------------------------------------------------------------------------------------
 
 
-def test_a_run_that_is_missing_in_the_middle_is_told_in_the_same_words_everywhere(past: Past) -> None:
+def test_a_missing_run_in_the_middle_has_the_same_message_everywhere(past: Past) -> None:
     past.run_folder("r0002").rename(past.root / "moved")
     place = past.run_folder("r0002")
     words = f"error[LOG_DAMAGED] {place}: `r0002` of `past` is not there, and was not pruned\n   hint: {DAMAGE_HINT}\n"
@@ -132,20 +132,20 @@ def test_a_run_that_is_missing_in_the_middle_is_told_in_the_same_words_everywher
     assert past.whyrun("plan").code == 0
 
 
-def test_tombstones_that_are_gone_are_runs_that_are_missing(past: Past) -> None:
-    prune(past.world(), Selection(keep=1), utc_now)
-    past.world().state.tombstones_path.unlink()
+def test_lost_tombstones_count_as_missing_runs(past: Past) -> None:
+    prune(past.opened(), Selection(keep=1), utc_now)
+    past.opened().state.tombstones_path.unlink()
     with pytest.raises(StateError) as refused:
         past.plan()
     assert refused.value.diagnostics[0].message == "`r0001` of `past` is not there, and was not pruned"
 
 
 def test_the_index_hides_no_missing_run(past: Past) -> None:
-    world = past.world()
+    opened = past.opened()
     long_ago = time.time() - 3600  # a log that was written just now is not indexed yet
-    for run in world.state.runs():
+    for run in opened.state.runs():
         os.utime(run.events_path, (long_ago, long_ago))
-    _ = History(world.state, world.store.read, worth_indexing=1).records
+    _ = History(opened.state, opened.store.read, worth_indexing=1).records
     past.run_folder("r0001").rename(past.root / "moved")
     with pytest.raises(StateError) as refused:
         past.plan()
@@ -187,11 +187,11 @@ def check_refused(lab: Lab, blob: Path, found: str) -> None:
         with pytest.raises(StateError) as refused:
             attempt()
         (one,) = refused.value.diagnostics
-        assert (one.code, one.file, one.hint) == ("STORE_DAMAGED", str(blob), DOUBT_HINT)
+        assert (one.code, one.file, one.hint) == ("STORE_DAMAGED", str(blob), UNKNOWN_REFERENCES_HINT)
         told.add(one.message)
     assert stored(lab) == before
     sha256 = blob.parent.name + blob.name
-    assert told == {f"the stored blob {sha256} {found}, and it may name others that are needed"}
+    assert told == {f"the stored blob {sha256} {found}, and it may refer to other blobs that are needed"}
 
 
 def has_other_bytes(blob: Path) -> str:
@@ -199,7 +199,7 @@ def has_other_bytes(blob: Path) -> str:
 
 
 @pytest.mark.parametrize("damage", [other_start, other_end, nothing_left])
-def test_a_damaged_manifest_keeps_what_is_in_its_folder_until_it_is_back(
+def test_a_damaged_folder_manifest_keeps_the_files_of_the_folder_until_it_is_restored(
     past: Past, damage: Callable[[bytes], bytes]
 ) -> None:
     manifest = past.made("r0005")["Artifact:Bind.Book"]
@@ -212,7 +212,7 @@ def test_a_damaged_manifest_keeps_what_is_in_its_folder_until_it_is_back(
     assert b"never\n" in before.values(), "only the manifest speaks of it"
 
 
-def test_a_damaged_manifest_is_told_by_both_commands_with_a_code(past: Past) -> None:
+def test_both_commands_report_a_damaged_manifest_with_a_code(past: Past) -> None:
     manifest = past.made("r0005")["Artifact:Bind.Book"]
     blob = damaged_blob(past, manifest, other_end)
     before = past.blobs()
@@ -221,7 +221,7 @@ def test_a_damaged_manifest_is_told_by_both_commands_with_a_code(past: Past) -> 
         assert (answer.code, answer.out) == (3, "")
         assert answer.err == (
             f"error[STORE_DAMAGED] {blob}: the stored blob {manifest} {has_other_bytes(blob)}, "
-            f"and it may name others that are needed\n   hint: {DOUBT_HINT}\n"
+            f"and it may refer to other blobs that are needed\n   hint: {UNKNOWN_REFERENCES_HINT}\n"
         )
     assert past.blobs() == before
     blob.unlink()
@@ -236,13 +236,13 @@ def test_a_manifest_that_cannot_be_read_keeps_everything(past: Past) -> None:
     check_refused(past, blob, "cannot be read: Is a directory")
 
 
-def test_a_damaged_manifest_that_only_a_consumer_speaks_of_keeps_everything(past: Past) -> None:
+def test_a_damaged_manifest_that_only_a_consumer_refers_to_keeps_everything(past: Past) -> None:
     """The run that made the folder is pruned; what has read it says that it was one."""
     past.write({"workflow.yaml": CONSUMED})
     for sets in (["Word=one"], ["Word=two"], ["Word=two", "Mark=?"], ["Word=three", "Mark=?"]):
         past.succeed(sets=sets)
     names = past.runs()
-    prune(past.world(["Word=three", "Mark=?"]), Selection(names=tuple(names[:2])), utc_now)
+    prune(past.opened(["Word=three", "Mark=?"]), Selection(names=tuple(names[:2])), utc_now)
     assert past.runs() == names[2:]
     (start,) = [e for e in past.events(names[2]) if isinstance(e, ev.StepStart)]
     (read,) = (start.bindings or {})["dir"]
@@ -266,7 +266,7 @@ jobs:
 
 
 @pytest.mark.parametrize("pruned", [False, True])
-def test_a_damaged_manifest_of_a_folder_of_the_users_keeps_everything(past: Past, pruned: bool) -> None:
+def test_a_damaged_manifest_of_a_saved_user_folder_keeps_everything(past: Past, pruned: bool) -> None:
     """It was saved before it was written over, and nothing says that it was a folder."""
     text = past.read("workflow.yaml").replace("{Book: {type: directory}}", "{Book: {type: directory, path: out/book}}")
     past.write({"workflow.yaml": text, "out/book/mine.txt": "my own words\n"})
@@ -275,7 +275,7 @@ def test_a_damaged_manifest_of_a_folder_of_the_users_keeps_everything(past: Past
     if pruned:
         past.word("six").succeed()
         past.word("seven").succeed()
-        prune(past.world(), Selection(keep=1), utc_now)
+        prune(past.opened(), Selection(keep=1), utc_now)
         assert "r0006" not in past.runs()
     assert b"my own words\n" in past.blobs().values()
     blob = damaged_blob(past, saved.sha256, other_start)
@@ -309,7 +309,7 @@ jobs:
 
 
 @pytest.mark.parametrize("content", [b'{"empty_dirs":', b'{"empty_dirs":[],"files":[],"tree":"another"}'])
-def test_a_sound_file_that_begins_as_a_manifest_does_stops_nothing(past: Past, content: bytes) -> None:
+def test_an_undamaged_file_that_starts_like_a_manifest_is_no_problem(past: Past, content: bytes) -> None:
     past.write({"given.txt": content, "workflow.yaml": COPIED})
     past.succeed()
     assert content in past.blobs().values()
@@ -328,7 +328,7 @@ jobs:
 """
 
 
-def test_damaged_bytes_of_a_plain_file_stop_nothing(past: Past) -> None:
+def test_a_damaged_plain_file_does_not_stop_gc(past: Past) -> None:
     """They name nothing: what is not needed can be told without them."""
     blob = damaged_blob(past, past.made("r0004")["Artifact:Write.Text"], other_end)
     assert collect(past.root / ".whyrun", utc_now).removed.count == 0
@@ -350,8 +350,8 @@ def full_disk() -> Iterator[None]:
     disk.hook = None
 
 
-def test_on_a_full_disk_room_can_be_made(past: Past, request: pytest.FixtureRequest) -> None:
-    prune(past.world(), Selection(keep=1), utc_now)
+def test_gc_and_prune_work_on_a_full_disk(past: Past, request: pytest.FixtureRequest) -> None:
+    prune(past.opened(), Selection(keep=1), utc_now)
     state = past.root / ".whyrun"
     going = collectable(state).removed
     assert going.count > 0
@@ -360,29 +360,29 @@ def test_on_a_full_disk_room_can_be_made(past: Past, request: pytest.FixtureRequ
     assert collectable(state).removed.count == 0
 
 
-def test_on_a_full_disk_a_prune_leaves_all_as_it_was(past: Past, request: pytest.FixtureRequest) -> None:
+def test_a_failed_prune_on_a_full_disk_changes_nothing(past: Past, request: pytest.FixtureRequest) -> None:
     """Its tombstones need a little room. It is they that are told of, not the lock."""
     before = past.state_files()
-    world = past.world()
+    opened = past.opened()
     request.getfixturevalue("full_disk")
     with pytest.raises(OSError, match="No space left") as refused:
-        prune(world, Selection(keep=1), utc_now)
+        prune(opened, Selection(keep=1), utc_now)
     assert "lock" not in str(refused.value.filename)
     disk.hook = None
     assert past.state_files() == before
-    assert len(prune(past.world(), Selection(keep=1), utc_now).pruned) == 3
+    assert len(prune(past.opened(), Selection(keep=1), utc_now).pruned) == 3
 
 
 @pytest.mark.parametrize("name", ["past.bak", "Past", "past old", "_past"])
-def test_runs_that_were_put_aside_under_a_name_that_no_workflow_has_need_their_blobs(past: Past, name: str) -> None:
-    state = past.world().state.state_dir
+def test_runs_in_a_folder_with_an_invalid_workflow_name_keep_their_blobs(past: Past, name: str) -> None:
+    state = past.opened().state.state_dir
     before = collectable(state)
     (state / "past").rename(state / name)
     found = collect(state, utc_now)
     assert (found.blobs, found.kept) == (before.blobs, before.kept)
     assert [(one.workflow, one.runs) for one in found.workflows] == [(name, 5)]
     (state / name).rename(state / "past")
-    assert verify(past.world().state, past.root, lambda run: None).problems == ()
+    assert verify(past.opened().state, past.root, lambda run: None).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -397,9 +397,9 @@ def test_runs_that_were_put_aside_under_a_name_that_no_workflow_has_need_their_b
         ("past/runs/r0001", "r0001"),
     ],
 )
-def test_runs_that_were_put_somewhere_else_in_the_state_folder_stop_it(past: Past, what: str, where: str) -> None:
+def test_runs_elsewhere_in_the_state_folder_stop_gc(past: Past, what: str, where: str) -> None:
     """What only they need, such as a file of the user's that was written over, has no other copy."""
-    state = past.world().state.state_dir
+    state = past.opened().state.state_dir
     blobs = set(stored_blobs(state / "store"))
     (state / where).parent.mkdir(parents=True, exist_ok=True)
     (state / what).rename(state / where)
@@ -408,7 +408,7 @@ def test_runs_that_were_put_somewhere_else_in_the_state_folder_stop_it(past: Pas
             look()
         (told,) = refused.value.diagnostics
         assert told.code == "LOG_DAMAGED"
-        assert told.message.endswith(" is a run where no workflow has one; it may need any blob")
+        assert told.message.endswith(" is a run folder outside every workflow; it may need any blob")
         assert told.file is not None
         assert told.file.startswith(f"{state}/{where}")
     assert set(stored_blobs(state / "store")) == blobs
@@ -416,9 +416,9 @@ def test_runs_that_were_put_somewhere_else_in_the_state_folder_stop_it(past: Pas
     collect(state, utc_now)  # a folder without runs is in nobody's way
 
 
-def test_what_steps_and_killed_runs_left_is_no_run(past: Past) -> None:
+def test_scratch_folders_and_temporary_runs_do_not_stop_gc(past: Past) -> None:
     """Whatever a step calls its files."""
-    state = past.world().state.state_dir
+    state = past.opened().state.state_dir
     for place in ("tmp/past.scratch/1", "tmp/past-r0006", "tmp/past.pruned/r0001", "past/runs/r0001/steps/A/scratch"):
         (state / place).mkdir(parents=True, exist_ok=True)
         (state / place / "events.jsonl").touch()
@@ -426,8 +426,8 @@ def test_what_steps_and_killed_runs_left_is_no_run(past: Past) -> None:
     assert collect(state, utc_now).removed == before.removed
 
 
-def test_runs_behind_a_link_stop_it_too(past: Past, tmp_path: Path) -> None:
-    state = past.world().state.state_dir
+def test_runs_behind_a_symlink_stop_gc_too(past: Past, tmp_path: Path) -> None:
+    state = past.opened().state.state_dir
     blobs = set(stored_blobs(state / "store"))
     (state / "past").rename(tmp_path / "moved")
     (tmp_path / "archive").mkdir()
@@ -440,8 +440,8 @@ def test_runs_behind_a_link_stop_it_too(past: Past, tmp_path: Path) -> None:
     assert set(stored_blobs(state / "store")) == blobs
 
 
-def test_who_may_not_look_everywhere_removes_nothing(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = past.world().state.state_dir
+def test_gc_removes_nothing_if_a_folder_is_unreadable(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = past.opened().state.state_dir
     blobs = set(stored_blobs(state / "store"))
     closed = state / "past" / "closed"
     closed.mkdir()

@@ -1,4 +1,4 @@
-"""How the last log ends, judged while its run may be going on: a status says that it is not."""
+"""The end of the last log is checked only if its run has a status: otherwise it may be running."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pytest
 from gc_lab import Past
 
 from whyrun.errors import StateError
-from whyrun.evidence.whole_log import check_log
+from whyrun.evidence.verify.log_check import check_log
 
 
 @pytest.mark.parametrize("running", [True, False])
 @pytest.mark.parametrize("status", [True, False])
 @pytest.mark.parametrize("end", ["cut off", "more after it"])
-def test_a_last_log_is_closed_where_its_run_has_a_status(past: Past, running: bool, status: bool, end: str) -> None:
-    state = past.world().state
+def test_the_last_log_needs_an_end_if_its_run_has_a_status(past: Past, running: bool, status: bool, end: str) -> None:
+    state = past.opened().state
     runs, stones = state.runs_and_tombstones()
     log = runs[-1].events_path
     lines = log.read_bytes().splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""Versions of the user's own: adopted, then pruned, collected, written over. Their bytes are never lost."""
+"""Adopted versions are never lost: not by prune, gc or overwriting."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gc_lab import Past
 from project_lab import Heard, Lab
 from whyrun import disk
 from whyrun.artifacts.hashing import bytes_sha256
-from whyrun.evidence.gc import collect
-from whyrun.evidence.prune import Selection, prune
-from whyrun.evidence.verify import verify
-from whyrun.execution.adopt import adopt_file, restore_version
+from whyrun.evidence.retention.gc import collect
+from whyrun.evidence.retention.prune import Selection, prune
+from whyrun.evidence.verify.verify import verify
+from whyrun.execution.adopt.adopt import adopt_file, restore_version
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.tombstones import Adopted, add_tombstones
@@ -56,11 +56,11 @@ PART = """
 def edit_and_adopt(lab: Lab, artifact: str, path: str, text: str, adopt: str | None = None) -> None:
     """A file is edited where it is published, and adopted there (`adopt`: with the folder that it is in)."""
     (lab.root / path).write_text(text)
-    adopt_file(lab.world(), artifact, lab.root / (adopt or path), Heard())
+    adopt_file(lab.opened(), artifact, lab.root / (adopt or path), Heard())
 
 
 def pruned(lab: Lab, x: int) -> list[str]:
-    done = prune(lab.world([f"X={x}"]), Selection(keep=1), utc_now)
+    done = prune(lab.opened([f"X={x}"]), Selection(keep=1), utc_now)
     return [run.run for run in done.pruned]
 
 
@@ -70,7 +70,7 @@ def collected(lab: Lab) -> int:
 
 
 def problems(lab: Lab) -> tuple[object, ...]:
-    return verify(lab.world().state, lab.root, lambda run: None).problems
+    return verify(lab.opened().state, lab.root, lambda run: None).problems
 
 
 def told_displaced(lab: Lab, run: str) -> list[tuple[str, str]]:
@@ -86,11 +86,11 @@ def mine(project: Callable[..., Lab]) -> Lab:
     return lab
 
 
-def test_an_adopted_version_stays_for_ever_like_a_file_that_was_displaced(mine: Lab) -> None:
+def test_an_adopted_version_is_kept_forever_like_a_displaced_file(mine: Lab) -> None:
     mine.succeed(sets=["X=2"])
     mine.succeed(sets=["X=3"])
     assert pruned(mine, 3) == ["r0001", "r0002", "r0003"]
-    assert [stone.adopted for stone in mine.world().state.tombstones()] == [
+    assert [stone.adopted for stone in mine.opened().state.tombstones()] == [
         [], [Adopted("Artifact:A.T", WORK_SHA, "text")], [],
     ]  # fmt: skip
     assert collected(mine) == 1
@@ -107,14 +107,14 @@ def test_an_adopted_folder_stays_with_all_that_is_in_it(project: Callable[..., L
         lab.succeed(sets=[f"X={x}"])
     assert pruned(lab, 3) == ["r0001", "r0002", "r0003"]
     assert collected(lab) == 2, "its list of files, and the file"
-    ((version,),) = [stone.adopted for stone in lab.world().state.tombstones() if stone.adopted]
+    ((version,),) = [stone.adopted for stone in lab.opened().state.tombstones() if stone.adopted]
     assert (version.artifact, version.type) == ("Artifact:A.D", "directory")
-    assert lab.world().store.has_tree(version.sha256)
+    assert lab.opened().store.has_tree(version.sha256)
     assert lab.blob(WORK_SHA).read_text() == WORK
     assert problems(lab) == ()
     lab.blob(WORK_SHA).chmod(0o644)
     lab.blob(WORK_SHA).write_text("damaged")
-    (problem,) = verify(lab.world().state, lab.root, lambda run: None).problems
+    (problem,) = verify(lab.opened().state, lab.root, lambda run: None).problems
     assert (problem.run, problem.event, problem.subject, problem.what) == (
         "r0002", "artifact_adopted", "Artifact:A.D", "the store has other bytes of `sub/page.txt` in it",
     )  # fmt: skip
@@ -125,7 +125,7 @@ def test_an_adopted_section_stays(project: Callable[..., Lab]) -> None:
     lab.succeed()
     own = lab.root / "own.json"
     own.write_text('{"by": "hand"}')
-    adopt_file(lab.world(), "Artifact:A.J", own, Heard())
+    adopt_file(lab.opened(), "Artifact:A.J", own, Heard())
     for x in (2, 3):
         lab.succeed(sets=[f"X={x}"])
     pruned(lab, 3)
@@ -136,25 +136,25 @@ def test_an_adopted_section_stays(project: Callable[..., Lab]) -> None:
 def test_a_restored_version_stays_as_well(mine: Lab) -> None:
     """It may be the user's own: who adopted it at first may have been pruned by a version that did not say so."""
     mine.succeed(sets=["X=2"])
-    restore_version(mine.world(), "Artifact:A.T", "r0002", Heard())
+    restore_version(mine.opened(), "Artifact:A.T", "r0002", Heard())
     for x in (2, 3):
         mine.succeed(sets=[f"X={x}"])
     assert "r0004" in pruned(mine, 3)
-    stones = mine.world().state.tombstones()
+    stones = mine.opened().state.tombstones()
     assert {stone.run: [one.sha256 for one in stone.adopted] for stone in stones if stone.adopted} == {
         "r0002": [WORK_SHA], "r0004": [WORK_SHA],
     }  # fmt: skip
     assert collected(mine) == 1
 
 
-def test_a_version_of_a_pruned_run_that_is_lost_is_told_like_any_older_one(mine: Lab) -> None:
+def test_a_lost_version_of_a_pruned_run_is_reported_like_any_older_version(mine: Lab) -> None:
     for x in (2, 3):
         mine.succeed(sets=[f"X={x}"])
     pruned(mine, 3)
     mine.blob(WORK_SHA).unlink()
-    found = verify(mine.world().state, mine.root, lambda run: None)
+    found = verify(mine.opened().state, mine.root, lambda run: None)
     assert found.problems == ()
-    assert "1 older version is not in the store any more, and cannot be restored or reused" in found.notes
+    assert "1 older version is not in the store any more and cannot be restored or reused" in found.notes
 
 
 # --- what is published, and nowhere else -------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def moved_on(lab: Lab) -> None:
     assert pruned(lab, 3) == ["r0001", "r0002", "r0003"]
 
 
-def test_a_path_that_comes_back_costs_no_work_of_the_users(mine: Lab) -> None:
+def test_a_path_that_is_used_again_loses_no_user_edit(mine: Lab) -> None:
     moved_on(mine)
     assert collected(mine) == 1
     mine.edit("workflow.yaml", "out/u.txt", "out/t.txt")
@@ -178,7 +178,7 @@ def test_a_path_that_comes_back_costs_no_work_of_the_users(mine: Lab) -> None:
     assert mine.blob(WORK_SHA).read_text() == WORK
 
 
-def test_the_only_copy_of_what_a_pruned_run_published_is_saved_like_a_file_of_the_users(mine: Lab) -> None:
+def test_the_only_copy_of_a_pruned_result_is_saved_like_a_user_file(mine: Lab) -> None:
     """As an earlier `gc` left it, which did not know of adoptions; `gc` keeps it from now on."""
     moved_on(mine)
     collected(mine)
@@ -187,18 +187,18 @@ def test_the_only_copy_of_what_a_pruned_run_published_is_saved_like_a_file_of_th
     ran = mine.succeed(sets=["X=3"])
     assert told_displaced(mine, "r0005") == [("out/t.txt", WORK_SHA)]
     place = mine.blob(WORK_SHA)
-    kept = f"what stood there is kept: {place}"
+    kept = f"its previous content is kept: {place}"
     assert ran.heard.notes[-1:] == [f"`out/t.txt` had no other copy, and its run was pruned; {kept}"]
     assert mine.read("out/t.txt") == "made 3\n"
     mine.succeed(sets=["X=4"])
-    prune(mine.world(["X=4"]), Selection(keep=1), utc_now)
+    prune(mine.opened(["X=4"]), Selection(keep=1), utc_now)
     collected(mine)
     assert place.read_text() == WORK
 
 
 def test_tombstones_from_before_they_named_adoptions_keep_what_was_published(mine: Lab) -> None:
     moved_on(mine)
-    state = mine.world().state
+    state = mine.opened().state
     add_tombstones(state.tombstones_path, [msgspec.structs.replace(one, adopted=[]) for one in state.tombstones()])
     assert collected(mine) == 1
     assert mine.blob(WORK_SHA).read_text() == WORK
@@ -226,7 +226,7 @@ def test_the_only_copy_of_a_result_goes_back_into_the_store_and_is_not_paid_for_
     assert problems(lab) == ()
 
 
-def test_what_is_put_back_is_on_disk_before_its_only_copy_is_written_over(mine: Lab) -> None:
+def test_a_blob_is_synced_before_its_only_copy_is_overwritten(mine: Lab) -> None:
     mine.blob(WORK_SHA).unlink()
     told: list[str] = []
 
@@ -246,11 +246,11 @@ def test_what_is_put_back_is_on_disk_before_its_only_copy_is_written_over(mine: 
     assert mine.read("out/t.txt") == "made 2\n"
 
 
-def test_the_words_of_gc_on_what_is_kept_of_pruned_runs(past: Past) -> None:
+def test_gc_prints_what_is_kept_of_pruned_runs(past: Past) -> None:
     past.adopt("Artifact:Write.Text", WORK)
     past.word("five").succeed()
     past.word("six").succeed()
     past.whyrun("runs", "prune", "--keep", "1", "--delete")
     told = past.whyrun("gc", "--delete")
-    assert told.out.splitlines()[-1].split("  ")[-1] == "1 file of yours, adopted or saved before being written over"
+    assert told.out.splitlines()[-1].split("  ")[-1] == "1 file of yours, adopted or saved before being overwritten"
     assert Path(past.blob(WORK_SHA)).read_text() == WORK

@@ -1,4 +1,4 @@
-"""Removing in processes of its own: beside runs and readers, and killed at every point."""
+"""gc and prune in real processes: beside runs and readers, and killed at every point."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from gc_lab import Past, copy_of
 
 from command_lab import until
-from whyrun.evidence.gc import collectable
-from whyrun.evidence.verify import verify
+from whyrun.evidence.retention.gc import collectable
+from whyrun.evidence.verify.verify import verify
 
 TWIN = "other.yaml"
 
@@ -21,7 +21,7 @@ def add_twin(past: Past) -> None:
     past.write({TWIN: text})
 
 
-def test_what_runs_meanwhile_is_refused_and_told_by_whom(past: Past, tmp_path: Path) -> None:
+def test_runs_are_refused_during_gc_and_the_message_names_it(past: Past, tmp_path: Path) -> None:
     """`gc` has begun to remove. A run could have decided to reuse what goes next, so none begins: not even of a
     workflow whose lock nobody could know of."""
     add_twin(past)
@@ -54,7 +54,7 @@ def test_what_runs_meanwhile_is_refused_and_told_by_whom(past: Past, tmp_path: P
     assert past.read("other/word.txt") == "four\n"
 
 
-def test_while_a_run_of_any_workflow_goes_on_nothing_is_removed(past: Past, tmp_path: Path) -> None:
+def test_gc_removes_nothing_while_a_run_of_any_workflow_goes_on(past: Past, tmp_path: Path) -> None:
     """A run has stored its first output and has not recorded it: for all that the log says, nobody needs it."""
     add_twin(past)
     past.whyrun("runs", "prune", "--keep", "1", "--delete")
@@ -84,7 +84,7 @@ def test_while_a_run_of_any_workflow_goes_on_nothing_is_removed(past: Past, tmp_
     assert past.read("other/word.txt") == "four\n"
 
 
-def test_readers_see_a_run_or_its_tombstone_and_never_half(past: Past, tmp_path: Path) -> None:
+def test_readers_see_a_run_or_its_tombstone_never_half_a_run(past: Past, tmp_path: Path) -> None:
     def answers() -> list[object]:
         found = [past.whyrun(*words) for words in (("plan", "--json"), ("status", "--json"), ("why", "Job:Write"))]
         assert [answer.code for answer in found] == [0, 0, 0]
@@ -122,11 +122,11 @@ def test_a_kill_at_any_point_leaves_a_sound_state_and_the_next_command_ends_the_
         assert killed.code == -signal.SIGKILL, killed.err
         assert copy.plan().to_bytes() == plan, at
         assert copy.runs() in (past.runs(), ["r0004", "r0005"]), "all of them, or none"
-        assert verify(copy.world().state, copy.root, lambda run: None).problems == ()
-        pruned = len(copy.world().state.tombstones())
+        assert verify(copy.opened().state, copy.root, lambda run: None).problems == ()
+        pruned = len(copy.opened().state.tombstones())
         then = copy.whyrun(*nexts[at % 3])
         assert then.code == 0, then.err
-        left = [path.name for path in copy.world().state.runs_dir.iterdir()]
+        left = [path.name for path in copy.opened().state.runs_dir.iterdir()]
         if pruned or at % 3 == 0:
             assert sorted(left) == ["r0004", "r0005"]
             assert list((copy.root / ".whyrun/tmp").glob("*.pruned")) == []
@@ -144,6 +144,6 @@ def test_a_kill_in_the_middle_of_gc_loses_nothing_that_is_needed(past: Past, tmp
         assert killed.code == -signal.SIGKILL, killed.err
         assert collectable(copy.root / ".whyrun").removed.count == going - at + 1
         assert copy.plan().to_bytes() == plan
-        assert verify(copy.world().state, copy.root, lambda run: None).problems == ()
+        assert verify(copy.opened().state, copy.root, lambda run: None).problems == ()
         assert copy.whyrun("gc", "--delete").code == 0
         assert collectable(copy.root / ".whyrun").removed.count == 0

@@ -1,4 +1,4 @@
-"""What of the store goes and what stays, blob by blob."""
+"""Which blobs gc removes and keeps."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gc_lab import Past
 from project_lab import Lab
 from whyrun.artifacts.hashing import bytes_sha256, decode_tree
 from whyrun.errors import StateError
-from whyrun.evidence.gc import Blobs, Clearing, WorkflowNeeds, collect, collectable
-from whyrun.evidence.prune import Selection, prune
-from whyrun.evidence.verify import verify
+from whyrun.evidence.retention.gc import Blobs, GcReport, WorkflowNeeds, collect, collectable
+from whyrun.evidence.retention.prune import Selection, prune
+from whyrun.evidence.verify.verify import verify
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 
@@ -22,7 +22,7 @@ def state_of(lab: Lab) -> Path:
     return lab.root / ".whyrun"
 
 
-def cleared(lab: Lab) -> Clearing:
+def cleared(lab: Lab) -> GcReport:
     return collect(state_of(lab), utc_now)
 
 
@@ -41,10 +41,10 @@ def needed_by(past: Past, *runs: str) -> set[str]:
     return found
 
 
-def test_while_all_runs_are_kept_nothing_goes(past: Past) -> None:
+def test_gc_removes_nothing_while_all_runs_are_kept(past: Past) -> None:
     before = past.blobs()
     found = cleared(past)
-    assert found == Clearing(
+    assert found == GcReport(
         removed=Blobs(0, 0),
         kept=Blobs(len(before), size(before)),
         workflows=(WorkflowNeeds("past", 5, 0, len(before)),),
@@ -55,10 +55,10 @@ def test_while_all_runs_are_kept_nothing_goes(past: Past) -> None:
     assert past.blobs() == before
 
 
-def test_what_only_pruned_runs_made_goes_and_nothing_else(past: Past) -> None:
+def test_gc_removes_only_the_results_of_pruned_runs(past: Past) -> None:
     before, needed = past.blobs(), needed_by(past, "r0004", "r0005")
     plan = past.plan().to_bytes()
-    prune(past.world(), Selection(keep=1), utc_now)
+    prune(past.opened(), Selection(keep=1), utc_now)
     assert past.blobs() == before, "pruning alone takes nothing out of the store"
     going = {sha: data for sha, data in before.items() if sha not in needed}
     assert {b"one\n", b"two\n", b"three\n"} <= set(going.values())
@@ -69,11 +69,11 @@ def test_what_only_pruned_runs_made_goes_and_nothing_else(past: Past) -> None:
     assert (done.removed, done.kept) == (found.removed, Blobs(len(needed), size(past.blobs())))
     assert set(past.blobs()) == needed
     assert past.plan().to_bytes() == plan
-    assert verify(past.world().state, past.root, lambda run: None).problems == ()
+    assert verify(past.opened().state, past.root, lambda run: None).problems == ()
     assert cleared(past).removed == Blobs(0, 0)
 
 
-def test_what_a_kept_run_was_made_from_stays(project: Callable[..., Lab]) -> None:
+def test_the_inputs_of_a_kept_run_are_kept(project: Callable[..., Lab]) -> None:
     """r0003 is kept and has read what r0002 made; r0002 is gone, and that version is no job's latest."""
     lab = project(
         """
@@ -92,7 +92,7 @@ def test_what_a_kept_run_was_made_from_stays(project: Callable[..., Lab]) -> Non
     )
     for sets in (["Word=one"], ["Word=two"], ["Word=two", "Mark=?"], ["Word=three", "Mark=?"]):
         lab.succeed(sets=sets)
-    found = prune(lab.world(["Word=three", "Mark=?"]), Selection(names=("r0001", "r0002")), utc_now)
+    found = prune(lab.opened(["Word=three", "Mark=?"]), Selection(names=("r0001", "r0002")), utc_now)
     assert [run.run for run in found.pruned] == ["r0001", "r0002"]
     cleared(lab)
     (start,) = [e for e in lab.events("r0003") if isinstance(e, ev.StepStart)]
@@ -104,7 +104,7 @@ def test_what_a_kept_run_was_made_from_stays(project: Callable[..., Lab]) -> Non
     assert not lab.blob(bytes_sha256(b"one\n")).exists()
 
 
-def test_long_lists_and_what_is_in_them_stay(project: Callable[..., Lab]) -> None:
+def test_long_lists_and_their_members_are_kept(project: Callable[..., Lab]) -> None:
     lab = project(
         """
         workflow: wide
@@ -139,10 +139,10 @@ def test_long_lists_and_what_is_in_them_stay(project: Callable[..., Lab]) -> Non
     found = cleared(lab)
     assert found.removed == Blobs(1, 14)
     assert {path for path in lab.store.rglob("*") if path.is_file()} == before
-    assert verify(lab.world().state, lab.root, lambda run: None).problems == ()
+    assert verify(lab.opened().state, lab.root, lambda run: None).problems == ()
 
 
-def test_a_file_of_the_users_stays_for_ever(past: Past) -> None:
+def test_a_displaced_user_file_is_kept_forever(past: Past) -> None:
     """It was saved before it was written over; the run that did so is pruned, and nobody else speaks of it."""
     past.write({"out/word.txt": "my own words\n"})
     past.word("five").succeed()
@@ -150,17 +150,17 @@ def test_a_file_of_the_users_stays_for_ever(past: Past) -> None:
     assert past.blob(saved).read_text() == "my own words\n"
     past.word("six").succeed()
     past.word("seven").succeed()
-    found = prune(past.world(), Selection(keep=1), utc_now)
+    found = prune(past.opened(), Selection(keep=1), utc_now)
     assert "r0006" in [run.run for run in found.pruned]
-    (stone,) = [stone for stone in past.world().state.tombstones() if stone.displaced]
+    (stone,) = [stone for stone in past.opened().state.tombstones() if stone.displaced]
     assert (stone.run, [(d.path, d.sha256) for d in stone.displaced]) == ("r0006", [("out/word.txt", saved)])
     done = cleared(past)
     assert done.displaced == 1
     assert past.blob(saved).read_text() == "my own words\n"
-    assert verify(past.world().state, past.root, lambda run: None).problems == ()
+    assert verify(past.opened().state, past.root, lambda run: None).problems == ()
     past.blob(saved).unlink()
-    (problem,) = verify(past.world().state, past.root, lambda run: None).problems
-    assert problem.what == "a file that was saved before it was written over is not in the store"
+    (problem,) = verify(past.opened().state, past.root, lambda run: None).problems
+    assert problem.what == "a file that was saved before it was overwritten is not in the store"
 
 
 def test_other_workflows_of_the_same_store_keep_their_own(past: Past) -> None:
@@ -169,17 +169,17 @@ def test_other_workflows_of_the_same_store_keep_their_own(past: Past) -> None:
     twin = Past(past.root)
     twin.file = past.root / "other.yaml"
     twin.succeed()
-    prune(past.world(), Selection(keep=1), utc_now)
+    prune(past.opened(), Selection(keep=1), utc_now)
     done = cleared(past)
     assert [(one.workflow, one.runs, one.pruned) for one in done.workflows] == [("other", 1, 0), ("past", 2, 3)]
     assert done.removed.count > 0
     for lab in (past, twin):
         assert lab.plan().headlines() == {}
-        assert verify(lab.world().state, lab.root, lambda run: None).problems == ()
+        assert verify(lab.opened().state, lab.root, lambda run: None).problems == ()
 
 
-def test_what_goes_is_named_blob_by_blob(past: Past) -> None:
-    prune(past.world(), Selection(keep=1), utc_now)
+def test_removed_blobs_are_listed(past: Past) -> None:
+    prune(past.opened(), Selection(keep=1), utc_now)
     before = past.blobs()
     looked = collectable(state_of(past)).to_json()
     told = cleared(past).to_json()
@@ -189,7 +189,7 @@ def test_what_goes_is_named_blob_by_blob(past: Past) -> None:
     assert looked == {**told, "deleted": False}
 
 
-def test_litter_goes_and_what_is_no_blob_is_left_alone(past: Past) -> None:
+def test_temporary_files_are_removed_and_other_files_are_left_alone(past: Past) -> None:
     (past.store / "tmp").mkdir(exist_ok=True)
     (past.store / "tmp" / "tmp-1-dead-0").write_text("half")
     (past.store / "README").write_text("mine")
@@ -202,9 +202,9 @@ def test_litter_goes_and_what_is_no_blob_is_left_alone(past: Past) -> None:
 
 
 @pytest.mark.parametrize("damage", ["line", "run", "log", "tombstones"])
-def test_where_a_log_cannot_be_read_nothing_goes(past: Past, damage: str) -> None:
-    prune(past.world(), Selection(keep=1), utc_now)
-    log = past.world().state.run("r0004").events_path
+def test_gc_removes_nothing_if_a_log_is_unreadable(past: Past, damage: str) -> None:
+    prune(past.opened(), Selection(keep=1), utc_now)
+    log = past.opened().state.run("r0004").events_path
     if damage == "line":
         log.write_bytes(log.read_bytes().replace(b'{"seq":3,', b'{"seq":,', 1))
     elif damage == "run":
@@ -212,7 +212,7 @@ def test_where_a_log_cannot_be_read_nothing_goes(past: Past, damage: str) -> Non
     elif damage == "log":
         log.unlink()
     else:
-        past.world().state.tombstones_path.write_text("{}\n")
+        past.opened().state.tombstones_path.write_text("{}\n")
     before = past.blobs()
     with pytest.raises(StateError) as refused:
         cleared(past)
@@ -221,7 +221,7 @@ def test_where_a_log_cannot_be_read_nothing_goes(past: Past, damage: str) -> Non
 
 
 def test_a_project_without_state_has_nothing_to_remove(tmp_path: Path) -> None:
-    nothing = Clearing(Blobs(), Blobs(), (), 0, (), False)
+    nothing = GcReport(Blobs(), Blobs(), (), 0, (), False)
     assert collectable(tmp_path / ".whyrun") == nothing
     assert collect(tmp_path / ".whyrun", utc_now) == nothing
     assert not (tmp_path / ".whyrun").exists()

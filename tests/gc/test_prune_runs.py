@@ -1,4 +1,4 @@
-"""Which runs can go, which stay and why, and what is left of those that went."""
+"""Which runs prune removes, which it keeps and why, and what is left of removed runs."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from gc_lab import Past, copy_of
 from project_lab import Heard, Lab
 from whyrun import disk
 from whyrun.errors import StateError
-from whyrun.evidence.prune import KeptRun, Pruning, Selection, prunable, prune
-from whyrun.evidence.verify import verify
-from whyrun.execution.adopt import adopt_file, restore_version
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.compare import CompareOptions, compare_workflow
+from whyrun.evidence.retention.prune import KeptRun, PruneReport, Selection, prunable, prune
+from whyrun.evidence.verify.verify import verify
+from whyrun.execution.adopt.adopt import adopt_file, restore_version
+from whyrun.execution.compare.compare import CompareOptions, compare_workflow
+from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
 from whyrun.log.tombstones import CarriedInput, Tombstone, add_tombstones
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
-from whyrun.snapshot.history import History
+from whyrun.snapshot.history.reader import History
 
 LATEST = KeptRun("r0005", "the latest run")
 
 
-def pruned(lab: Lab, *names: str, keep: int | None = None, older_than: float | None = None) -> Pruning:
-    return prune(lab.world(), Selection(names, keep, older_than), utc_now)
+def pruned(lab: Lab, *names: str, keep: int | None = None, older_than: float | None = None) -> PruneReport:
+    return prune(lab.opened(), Selection(names, keep, older_than), utc_now)
 
 
-def names(found: Pruning) -> list[str]:
+def names(found: PruneReport) -> list[str]:
     return [run.run for run in found.pruned]
 
 
-def whys(found: Pruning) -> dict[str, str]:
+def whys(found: PruneReport) -> dict[str, str]:
     return {run.run: run.why for run in found.kept}
 
 
@@ -49,17 +49,17 @@ def check_sound(lab: Lab) -> None:
     def replayed(run: str) -> None:
         raise AssertionError(f"nobody asked for the plan of {run}")
 
-    found = verify(lab.world().state, lab.root, replayed)
+    found = verify(lab.opened().state, lab.root, replayed)
     assert found.problems == ()
 
 
-def test_of_a_pruned_run_a_tombstone_is_left_and_no_plan_changes(past: Past) -> None:
-    state = past.world().state
+def test_a_pruned_run_leaves_a_tombstone_and_no_plan_changes(past: Past) -> None:
+    state = past.opened().state
     events = {run: past.events(run) for run in past.runs()}
     before = past.plan().to_bytes()
     found = pruned(past, keep=1)
     assert names(found) == ["r0001", "r0002", "r0003"]
-    assert found.kept == (KeptRun("r0004", "holds the latest attempt of Job:Write"),)
+    assert found.kept == (KeptRun("r0004", "has the latest attempt of Job:Write"),)
     assert past.runs() == ["r0004", "r0005"]
     assert sorted(path.name for path in state.runs_dir.iterdir()) == ["r0004", "r0005"]
     stones = state.tombstones()
@@ -94,17 +94,17 @@ def test_of_a_pruned_run_a_tombstone_is_left_and_no_plan_changes(past: Past) -> 
     check_sound(past)
 
 
-def test_a_look_writes_nothing(past: Past) -> None:
+def test_a_preview_writes_nothing(past: Past) -> None:
     past.plan()
     before = past.state_files()
-    found = prunable(past.world(), Selection(keep=1), utc_now)
+    found = prunable(past.opened(), Selection(keep=1), utc_now)
     assert (names(found), found.deleted, found.runs) == (["r0001", "r0002", "r0003"], False, 5)
     assert past.state_files() == before
 
 
 def test_runs_are_chosen_by_name_number_and_age(past: Past) -> None:
     def chosen(selection: Selection, now: datetime) -> list[str]:
-        return names(prunable(past.world(), selection, lambda: now))
+        return names(prunable(past.opened(), selection, lambda: now))
 
     now = utc_now()
     third = past.events("r0003")[-1].ts
@@ -120,10 +120,10 @@ def test_runs_are_chosen_by_name_number_and_age(past: Past) -> None:
     assert chosen(Selection(), now) == ["r0001", "r0002", "r0003"]
 
 
-def test_the_latest_run_stays_whatever_is_asked_for(past: Past) -> None:
+def test_the_latest_run_is_always_kept(past: Past) -> None:
     found = pruned(past, "r0005")
     assert (names(found), found.kept) == ([], (LATEST,))
-    assert past.world().state.tombstones() == []
+    assert past.opened().state.tombstones() == []
 
 
 def test_a_run_that_is_unknown_or_pruned_cannot_be_named(past: Past) -> None:
@@ -168,22 +168,22 @@ LOOP = """
     """
 
 
-def test_the_latest_success_stays_behind_later_failures(project: Callable[..., Lab]) -> None:
+def test_the_latest_success_is_kept_despite_later_failures(project: Callable[..., Lab]) -> None:
     lab = project(JOBS)
     lab.succeed()
     lab.run(sets=["Word=broken", "Other=y"])
     lab.run(sets=["Word=broken", "Other=z"])
     lab.run(sets=["Word=broken", "Other=w"])
-    world = lab.world(["Word=broken", "Other=w"])
-    before = compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes()
-    found = prune(world, Selection(keep=1), utc_now)
+    opened = lab.opened(["Word=broken", "Other=w"])
+    before = compute_execution_plan(opened.snapshot(), PlanOptions()).to_bytes()
+    found = prune(opened, Selection(keep=1), utc_now)
     assert names(found) == ["r0002", "r0003"]
-    assert whys(found) == {"r0001": "holds the latest success of Job:A"}
-    assert compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes() == before
+    assert whys(found) == {"r0001": "has the latest success of Job:A"}
+    assert compute_execution_plan(opened.snapshot(), PlanOptions()).to_bytes() == before
     assert lab.plan(sets=["Word=one", "Other=w"]).to_json()["jobs"][0]["reuse"] == "r0001"
 
 
-def test_an_adoption_in_force_stays_and_so_does_the_run_that_made_what_is_reused(project: Callable[..., Lab]) -> None:
+def test_a_current_adoption_and_the_source_of_a_reused_result_are_kept(project: Callable[..., Lab]) -> None:
     lab = Past(project(JOBS).root)
     lab.succeed()
     lab.adopt("Artifact:A.Text", "my own\n")
@@ -191,15 +191,15 @@ def test_an_adoption_in_force_stays_and_so_does_the_run_that_made_what_is_reused
     lab.succeed(sets=["Word=one"])  # reuses what was adopted
     lab.succeed(sets=["Word=one", "Other=y"])
     assert [e.from_run for e in lab.events("r0004") if isinstance(e, ev.StepSkipped)] == ["r0002"]
-    world = lab.world(["Word=one", "Other=y"])
-    before = compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes()
-    found = prune(world, Selection(keep=1), utc_now)
+    opened = lab.opened(["Word=one", "Other=y"])
+    before = compute_execution_plan(opened.snapshot(), PlanOptions()).to_bytes()
+    found = prune(opened, Selection(keep=1), utc_now)
     assert names(found) == ["r0001", "r0003"]
     assert whys(found) == {
-        "r0002": "holds the adoption of Artifact:A.Text",
-        "r0004": "holds the latest attempt of Job:A",
+        "r0002": "has the adoption of Artifact:A.Text",
+        "r0004": "has the latest attempt of Job:A",
     }
-    assert compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes() == before
+    assert compute_execution_plan(opened.snapshot(), PlanOptions()).to_bytes() == before
     assert lab.content("Artifact:A.Text") == "my own\n"
     check_sound(lab)
 
@@ -211,50 +211,50 @@ def test_a_run_whose_result_another_instance_takes_stays_though_its_own_has_an_a
     alone, both = ['Words=["a"]'], ['Words=["a", "a"]']
     lab.succeed(sets=alone)
     (lab.root / "own.txt").write_text("my own\n")
-    adopt_file(lab.world(alone), "Artifact:A.Text[0]", lab.root / "own.txt", Heard())
+    adopt_file(lab.opened(alone), "Artifact:A.Text[0]", lab.root / "own.txt", Heard())
     lab.succeed(sets=[*alone, "Other=y"])
-    world = lab.world([*both, "Other=y"])
-    before = compute_execution_plan(world.snapshot(), PlanOptions())
+    opened = lab.opened([*both, "Other=y"])
+    before = compute_execution_plan(opened.snapshot(), PlanOptions())
     assert {job.id: job.reuse and job.reuse.run for job in before.planned} == {"Job:A[1]": "r0001"}
-    found = prune(world, Selection(keep=1), utc_now)
+    found = prune(opened, Selection(keep=1), utc_now)
     assert (names(found), whys(found)) == (
         [],
-        {"r0001": "the plan of now reuses its result of Job:A[0]", "r0002": "holds the latest attempt of Job:A[0]"},
+        {"r0001": "the current plan reuses its result of Job:A[0]", "r0002": "has the latest attempt of Job:A[0]"},
     )
-    assert compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes() == before.to_bytes()
-    found = prune(lab.world([*alone, "Other=y"]), Selection(keep=1), utc_now)
+    assert compute_execution_plan(opened.snapshot(), PlanOptions()).to_bytes() == before.to_bytes()
+    found = prune(lab.opened([*alone, "Other=y"]), Selection(keep=1), utc_now)
     assert names(found) == ["r0001"], "nobody takes it any more"
     check_sound(lab)
 
 
-def test_a_run_that_executed_what_is_reused_stays(project: Callable[..., Lab]) -> None:
+def test_the_run_that_made_a_reused_result_is_kept(project: Callable[..., Lab]) -> None:
     lab = project(JOBS)
     lab.succeed()
     lab.succeed(sets=["Word=two"])
     lab.succeed(sets=["Word=one"])
     lab.succeed(sets=["Word=one", "Other=y"])
-    found = prune(lab.world(["Word=one", "Other=y"]), Selection(keep=1), utc_now)
+    found = prune(lab.opened(["Word=one", "Other=y"]), Selection(keep=1), utc_now)
     assert names(found) == ["r0002"]
     assert whys(found) == {
-        "r0001": "made what later runs reuse of Job:A",
-        "r0003": "holds the latest attempt of Job:A",
+        "r0001": "made the result of Job:A that later runs reuse",
+        "r0003": "has the latest attempt of Job:A",
     }
 
 
-def test_a_result_that_the_plan_of_now_would_reuse_stays(project: Callable[..., Lab]) -> None:
+def test_a_result_that_the_current_plan_reuses_is_kept(project: Callable[..., Lab]) -> None:
     lab = project(JOBS)
     lab.succeed()
     lab.succeed(sets=["Word=two", "Other=y"])
-    now = lab.world(["Word=one", "Other=y"])
+    now = lab.opened(["Word=one", "Other=y"])
     before = compute_execution_plan(now.snapshot(), PlanOptions())
     assert [job.reuse.run for job in before.planned if job.reuse is not None] == ["r0001"]
     found = prunable(now, Selection(names=("r0001",)), utc_now)
-    assert whys(found) == {"r0001": "the plan of now reuses its result of Job:A"}
+    assert whys(found) == {"r0001": "the current plan reuses its result of Job:A"}
     # With the inputs that it was last run with, nobody needs it.
-    assert names(prunable(lab.world(["Word=two", "Other=y"]), Selection(names=("r0001",)), utc_now)) == ["r0001"]
+    assert names(prunable(lab.opened(["Word=two", "Other=y"]), Selection(names=("r0001",)), utc_now)) == ["r0001"]
 
 
-def test_a_failure_that_superseded_a_kept_result_stays(project: Callable[..., Lab]) -> None:
+def test_a_failure_that_superseded_a_kept_result_is_kept(project: Callable[..., Lab]) -> None:
     """Else the older result would be reused, although what failed last is to be tried again."""
     lab = project(JOBS, {"flag": "good"})
     lab.edit("workflow.yaml", 'test "$word" != broken', f"grep -q good {lab.root}/flag")
@@ -264,12 +264,12 @@ def test_a_failure_that_superseded_a_kept_result_stays(project: Callable[..., La
     lab.write({"flag": "good"})
     lab.succeed(sets=["Word=two"])
     lab.succeed(sets=["Word=three"])
-    world = lab.world(["Word=three"])
-    found = prune(world, Selection(keep=1), utc_now)
+    opened = lab.opened(["Word=three"])
+    found = prune(opened, Selection(keep=1), utc_now)
     assert names(found) == ["r0003"]
     assert whys(found) == {
-        "r0001": "holds the latest attempt of Job:B",
-        "r0002": "without it an older result would count again, of Job:A",
+        "r0001": "has the latest attempt of Job:B",
+        "r0002": "without it an older result of Job:A would count again",
     }
     assert "reuse" not in lab.plan(sets=["Word=one"]).to_json()["jobs"][0]
 
@@ -285,7 +285,7 @@ REMEMBERS = """
 """
 
 
-def test_a_run_that_remembers_a_paid_request_stays(project: Callable[..., Lab]) -> None:
+def test_a_run_with_an_open_paid_request_is_kept(project: Callable[..., Lab]) -> None:
     lab = project(
         """
         workflow: asks
@@ -302,7 +302,7 @@ def test_a_run_that_remembers_a_paid_request_stays(project: Callable[..., Lab]) 
         assert lab.run().exit_code == 1
     found = pruned(lab, keep=1)
     assert names(found) == ["r0002"]
-    assert whys(found) == {"r0001": "remembers a request that the next attempt picks up, of Job:Ask"}
+    assert whys(found) == {"r0001": "recorded a request that the next attempt of Job:Ask resumes"}
     lab.write({"open": ""})
     lab.succeed()
     assert lab.content("Artifact:Ask.Text") == "q-1 one"
@@ -310,69 +310,69 @@ def test_a_run_that_remembers_a_paid_request_stays(project: Callable[..., Lab]) 
 
 def test_where_a_pruned_run_published_is_still_known(project: Callable[..., Lab]) -> None:
     """`status` lists a file that no job stands for any more; a file of ours at its path is not taken for the user's."""
-    from whyrun.evidence.current import stale_files
+    from whyrun.evidence.queries.current import stale_files
 
     lab = project(JOBS)
     lab.succeed()
     lab.edit("workflow.yaml", "out/b.txt", "out/moved.txt")
     lab.succeed(sets=["Word=two", "Other=y"])
-    world = lab.world(["Word=two", "Other=y"])
+    opened = lab.opened(["Word=two", "Other=y"])
 
     def stale() -> list[tuple[str, str, str]]:
-        snapshot = world.snapshot()
+        snapshot = opened.snapshot()
         plan = compute_execution_plan(snapshot, PlanOptions())
-        runs, stones = world.state.runs_and_tombstones()
-        found = stale_files(snapshot.dependency_graph, plan, runs, world.observer().published, stones)
+        runs, stones = opened.state.runs_and_tombstones()
+        found = stale_files(snapshot.dependency_graph, plan, runs, opened.observer().published, stones)
         return [(one.path, one.artifact, one.run) for one in found]
 
     before = stale()
     assert before == [("out/b.txt", "Artifact:B.Text", "r0001")]
-    assert names(prune(world, Selection(keep=1), utc_now)) == ["r0001"]
+    assert names(prune(opened, Selection(keep=1), utc_now)) == ["r0001"]
     assert stale() == before
 
 
-def test_comparisons_can_go_unless_their_results_were_accepted(project: Callable[..., Lab]) -> None:
+def test_comparisons_can_be_pruned_unless_their_results_were_accepted(project: Callable[..., Lab]) -> None:
     lab = project(JOBS.replace('echo "$word" >', "date +%N >"))  # another text each time
     lab.succeed()
-    assert [compare_workflow(lab.world(), CompareOptions(), RunOptions(), Heard()).run] == ["r0002"]
-    accepted = compare_workflow(lab.world(), CompareOptions(ids=("Job:A",), accept=True), RunOptions(), Heard())
+    assert [compare_workflow(lab.opened(), CompareOptions(), RunOptions(), Heard()).run] == ["r0002"]
+    accepted = compare_workflow(lab.opened(), CompareOptions(ids=("Job:A",), accept=True), RunOptions(), Heard())
     assert accepted.run == "r0003"
     lab.succeed(sets=["Other=y"])
-    world = lab.world(["Other=y"])
-    before = compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes()
-    found = prune(world, Selection(keep=1), utc_now)
+    opened = lab.opened(["Other=y"])
+    before = compute_execution_plan(opened.snapshot(), PlanOptions()).to_bytes()
+    found = prune(opened, Selection(keep=1), utc_now)
     assert [(run.run, run.mode) for run in found.pruned] == [("r0001", "run"), ("r0002", "compare")]
-    assert whys(found) == {"r0003": "holds the latest attempt of Job:A"}
-    assert compute_execution_plan(world.snapshot(), PlanOptions()).to_bytes() == before
+    assert whys(found) == {"r0003": "has the latest attempt of Job:A"}
+    assert compute_execution_plan(opened.snapshot(), PlanOptions()).to_bytes() == before
     check_sound(lab)
 
 
 # --- the log without them ----------------------------------------------------------------------------------------
 
 
-def test_the_log_as_it_was_says_what_it_cannot_know(past: Past) -> None:
+def test_a_past_state_says_what_pruning_made_unknown(past: Past) -> None:
     """After r0005 the text was that of r0004. Were r0004 gone, an older one would seem to be it."""
     past.word("five").succeed()
     assert names(pruned(past, "r0004", "r0002")) == ["r0002", "r0004"]
     with pytest.raises(StateError) as refused:
-        restore_version(past.world(), "Artifact:Write.Text", "r0005", Heard())
+        restore_version(past.opened(), "Artifact:Write.Text", "r0005", Heard())
     (told,) = refused.value.diagnostics
     assert told.code == "RUN_PRUNED"
     assert "what `Job:Write` had made by r0005 is not known" in told.message
-    restore_version(past.world(), "Artifact:Write.Text", "r0003", Heard())
+    restore_version(past.opened(), "Artifact:Write.Text", "r0003", Heard())
     assert past.read("out/word.txt") == "three\n"
 
 
-def test_who_listed_the_runs_before_and_reads_after_is_not_led_astray(past: Past) -> None:
+def test_a_run_pruned_between_listing_and_reading_is_not_damage(past: Past) -> None:
     """Runs are listed, then read. What was pruned in between is no damage."""
-    from whyrun.evidence.history import job_history
-    from whyrun.evidence.run_list import summarize_run
+    from whyrun.evidence.queries.history import job_history
+    from whyrun.evidence.queries.run_list import summarize_run
 
-    state = past.world().state
-    history = past.world().history()
+    state = past.opened().state
+    history = past.opened().history()
     runs = state.runs()
     before = list(job_history(runs, lambda step: True, None))
-    records = past.world().history().records
+    records = past.opened().history().records
     pruned(past, keep=1)
     assert history.records.inputs == records.inputs
     assert {step: record.latest for step, record in history.records.steps.items()} == {
@@ -385,34 +385,34 @@ def test_who_listed_the_runs_before_and_reads_after_is_not_led_astray(past: Past
         summarize_run(runs[0], False)
 
 
-def test_an_index_of_the_time_before_is_not_believed(past: Past) -> None:
-    world = past.world()
+def test_an_index_from_before_the_prune_is_not_used(past: Past) -> None:
+    opened = past.opened()
 
     def plan(index: int) -> bytes:
-        history = History(world.state, world.store.read, worth_indexing=index)
-        return compute_execution_plan(past.world().snapshot(history), PlanOptions()).to_bytes()
+        history = History(opened.state, opened.store.read, worth_indexing=index)
+        return compute_execution_plan(past.opened().snapshot(history), PlanOptions()).to_bytes()
 
-    for path in world.state.runs_dir.glob("*/events.jsonl"):  # old enough to be indexed
+    for path in opened.state.runs_dir.glob("*/events.jsonl"):  # old enough to be indexed
         os.utime(path, ns=(1, 1))
     before = plan(1)
-    assert (world.state.index_dir / "fold").exists()
-    covered = (world.state.index_dir / "fold").read_bytes()
+    assert (opened.state.index_dir / "fold").exists()
+    covered = (opened.state.index_dir / "fold").read_bytes()
     pruned(past, keep=1)
     assert plan(1) == before
-    assert (world.state.index_dir / "fold").read_bytes() != covered
+    assert (opened.state.index_dir / "fold").read_bytes() != covered
     # One that covers the time after is not believed once a tombstone is lost, either.
-    records = History(world.state, world.store.read).records
+    records = History(opened.state, opened.store.read).records
     assert set(records.inputs) == {"Input:Word", "Input:Same"}
-    lines = world.state.tombstones_path.read_text().splitlines(keepends=True)
-    world.state.tombstones_path.write_text("".join(lines[1:]))
-    (world.state.runs_dir / "r0001").mkdir()  # not read, but there: no run is missing
+    lines = opened.state.tombstones_path.read_text().splitlines(keepends=True)
+    opened.state.tombstones_path.write_text("".join(lines[1:]))
+    (opened.state.runs_dir / "r0001").mkdir()  # not read, but there: no run is missing
     with pytest.raises(StateError, match="r0001"):
         plan(1)
 
 
 def test_a_tombstone_that_was_changed_is_damage(past: Past) -> None:
     pruned(past, keep=1)
-    path = past.world().state.tombstones_path
+    path = past.opened().state.tombstones_path
     whole = path.read_bytes()
     for other in (
         whole.replace(b'"value":"one"', b'"value":"two"'),
@@ -430,7 +430,7 @@ def test_a_tombstone_that_was_changed_is_damage(past: Past) -> None:
     assert signed(first[: first.index(b',"digest"')]) == first
     for name in (b"x0001", b"r0000", b"r" + b"9" * 5000):
         path.write_bytes(signed(first[: first.index(b',"digest"')].replace(b"r0001", name, 1)) + b"\n")
-        with pytest.raises(StateError, match="stands where it does not belong"):
+        with pytest.raises(StateError, match="is out of order"):
             past.plan()
     path.write_bytes(whole)
     past.plan()
@@ -442,22 +442,22 @@ def signed(body: bytes) -> bytes:
 
 def test_the_chain_goes_through_tombstones(past: Past) -> None:
     pruned(past, keep=1)
-    path = past.world().state.tombstones_path
+    path = past.opened().state.tombstones_path
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:2]))
-    found = verify(past.world().state, past.root, lambda run: None)
+    found = verify(past.opened().state, past.root, lambda run: None)
     assert [(problem.run, problem.what) for problem in found.problems] == [
         ("r0003", "the run is not there, and was not pruned")
     ]
     path.write_bytes(b"".join((lines[0], lines[2])))
-    found = verify(past.world().state, past.root, lambda run: None)
+    found = verify(past.opened().state, past.root, lambda run: None)
     assert [problem.run for problem in found.problems] == ["r0002"]
 
 
 @pytest.mark.parametrize("only", [None, "r0004"])
 def test_a_run_must_follow_the_tombstone_before_it(past: Past, only: str | None) -> None:
     pruned(past, keep=1)
-    state = past.world().state
+    state = past.opened().state
     stones = state.tombstones()
     assert verify(state, past.root, lambda run: None, only).problems == ()
     state.tombstones_path.unlink()
@@ -478,7 +478,7 @@ def test_a_run_must_follow_the_tombstone_before_it(past: Past, only: str | None)
 
 def test_what_the_lock_says_of_a_killed_run_is_left_for_its_repair(past: Past) -> None:
     """How far the log was synced, which only the killed run knew. A prune holds the lock and repairs nothing."""
-    state = past.world().state
+    state = past.opened().state
     state.lock_path.write_text('{"pid":1,"host":"h","started":"","run":"r0005","synced":{"run":"r0005","seq":7}}')
     assert names(pruned(past, keep=1)) == ["r0001", "r0002", "r0003"]
     with RunLock.of(state, utc_now) as lock:
@@ -486,17 +486,17 @@ def test_what_the_lock_says_of_a_killed_run_is_left_for_its_repair(past: Past) -
 
 
 def test_a_damaged_log_is_not_pruned(past: Past) -> None:
-    log = past.world().state.run("r0002").events_path
+    log = past.opened().state.run("r0002").events_path
     whole = log.read_bytes()
     log.write_bytes(whole.replace(b'"backend":"local"', b'"backend":"other"', 1))
     with pytest.raises(StateError, match="LOG_DAMAGED"):
         pruned(past, keep=1)
     assert past.runs() == ["r0001", "r0002", "r0003", "r0004", "r0005"]
-    assert past.world().state.tombstones() == []
+    assert past.opened().state.tombstones() == []
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_a_call_that_fails_leaves_all_of_it_or_nothing(original: Past, tmp_path: Path, number: int) -> None:
+def test_a_failed_system_call_leaves_a_run_or_its_tombstone(original: Past, tmp_path: Path, number: int) -> None:
     """Each call of a prune fails once. It is told, what is there is sound, and the next prune ends the work."""
     plan = original.plan().to_bytes()
     calls = 0
@@ -527,8 +527,8 @@ def test_a_call_that_fails_leaves_all_of_it_or_nothing(original: Past, tmp_path:
         assert past.plan().to_bytes() == plan
         check_sound(past)
         pruned(past, keep=1)
-        assert sorted(path.name for path in past.world().state.runs_dir.iterdir()) == ["r0004", "r0005"]
-        assert [path.name for path in past.world().state.tmp.iterdir() if path.suffix == ".pruned"] == []
+        assert sorted(path.name for path in past.opened().state.runs_dir.iterdir()) == ["r0004", "r0005"]
+        assert [path.name for path in past.opened().state.tmp.iterdir() if path.suffix == ".pruned"] == []
         shutil.rmtree(past.root)
     assert names(done) == ["r0001", "r0002", "r0003"]
     assert calls >= 11
@@ -543,19 +543,19 @@ def test_what_cannot_be_planned_is_not_pruned(past: Past) -> None:
     assert len(past.runs()) == 5
 
 
-def test_an_age_that_no_run_can_have_is_an_age(past: Past) -> None:
+def test_a_very_large_age_is_valid(past: Past) -> None:
     for age in (800_000 * 86_400, 1e30, float("inf")):
-        found = prunable(past.world(), Selection(older_than=age), utc_now)
+        found = prunable(past.opened(), Selection(older_than=age), utc_now)
         assert (names(found), found.kept) == ([], ())
 
 
-def test_what_is_damaged_is_not_offered(past: Past) -> None:
+def test_a_damaged_run_is_not_listed_as_prunable(past: Past) -> None:
     """As it would not be removed."""
     log = past.run_folder("r0002") / "events.jsonl"
     log.write_bytes(log.read_bytes().replace(b'"status":"EXECUTES"', b'"status":"EXECUTEZ"', 1))
     for look in (prunable, prune):
         with pytest.raises(StateError) as refused:
-            look(past.world(), Selection(keep=1), utc_now)
+            look(past.opened(), Selection(keep=1), utc_now)
         assert refused.value.diagnostics[0].code == "LOG_DAMAGED"
     assert past.runs() == ["r0001", "r0002", "r0003", "r0004", "r0005"]
 
@@ -572,13 +572,13 @@ TWO = """
 """
 
 
-def test_of_a_result_that_was_taken_again_only_the_run_that_made_it_stays(project: Callable[..., Lab]) -> None:
+def test_of_a_repeatedly_reused_result_only_the_source_run_is_kept(project: Callable[..., Lab]) -> None:
     lab = project(TWO)
     for sets in ([], ["Q=2"], ["P=2", "Q=3"], ["P=3", "Q=3"], ["Q=2"], ["Q=9"]):
         lab.succeed(sets=sets)
-    world = lab.world(["Q=9"])
-    assert (before := prunable(world, Selection(keep=1), utc_now)).pruned
+    opened = lab.opened(["Q=9"])
+    assert (before := prunable(opened, Selection(keep=1), utc_now)).pruned
     assert names(before) == ["r0003", "r0004"]
-    assert whys(before)["r0002"] == "made what later runs reuse of Job:B"
-    assert names(prune(lab.world(["Q=9"]), Selection(keep=1), utc_now)) == ["r0003", "r0004"]
+    assert whys(before)["r0002"] == "made the result of Job:B that later runs reuse"
+    assert names(prune(lab.opened(["Q=9"]), Selection(keep=1), utc_now)) == ["r0003", "r0004"]
     check_sound(lab)

@@ -14,7 +14,7 @@ Make = Callable[..., Lab]
 
 
 def layers(lab: Lab) -> list[list[str]]:
-    graph = lab.world().graph
+    graph = lab.opened().graph
     found: dict[int, list[str]] = {}
     for node, layer in enumerate(compute_layers(graph)):
         found.setdefault(layer, []).append(graph.job_id(node))
@@ -32,7 +32,7 @@ STEP = "uses: shell\n            with: {run: 'true'%s}\n            outputs: {T:
 
 def test_layers_are_longest_paths_of_instances(scenario: Callable[[str], object]) -> None:
     story = scenario("first-run")
-    graph = story.world.graph  # type: ignore[attr-defined]
+    graph = story.opened.graph  # type: ignore[attr-defined]
     found: dict[int, list[str]] = {}
     for node, layer in enumerate(compute_layers(graph)):
         found.setdefault(layer, []).append(graph.job_id(node))
@@ -167,7 +167,7 @@ def test_fan_ins_and_needs_cost_no_edge_per_pair(project: Make) -> None:
             outputs: {T: {type: text}}
         """
     )
-    graph = lab.world().graph
+    graph = lab.opened().graph
     columns = [slot.column for slot in graph.tables[1].slots if slot.name == "all"]
     groups = {id(columns[0].at(p)) for p in range(1000)}
     assert len(groups) == 1
@@ -195,7 +195,7 @@ def test_the_members_of_a_fan_in_share_one_list_of_dependents(project: Callable[
             outputs: {G: {type: integer}}
         """
     )
-    graph = lab.world().graph
+    graph = lab.opened().graph
     producers = [graph.node_of[f"Job:A[{i}]"] for i in range(30)]
     lists = {id(rows): list(rows) for node in producers for _, rows in graph.dependent_rows(node)}
     assert list(lists.values()) == [list(range(30))] * 2  # one for each of the two columns

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whyrun.graph.expand import expand
-from whyrun.graph.links import Links, RealFolder
-from whyrun.graph.own_files import own_file_problems
 from whyrun.graph.paths import folders_of
-from whyrun.workflow.parse import parse_workflow
+from whyrun.graph.publishing.conflicts import PublishedOutputs, own_file_problems
+from whyrun.graph.publishing.symlinks import Links, RealFolder
+from whyrun.workflow.parsing.parse import parse_workflow
 
 FLOW = """
 workflow: demo
@@ -49,7 +49,7 @@ def test_an_output_is_refused_where_one_of_its_paths_meets_an_own_file(
         paths = [*written, *map(links.real, written)]
         if any(p == o or p in folders_of(o) or o in folders_of(p) for p in paths for o in own):
             expected.append(table.decl.places["outputs.O.path"].line)
-    found = list(own_file_problems(graph, dict.fromkeys(own, "ours"), links))
+    found = list(own_file_problems(PublishedOutputs(graph, links), dict.fromkeys(own, "ours")))
     assert [problem.line for problem in found] == expected
     assert {problem.code for problem in found} <= {"DUPLICATE_OUTPUT_PATH"}
 

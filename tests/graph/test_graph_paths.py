@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from project_lab import Lab
 from whyrun.graph.fingerprint import array_sha256, input_form, input_tokens, token
-from whyrun.graph.graph import Opens
 from whyrun.graph.paths import LoopWords, are_all_plain, folders_of, loop_paths, same_path, surely_apart
+from whyrun.graph.tables import Opens
 from whyrun.workflow.model import Type
 from whyrun.workflow.values import InputValue
 
@@ -152,7 +152,7 @@ def test_a_path_that_no_file_system_has_is_told_before_anything_is_paid(
     project: Callable[..., Lab], path: str, long: str, why: str | None
 ) -> None:
     lab = project(LONG.format(path=path, long=long))
-    problems = [(one.code, one.message.rpartition(": ")[2], one.line) for one in lab.world().problems]
+    problems = [(one.code, one.message.rpartition(": ")[2], one.line) for one in lab.opened().problems]
     assert problems == ([] if why is None else [("PATH_OUTSIDE", why, 10)] * 2)
     if why is None:
         assert len(lab.succeed().executed) == 4

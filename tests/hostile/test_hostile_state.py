@@ -16,8 +16,8 @@ import whyrun
 from project_lab import Heard, Lab
 from whyrun.cli.saved_plan import decode_plan
 from whyrun.errors import Diagnostic, WhyrunError
-from whyrun.evidence.verify_lines import LineCheck
-from whyrun.evidence.verify_report import Problem
+from whyrun.evidence.verify.lines import LineCheck
+from whyrun.evidence.verify.report import VerifyProblem
 from whyrun.ids import IdPattern, file_name, parse_id
 from whyrun.log.journal import FIRST_CHAIN, LONGEST_LINE, last_event, last_line, read_events
 
@@ -120,7 +120,7 @@ def test_a_line_that_is_no_event_is_named(state: Path, line: bytes) -> None:
     assert problem.line in (2, 3)
 
 
-BY_HAND = "the line, or the one before it, is not as it was written (`chain`)"
+BY_HAND = "the line, or the one before it, was changed (`chain`)"
 
 
 def at_depth(levels: int, call: Callable[[], Any]) -> Any:
@@ -142,7 +142,7 @@ def test_who_reads_a_log_from_deep_in_a_program_finds_it_as_sound_as_a_command_d
         assert at_depth(levels, lambda: whyrun.plan(lab.file)).headlines() == {}
         events = at_depth(levels, lambda: list(read_events(log)))
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
-        problems: list[Problem] = []
+        problems: list[VerifyProblem] = []
         check = LineCheck("log", "r0001", FIRST_CHAIN, "", problems.append)
         assert len(at_depth(levels, partial(check.feed, log.read_bytes()))[0]) == len(events)
         assert [problem.what for problem in problems] == [BY_HAND]
@@ -186,7 +186,7 @@ def test_a_time_that_is_none_is_told(state: Path) -> None:
 def test_a_plan_that_is_none_is_refused(content: bytes) -> None:
     with pytest.raises(WhyrunError) as refused:
         decode_plan(content, "plan.json")
-    assert [(d.code, d.message) for d in refused.value.diagnostics] == [("USAGE", "`plan.json` is no saved plan")]
+    assert [(d.code, d.message) for d in refused.value.diagnostics] == [("USAGE", "`plan.json` is not a saved plan")]
 
 
 @pytest.mark.parametrize("arguments", [("run", "--plan", "/dev/zero"), ("plan", "--inputs", "/dev/zero")])

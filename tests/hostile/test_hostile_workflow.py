@@ -9,10 +9,10 @@ from hostile_lab import check_refused, confined, put
 
 from whyrun.errors import WhyrunError
 from whyrun.graph.expand import expand
-from whyrun.workflow.expression import ExpressionError
-from whyrun.workflow.nodes import MOST
-from whyrun.workflow.parse import load_workflow, parse_workflow
-from whyrun.workflow.patterns import PatternError, compile_pattern
+from whyrun.workflow.expressions.expression import ExpressionError
+from whyrun.workflow.expressions.linear_regex import PatternError, compile_pattern
+from whyrun.workflow.nodes import MAX_PROBLEMS
+from whyrun.workflow.parsing.parse import load_workflow, parse_workflow
 
 JOBS = 'jobs:\n  A: {uses: shell, with: {run: "true"}}\n'
 
@@ -105,11 +105,11 @@ def test_no_more_is_told_than_a_person_reads() -> None:
     many = "workflow: w\n" + "".join(f"k{i}: 1\n" for i in range(30_000)) + JOBS
     with pytest.raises(WhyrunError) as refused:
         parse_workflow("workflow.yaml", lambda key: many)
-    assert len(refused.value.diagnostics) == MOST
+    assert len(refused.value.diagnostics) == MAX_PROBLEMS
     last = refused.value.diagnostics[-1]
     assert (last.code, last.message) == (
         "UNKNOWN_KEY",
-        f"nothing more is told from here on: {MOST} problems are enough",
+        f"more problems are not reported: the limit is {MAX_PROBLEMS}",
     )
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from whyrun.log.lean_events import Options
 from whyrun.log.lock import Holder
 from whyrun.log.outcomes import RunOutcome
-from whyrun.log.repair import RepairReport
+from whyrun.log.recovery.repair import RepairReport
+from whyrun.log.recovery.surviving_prefix import Survived
 from whyrun.log.runs import RunRef, WorkflowState
-from whyrun.log.scan import Options
-from whyrun.log.settings import ProjectConfig
-from whyrun.log.survival import Survived
-from whyrun.log.synced import Synced
+from whyrun.log.sync_mark import Synced
 from whyrun.log.tombstones import Adopted, CarriedInput, Displaced, PublishedSite, Tombstone
+from whyrun.project_config import ProjectConfig
 
 STONE = Tombstone(
     run="r0001", mode="run", state="failed", started="", ended="", events=1, previous_chain="", chain="", pruned=""

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from whyrun.errors import StateError
-from whyrun.log.event_ids import check_ids
+from whyrun.log.event_checks import check_ids
 from whyrun.log.events import (
     ArtifactAvailable,
     InputRecorded,

@@ -9,9 +9,9 @@ import pytest
 from whyrun.errors import StateError
 from whyrun.log import events as ev
 from whyrun.log import journal as journal_module
-from whyrun.log import scan as scan_module
+from whyrun.log import lean_events as scan_module
 from whyrun.log.journal import FIRST_CHAIN, Clock, Journal
-from whyrun.log.scan import RunStart, StepSkipped, line_marks, read_lines, scan
+from whyrun.log.lean_events import RunStart, StepSkipped, line_marks, read_lines, scan
 
 
 @pytest.fixture

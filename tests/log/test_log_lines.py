@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from whyrun.log.scan import MARK, line_marks, read_lines
+from whyrun.log.lean_events import MARK, line_marks, read_lines
 
 
 def test_lines_are_found_by_marks_as_by_reading_all(tmp_path: Path) -> None:

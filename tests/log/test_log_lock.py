@@ -11,7 +11,7 @@ import pytest
 
 from whyrun.errors import StateError
 from whyrun.log.lock import Holder, RunLock, holder, is_held
-from whyrun.log.synced import Synced
+from whyrun.log.sync_mark import Synced
 
 HOLD = """
 import os, subprocess, sys

@@ -154,7 +154,7 @@ def test_a_file_that_says_much_is_longer_by_whole_sectors(tmp_path: Path, spare:
     long = Holder(1, "h" * (512 - spare - len(msgspec.json.encode(long))), FIRST)
     file = tmp_path / "lock"
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT)
-    lock_module._say(descriptor, long)
+    lock_module._write_text(descriptor, long)
     os.close(descriptor)
     data = file.read_bytes()
     assert (len(data), data[-1:], said(file)) == (size, b"\n", msgspec.to_builtins(long))

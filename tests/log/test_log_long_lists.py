@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from whyrun.errors import StateError
-from whyrun.log.wide import LIMIT, read_wide, wide
+from whyrun.log.long_lists import LIMIT, long_list, read_long_list
 
 
 def test_lists_up_to_64_stay_and_longer_ones_go_into_a_blob():
@@ -14,14 +14,14 @@ def test_lists_up_to_64_stay_and_longer_ones_go_into_a_blob():
         return "blob"
 
     narrow = [{"id": f"Input:A[{i}]", "sha256": "é"} for i in range(LIMIT)]
-    assert wide(narrow, put) == narrow
+    assert long_list(narrow, put) == narrow
     assert blobs == {}
     members = [*narrow, {"sha256": "1", "id": "Input:A[64]"}]
-    value = wide(members, put)
+    value = long_list(members, put)
     assert value == {"count": 65, "digest": value["digest"], "blob": "blob"}
-    assert read_wide(value, blobs.__getitem__) == members
-    assert read_wide(narrow, blobs.__getitem__) == narrow
-    assert wide([dict(reversed(m.items())) for m in members], put) == value
+    assert read_long_list(value, blobs.__getitem__) == members
+    assert read_long_list(narrow, blobs.__getitem__) == narrow
+    assert long_list([dict(reversed(m.items())) for m in members], put) == value
     blobs["blob"] = b"[1,2]"
     with pytest.raises(StateError, match="STORE_DAMAGED"):
-        read_wide(value, blobs.__getitem__)
+        read_long_list(value, blobs.__getitem__)

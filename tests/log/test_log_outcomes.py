@@ -11,10 +11,10 @@ import pytest
 
 from whyrun.errors import StateError
 from whyrun.log import events as ev
-from whyrun.log.event_ids import check_ids, id_problem, ids_of, owner_problem
+from whyrun.log.event_checks import check_ids, id_problem, ids_of, owner_problem
 from whyrun.log.journal import check, parse_timestamp
+from whyrun.log.long_lists import long_list, read_long_list
 from whyrun.log.outcomes import count_outcomes, fold_outcome
-from whyrun.log.wide import read_wide, wide
 
 
 def started(step: str, **fields: Any) -> ev.StepStart:
@@ -150,7 +150,7 @@ def test_a_wrong_id_is_damage_at_its_line() -> None:
         check_ids(wrong, "events.jsonl")
     (problem,) = caught.value.diagnostics
     assert (problem.code, problem.file, problem.line) == ("LOG_DAMAGED", "events.jsonl", 7)
-    assert problem.message == "`Artifact:X.B` is no artifact of `Job:A`"
+    assert problem.message == "`Artifact:X.B` is not an artifact of `Job:A`"
     check_ids(started("Job:A"), "events.jsonl")
     check_ids(ev.Comparison(artifact="Artifact:A.B", status="SAME", against="r0001", summary=""), "events.jsonl")
 
@@ -188,18 +188,18 @@ def test_lists_of_more_than_64_members_become_blobs_and_come_back() -> None:
         blobs[key] = data
         return key
 
-    assert wide(tuple(range(64)), put) == list(range(64))
+    assert long_list(tuple(range(64)), put) == list(range(64))
     assert blobs == {}
-    stands = wide(range(65), put)
+    stands = long_list(range(65), put)
     (key,) = blobs
     assert stands == {"count": 65, "digest": key, "blob": key}
     assert json.loads(blobs[key]) == list(range(65))
-    assert read_wide(stands, blobs.__getitem__) == list(range(65))
-    assert read_wide([1], blobs.__getitem__) == [1]
+    assert read_long_list(stands, blobs.__getitem__) == list(range(65))
+    assert read_long_list([1], blobs.__getitem__) == [1]
     for damage in ({"count": 64}, {"digest": "0" * 64}):
         with pytest.raises(StateError, match="STORE_DAMAGED"):
-            read_wide({**stands, **damage}, blobs.__getitem__)
+            read_long_list({**stands, **damage}, blobs.__getitem__)
     blobs["text"] = b'"' + b"x" * 65 + b'"'
     none = {"count": 65, "blob": "text", "digest": sha256(blobs["text"]).hexdigest()}
     with pytest.raises(StateError, match="STORE_DAMAGED"):
-        read_wide(none, blobs.__getitem__)
+        read_long_list(none, blobs.__getitem__)

@@ -70,7 +70,7 @@ def test_a_name_that_would_stand_elsewhere_is_refused_with_those_that_are_taken(
         WorkflowState(tmp_path, name)
     assert diagnosed(refused) == (
         "NAME_INVALID",
-        f"a workflow cannot be called `{name}`: its state would stand where whyrun keeps its own",
+        f"a workflow cannot be called `{name}`: whyrun uses this name for its own state",
         None,
         "choose another name; not `actions-cache`, `stat-cache`, `store`, `tmp`",
     )

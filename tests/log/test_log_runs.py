@@ -6,7 +6,7 @@ from whyrun.errors import InvalidError, StateError
 from whyrun.log.events import RunComplete
 from whyrun.log.journal import FIRST_CHAIN, check_chain, read_events
 from whyrun.log.runs import WorkflowState, create_run, project_dir_for, state_dir_for
-from whyrun.log.settings import ProjectConfig, read_project_config
+from whyrun.project_config import ProjectConfig, read_project_config
 
 
 def test_state_stands_beside_the_nearest_whyrun_toml_else_beside_the_workflow(tmp_path):

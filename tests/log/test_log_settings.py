@@ -10,7 +10,7 @@ import pytest
 
 from whyrun.errors import InvalidError
 from whyrun.log.runs import project_dir_for, state_dir_for
-from whyrun.log.settings import ProjectConfig, read_project_config, shared_store_for
+from whyrun.project_config import ProjectConfig, read_project_config, shared_store_for
 
 LIMITS = "[resources]\n         gpu = 1"
 COMMAND = 'on_finish = "notify-send whyrun", or a list of words: ["./notify.py", "--quiet"]'
@@ -131,7 +131,7 @@ def test_a_secret_in_the_address_of_the_shared_store_is_refused_and_not_repeated
             read()
         assert told(refused) == (
             "WRONG_TYPE",
-            "the URL of the shared store holds a user, password or key, and this is no place for it",
+            "the URL of the shared store contains a user, password or key, which must not be written here",
             file,
             "leave it to the environment or the cloud's own configuration: AWS_PROFILE, AWS_ACCESS_KEY_ID, …",
         )

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from project_lab import Heard, Lab, codes
 from whyrun.cli.main import cli
 from whyrun.errors import Exit, StateError
-from whyrun.execution.adopt import adopt_file
+from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.log import events as ev
 from whyrun.planning.reasons import reason_json
 from whyrun.snapshot.records import run_name
@@ -128,7 +128,7 @@ def killed_in_reuse(lab: Lab, recorded: int, step: str) -> None:
 def test_a_run_killed_within_a_reuse_pays_nothing_and_keeps_adopted_bytes(project: Make, recorded: int) -> None:
     lab = project(TWO, {"page.py": PAGE, "mine.txt": "my own words"})
     lab.succeed()
-    adopt_file(lab.world(), "Artifact:Page.Text", lab.root / "mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:Page.Text", lab.root / "mine.txt", Heard())
     lab.succeed(sets=["Topic=dogs"])
     back = lab.succeed()
     assert back.reused == {"Job:Page": "r0002"}
@@ -157,7 +157,7 @@ def test_the_whole_reuse_takes_the_place_of_what_it_reused(project: Make) -> Non
     lab.succeed(sets=["Topic=dogs"])
     lab.succeed()
     killed_in_reuse(lab, 2, "Job:Page")
-    record = lab.world().history().records.steps["Job:Page"]
+    record = lab.opened().history().records.steps["Job:Page"]
     (cats,) = {a.fingerprint: a for a in record.attempts() if a.fingerprint == record.latest.fingerprint}.values()
     assert cats is record.latest
     assert (run_name(cats.run), run_name(cats.made_in), cats.origin) == ("r0003", "r0001", "reused")
@@ -214,9 +214,9 @@ def test_an_id_that_does_not_parse(project: Make, event: str, fields: dict[str, 
     ("event", "fields", "named"),
     [
         ("artifact_available", {"artifact": "Page.Text"}, "`Page.Text`"),
-        ("artifact_available", {"artifact": "Artifact:Page.Text[0]"}, "no artifact of `Job:Page`"),
-        ("artifact_available", {"artifact": "Artifact:Cover.Text"}, "no artifact of `Job:Page`"),
-        ("artifact_available", {"artifact": "Artifact:Page"}, "no artifact of `Job:Page`"),
+        ("artifact_available", {"artifact": "Artifact:Page.Text[0]"}, "not an artifact of `Job:Page`"),
+        ("artifact_available", {"artifact": "Artifact:Cover.Text"}, "not an artifact of `Job:Page`"),
+        ("artifact_available", {"artifact": "Artifact:Page"}, "not an artifact of `Job:Page`"),
         ("step_failed", {"step_id": "Page"}, "`Page`"),
     ],
 )
@@ -234,7 +234,7 @@ def test_an_event_for_something_else(project: Make, event: str, fields: dict[str
 def test_an_adopted_artifact_of_another_step(project: Make, artifact: str) -> None:
     lab = project(TWO, {"page.py": PAGE, "mine.txt": "my own words"})
     lab.succeed()
-    adopt_file(lab.world(), "Artifact:Page.Text", lab.root / "mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:Page.Text", lab.root / "mine.txt", Heard())
     line = edit_line(lab, "r0002", "artifact_adopted", artifact=artifact)
     assert artifact in refused(lab, "LOG_DAMAGED", line, "r0002")
 
@@ -263,9 +263,9 @@ def test_indices_of_every_spelling_belong_to_their_steps(project: Make) -> None:
 
 MEMBER = {"id": "Input:Topic", "sha256": "0" * 64}
 MALFORMED: list[tuple[Any, str]] = [
-    ([1, 2], "no object"),
-    ("text", "no object"),
-    (7, "no object"),
+    ([1, 2], "not an object"),
+    ("text", "not an object"),
+    (7, "not an object"),
     ({"topic": "y"}, "`$.bindings[...]`"),
     ({"topic": [1]}, "`$.bindings[...][0]`"),
     ({"topic": [{"sha256": "0" * 64}]}, "`id`"),
@@ -304,7 +304,7 @@ def test_a_long_list_that_is_none(project: Make, blob: bytes | None, named: str)
     lab = project(TWO, {"page.py": PAGE})
     lab.succeed()
     members = json.dumps([{"id": "Page", "sha256": "0" * 64}] * 70).encode()
-    sha = lab.world().store.put_bytes(members if blob is None else blob)
+    sha = lab.opened().store.put_bytes(members if blob is None else blob)
     line = edit_line(lab, "r0001", "step_start", bindings={"topic": {"count": 70, "digest": sha, "blob": sha}})
     lab.edit("workflow.yaml", "default: cats", "default: dogs")
     assert named in refused(lab, "LOG_DAMAGED", line)
@@ -360,4 +360,4 @@ def test_the_end_of_a_log_was_cut_off_and_a_later_run_began(project: Make, comma
     )
     log.write_bytes(b"".join(lines))
     assert lab.plan().planned == []
-    assert lab.world().history(through=1).records.run == 1  # the log as it was then, too
+    assert lab.opened().history(through=1).records.run == 1  # the log as it was then, too

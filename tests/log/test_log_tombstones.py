@@ -14,7 +14,6 @@ from whyrun import disk
 from whyrun.errors import StateError
 from whyrun.log.events import RunStart
 from whyrun.log.journal import FIRST_CHAIN, Clock, Journal
-from whyrun.log.pruned_folders import remove_pruned_folders
 from whyrun.log.runs import RunRef, WorkflowState, create_run, log_without_start
 from whyrun.log.tombstones import (
     Adopted,
@@ -24,6 +23,7 @@ from whyrun.log.tombstones import (
     Tombstone,
     add_tombstones,
     read_tombstones,
+    remove_pruned_folders,
     run_pruned,
 )
 
@@ -119,16 +119,16 @@ def test_a_tombstone_that_was_changed_or_moved_is_damage_at_its_line(tmp_path: P
     add_tombstones(path, [stone(1), stone(2), stone(3)])
     lines = path.read_bytes().splitlines(keepends=True)
     changed = lines[1].replace(b'"events":7', b'"events":8')
-    misplaced = "stands where it does not belong"
+    misplaced = "is out of order"
     for damaged, line, says in [
-        ([lines[0], changed, lines[2]], 2, "the tombstone of `r0002` is not as it was written (`digest`)"),
+        ([lines[0], changed, lines[2]], 2, "the tombstone of `r0002` was changed (`digest`)"),
         ([lines[0], lines[2][:-2] + b"\n"], 2, "this line is no tombstone: "),
         ([lines[0], b'{"run":"r0002"}\n'], 2, "this line is no tombstone: "),
         ([lines[0], b"\xff\n"], 2, "this line is no tombstone: "),
         ([lines[0], b"[" * 100_000 + b"\n"], 2, "this line is no tombstone: "),
         ([lines[0], lines[0]], 2, f"the tombstone of `r0001` {misplaced}"),
         ([lines[0], lines[2], lines[1]], 3, f"the tombstone of `r0002` {misplaced}"),
-        ([lines[0], lines[1][:-1]], 2, "the tombstone of `r0002` is not as it was written (`digest`)"),
+        ([lines[0], lines[1][:-1]], 2, "the tombstone of `r0002` was changed (`digest`)"),
     ]:
         path.write_bytes(b"".join(damaged))
         code, message, file, at = damage(path)
@@ -143,7 +143,7 @@ def test_a_tombstone_of_what_no_run_is_called_is_damage(tmp_path: Path, name: st
     digest = hashlib.sha256(b"tombstone/v1\n" + body).hexdigest().encode()
     path.write_bytes(body + b',"digest":"' + digest + b'"}\n')
     assert damage(path) == (
-        "LOG_DAMAGED", f"the tombstone of `{name[:40]}` stands where it does not belong", str(path), 1
+        "LOG_DAMAGED", f"the tombstone of `{name[:40]}` is out of order", str(path), 1
     )  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def test_of_a_long_name_the_beginning_is_told(tmp_path: Path) -> None:
     path = tmp_path / "pruned.jsonl"
     add_tombstones(path, [stone(int("9" * 60))])
     path.write_bytes(path.read_bytes().replace(b'"events":7', b'"events":8'))
-    told = "the tombstone of `r" + "9" * 39 + "` is not as it was written (`digest`)"
+    told = "the tombstone of `r" + "9" * 39 + "` was changed (`digest`)"
     assert damage(path) == ("LOG_DAMAGED", told, str(path), 1)
 
 

@@ -11,10 +11,10 @@ from whyrun.artifacts.store import Store
 from whyrun.errors import StateError
 from whyrun.log.events import ArtifactAvailable, CfgMaterialized, LogRepaired, RunComplete, StepStart
 from whyrun.log.journal import check_chain, last_event, read_events
+from whyrun.log.lean_events import scan
 from whyrun.log.lock import RunLock
-from whyrun.log.repair import repair
+from whyrun.log.recovery.repair import repair
 from whyrun.log.runs import create_run
-from whyrun.log.scan import scan
 
 PAGE = 4096
 

@@ -63,16 +63,16 @@ def test_csv_is_read_with_the_types_that_are_asked_for(project: Make) -> None:
 @pytest.mark.parametrize(
     ("more", "data", "expected"),
     [
-        ({"types": {"v": "decimal(5,2)"}}, "v\n1.255\n", "ValueNotConvertible: `types` asks for `v: decimal(5,2)`, and "
-         "1 value of `data` cannot be that: '1.255'; correct the data, or ask for `text`"),
-        ({"types": {"v": "decimal(5,2)"}}, "v\n1.250\n1e3\n", "ValueNotConvertible: `types` asks for `v: "
-         "decimal(5,2)`, and 1 value of `data` cannot be that: '1e3'; correct the data, or ask for `text`"),
+        ({"types": {"v": "decimal(5,2)"}}, "v\n1.255\n", "ValueNotConvertible: `types` says `v: decimal(5,2)`, but "
+         "1 value of `data` cannot be that: '1.255'; correct the data, or write `v: text`"),
+        ({"types": {"v": "decimal(5,2)"}}, "v\n1.250\n1e3\n", "ValueNotConvertible: `types` says `v: "
+         "decimal(5,2)`, but 1 value of `data` cannot be that: '1e3'; correct the data, or write `v: text`"),
         ({"types": {"w": "text"}}, "v\n1\n", "ColumnMissing: `types` names `w`, and `data` has no such column; "
          "known: `v`"),
         ({"columns": ["vv"]}, "v,w\n1,2\n", "ColumnMissing: `columns` names `vv`, and `data` has no such column; "
          "did you mean `v`?"),
-        ({"rename": {"v": "W"}}, "v,w\n1,2\n", "UnreadableTable: `the result` has the column `w` once more as `W`, "
-         "which SQL does not tell apart; rename one"),
+        ({"rename": {"v": "W"}}, "v,w\n1,2\n", "UnreadableTable: `the result` has the column `w` and also `W`, "
+         "which is the same name in SQL; rename one"),
     ],
 )  # fmt: skip
 def test_csv_that_is_not_what_was_said(project: Make, more: dict[str, Any], data: str, expected: str) -> None:
@@ -128,7 +128,7 @@ def test_parquet_from_csv_sorted(project: Make) -> None:
 
 def test_what_is_no_parquet_is_not_read_as_something_else(project: Make) -> None:
     (told,) = failures(project, "parquet/read", [{"data": "<a>"}], {"a.csv": "n\n1\n"})
-    assert told == "UnreadableTable: `data` is no Parquet file; for CSV there is `csv/read`, for both `duckdb/query`"
+    assert told == "UnreadableTable: `data` is not a Parquet file; use `csv/read` for CSV, `duckdb/query` for both"
     (told,) = failures(project, "parquet/write", [{"data": "<a>"}], {"a.csv": "n\n1\n"}, out="out/made.csv")
     assert (
         told
@@ -172,7 +172,7 @@ def test_a_database_can_be_a_connection(project: Make, tmp_path: Path) -> None:
 def test_a_query_reads_what_it_was_given(project: Make, tmp_path: Path) -> None:
     asked = {
         "SELECT * FROM read_csv('/etc/passwd')": "Permission Error",
-        "INSERT INTO db.rates VALUES ('X', 1)": "`query` is no SELECT, but INSERT; a query reads and nothing more",
+        "INSERT INTO db.rates VALUES ('X', 1)": "`query` is INSERT, not SELECT; a query may only read",
         "SELECT * FROM ordres": "its tables: `orders`",
         "SELECT $x FROM orders": "`query` uses `$x`, and `values` does not have it",
     }
@@ -190,7 +190,7 @@ def test_a_query_reads_what_it_was_given(project: Make, tmp_path: Path) -> None:
     ("uses", "with_", "expected"),
     [
         ("csv/read", {"types": {"v": "decimal(39,2)"}}, "`data`"),
-        ("csv/read", {"data": "<a>", "types": {"v": "decimal(2,3)"}}, "more digits after the point than in all"),
+        ("csv/read", {"data": "<a>", "types": {"v": "decimal(2,3)"}}, "more digits after the point than in total"),
         ("csv/read", {"data": "<a>", "delimiter": "ab"}, "`delimiter` is"),
         ("csv/write", {"data": "<a>", "quote": "none"}, "`quote` is"),
         ("parquet/write", {"data": "<a>", "compression": "brotli"}, "`compression` is"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from whyrun.actions.builtin.movers.postgres import literal
-from whyrun.actions.builtin.movers.statement import MYSQL, POSTGRES, Dialect, filled, is_sorted, problems_of, tokens
+from whyrun.actions.movers.postgres.client import literal
+from whyrun.actions.movers.statement import MYSQL, POSTGRES, Dialect, filled, is_sorted, problems_of, tokens
 
 
 @pytest.mark.parametrize(

@@ -118,11 +118,11 @@ def test_no_rows_are_a_table_too(project: Make, mariadb: MariaDb) -> None:
 
 
 NO_DATE = (
-    "the column `born` holds `0000-00-00`, which is no date; change it in the query: NULLIF(`born`, …), or "
+    "the column `born` holds `0000-00-00`, which is not a date; change it in the query: NULLIF(`born`, …), or "
     "CAST(`born` AS CHAR)"
 )
 READ_ONLY = "Cannot execute statement in a READ ONLY transaction [1792] (SQLSTATE 25006)"
-TWICE = "`the result` has the column `A` once more as `a`, which SQL does not tell apart; rename one"
+TWICE = "`the result` has the column `A` and also `a`, which is the same name in SQL; rename one"
 
 
 FAILURES: list[tuple[dict[str, object], str]] = [

@@ -104,7 +104,7 @@ def test_a_query_that_sorts_is_obeyed(
     assert rows(made(project, "postgres/extract", {"connection": postgres.connection, "query": query})) == expected
 
 
-NO_FILE = 'which is no {} that a file can hold; change it in the query: NULLIF("a", …), or CAST("a" AS text)'
+NO_FILE = 'which is not a {} that a file can hold; change it in the query: NULLIF("a", …), or CAST("a" AS text)'
 
 
 FAILURES = [

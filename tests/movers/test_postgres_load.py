@@ -83,8 +83,8 @@ def test_each_mode_does_what_it_says(project: Make, postgres: Postgres) -> None:
     told = refused(project, postgres, "replace", "id\n5\n")
     assert told == (
         "LoadFailed: `t` was not loaded, and nothing was changed: cannot drop table t because other objects "
-        "depend on it DETAIL: view v depends on table t (SQLSTATE 2BP01); `mode: truncate` keeps the "
-        "table, and what depends on it"
+        "depend on it DETAIL: view v depends on table t (SQLSTATE 2BP01); use `mode: truncate`, which "
+        "keeps the table and the objects that depend on it"
     )
     assert postgres.do(everything) == [("9", "z", "new")]
     postgres.do("DROP VIEW v")
@@ -118,8 +118,8 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
      "numeric(8,2): `1.255`; round it first, or change the table; nothing was changed"),
     ("append", "n,name\n1,abcd\n", {}, "LoadFailed: `t` was not loaded, and nothing was changed: "
      "value too long for type character varying(3) (SQLSTATE 22001)"),
-    ("append", "n,price\n1,x\n", {}, "LoadRefused: `public.t` does not fit `data`: `price` is numeric(8,2) there "
-     "and text here"),
+    ("append", "n,price\n1,x\n", {}, "LoadRefused: `public.t` does not fit `data`: `price` is numeric(8,2) in "
+     "the table and text in `data`"),
     ("append", "m,nmae\n1,x\n", {}, "LoadRefused: `public.t` does not fit `data`: it has no column `m` "
      "(known: `n`, `price`, `name`); it has no column `nmae` (did you mean `name`?)"),
     ("upsert", "n,name\n1,a\n1,b\n", {"keys": ["n"]}, "LoadFailed: `t` was not loaded, and nothing was "
@@ -130,11 +130,11 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
      "42P10); `keys` need a primary key or a unique index on exactly these columns"),
     ("append", "n\n0\n", {}, "LoadFailed: `t` was not loaded, and nothing was changed: duplicate key value "
      'violates unique constraint "t_pkey" DETAIL: Key (n)=(0) already exists (SQLSTATE 23505)'),
-    ("create", "n\n1\n", {}, "LoadRefused: `public.t` is there already; write `mode: replace`, `truncate` or "
+    ("create", "n\n1\n", {}, "LoadRefused: `public.t` exists already; write `mode: replace`, `truncate` or "
      "`append`"),
-    ("append", "n\n1\n", {"table": "T"}, "LoadRefused: there is no table `T`; make it, or write `mode: create` or "
+    ("append", "n\n1\n", {"table": "T"}, "LoadRefused: there is no table `T`; create it, or write `mode: create` or "
      "`replace`"),
-    ("append", "n\n1\n", {"table": "v"}, "LoadRefused: `public.v` is a view and no table; name another"),
+    ("append", "n\n1\n", {"table": "v"}, "LoadRefused: `public.v` is a view, not a table; name a table"),
     ("create", "n\n1\n", {"table": "x", "schema": "nowhere"}, "LoadFailed: `nowhere.x` was not loaded, and nothing "
      'was changed: schema "nowhere" does not exist (SQLSTATE 3F000)'),
     ("replace", "n\n1\n", {"keys": ["m"]}, "ColumnMissing: `keys` names `m`, and `data` has no such column; "
@@ -179,7 +179,8 @@ def test_what_is_not_known_is_not_claimed(project: Make, postgres: Postgres) -> 
     blocks = [loading(postgres, "append", table=table) for table in ("t", "u")]
     refused_, lost = failures(project, "postgres/load", blocks, {"a.csv": "n\n1\n1\n"}, None)
     assert refused_.startswith("LoadFailed: `t` was not loaded, and nothing was changed: duplicate key value violates")
-    assert lost.startswith("LoadFailed: whether `u` was loaded is not known, look at it: terminating connection due to")
+    unknown = "LoadFailed: it is not known whether `u` was loaded, check the table: "
+    assert lost.startswith(f"{unknown}terminating connection due to")
 
 
 def test_names_are_taken_as_they_are(project: Make, postgres: Postgres) -> None:
@@ -207,5 +208,5 @@ def test_comparing_loads_nothing(project: Make, postgres: Postgres) -> None:
     command = [sys.executable, "-m", "whyrun.cli.main", "compare"]
     done = subprocess.run(command, cwd=lab.root, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0
-    assert "SKIPS Job:J → not comparable: what it does stands outside, and would be done once more" in done.stderr
+    assert "SKIPS Job:J → not comparable: it changes things outside the project, and would do so again" in done.stderr
     assert postgres.do("SELECT * FROM t ORDER BY n") == [("1",), ("2",)]

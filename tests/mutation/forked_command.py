@@ -1,6 +1,6 @@
 """`whyrun …` in a fork of this process instead of a new one, so that tests of the command see the mutant, too.
 
-It stands in for the nursery of tests/cli/cli_lab.py, and only while mutants are tried.
+It stands in for the `runner` of tests/cli/cli_lab.py, and only while mutants are tried.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from command_nursery import exit_status
-
 
 class ForkedCommand:
-    """In the place of a `Nursery`. `at_end` is called in the fork, when the command has ended."""
+    """In the place of `run_command`. `at_end` is called in the fork, when the command has ended."""
 
     def __init__(self, at_end: Callable[[], None]) -> None:
         self._at_end = at_end
 
-    def run(
+    def __call__(
         self, words: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float
     ) -> subprocess.CompletedProcess[bytes]:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -54,12 +53,29 @@ class ForkedCommand:
             sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
             sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
             sys.argv = ["whyrun", *words]
-            code = exit_status()
+            code = _exit_status()
             sys.stdout.flush()
             sys.stderr.flush()
             self._at_end()
         finally:
             os._exit(code)
+
+
+def _exit_status() -> int:
+    """Of the command that `sys.argv` names, as the interpreter would have it."""
+    from whyrun.cli.main import main
+
+    try:
+        main()
+    except SystemExit as ending:
+        if isinstance(ending.code, str):
+            print(ending.code, file=sys.stderr)
+            return 1
+        return int(ending.code or 0)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 def stand_in(cli_lab: ModuleType, at_end: Callable[[], None]) -> None:

@@ -22,7 +22,8 @@ ROOT = HERE.parent.parent
 AREAS = ("planning", "log", "snapshot")
 # Tests that reach the mutated packages within their own process. The others talk to programs, servers and clusters.
 TESTS = (
-    "planning", "log", "snapshot", "scenarios", "mustshow", "lessons", "graph", "api", "cli", "console", "evidence",
+    "planning", "log", "snapshot", "scenarios", "acceptance", "regressions", "graph", "api", "cli", "console",
+    "evidence",
     "verify", "shared", "hostile", "gc", "concurrency", "execution", "composition", "connections",
     "actions", "crash", "parity", "property",
 )  # fmt: skip
@@ -32,7 +33,7 @@ BESIDE = ("actions/test_data_*", "actions/test_http_*", "execution/test_worker*"
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("areas", nargs="*", default=AREAS, help="of planning, log, snapshot")
-    parser.add_argument("--file", action="append", default=[], help="only this file, as planning/dirty.py")
+    parser.add_argument("--file", action="append", default=[], help="only this file, as planning/judge.py")
     parser.add_argument("--again", action="store_true", help="forget what earlier runs found out")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests for one mutant")
     parser.add_argument("--survivors", action="store_true", help="try only those that survived the last time")

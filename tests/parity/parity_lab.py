@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from project_lab import Lab, Ran
-from whyrun.evidence.parity import compare_runs
-from whyrun.evidence.parity_content import describe_difference
-from whyrun.evidence.parity_reading import read_evidence, run_at
-from whyrun.evidence.parity_result import ABSENT, Parity
+from whyrun.evidence.parity.content import describe_difference
+from whyrun.evidence.parity.parity import compare_runs
+from whyrun.evidence.parity.reading import read_evidence, run_at
+from whyrun.evidence.parity.result import ABSENT, Parity
 
 TEN_STEPS = Path(__file__).parent / "ten-steps"
 COMMAND = [sys.executable, "-m", "whyrun.cli.main"]

@@ -1,4 +1,4 @@
-"""`whyrun parity RUN RUN`: its words, what it prints, its exit statuses, and what it refuses."""
+"""`whyrun parity RUN RUN`: options, output, exit codes and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plain(text: str) -> str:
 
 
 MEASURED = """\
-measured, and not judged
+measured, but not compared
   backend      local → local
   duration …
   cpu …
@@ -69,8 +69,8 @@ def test_different_runs_have_a_headline_and_every_difference(talks: Talks) -> No
         "            2 rows, 2 columns\n",
         "            row 2, `word`: b → c\n",
         "  metric    rows_written Job:Talk: value 2 → 3\n",
-        "different, and not judged\n",
-        "  steps/Talk/stdout.log: HASH → HASH (what a step prints may hold times and places)\n",
+        "different, but not counted as differences\n",
+        "  steps/Talk/stdout.log: HASH → HASH (printed text may contain times and paths)\n",
         *MEASURED.splitlines(keepends=True),
     ]
 
@@ -164,7 +164,7 @@ def test_words_that_nobody_would_look_at(two: tuple[Lab, Lab]) -> None:
     for extra, named in ((["workflow.yaml"], "`workflow.yaml`"), (["--state", "here"], "`--state here`")):
         done = run(here.root, "parity", RUN, path_to(here, there), *extra)
         assert (done.returncode, done.stdout) == (2, "")
-        said = f"error[USAGE]: both runs are paths of folders, so {named} says nothing"
+        said = f"error[USAGE]: both runs are paths of folders, so {named} has no effect"
         assert done.stderr.splitlines()[0] == said
 
 
@@ -186,7 +186,7 @@ def test_names_that_are_no_text(two: tuple[Lab, Lab]) -> None:
     [
         (["r0001"], "error[USAGE]: missing argument `RUN`"),
         (["r0001", "nowhere"], "error[FILE_MISSING]: there is no run folder `nowhere`"),
-        (["r0001", "out"], "error[FILE_MISSING]: `out` is no run folder: it has no `events.jsonl`"),
+        (["r0001", "out"], "error[FILE_MISSING]: `out` is not a run folder: it has no `events.jsonl`"),
         (["r0001", "r0001", "gone.yaml"], "error[FILE_MISSING]: there is no workflow file `gone.yaml`"),
         (["r0001", "r0001", "workflow.yaml", "more"], "error[USAGE]: got unexpected extra argument (more)"),
     ],
@@ -262,10 +262,10 @@ def test_metrics_and_a_status_that_cannot_be_read(two: tuple[Lab, Lab]) -> None:
     metrics = two[1].root / RUN / "metrics.jsonl"
     whole = metrics.read_text()
     metrics.write_text("{}\n" + whole)
-    assert re.match(r"error\[LOG_DAMAGED\] metrics.jsonl:1: this line is no metric", refused(two))
+    assert re.match(r"error\[LOG_DAMAGED\] metrics.jsonl:1: this line is not a metric", refused(two))
     metrics.write_text(whole)
     (two[1].root / RUN / "status.json").write_text("fine")
-    assert re.match(r"error\[LOG_DAMAGED\] status.json: it is no status", refused(two))
+    assert re.match(r"error\[LOG_DAMAGED\] status.json: it is not a status", refused(two))
 
 
 def test_a_run_of_another_folder_is_found_from_anywhere(two: tuple[Lab, Lab], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One thing is really other in the second run, and exactly that is named. Both runs are made, from empty states."""
+"""One thing differs in the second run, and exactly that is reported. Both runs are real, from empty states."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from parity_lab import TALK, Talks, named, parity, parity_of, run, told
 
 from project_lab import Lab, Ran
-from whyrun.evidence.parity_result import ABSENT
+from whyrun.evidence.parity.result import ABSENT
 
 MadeProject = Callable[..., Lab]
 
@@ -142,7 +142,7 @@ def test_durations_are_not_judged_and_fractions_are_told(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run(waited=7, share=0.75))
     assert told(found) == []
     assert [note.to_json() for note in found.not_judged] == [
-        {"name": "share Job:Talk", "why": "a fraction is no count", "old": 0.5, "new": 0.75}
+        {"name": "share Job:Talk", "why": "a fraction, not a count", "old": 0.5, "new": 0.75}
     ]
 
 
@@ -150,7 +150,7 @@ def test_what_a_step_prints_is_told_and_not_judged(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run(print="said at noon"))
     assert told(found) == []
     assert [(note.name, note.why) for note in found.not_judged] == [
-        ("steps/Talk/stdout.log", "what a step prints may hold times and places")
+        ("steps/Talk/stdout.log", "printed text may contain times and paths")
     ]
 
 
@@ -306,7 +306,7 @@ def test_which_of_two_failures_came_first_is_told_and_not_judged(project: MadePr
     assert [note.to_json() for note in found.not_judged] == [
         {
             "name": "status.json",
-            "why": "the first of the same failures is another one",
+            "why": "the same failures, in another order",
             "old": "Job:B: ValueError: B broke",
             "new": "Job:A: ValueError: A broke",
         }

@@ -1,4 +1,4 @@
-"""Every event type declares which of its fields are compared, and nothing of where and when is ever among them."""
+"""Every event type declares which of its fields are compared; fields that say where and when never are."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import typing
 import msgspec
 import pytest
 
-from whyrun.evidence.parity_fields import DECLARED, NEVER, THIS_RUN, compared_events, last_line
-from whyrun.evidence.parity_metrics import MEASURED, is_measured
-from whyrun.execution.recorder import UNITS
+from whyrun.evidence.parity.fields import DECLARED, NEVER, THIS_RUN, compared_events, last_line
+from whyrun.evidence.parity.metrics import MEASURED, is_measured
+from whyrun.execution.recording.recorder import UNITS
 from whyrun.log import events as ev
 
 TYPES = list(typing.get_args(ev.AnyEvent))

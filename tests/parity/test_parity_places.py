@@ -1,5 +1,5 @@
-"""The same ten steps at every place, from empty states: success, failure, time-out, a worker that dies, and a `prepare`
-that fails."""
+"""The same ten steps on every backend, from empty states: success, failure, time-out, a worker that dies, and a
+`prepare` that fails."""
 
 from __future__ import annotations
 

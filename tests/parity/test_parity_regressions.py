@@ -30,13 +30,12 @@ def imports(file: Path) -> set[str]:
 def test_lesson_25_one_module_executes_steps_and_no_backend_does() -> None:
     """Two executors (local, remote) that drifted apart."""
     all_imports = {file.relative_to(PACKAGE).as_posix(): imports(file) for file in PACKAGE.rglob("*.py")}
-    executing = [name for name, found in all_imports.items() if "whyrun.execution.step_process" in found]
-    assert executing == ["execution/worker.py"]
+    executing = [name for name, found in all_imports.items() if "whyrun.execution.worker.step_runner" in found]
+    assert executing == ["execution/worker/main.py"]
     backends = {name: found for name, found in all_imports.items() if name.startswith("execution/backends/")}
     assert len(backends) > 10
-    # `child`, `editable`: where the package itself and the project's own modules are found, for a process that is
-    # started.
-    places = ("whyrun.actions.child", "whyrun.actions.editable")
+    # `editable` finds the package itself and the project's modules for a process that a backend starts.
+    places = "whyrun.actions.code.editable"
     reaching = {
         name: [module for module in found if module.startswith("whyrun.actions.") and not module.startswith(places)]
         for name, found in backends.items()

@@ -1,4 +1,4 @@
-"""What was consumed beside what would be, slot by slot: every kind of difference, told in full."""
+"""`compare_entries`: every kind of difference between what was consumed and what would be consumed now."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from whyrun.planning.consume import Entry, Members
-from whyrun.planning.dirty import compare_entries, wide_digest
-from whyrun.planning.reasons import InputChanged
+from whyrun.planning.input_changes import InputChanged, compare_entries, wide_digest
 
 X, Y, Z = (Entry(f"Input:{name}", name * 4, "v", name) for name in "XYZ")
 FILE = Entry("Input:F", "FFFF", "f.csv")
@@ -89,7 +88,7 @@ def test_a_difference(before: Any, now: Entry | Members | None, expected: list[I
     assert compare_entries("x", before, now) == expected
 
 
-def test_a_wide_list_whose_members_are_gone_is_compared_by_its_digest() -> None:
+def test_a_wide_list_with_lost_members_is_compared_by_its_digest() -> None:
     members = Members([X, Y])
     before = {"count": 2, "digest": wide_digest(members.recorded), "blob": "lost"}
     assert compare_entries("x", before, members) == []

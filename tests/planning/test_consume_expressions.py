@@ -1,4 +1,4 @@
-"""Expressions over outputs that are there, still to come or absent: what is known, waited for or inactive."""
+"""Expressions over outputs that are available, pending or absent: the value, the wait, or the inactive job."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from project_lab import Lab
-from whyrun.planning.consume import Consumer, Consumption, Look, Pending, Seen
+from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
 
 Make = Callable[..., Lab]
 A, B, MANY = "jobs.A.outputs.N", "jobs.B.outputs.N", "jobs.Each.outputs.N"
-SEVEN, NINE, TO_COME, PERHAPS, ABSENT = Seen("07", 7), Seen("09", 9), Pending(False), Pending(True), None
+SEVEN, NINE, TO_COME, PERHAPS, ABSENT = Available("07", 7), Available("09", 9), Pending(False), Pending(True), None
 
 
-def consumed(project: Make, expression: str, *, as_condition: bool = False, **looks: Look) -> Consumption:
+def consumed(project: Make, expression: str, *, as_condition: bool = False, **looks: ArtifactState) -> Consumption:
     """What `Job:It[1]` would consume, whose parameter (or condition) is this expression."""
     made = {"uses": "python", "outputs": {"N": {"type": "integer"}}}
     maybe = {**made, "if": "${{ inputs.Five > 1 }}"}  # so that it may be absent
@@ -36,7 +36,7 @@ def consumed(project: Make, expression: str, *, as_condition: bool = False, **lo
             "It": it,
         },
     }
-    graph = project(json.dumps(flow), {"acts.py": "def it(**given):\n    return {'N': 1}\n"}).world().graph
+    graph = project(json.dumps(flow), {"acts.py": "def it(**given):\n    return {'N': 1}\n"}).opened().graph
     ids = {"Each0": "Artifact:Each.N[0]", "Each1": "Artifact:Each.N[1]", "A": "Artifact:A.N", "B": "Artifact:B.N"}
     known = {graph.artifact_of[id_]: looks[name] for name, id_ in ids.items() if name in looks}
     return Consumer(graph, known.__getitem__).consume(*graph.table_at(graph.node_of["Job:It[1]"]))
@@ -90,7 +90,7 @@ def short(found: Consumption) -> dict[str, Any]:
         (f"{A} if exists(inputs.Two[i]) else 0", {"A": SEVEN}, {"x": 7}),
     ],
 )  # fmt: skip
-def test_a_parameter(project: Make, expression: str, looks: dict[str, Look], expected: dict[str, Any]) -> None:
+def test_a_parameter(project: Make, expression: str, looks: dict[str, ArtifactState], expected: dict[str, Any]) -> None:
     assert short(consumed(project, expression, **looks)) == expected
 
 
@@ -104,8 +104,8 @@ def test_a_parameter(project: Make, expression: str, looks: dict[str, Look], exp
         (f"not exists({A})", {"A": SEVEN}, False, {"A.N": 7}),
     ],
 )
-def test_a_condition_that_is_decided_names_what_it_read(
-    project: Make, expression: str, looks: dict[str, Look], result: bool, inputs: dict[str, Any]
+def test_a_decided_condition_names_its_inputs(
+    project: Make, expression: str, looks: dict[str, ArtifactState], result: bool, inputs: dict[str, Any]
 ) -> None:
     found = consumed(project, expression, as_condition=True, **looks)
     assert found.decision is not None
@@ -122,7 +122,7 @@ def test_a_condition_that_is_decided_names_what_it_read(
         (f"{A} / ({B} - 9) > 1", {"A": SEVEN, "B": NINE}),
     ],
 )
-def test_a_condition_that_is_not_decided_yet(project: Make, expression: str, looks: dict[str, Look]) -> None:
+def test_a_condition_that_is_not_decided_yet(project: Make, expression: str, looks: dict[str, ArtifactState]) -> None:
     found = consumed(project, expression, as_condition=True, **looks)
     assert (found.decision, found.undecided, found.maybe, found.inactive) == (None, True, True, False)
 

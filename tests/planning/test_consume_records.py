@@ -1,4 +1,4 @@
-"""What is recorded of a thing consumed, and which values stand in full in events and reasons."""
+"""How a consumed entry is recorded, and which values are small enough for events and reasons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_short_values_are_small(value: Any) -> None:
     assert is_small(value) is True
 
 
-def test_a_record_says_what_its_reader_would_not_assume_and_no_large_value() -> None:
+def test_a_record_leaves_out_defaults_and_large_values() -> None:
     assert Entry("Input:X", "ab", "v", "x" * 254).to_json() == {"id": "Input:X", "sha256": "ab", "value": "x" * 254}
     assert Entry("Input:X", "ab", "v", "x" * 255).to_json() == {"id": "Input:X", "sha256": "ab"}
     assert Entry("Input:X", "ab", "f.png").to_json() == {"id": "Input:X", "sha256": "ab", "as": "f.png"}
@@ -43,7 +43,7 @@ def test_the_only_member_of_a_list_says_that_it_stood_in_one() -> None:
     assert Members([one, one]).recorded == [one.to_json(), one.to_json()]
 
 
-def test_what_has_a_problem_is_not_known() -> None:
+def test_a_slot_with_a_problem_is_not_known() -> None:
     assert Consumption().known
     assert not Consumption(unknown=["x"]).known
     assert not Consumption(problems={"x": "division by zero"}).known

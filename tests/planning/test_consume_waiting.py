@@ -1,11 +1,11 @@
-"""What waits for several sources waits for every one of them, and looks again at what may change."""
+"""A job that waits for several sources waits for all of them, and sees states that change during a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from project_lab import Lab, reasons
-from whyrun.planning.consume import Consumer, Look, Pending, Seen
+from whyrun.planning.consume import ArtifactState, Available, Consumer, Pending
 
 Make = Callable[..., Lab]
 
@@ -37,13 +37,13 @@ def test_a_computed_parameter_waits_for_each_of_its_sources(project: Make) -> No
 
 
 def test_a_fan_in_is_looked_at_again_while_a_member_of_it_may_change(project: Make) -> None:
-    graph = project(FLOW, CODE).world().graph
+    graph = project(FLOW, CODE).opened().graph
     first, second = graph.artifact_of["Artifact:Each.N[0]"], graph.artifact_of["Artifact:Each.N[1]"]
-    now: dict[object, Look] = {first: Pending(False), second: Pending(False)}
+    now: dict[object, ArtifactState] = {first: Pending(False), second: Pending(False)}
     consumer = Consumer(graph, lambda at: now[at], is_final=lambda at: at == first)
     table, position = graph.table_at(graph.node_of["Job:All"])
     assert list(consumer.consume(table, position).pending) == [first, second]
-    now[second] = Seen("ab", 1)
+    now[second] = Available("ab", 1)
     assert list(consumer.consume(table, position).pending) == [first]
-    now[first] = Seen("cd", 2)
+    now[first] = Available("cd", 2)
     assert list(consumer.consume(table, position).pending) == [first], "what was final is not looked at again"

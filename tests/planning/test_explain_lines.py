@@ -1,4 +1,4 @@
-"""What is said of one job and of a whole plan, from objects made by hand: each part, and none too many."""
+"""The lines of `explain` for one job and for a plan, from hand-made objects."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from project_lab import Lab
-from whyrun.artifacts.shared_result import SharedResult
-from whyrun.planning.explain import (
+from whyrun.artifacts.shared.result import SharedResult
+from whyrun.planning.answers.explain import (
     about,
     estimate_seconds,
     expected_durations,
@@ -18,10 +18,10 @@ from whyrun.planning.explain import (
     headline,
     job_lines,
     logged_duration,
-    particulars,
 )
+from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
-from whyrun.planning.reasons import Forced, InputChanged, MissingOutput, More, RetryPreviousFailure, UpstreamDirty
+from whyrun.planning.reasons import Forced, MissingOutput, More, RetryPreviousFailure, UpstreamDirty
 from whyrun.planning.reuse import SHARED, Reuse
 from whyrun.snapshot.records import Attempt, StepRecord
 
@@ -42,7 +42,7 @@ def missing(change: str | None, path: str | None, artifact: str | None = "Artifa
     return job(reasons=(MissingOutput(artifact, change, path),))
 
 
-def test_only_who_changed_a_published_file_is_told_how_to_keep_it() -> None:
+def test_only_an_edited_published_file_gets_the_hint_to_adopt_it() -> None:
     assert job_lines(missing("changed", "out/a b.txt#part")) == [
         ("MISSING_OUTPUT", "Artifact:A.B[0]  out/a b.txt#part (changed)"),
         ("", "keep your version: whyrun adopt 'Artifact:A.B[0]' 'out/a b.txt#part'"),
@@ -54,14 +54,14 @@ def test_only_who_changed_a_published_file_is_told_how_to_keep_it() -> None:
     assert job_lines(missing("changed", "out/a.txt", None)) == [("MISSING_OUTPUT", "it has not succeeded yet")]
 
 
-def test_who_can_see_the_rest_is_told_how() -> None:
+def test_a_count_names_the_options_that_list_the_rest() -> None:
     counted = job(reasons=(Forced("layer:0"), More("UPSTREAM_DIRTY", 3)))
-    forced, more = ("FORCED", "--force layer:0"), particulars(More("UPSTREAM_DIRTY", 3), "Job:A")
+    forced, more = ("FORCED", "--force layer:0"), More("UPSTREAM_DIRTY", 3).text("Job:A")
     assert job_lines(counted) == [forced, ("UPSTREAM_DIRTY", more)]
     assert job_lines(counted, "--all") == [forced, ("UPSTREAM_DIRTY", f"{more} (`--all` lists them)")]
 
 
-def test_what_else_is_known_of_a_turn_comes_after_the_reasons() -> None:
+def test_reuse_and_condition_come_after_the_reasons() -> None:
     forced = (Forced("layer:0"),)
     told = ("FORCED", "--force layer:0")
     assert job_lines(job(reasons=forced, replaces={"Artifact:A.B[0]": "r0004"})) == [
@@ -110,13 +110,11 @@ def test_what_else_is_known_of_a_turn_comes_after_the_reasons() -> None:
     ]
 
 
-def test_a_failure_is_told_with_its_attempt_unless_it_was_a_reuse() -> None:
-    assert particulars(RetryPreviousFailure("r0003", 2, "E", "no"), "Job:A") == "r0003 attempt 2: E: no"
-    assert particulars(RetryPreviousFailure("r0003", 0, "E", "no"), "Job:A") == "r0003: E: no"
-    assert particulars(RetryPreviousFailure("r0003", 1, "E", "a" * 199), "Job:A") == f"r0003 attempt 1: E: {'a' * 199}"
-    assert (
-        particulars(RetryPreviousFailure("r0003", 1, "E", "a" * 200), "Job:A") == f"r0003 attempt 1: E: {'a' * 200} …"
-    )
+def test_a_failure_names_its_attempt_unless_it_was_a_reuse() -> None:
+    assert RetryPreviousFailure("r0003", 2, "E", "no").text("Job:A") == "r0003 attempt 2: E: no"
+    assert RetryPreviousFailure("r0003", 0, "E", "no").text("Job:A") == "r0003: E: no"
+    assert RetryPreviousFailure("r0003", 1, "E", "a" * 199).text("Job:A") == f"r0003 attempt 1: E: {'a' * 199}"
+    assert RetryPreviousFailure("r0003", 1, "E", "a" * 200).text("Job:A") == f"r0003 attempt 1: E: {'a' * 200} …"
 
 
 LONG = list(range(40))
@@ -152,21 +150,21 @@ LONG = list(range(40))
         ([*LONG, "x"], [*LONG, [1]], '[40] "x" → [1]'),
     ],
 )  # fmt: skip
-def test_values_are_told_side_by_side_or_where_they_differ(old: Any, new: Any, text: str) -> None:
+def test_values_are_shown_side_by_side_or_by_their_differences(old: Any, new: Any, text: str) -> None:
     reason = InputChanged("x", "Input:A.with.x", None, "ab12" + "0" * 60, "cd34" + "0" * 60, old, new)
-    assert particulars(reason, "Job:A") == f"Input:A.with.x  {text}"
+    assert reason.text("Job:A") == f"Input:A.with.x  {text}"
 
 
-def test_a_changed_action_is_told_by_its_versions_before_its_hashes() -> None:
+def test_a_changed_action_shows_versions_rather_than_hashes() -> None:
     files = ("a.py", "b.py")
     versions = ("actions 1.0 → 1.1", "other none → 2")
     reason = InputChanged("action", "Input:A.action", None, "ab12", "cd34", files=files, versions=versions)
     said = "Input:A.action  actions 1.0 → 1.1, other none → 2  (a.py, b.py)"
-    assert particulars(reason, "Job:A") == said
+    assert reason.text("Job:A") == said
     moved = InputChanged("x", "Input:B", "Input:A", "ab12", "cd34")
-    assert particulars(moved, "Job:A") == "x ← Input:B (was Input:A)  ab12… → cd34…"
+    assert moved.text("Job:A") == "x ← Input:B (was Input:A)  ab12… → cd34…"
     same = InputChanged("x", "Input:B", "Input:B", "ab12", "cd34")
-    assert particulars(same, "Job:A") == "x ← Input:B  ab12… → cd34…"
+    assert same.text("Job:A") == "x ← Input:B  ab12… → cd34…"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +183,7 @@ def test_the_headline_accounts_for_every_job(totals: dict[str, int], said: str) 
     assert headline(plan(options=PlanOptions(up=1), **totals), 5.0) == f"w {said}"
 
 
-def test_the_headline_tells_apart_whose_results_are_taken_and_what_defers() -> None:
+def test_the_headline_separates_own_and_shared_results_and_names_the_deferring_options() -> None:
     shared = Reuse(SHARED, "", {}, SharedResult(1, "f", "shell", "", ()))
     own = Reuse("r0001", "Job:A", {})
     jobs = (job(reuse=shared), job("Job:B", reuse=own), job("Job:C", reuse=own), job("Job:D"))
@@ -265,7 +263,7 @@ def test_layers_wait_for_each_other_and_share_the_workers() -> None:
     assert estimate_seconds(plan(), {}, 1) == 0.0
 
 
-def test_what_is_expected_of_each_job(project: Callable[..., Lab]) -> None:
+def test_the_expected_duration_of_each_job(project: Callable[..., Lab]) -> None:
     flow = """
         workflow: w
         inputs: {Two: {type: "integer[]", default: [1, 2]}}
@@ -274,7 +272,7 @@ def test_what_is_expected_of_each_job(project: Callable[..., Lab]) -> None:
           A: {for: [i], uses: shell, with: {i: "${{ i }}", run: "true"}}
           B: {for: [i], uses: shell, with: {i: "${{ i }}", run: "true"}}
     """
-    graph = project(flow).world().graph
+    graph = project(flow).opened().graph
     steps = {"Job:A[0]": StepRecord(attempt(4.0))}
     asked: list[list[int]] = []
 

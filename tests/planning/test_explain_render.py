@@ -1,4 +1,4 @@
-"""`render_explain`: the page of the contract, and what each reason says."""
+"""`render_explain`: a whole page, and the text of each reason."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from typing import Any
 import pytest
 
 from project_lab import Lab
-from whyrun.planning.explain import (
+from whyrun.planning.answers.explain import (
     about,
     estimate_seconds,
     expected_durations,
     explain_json,
     headline,
-    particulars,
     render_explain,
 )
+from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
 from whyrun.planning.reasons import (
     Forced,
-    InputChanged,
     MissingOutput,
     More,
     Reason,
@@ -127,7 +126,7 @@ def test_the_page_of_the_contract(then_and_now: Lab) -> None:
         """)
 
 
-def test_inactive_jobs_are_told_with_the_values_of_their_condition_or_the_absent_source(then_and_now: Lab) -> None:
+def test_inactive_jobs_show_their_condition_or_the_absent_source(then_and_now: Lab) -> None:
     lab = then_and_now
     lab.edit("workflow.yaml", "first(jobs.Clip.outputs.Frame[segment-1], jobs.ThenImage.outputs.Image[0])",
              "jobs.ThenImage.outputs.Image[segment]")  # fmt: skip
@@ -264,18 +263,18 @@ OLD, NEW = "3fa1" + "0" * 60, "9c02" + "0" * 60
     ],
 )
 def test_particulars_of_each_reason(reason: Reason, text: str) -> None:
-    assert particulars(reason, "Job:A[0]") == text
+    assert reason.text("Job:A[0]") == text
 
 
 def test_a_null_that_was_consumed_is_shown_as_null() -> None:
     null = "74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b"
     reason = InputChanged("x", "Input:X", None, null, NEW, None, 1)
-    assert particulars(reason, "Job:A[0]") == "x ← Input:X  null → 1"
+    assert reason.text("Job:A[0]") == "x ← Input:X  null → 1"
 
 
 def test_a_long_value_is_cut() -> None:
     reason = InputChanged("x", "Input:X", None, OLD, NEW, "a" * 100, 1)
-    assert particulars(reason, "Job:A[0]") == f'x ← Input:X  "{"a" * 78}… → 1'
+    assert reason.text("Job:A[0]") == f'x ← Input:X  "{"a" * 78}… → 1'
 
 
 # --- headlines ---------------------------------------------------------------------------------------------------

@@ -1,14 +1,15 @@
-"""What is shown of a plan that is too long to read: a summary, a page, some of its jobs."""
+"""Long plans: the summary, one page, or the jobs that the options choose."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from whyrun.console.render import render_plan
-from whyrun.planning.explain import explain_json, render_explain
-from whyrun.planning.listing import Listing
+from whyrun.planning.answers.explain import explain_json, render_explain
+from whyrun.planning.answers.listing import Listing
+from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
-from whyrun.planning.reasons import InputChanged, MissingOutput, More, UpstreamDirty
+from whyrun.planning.reasons import MissingOutput, More, UpstreamDirty
 from whyrun.planning.reuse import Reuse
 
 SUMMARY = (
@@ -78,7 +79,7 @@ def test_a_page_is_a_part_of_the_list_in_its_order() -> None:
         "layer 1",
         "  Job:Score[0]      UPSTREAM_DIRTY (+3, conditional)",
         "  Job:Score[1]      UPSTREAM_DIRTY (+3)",
-        "jobs 600 to 602 of 1202 (`--offset 602` goes on)",
+        "jobs 600 to 602 of 1202 (`--offset 602` continues)",
     ]
     assert render_explain(plan, listing=Listing(limit=3, offset=1200)).splitlines()[1:] == [
         "deferred",
@@ -126,14 +127,14 @@ def test_jobs_are_chosen_by_reason_status_and_name() -> None:
     assert render_plan(plan, listing=of_both).splitlines()[1:] == [
         "layer 0",
         "  Job:Fit[a][2]   MISSING_OUTPUT (+1)",
-        "jobs 1 to 1 of 2 (`--offset 1` goes on)",
+        "jobs 1 to 1 of 2 (`--offset 1` continues)",
     ]
     assert render_plan(plan, listing=Listing(reasons=("FORCED",))).splitlines()[1:] == [
         "none of the 10 jobs in the plan is chosen by these options"
     ]
 
 
-def test_a_program_is_told_everything_unless_it_asks_for_less() -> None:
+def test_the_json_has_every_job_unless_options_choose() -> None:
     plan = a_plan(600)
     whole = explain_json(plan)
     assert [len(layer["jobs"]) for layer in whole["layers"]] == [600, 600]

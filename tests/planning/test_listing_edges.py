@@ -1,11 +1,11 @@
-"""Where the ways of showing a plan begin and end: the number beyond which it is counted, pages, choices, nothing."""
+"""Limits of the listing: when the summary starts, first and last pages, choices that match nothing."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from whyrun.planning.explain import render_explain
-from whyrun.planning.listing import SUMMARISED, Listing, listed, plan_blocks, status_of
+from whyrun.planning.answers.explain import render_explain
+from whyrun.planning.answers.listing import SUMMARISED, Listing, listed, plan_blocks, status_of
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
 from whyrun.planning.reasons import Forced
 from whyrun.planning.reuse import Reuse
@@ -35,7 +35,7 @@ def test_exactly_a_thousand_are_listed_and_one_more_is_counted() -> None:
     assert (len(block.jobs), block.total) == (10, 11)
 
 
-def test_what_pages_and_what_chooses() -> None:
+def test_which_options_page_and_which_choose() -> None:
     asked = [Listing(), Listing(offset=1), Listing(limit=0), Listing(reasons=("x",)), Listing(statuses=("x",)),
              Listing(nodes=frozenset())]  # fmt: skip
     assert [listing.pages for listing in asked] == [False, True, True, False, False, False]
@@ -49,7 +49,7 @@ def test_blocks_come_by_layer_whatever_the_order_of_jobs() -> None:
     ]  # fmt: skip
 
 
-def test_only_what_is_planned_is_reused() -> None:
+def test_only_planned_jobs_are_reused() -> None:
     reuse = Reuse("r0001", "Job:A[0]", {})
     assert [status_of(job(0, reuse=reuse)), status_of(job(0, "deferred", reuse=reuse)), status_of(job(0))] == [
         "reused", "deferred", "planned",

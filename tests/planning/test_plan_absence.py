@@ -1,4 +1,4 @@
-"""Inactive instances, `first`, fan-ins with holes, and conditions: who is absent, who is failed, who runs."""
+"""Inactive instances, `first`, fan-ins with absent members, and conditions: which jobs are absent, fail or run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of several absent sources the right one is named, and what may yet be absent is not taken for sure."""
+"""The plan names the right one of several absent sources, and treats a source that may be absent as uncertain."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_first_absent_source_is_named_and_the_last_candidate(project: Make) 
     }
 
 
-def test_what_reads_something_uncertain_is_uncertain_itself(project: Make) -> None:
+def test_a_job_that_reads_an_uncertain_source_is_uncertain(project: Make) -> None:
     lab = project(
         flow(
             Sure=job(),

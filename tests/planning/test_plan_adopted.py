@@ -1,4 +1,4 @@
-"""A plan says which adopted versions would be made anew: those that stand now, in one order."""
+"""The plan lists the present adopted outputs that it would replace, in a fixed order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from project_lab import Heard, Lab
-from whyrun.execution.adopt import adopt_file
+from whyrun.execution.adopt.adopt import adopt_file
 
 Make = Callable[..., Lab]
 FLOW = """
@@ -30,7 +30,7 @@ def replaces(lab: Lab, **options: object) -> dict[str, list[tuple[str, str]]]:
     return {job.id: list(job.replaces.items()) for job in lab.plan(**options).planned}  # type: ignore[arg-type]
 
 
-def test_adopted_versions_that_would_be_made_anew_are_told(project: Make) -> None:
+def test_the_plan_names_adopted_outputs_that_it_replaces(project: Make) -> None:
     lab = project(FLOW, {"acts.py": SAY, "mine.txt": "mine", "mine.json": '{"On": false}'})
     assert replaces(lab) == {"Job:Say": []}
     lab.succeed()
@@ -39,7 +39,7 @@ def test_adopted_versions_that_would_be_made_anew_are_told(project: Make) -> Non
         ("Artifact:Say.B", "mine.txt"),
         ("Artifact:Say.A", "mine.txt"),
     ):
-        adopt_file(lab.world(), artifact, lab.root / file, Heard())
+        adopt_file(lab.opened(), artifact, lab.root / file, Heard())
     assert replaces(lab) == {}
     told = [("Artifact:Say.A", "r0004"), ("Artifact:Say.B", "r0003"), ("Artifact:Say.S", "r0002")]
     assert replaces(lab, sets=["Word=b"]) == {"Job:Say": told}
@@ -49,14 +49,14 @@ def test_adopted_versions_that_would_be_made_anew_are_told(project: Make) -> Non
     assert replaces(lab, sets=["Word=c"]) == {"Job:Say": []}
 
 
-def test_one_that_an_earlier_result_replaces_is_told_also_where_another_output_has_its_bytes(project: Make) -> None:
+def test_an_adopted_output_that_reuse_replaces_is_named_even_if_another_output_has_its_bytes(project: Make) -> None:
     lab = project(FLOW, {"acts.py": SAY.replace('"B": word', '"B": word + "!"'), "mine.txt": "a!"})
     lab.succeed()
     lab.succeed(sets=["Word=b"])
-    adopt_file(lab.world(["Word=b"]), "Artifact:Say.A", lab.root / "mine.txt", Heard())  # as B of the other word
+    adopt_file(lab.opened(["Word=b"]), "Artifact:Say.A", lab.root / "mine.txt", Heard())  # as B of the other word
     assert replaces(lab) == {"Job:Say": [("Artifact:Say.A", "r0003")]}
     lab.write({"same.txt": "a"})
-    adopt_file(lab.world(["Word=b"]), "Artifact:Say.A", lab.root / "same.txt", Heard())
+    adopt_file(lab.opened(["Word=b"]), "Artifact:Say.A", lab.root / "same.txt", Heard())
     assert replaces(lab) == {"Job:Say": []}, "what takes its place has its bytes"
     assert lab.succeed().reused == {"Job:Say": "r0001"}
 
@@ -65,7 +65,7 @@ def test_an_adopted_version_that_could_not_be_put_at_its_path_does_not_stand(pro
     flow = FLOW.replace("A: {type: text}", "A: {type: text, path: out/a.txt}")
     lab = project(flow, {"acts.py": SAY, "mine.txt": "mine"})
     lab.succeed()
-    adopt_file(lab.world(), "Artifact:Say.A", lab.root / "mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:Say.A", lab.root / "mine.txt", Heard())
     lab.succeed(sets=["Word=b"])
     (lab.root / "out/a.txt").unlink()
     os.mkfifo(lab.root / "out/a.txt")

@@ -1,19 +1,21 @@
-"""`--force`, `--target`, `--up`, in this order; and a plan that is the same to the byte."""
+"""`--force`, `--target` and `--up` apply in this order, and plans are identical to the byte."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from project_lab import Heard, Lab, codes, reasons, states
 from scenarios.harness import Scenario
 from whyrun.errors import Exit, InvalidError, StateError
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.session import run_workflow
-from whyrun.planning.plan import Plan, PlanOptions
+from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.run.session import run_workflow
+from whyrun.planning.plan import PlanOptions, compute_execution_plan
+from whyrun.snapshot.history.replay import snapshot_identity
 
 Make = Callable[..., Lab]
 Load = Callable[[str], Scenario]
@@ -49,7 +51,7 @@ def test_up_counts_no_layer_of_jobs_that_are_inactive_or_need_nothing(project: M
     assert states(plan) == {"Job:Off": "inactive", "Job:Two": "planned"}
 
 
-def test_a_target_takes_what_it_needs_and_defers_the_rest(scenario: Load) -> None:
+def test_a_target_keeps_the_jobs_it_needs_and_defers_the_rest(scenario: Load) -> None:
     story = scenario("then-and-now").with_log().with_changed("Input:Topic", "theatre")
     plan = story.plan(targets=["Job:Clip[0]"])
     assert states(plan) == {
@@ -131,7 +133,7 @@ def test_derived_files_change_nothing(scenario: Load) -> None:
     story = scenario("one-photo-changed").with_log()
     before = story.plan().to_bytes()
     (story.state / "stat-cache").unlink(missing_ok=True)
-    index = story.world.state.index_dir
+    index = story.opened.state.index_dir
     index.mkdir(parents=True, exist_ok=True)
     (index / "fold").write_bytes(b"not an index")
     assert story.plan().to_bytes() == before
@@ -149,9 +151,9 @@ def test_a_saved_plan_that_is_stale_is_refused(project: Make) -> None:
             outputs: {T: {type: text}}
         """
     )
-    saved = lab.plan()
+    saved = saved_plan(lab)
     lab.edit("workflow.yaml", "default: one", "default: two")
-    run_with(lab, lab.plan())
+    run_with(lab, saved_plan(lab))
     assert lab.runs() == ["r0001"]
     with pytest.raises(StateError) as refused:
         run_with(lab, saved)
@@ -160,5 +162,10 @@ def test_a_saved_plan_that_is_stale_is_refused(project: Make) -> None:
     assert lab.runs() == ["r0001"]
 
 
-def run_with(lab: Lab, saved: Plan) -> None:
-    run_workflow(lab.world(), PlanOptions(), RunOptions(jobs=1), Heard(), saved_plan=saved.to_json())
+def saved_plan(lab: Lab) -> dict[str, Any]:
+    snapshot = lab.opened().snapshot()
+    return {**compute_execution_plan(snapshot, PlanOptions()).to_json(), **snapshot_identity(snapshot)}
+
+
+def run_with(lab: Lab, saved: dict[str, Any]) -> None:
+    run_workflow(lab.opened(), PlanOptions(), RunOptions(jobs=1), Heard(), saved_plan=saved)

@@ -1,11 +1,11 @@
-"""What makes a saved plan another than the present one, in words."""
+"""The differences between a saved plan and the present one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from project_lab import Lab
-from whyrun.planning.stale import plan_differences
+from whyrun.planning.answers.plan_diff import plan_differences
 
 TWO = """
 workflow: two

@@ -1,4 +1,4 @@
-"""Two plans as they are written, and every kind of difference between them in words."""
+"""Every kind of difference between two written plans, as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from whyrun.planning.stale import plan_differences
+from whyrun.planning.answers.plan_diff import plan_differences
 
 FORCED = {"code": "FORCED", "by": "layer:0"}
 DIRTY = {"code": "UPSTREAM_DIRTY", "job": "Job:Z"}
@@ -69,7 +69,7 @@ def test_inputs_come_first_each_in_order() -> None:
          "planned when it was saved, up to date now  (UPSTREAM_DIRTY Job:Z)"),
     ],
 )  # fmt: skip
-def test_what_differs_of_a_job(before: dict[str, Any] | None, after: dict[str, Any] | None, said: str) -> None:
+def test_differences_of_a_job(before: dict[str, Any] | None, after: dict[str, Any] | None, said: str) -> None:
     saved, now = plan(*filter(None, [before])), plan(*filter(None, [after]))
     assert plan_differences(saved, now) == [f"Job:A: {said}"]
 

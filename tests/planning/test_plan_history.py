@@ -1,4 +1,4 @@
-"""What the log says of earlier attempts, and what that is worth now: edited logs, planned from without a disk."""
+"""How earlier attempts in the log affect the plan, with edited logs and without a disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def failure(status: str, error_type: str) -> Any:
 
 def with_second_run(story: Scenario, mode: str, *ends: Any) -> Scenario:
     """r0002: Montage was started with what it consumed before, and then `ends`."""
-    runs = story.world.state.runs_dir
+    runs = story.opened.state.runs_dir
     logs: dict[str, Log] = read_logs(runs)  # type: ignore[assignment]
     first = logs["r0001"]
     start = next(e for e in first if isinstance(e, ev.StepStart) and e.step_id == "Job:Montage")
@@ -43,7 +43,7 @@ def reuse_of(story: Scenario) -> dict[str, str | None]:
     return {job.id: job.reuse.run if job.reuse else None for job in story.plan().planned}
 
 
-def test_what_failed_with_this_fingerprint_is_not_papered_over(scenario: Load) -> None:
+def test_a_failure_with_the_fingerprint_is_not_hidden_by_an_older_result(scenario: Load) -> None:
     story = scenario("then-and-now").with_log()
     with_second_run(story, "run", failure("FAILED", "ValueError"), run_end(story))
     assert codes(story.plan()) == {"Job:Montage": ["RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT"]}

@@ -1,4 +1,4 @@
-"""What planning hands out is read by many, who may hold it for long: nobody can change it under their hands."""
+"""The objects that planning returns cannot be changed, because many readers keep them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import pytest
 
 from project_lab import Lab
 from whyrun.graph.layers import compute_layers
+from whyrun.planning.answers.listing import Listing, listed
+from whyrun.planning.answers.whatif import Assumption
+from whyrun.planning.answers.why import Compared, LastSuccess, Why, WhyJob
 from whyrun.planning.consume import Consumer, Pending
-from whyrun.planning.dirty import judge_all
-from whyrun.planning.listing import Listing, listed
+from whyrun.planning.input_changes import InputChanged
+from whyrun.planning.judge import Judge
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
 from whyrun.planning.reasons import (
     Forced,
-    InputChanged,
     MissingOutput,
     More,
     RetryPreviousFailure,
@@ -25,8 +27,6 @@ from whyrun.planning.reasons import (
     reason_json,
 )
 from whyrun.planning.reuse import Reuse
-from whyrun.planning.whatif import Assumption
-from whyrun.planning.why import Compared, LastSuccess, Why, WhyJob
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
 
@@ -50,7 +50,7 @@ HANDED_OUT: list[tuple[Any, str, Callable[[Any], Any]]] = [
     (UpstreamDirty("Job:A"), "job", reason_json),
     (Forced("layer:0"), "by", reason_json),
     (More("FORCED", 3), "more", reason_json),
-    (Reuse("r0001", "Job:A", {}), "run", methodcaller("told", "Job:A")),
+    (Reuse("r0001", "Job:A", {}), "run", methodcaller("describe", "Job:A")),
     (Assumption("Input:A", VALUE, VALUE), "id", str),
     (LastSuccess("r0001", 1, "executed"), "run", to_json),
     (Compared("x", "Input:A", "aa"), "name", to_json),
@@ -71,13 +71,13 @@ def test_it_cannot_be_changed(thing: Any, name: str, said: Callable[[Any], Any])
     check_it_stays(thing, name, said)
 
 
-def test_nor_can_what_is_listed_of_a_plan() -> None:
+def test_a_listing_cannot_be_changed() -> None:
     found = listing()
     check_it_stays(found, "chosen", attrgetter("chosen"))
     check_it_stays(found.blocks[0], "title", attrgetter("title"))
 
 
-def test_nor_can_verdicts_and_what_many_share_of_a_fan_in(project: Callable[..., Lab]) -> None:
+def test_verdicts_and_shared_fan_ins_cannot_be_changed(project: Callable[..., Lab]) -> None:
     made = "uses: python, outputs: {N: {type: integer}}"
     flow = f"""
         workflow: w
@@ -88,7 +88,9 @@ def test_nor_can_verdicts_and_what_many_share_of_a_fan_in(project: Callable[...,
     """
     snapshot = project(flow, {"acts.py": "def one(**given):\n    return {'N': 1}\n"}).snapshot()
     graph = snapshot.dependency_graph
-    for verdict in judge_all(snapshot, compute_layers(graph), {}).values():
+    judge = Judge(snapshot, {})
+    judge.judge_all(compute_layers(graph))
+    for verdict in judge.verdicts.values():
         check_it_stays(verdict, "state", attrgetter("state"))
     consumer = Consumer(graph, lambda at: Pending(False))
     (group,) = consumer.consume(*graph.table_at(graph.node_of["Job:All"])).groups

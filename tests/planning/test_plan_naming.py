@@ -1,4 +1,4 @@
-"""What `--force` and `--target` may name, what they take along, and what is said of names that are none."""
+"""IDs and patterns of `--force` and `--target`: what they match, and the errors for unknown ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lab(project: Make) -> Lab:
 
 
 def test_ids_and_patterns_of_jobs_and_artifacts(lab: Lab) -> None:
-    graph = lab.world().graph
+    graph = lab.opened().graph
 
     def named(text: str) -> list[str]:
         return [graph.job_id(node) for node in match_nodes(graph, text)]
@@ -63,9 +63,9 @@ def test_ids_and_patterns_of_jobs_and_artifacts(lab: Lab) -> None:
         ("Input:Two", "USAGE", "write `Job:…` or `Artifact:…`"),
     ],
 )  # fmt: skip
-def test_what_names_nothing(lab: Lab, text: str, code: str, hint: str) -> None:
+def test_an_id_that_matches_nothing(lab: Lab, text: str, code: str, hint: str) -> None:
     with pytest.raises(InvalidError) as caught:
-        match_nodes(lab.world().graph, text)
+        match_nodes(lab.opened().graph, text)
     assert [(problem.code, problem.hint) for problem in caught.value.diagnostics] == [(code, hint)]
 
 
@@ -102,7 +102,7 @@ def test_forcing_outside_of_the_targets_is_refused_and_inside_is_not(lab: Lab) -
         lab.plan(targets=["Job:Row[0]"], force=["Job:Fit[*][1]"])
 
 
-def test_the_first_name_in_order_is_told_where_two_force_one_job(lab: Lab) -> None:
+def test_the_plan_names_the_first_of_two_options_that_force_a_job(lab: Lab) -> None:
     lab.succeed()
     (apart,) = lab.plan(force=["Job:Apart", "layer:0", "Artifact:Apart.N"]).planned[:1]
     assert (apart.id, [reason_json(reason) for reason in apart.reasons]) == (
@@ -110,7 +110,7 @@ def test_the_first_name_in_order_is_told_where_two_force_one_job(lab: Lab) -> No
     )  # fmt: skip
 
 
-def test_the_summary_counts_who_failed_and_who_never_ran(lab: Lab) -> None:
+def test_the_summary_counts_failed_jobs_and_jobs_that_never_ran(lab: Lab) -> None:
     assert lab.plan().snapshot == {
         "available": 0, "failed": [], "inputs_changed": [],
         "jobs": {"succeeded": 0, "failed": 0, "never_run": 11, "running": 0},
@@ -128,7 +128,7 @@ def test_the_summary_counts_who_failed_and_who_never_ran(lab: Lab) -> None:
 
 def test_the_only_instance_of_a_job_is_named_like_one_of_many(lab: Lab) -> None:
     with pytest.raises(InvalidError) as caught:
-        match_nodes(lab.world(["Two=[1]"]).graph, "Job:Row")
+        match_nodes(lab.opened(["Two=[1]"]).graph, "Job:Row")
     assert [problem.hint for problem in caught.value.diagnostics] == [
         "it has instances: name one, such as `Job:Row[0]`, or all with `Job:Row[*]`"
     ]
@@ -156,7 +156,7 @@ def test_hints_name_leaves_of_an_array_and_a_workflow_without_instances_has_no_l
             outputs: {S: {type: json, leaves: {"Parts[0].Names[0]": string, "Parts[0].Names[1]": string}}}
     """, CODE)  # fmt: skip
     with pytest.raises(InvalidError) as caught:
-        match_nodes(lab.world().graph, "Artifact:Tale.S.Parts")
+        match_nodes(lab.opened().graph, "Artifact:Tale.S.Parts")
     assert [problem.hint for problem in caught.value.diagnostics] == [
         "it has instances: name one, such as `Artifact:Tale.S.Parts[0].Names[0]`, or all with "
         "`Artifact:Tale.S.Parts[*].Names[*]`"

@@ -1,4 +1,4 @@
-"""Every reason with all its particulars: changed actions, what cannot be computed, failures told once and in order."""
+"""All particulars of reasons: changed actions, slots that cannot be computed, failures once and in order."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 
 from project_lab import Lab, reasons
 from scenarios.harness import Scenario, read_logs, write_logs
-from whyrun.evidence.current import current_artifacts
+from whyrun.evidence.queries.current import current_artifacts
 from whyrun.log import events as ev
-from whyrun.planning.dirty import Judge
+from whyrun.planning import input_changes
+from whyrun.planning.consume import Consumption
+from whyrun.planning.judge import Judge
 from whyrun.planning.reasons import MissingOutput, reason_json
 from whyrun.snapshot.records import Attempt, Output, StepRecord
 
@@ -27,13 +29,11 @@ ONE = """
 
 def changed_action(lab: Lab, then: dict[str, Any]) -> list[dict[str, Any]]:
     snapshot = lab.snapshot()
-    graph = snapshot.dependency_graph
-    return [
-        reason_json(r) for r in Judge(snapshot, {}).changed_action(*graph.table_at(graph.node_of["Job:One"]), [then])
-    ]
+    case = Judge(snapshot, {}).case(snapshot.dependency_graph.node_of["Job:One"], Consumption())
+    return [reason_json(reason) for reason in input_changes.changed_action(case, [then])]
 
 
-def test_an_action_that_changed_is_told_with_its_files_and_versions(project: Make) -> None:
+def test_a_changed_action_lists_its_files_and_versions(project: Make) -> None:
     lab = project(ONE, CODE)
     lab.succeed()
     old = lab.snapshot().actions["One"].sha256
@@ -63,10 +63,10 @@ def test_an_action_that_changed_is_told_with_its_files_and_versions(project: Mak
 
 
 @pytest.mark.parametrize(("number", "told"), [(16, ["lib/3.txt"]), (17, None)])
-def test_files_are_told_where_it_is_recorded_what_each_of_them_was(
+def test_changed_files_are_listed_if_their_hashes_were_recorded(
     project: Make, number: int, told: list[str] | None
 ) -> None:
-    flow = ONE.replace("uses: python, with: {call: \"acts:one\"}", 'uses: shell, code: ["lib/*"], with: {run: RUN}')
+    flow = ONE.replace('uses: python, with: {call: "acts:one"}', 'uses: shell, code: ["lib/*"], with: {run: RUN}')
     flow = flow.replace("RUN", "'echo 1 > \"$out_N\"'")
     lab = project(flow, {f"lib/{n}.txt": "1" for n in range(number)})
     lab.succeed()
@@ -99,7 +99,7 @@ def test_versions_of_an_action_and_its_package(project: Make) -> None:
     assert changed_action(lab, {"sha256": "0", "files": {"gone.py": "0"}}) == [{**told, "files": ["gone.py"]}]
 
 
-def test_what_cannot_be_computed_is_a_reason_with_the_problem(project: Make) -> None:
+def test_a_slot_that_cannot_be_computed_is_a_reason_with_the_problem(project: Make) -> None:
     lab = project(
         """
         workflow: w
@@ -165,7 +165,7 @@ def failed(project: Make) -> Lab:
     return lab
 
 
-def test_failures_upstream_are_told_each_once_and_in_order(failed: Lab) -> None:
+def test_failures_upstream_are_listed_once_each_in_order(failed: Lab) -> None:
     told = reasons(failed.plan(force=["Job:A[1]"]))
     b = [
         (
@@ -251,13 +251,13 @@ def test_where_nothing_was_published_yet_nothing_was_deleted(project: Make) -> N
             (lab.root / name).unlink()
 
 
-def test_what_an_attempt_made_that_failed_in_the_end_was_never_there(project: Make) -> None:
+def test_outputs_of_a_failed_attempt_count_as_never_made(project: Make) -> None:
     snapshot = project(ONE, CODE).snapshot()
-    at = snapshot.dependency_graph.table_at(0)
+    case = Judge(snapshot, {}).case(0, Consumption())
     made = (Output("Artifact:One.N", "aa", 1, "integer", None, (1,)),)
 
     def missing(record: StepRecord | None) -> list[Any]:
-        return Judge(snapshot, {}).missing_outputs(*at, record)
+        return MissingOutput.find(case._replace(record=record))
 
     assert missing(None) == [MissingOutput("Artifact:One.N")]
     assert missing(StepRecord(Attempt(1, 1, 1, "f", False, made))) == [MissingOutput("Artifact:One.N")]
@@ -267,7 +267,7 @@ def test_what_an_attempt_made_that_failed_in_the_end_was_never_there(project: Ma
 
 def test_a_record_that_does_not_name_the_action_is_of_another_one(scenario: Callable[[str], Scenario]) -> None:
     story = scenario("then-and-now").with_log()
-    runs = story.world.state.runs_dir
+    runs = story.opened.state.runs_dir
     logs = read_logs(runs)
     for number, event in enumerate(logs["r0001"]):
         if isinstance(event, ev.StepStart) and event.step_id == "Job:Montage":

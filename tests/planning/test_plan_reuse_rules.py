@@ -1,4 +1,4 @@
-"""Which earlier result may be taken instead of executing: the latest settled one with the fingerprint, and whole."""
+"""Which earlier result is reused: the latest settled one with the fingerprint, if it is complete."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from project_lab import Heard, Lab
-from whyrun.artifacts.shared_result import SharedOutput, SharedResult
-from whyrun.execution.adopt import adopt_file
+from whyrun.artifacts.shared.result import SharedOutput, SharedResult
+from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.graph.fingerprint import prefix
 from whyrun.log.events import NOT_PUBLISHED, ArtifactAvailable
-from whyrun.planning.dirty import Judge
+from whyrun.planning.judge import Judge
 from whyrun.planning.reuse import Reuse, is_undone, reusable, successes_by_fingerprint
 from whyrun.snapshot.records import Attempt, Output, StepRecord
 
@@ -35,7 +35,7 @@ MINE = Output("Artifact:Job.F[0]", "mine", 4, "text", suffix=".txt")
 
 @pytest.fixture
 def table(project: Make) -> Any:
-    graph = project(FLOW, {"acts.py": "def one(i):\n    return {'N': 1, 'F': 'x'}\n"}).world().graph
+    graph = project(FLOW, {"acts.py": "def one(i):\n    return {'N': 1, 'F': 'x'}\n"}).opened().graph
     return graph.table_at(graph.node_of["Job:Job[0]"])[0]
 
 
@@ -59,7 +59,7 @@ def test_the_latest_attempt_with_the_fingerprint_is_taken_whole(table: Any) -> N
     assert take(table, None) is None
 
 
-def test_what_failed_is_not_taken_and_hides_what_others_made(table: Any) -> None:
+def test_a_failed_result_is_not_taken_and_hides_results_of_other_instances(table: Any) -> None:
     others = {"same": ("Job:Job[1]", attempt(2, outputs=other_outputs()))}
     assert take(table, StepRecord(attempt(3, **FAILED)), others) is None
     assert take(table, None, others) == Reuse("r0002", "Job:Job[1]", dict(zip("NF", other_outputs(), strict=True)))
@@ -111,7 +111,7 @@ def test_adopted_results_are_good_for_their_own_instance_only() -> None:
     assert successes_by_fingerprint({"Job:Job[0]": record}) == {"other": ("Job:Job[0]", other)}
 
 
-def test_what_an_adoption_took_the_place_of_is_good_for_others_and_not_for_its_own_instance(table: Any) -> None:
+def test_a_result_that_an_adoption_replaced_is_for_other_instances_only(table: Any) -> None:
     executed, adopted = attempt(2), attempt(3, origin="adopted", outputs=(N0, MINE))
     record = StepRecord(adopted, unadopted=[executed])
     others = successes_by_fingerprint({"Job:Job[0]": record})
@@ -131,7 +131,7 @@ def test_an_adoption_costs_other_instances_nothing(project: Make, lost: bool) ->
         SAY, {"acts.py": "def say(word):\n    return {'Parts': {'Said': word}}\n", "mine.json": '{"Said": "I"}'}
     )
     lab.succeed(sets=['Words=["a"]'])
-    adopt_file(lab.world(['Words=["a"]']), "Artifact:Say.Parts[0]", lab.root / "mine.json", Heard())
+    adopt_file(lab.opened(['Words=["a"]']), "Artifact:Say.Parts[0]", lab.root / "mine.json", Heard())
     (made,) = [e for e in lab.events("r0001") if isinstance(e, ArtifactAvailable) and e.type == "json"]
     if lost:
         lab.blob(made.sha256).unlink()
@@ -147,7 +147,7 @@ def test_an_adoption_costs_other_instances_nothing(project: Make, lost: bool) ->
     assert lab.plan(sets=both).headlines() == {}
 
 
-def test_two_alike_in_one_place_of_the_log_are_told_apart_by_their_names() -> None:
+def test_two_results_at_one_log_position_are_ordered_by_name() -> None:
     both = {"Job:B": StepRecord(attempt(1)), "Job:A": StepRecord(attempt(1))}
     assert successes_by_fingerprint(both)["same"][0] == "Job:A"
 
@@ -177,7 +177,7 @@ SAY = """
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_only_what_is_deterministic_is_taken_from_another_instance(project: Make, deterministic: bool) -> None:
+def test_only_deterministic_jobs_reuse_results_of_other_instances(project: Make, deterministic: bool) -> None:
     flow = SAY if deterministic else SAY.replace("deterministic: true, ", "")
     lab = project(flow, {"acts.py": "def say(word):\n    return {'Parts': {'Said': word}}\n"})
     lab.succeed()
@@ -193,7 +193,7 @@ def test_only_what_is_deterministic_is_taken_from_another_instance(project: Make
     assert plan.totals["reused"] == (3 if deterministic else 0)
 
 
-def test_instances_whose_leaves_differ_have_fingerprints_of_their_own(project: Make) -> None:
+def test_instances_with_different_leaves_have_different_fingerprints(project: Make) -> None:
     flow = SAY.replace("leaves: {Said: string}", "leaves: {'Said[i]': string}")
     snapshot = project(flow, {"acts.py": "def say(word):\n    return {}\n"}).snapshot()
     judge, action = Judge(snapshot, {}), snapshot.actions["Say"]
@@ -232,7 +232,7 @@ def test_a_result_of_others_is_taken_whole_or_not(table: Any, outputs: tuple[Sha
 )
 def test_of_a_leaf_the_value_is_taken_whatever_its_type(project: Make, leaf: SharedOutput, taken: bool) -> None:
     flow = SAY.replace("{Parts: {type: json, leaves: {Said: string}}}", "{S: {type: json, leaves: {Deep: json}}}")
-    (table,) = project(flow, {"acts.py": "def say(word):\n    return {}\n"}).world().graph.tables
+    (table,) = project(flow, {"acts.py": "def say(word):\n    return {}\n"}).opened().graph.tables
     whole = SharedOutput("S", "ff", 3, "json")
     result = SharedResult(1, "same", "python", "", (whole, leaf))
     found = reusable(table, 0, None, "same", {}, (), {"same": result})
@@ -243,12 +243,12 @@ def test_of_a_leaf_the_value_is_taken_whatever_its_type(project: Make, leaf: Sha
     assert found == (Reuse("shared store", "", kept, result) if taken else None)
 
 
-def test_what_was_made_here_comes_before_what_others_made(table: Any) -> None:
+def test_own_results_come_before_shared_ones(table: Any) -> None:
     shared = {"same": SharedResult(1, "same", "python", "", (N_SHARED, F_SHARED))}
     own = reusable(table, 0, StepRecord(attempt(3)), "same", {}, (), shared)
     assert own is not None
-    assert (own.run, own.told("Job:Job[0]"), own.told("Job:Other")) == ("r0003", "r0003", "r0003 (Job:Job[0])")
+    assert (own.run, own.describe("Job:Job[0]"), own.describe("Job:Other")) == ("r0003", "r0003", "r0003 (Job:Job[0])")
     lost = reusable(table, 0, StepRecord(attempt(3)), "same", {}, {"ff"}, shared)
     assert lost is not None
-    assert (lost.run, lost.told("Job:Job[0]")) == ("shared store", "shared store")
+    assert (lost.run, lost.describe("Job:Job[0]")) == ("shared store", "shared store")
     assert reusable(table, 0, StepRecord(attempt(3, **FAILED)), "same", {}, (), shared) is None

@@ -1,4 +1,4 @@
-"""What is dirty makes everything downstream of it dirty: one by one, from one to many, and through shared fan-ins."""
+"""A dirty job makes everything downstream dirty: one to one, one to many, and through shared fan-ins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FLOW = """
 CODE = {"acts.py": "def one(**given):\n    return {'N': 1}\n"}
 
 
-def test_every_dependent_of_what_is_forced_waits_for_it(project: Make) -> None:
+def test_every_dependent_of_a_forced_job_waits_for_it(project: Make) -> None:
     lab = project(FLOW, CODE)
     lab.succeed()
     each = [{"code": "UPSTREAM_DIRTY", "job": f"Job:Each[{i}]"} for i in range(3)]
@@ -48,7 +48,7 @@ def test_every_dependent_of_what_is_forced_waits_for_it(project: Make) -> None:
     }
 
 
-def test_what_is_shared_by_a_fan_in_is_told_once_with_what_is_not(project: Make) -> None:
+def test_shared_and_own_pending_sources_are_listed_once(project: Make) -> None:
     lab = project(FLOW, CODE)
     lab.succeed()
     plan = lab.plan(force=["Job:Each[1]", "Job:One"])
@@ -73,7 +73,7 @@ def test_each_of_many_pairs_is_followed(project: Make) -> None:
     }
 
 
-def test_up_counts_layers_of_what_is_to_run_lowest_first(project: Make) -> None:
+def test_up_counts_layers_with_planned_jobs_from_the_lowest(project: Make) -> None:
     """An inactive job is in no layer that counts, and layer 8 comes after layer 1, however many there are between."""
     made = {"uses": "python", "outputs": {"N": {"type": "integer"}}}
 
@@ -92,7 +92,7 @@ def test_up_counts_layers_of_what_is_to_run_lowest_first(project: Make) -> None:
     assert lab.plan(up=2).layers == [["Job:S1"], ["Job:L8"]]
 
 
-def test_many_that_failed_or_have_to_run_are_told_in_the_order_of_the_graph(project: Make) -> None:
+def test_many_failed_or_dirty_sources_are_listed_in_graph_order(project: Make) -> None:
     """[9] before [10], alone and in a fan-in, whoever was forced or failed first."""
     code = {"acts.py": "def one(bad, **given):\n    assert not bad\n    return {'N': 1}\n"}
     made = {"uses": "python", "outputs": {"N": {"type": "integer"}}}
@@ -140,7 +140,7 @@ def test_a_job_without_outputs_that_only_failed_never_succeeded(project: Make) -
     assert reasons(lab.plan()) == {"Job:Do": [failed, {"code": "MISSING_OUTPUT"}]}
 
 
-def test_what_waits_for_its_condition_is_not_surely_taken_from_an_earlier_run(project: Make) -> None:
+def test_a_job_with_an_undecided_condition_is_not_planned_as_reused(project: Make) -> None:
     lab = project(
         """
         workflow: w

@@ -1,4 +1,4 @@
-"""A plan as it is written: its parts, what a job says of itself, long lists beside it, and its digest."""
+"""The file format of plans: parts, jobs, long lists as blobs, and the digest."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_plan_that_was_read_back_has_the_digest_that_it_was_written_with() -> 
     assert written_digest(body) not in (made.digest, None)
 
 
-def test_what_is_written_nowhere_has_no_digest() -> None:
+def test_content_that_is_never_written_has_no_digest() -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]

@@ -1,4 +1,4 @@
-"""How a thing is handed over counts: a `text` may reach an action as its content, any other file as a path."""
+"""The form counts: a step may receive a `text` as its content, and every other file as a path."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import pytest
 from project_lab import Heard, Lab, codes, reasons
 from whyrun.api import plan_of_run
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.execution.adopt import adopt_file
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.compare import CompareOptions, compare_workflow
+from whyrun.execution.adopt.adopt import adopt_file
+from whyrun.execution.compare.compare import CompareOptions, compare_workflow
+from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
-from whyrun.planning.explain import particulars
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.snapshot.replay import replay_snapshot, snapshot_blob
+from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 
 Make = Callable[..., Lab]
 
@@ -65,7 +64,7 @@ ONE = """
 
 def words(plan: Plan) -> dict[str, list[tuple[str, str]]]:
     """As `whyrun explain` has them."""
-    return {job.id: [(r.code, particulars(r, job.id)) for r in job.reasons] for job in plan.planned}
+    return {job.id: [(r.code, r.text(job.id)) for r in job.reasons] for job in plan.planned}
 
 
 def handed(lab: Lab, run: str, step: str, name: str) -> list[Any]:
@@ -109,7 +108,7 @@ def test_an_input_that_becomes_a_text_is_given_anew_and_back_again_is_an_earlier
     assert lab.plan().totals["clean"] == 1
     for run in lab.runs():
         written = json.loads((lab.run_folder(run) / "plan.json").read_bytes())
-        assert plan_of_run(lab.world(), run).plan.to_json() == written
+        assert plan_of_run(lab.opened(), run).plan.to_json() == written
 
 
 @pytest.mark.parametrize("other", ["image", "dataset"])
@@ -140,7 +139,7 @@ def test_an_artifact_that_becomes_a_text_is_given_anew_though_its_bytes_are_the_
     assert handed(lab, "r0002", "Job:F", "x") == ["t.txt"]
 
 
-def test_a_text_that_an_earlier_run_made_anew_changes_who_reads_it(project: Make) -> None:
+def test_a_new_text_of_an_earlier_run_changes_its_readers(project: Make) -> None:
     lab = project(
         """
         workflow: w
@@ -323,7 +322,7 @@ def test_a_script_is_given_paths(project: Make) -> None:
     assert [handed(lab, "r0002", f"Job:{job}", "x") for job in ("Shell", "Script")] == [["f.txt"], ["f.txt"]]
 
 
-def test_what_is_not_given_and_what_is_empty_is_the_same_whatever_its_type(project: Make) -> None:
+def test_missing_and_empty_inputs_are_the_same_for_every_type(project: Make) -> None:
     lab = project(
         """
         workflow: w
@@ -398,15 +397,15 @@ def test_of_a_wide_fan_in_that_cannot_be_read_any_more_the_digest_says_how_it_wa
 # --- the user's own versions, comparisons, replays -----------------------------------------------------------------
 
 
-def test_what_was_adopted_for_a_file_is_not_taken_for_a_text(project: Make) -> None:
+def test_a_result_adopted_as_a_file_is_not_reused_as_a_text(project: Make) -> None:
     lab = project(ONE, {**FILES, "mine.txt": "mine"})
     lab.succeed()
-    adopt_file(lab.world(), "Artifact:F.T", lab.root / "mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:F.T", lab.root / "mine.txt", Heard())
     assert is_settled(lab)
     retyped(lab, "file, default", "text, default")
     assert codes(lab.plan()) == {"Job:F": ["INPUT_CHANGED"]}
     lab.succeed()
-    adopt_file(lab.world(), "Artifact:F.T", lab.root / "mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:F.T", lab.root / "mine.txt", Heard())
     (adopted,) = (e for e in lab.events("r0004") if isinstance(e, ev.ArtifactAdopted))
     assert adopted.bindings["x"][0]["as"] == "t.txt"
     assert is_settled(lab)
@@ -418,7 +417,7 @@ def test_results_of_other_forms_are_not_compared(project: Make) -> None:
     lab.succeed()
     retyped(lab)
     heard = Heard()
-    found = compare_workflow(lab.world(), CompareOptions(), RunOptions(), heard)
+    found = compare_workflow(lab.opened(), CompareOptions(), RunOptions(), heard)
     assert found.artifacts == ()
     ((status, line),) = heard.lines
     assert (status, line.partition("→ ")[2]) == (
@@ -433,9 +432,9 @@ def test_a_plan_of_the_time_when_a_text_was_recorded_as_a_file_is_computed_again
     retyped(lab)
     written = json.loads(snapshot_blob(lab.snapshot()))
     assert written.pop("opened") is True
-    then = replay_snapshot(canonical_json(written), lab.world().history())
+    then = replay_snapshot(canonical_json(written), lab.opened().history())
     assert codes(compute_execution_plan(then, PlanOptions())) == {}
-    now = replay_snapshot(snapshot_blob(lab.snapshot()), lab.world().history())
+    now = replay_snapshot(snapshot_blob(lab.snapshot()), lab.opened().history())
     assert codes(compute_execution_plan(now, PlanOptions())) == {"Job:F": ["INPUT_CHANGED"]}
 
 

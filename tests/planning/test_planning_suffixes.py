@@ -1,4 +1,4 @@
-"""The suffix of an output's path: the step that writes it sees it, so that with another one it is made anew."""
+"""The suffix of an output path counts, because the step sees it: another suffix runs the job again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from project_lab import Heard, Lab
-from whyrun.execution.adopt import restore_version
-from whyrun.planning.explain import particulars
+from whyrun.execution.adopt.adopt import restore_version
 
 Make = Callable[..., Lab]
 
@@ -55,7 +54,7 @@ def test_with_another_suffix_it_is_made_anew(project: Make, type_: str, old: str
     if moved:  # whoever renames the file as well has not made it anew
         (lab.root / before).rename(lab.root / after)
     (job,) = lab.plan().planned
-    assert (job.id, [(r.code, particulars(r, job.id)) for r in job.reasons]) == (
+    assert (job.id, [(r.code, r.text(job.id)) for r in job.reasons]) == (
         "Job:A", [("MISSING_OUTPUT", f"Artifact:A.O  {after} {OTHER}")],
     )  # fmt: skip
     assert lab.succeed().executed == ["Job:A"]
@@ -71,7 +70,7 @@ def test_a_version_of_ones_own_can_be_had_back_under_another_suffix(project: Mak
     lab.edit("workflow.yaml", "o.one", "o.two")
     lab.succeed()
     assert said(lab.root / "o.two") == "O.two"
-    assert restore_version(lab.world(), "Artifact:A.O", "r0001", Heard()).run == "r0003"
+    assert restore_version(lab.opened(), "Artifact:A.O", "r0001", Heard()).run == "r0003"
     assert said(lab.root / "o.two") == "O.one"
     assert lab.plan().planned == []
 

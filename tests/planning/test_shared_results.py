@@ -1,4 +1,4 @@
-"""Which results of others are asked for: those that planning has use for, layer by layer, each once."""
+"""Which results planning asks the shared store for: only useful ones, layer by layer, each once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from project_lab import Lab
 from whyrun.artifacts.hashing import value_sha256
-from whyrun.artifacts.shared_result import SharedOutput, SharedResult
+from whyrun.artifacts.shared.result import SharedOutput, SharedResult
 from whyrun.planning.plan import compute_execution_plan
-from whyrun.planning.shared import find_shared_results, is_shareable
+from whyrun.planning.shared_results import is_shareable, with_shared_results
 
 Make = Callable[..., Lab]
 CODE = {
@@ -70,9 +70,7 @@ def ask_for(
         asked.append(list(wanted.values()))
         return {fingerprint: result(fingerprint) for fingerprint, step in wanted.items() if there(step)}
 
-    snapshot = lab.snapshot(sets)
-    find_shared_results(snapshot, ask)
-    plan = compute_execution_plan(snapshot)
+    plan = compute_execution_plan(with_shared_results(lab.snapshot(sets), ask))
     return asked, {job.id: job.reuse.run if job.reuse is not None else None for job in plan.planned}
 
 
@@ -84,7 +82,7 @@ CHAIN = flow(
 )
 
 
-def test_what_is_found_makes_more_known_and_that_is_asked_for_in_turn(project: Make) -> None:
+def test_a_result_makes_more_fingerprints_known_and_these_are_asked_for_next(project: Make) -> None:
     store = "shared store"
     assert ask_for(project(CHAIN, CODE)) == (
         [["Job:Alone", "Job:Make"], ["Job:Next"], ["Job:Last"]],
@@ -96,7 +94,7 @@ def test_what_is_found_makes_more_known_and_that_is_asked_for_in_turn(project: M
     )
 
 
-def test_what_is_clean_or_can_be_taken_from_here_is_not_asked_for(project: Make) -> None:
+def test_clean_and_locally_reusable_jobs_are_not_asked_for(project: Make) -> None:
     lab = project(CHAIN, CODE)
     lab.succeed()
     assert ask_for(lab) == ([], {})
@@ -152,7 +150,7 @@ def test_one_fingerprint_is_asked_for_once_and_for_the_first_that_has_it(project
     assert ask_for(again) == ([taken[:2]], {**dict.fromkeys(taken, "shared store"), "Job:Plain": None})
 
 
-def test_what_is_not_sure_to_run_or_is_not_known_is_not_asked_for(project: Make) -> None:
+def test_uncertain_and_unknown_jobs_are_not_asked_for(project: Make) -> None:
     lab = project(
         flow(
             Plain=job(sure=False),
@@ -169,7 +167,7 @@ def test_what_is_not_sure_to_run_or_is_not_known_is_not_asked_for(project: Make)
     )
 
 
-def test_nobody_is_asked_where_no_job_may_be_shared(project: Make) -> None:
+def test_the_store_is_not_asked_if_no_job_is_shareable(project: Make) -> None:
     assert ask_for(project(flow(Plain=job(sure=False)), CODE)) == ([], {"Job:Plain": None})
 
 
@@ -181,14 +179,14 @@ TEXT = flow(
 )  # fmt: skip
 
 
-def test_what_was_made_here_and_lost_is_asked_for(project: Make) -> None:
+def test_a_lost_local_result_is_asked_for(project: Make) -> None:
     lab = project(TEXT, CODE)
     lab.succeed()
     lab.blob(lab.snapshot().available_artifacts["Artifact:Make.T"].sha256).unlink()
     assert ask_for(lab)[0] == [["Job:Make"]]
 
 
-def test_what_failed_here_is_not_asked_for(project: Make) -> None:
+def test_a_local_failure_is_not_asked_for(project: Make) -> None:
     lab = project(TEXT, {**CODE, "broken": ""})
     assert lab.run().exit_code == 1
     assert ask_for(lab) == ([], {"Job:Make": None})
@@ -206,7 +204,7 @@ def test_what_failed_here_is_not_asked_for(project: Make) -> None:
     ],
     ids=["plain", "not deterministic", "secret", "connection", "both"],
 )  # fmt: skip
-def test_only_what_its_fingerprint_says_whole_may_be_shared(
+def test_only_jobs_with_a_complete_fingerprint_are_shareable(
     project: Make, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], shareable: bool
 ) -> None:
     monkeypatch.setenv("KEY", "a-secret-value")
@@ -216,7 +214,7 @@ def test_only_what_its_fingerprint_says_whole_may_be_shared(
     assert is_shareable(snapshot, table) is shareable
 
 
-def test_what_stands_outside_of_the_project_is_not_shared(project: Make) -> None:
+def test_jobs_with_effects_outside_the_project_are_not_shared(project: Make) -> None:
     connection = {"host": "127.0.0.1", "port": 1, "user": "u", "database": "d"}
     load = {
         "uses": "postgres/load", "deterministic": True,

@@ -1,4 +1,4 @@
-"""`--assume`: what would run if an input were another; nothing is touched."""
+"""`--assume`: what would run if an input were another. It changes no file."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 
 def what_if(lab: Lab, *assume: str, **options: Any) -> dict[str, str]:
-    return planned(lab.world(), PlanOptions(**options), assume=assume).plan.headlines()
+    return planned(lab.opened(), PlanOptions(**options), assume=assume).plan.headlines()
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def what_if(lab: Lab, *assume: str, **options: Any) -> dict[str, str]:
         (["Input:Intro/Title=x", "Input:Topic=y"], {"Job:Intro/Head", "Job:Intro/Deep/Tail"}),
     ],
 )
-def test_exactly_what_depends_on_the_assumed_input_would_run(lab: Lab, assume: list[str], expected: set[str]) -> None:
+def test_exactly_the_dependents_of_the_assumed_input_would_run(lab: Lab, assume: list[str], expected: set[str]) -> None:
     assert set(what_if(lab, *assume)) == expected
     assert lab.plan().headlines() == {}
     assert lab.runs() == ["r0001"]
@@ -127,17 +127,17 @@ def test_an_assumption_gives_the_plan_that_the_real_change_gives(tmp_path: Path)
     lab = make(tmp_path)
     lab.write({"photos/c.png": "c"})
     lab.succeed()
-    assumed = planned(lab.world(), PlanOptions(up=1), assume=["Input:Topic=theatre", "Input:Count=1"]).plan
+    assumed = planned(lab.opened(), PlanOptions(up=1), assume=["Input:Topic=theatre", "Input:Count=1"]).plan
     real = lab.plan(up=1, sets=["Topic=theatre", "Count=1"])
     assert assumed.to_bytes() == real.to_bytes()
-    replaced = planned(lab.world(), PlanOptions(), assume=["Input:Photos[0]=photos/c.png"]).plan
+    replaced = planned(lab.opened(), PlanOptions(), assume=["Input:Photos[0]=photos/c.png"]).plan
     lab.write({"photos/a.png": "c"})
     assert replaced.to_bytes() == lab.plan().to_bytes()
 
 
-def test_what_was_assumed_is_told(lab: Lab) -> None:
+def test_the_answer_names_the_assumptions(lab: Lab) -> None:
     texts = ["Input:Photos[1]=changed", "Input:Count=1", "Input:Topic=theatre", "Input:Photos[0]=photos/b.png"]
-    found = planned(lab.world(), PlanOptions(), assume=texts)
+    found = planned(lab.opened(), PlanOptions(), assume=texts)
     assert [str(each) for each in found.assumptions] == [
         "Input:Photos[1] changed",
         "Input:Count = 1 (now 2)",
@@ -167,7 +167,7 @@ def test_what_was_assumed_is_told(lab: Lab) -> None:
         (["Input:Count=3"], "INDEX_OUT_OF_RANGE"),
     ],
 )
-def test_what_cannot_be_assumed_is_refused(lab: Lab, assume: list[str], code: str) -> None:
+def test_impossible_assumptions_are_refused(lab: Lab, assume: list[str], code: str) -> None:
     with pytest.raises(WhyrunError) as caught:
         what_if(lab, *assume)
     assert [d.code for d in caught.value.diagnostics] == [code]

@@ -1,4 +1,4 @@
-"""What an assumed input is taken to be: the outer before the inner, another value of the same type."""
+"""Assumed values: another value of the same type, and outer inputs before those of imports."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 
 def changes(lab: Lab, *assume: str) -> dict[str, dict[str, Any]]:
-    plan = planned(lab.world(), PlanOptions(), assume=assume).plan
+    plan = planned(lab.opened(), PlanOptions(), assume=assume).plan
     return {job.id: {r.binding: r.new_value for r in job.reasons} for job in plan.planned}  # type: ignore[union-attr]
 
 
@@ -75,7 +75,7 @@ def test_another_value_of_the_same_type(lab: Lab, input_: str, binding: str, val
     assert changes(lab, f"Input:{input_}=changed") == {"Job:A": {binding: value}}
 
 
-def test_an_import_gets_what_it_would_be_handed_unless_that_is_assumed_too(lab: Lab) -> None:
+def test_an_import_gets_the_values_that_follow_unless_they_are_assumed_too(lab: Lab) -> None:
     assert changes(lab, "Input:Topic=x") == {"Job:In/Head": {"title": "on x"}}
     assert changes(lab, "Input:Topic=changed") == {"Job:In/Head": {"title": "on cinema (changed)"}}
     assert changes(lab, "Input:In/Title=mine", "Input:Topic=x") == {"Job:In/Head": {"title": "mine"}}
@@ -106,7 +106,7 @@ def test_files_are_assumed_by_another_path_or_another_content(lab: Lab) -> None:
         ("Input:Map={", "`--assume Input:Map`: ", "`Input:Map` has the type `json`"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_assumed(lab: Lab, assume: str, message: str, hint: str) -> None:
+def test_impossible_assumptions(lab: Lab, assume: str, message: str, hint: str) -> None:
     with pytest.raises(WhyrunError) as caught:
         changes(lab, assume)
     (problem,) = caught.value.diagnostics
@@ -114,8 +114,8 @@ def test_what_cannot_be_assumed(lab: Lab, assume: str, message: str, hint: str) 
     assert problem.hint == hint
 
 
-def test_long_values_are_cut_when_they_are_told(lab: Lab) -> None:
-    told = planned(lab.world(), PlanOptions(), assume=[f"Input:Topic={'x' * 58}"]).assumptions
+def test_long_values_are_cut_in_texts(lab: Lab) -> None:
+    told = planned(lab.opened(), PlanOptions(), assume=[f"Input:Topic={'x' * 58}"]).assumptions
     assert [str(each) for each in told] == [f'Input:Topic = "{"x" * 58}" (now "cinema")']
-    told = planned(lab.world(), PlanOptions(), assume=[f"Input:Topic={'é' * 59}"]).assumptions
+    told = planned(lab.opened(), PlanOptions(), assume=[f"Input:Topic={'é' * 59}"]).assumptions
     assert [str(each) for each in told] == [f'Input:Topic = "{"é" * 58}… (now "cinema")']

@@ -1,4 +1,4 @@
-"""What is known under a plan, and the answers to `why`: followed to the roots, the like of each other counted."""
+"""`PlanView`, and the answers to `why`: reasons followed to the root causes, similar jobs counted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from project_lab import Lab
-from whyrun.planning.consume import Pending, Seen
-from whyrun.planning.known import KnownState
+from whyrun.planning.answers.whatif import named_readers
+from whyrun.planning.answers.why import PlanView, direct_readers, why_job
+from whyrun.planning.consume import Available, Pending
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
-from whyrun.planning.why import direct_readers, named_readers, why_job
 
 Make = Callable[..., Lab]
 CODE = {
@@ -60,26 +60,26 @@ FLOW = json.dumps({
 })  # fmt: skip
 
 
-def known(lab: Lab, **options: Any) -> KnownState:
+def known(lab: Lab, **options: Any) -> PlanView:
     snapshot = lab.snapshot(options.pop("sets", ()))
-    return KnownState(snapshot, compute_execution_plan(snapshot, PlanOptions(**options)))
+    return PlanView(snapshot, compute_execution_plan(snapshot, PlanOptions(**options)))
 
 
-def why(state: KnownState, id_: str) -> dict[str, Any]:
+def why(state: PlanView, id_: str) -> dict[str, Any]:
     return why_job(state, state.graph.node_of[id_]).to_json()
 
 
-def test_what_is_known_of_outputs_that_are_there_absent_or_to_come(project: Make) -> None:
+def test_the_state_of_available_absent_and_pending_outputs(project: Make) -> None:
     lab = project(FLOW, CODE)
     lab.succeed()
     state = known(lab, force=("Job:Say", "Job:Each[2]"))
-    look = {id_: state.look(at) for id_, at in state.graph.artifact_of.items()}
+    look = {id_: state.artifact_state(at) for id_, at in state.graph.artifact_of.items()}
     output = {
         o.id: o for step in ("Job:Story", "Job:Each[1]") for o in state.snapshot.records.steps[step].latest.outputs
     }
-    assert look["Artifact:Story.S.Deep"] == Seen(output["Artifact:Story.S.Deep"].sha256, {"a": 1})
-    assert look["Artifact:Story.N"] == Seen(output["Artifact:Story.N"].sha256, 7)
-    assert look["Artifact:Story.S"] == Seen(output["Artifact:Story.S"].sha256), "bytes, and no value"
+    assert look["Artifact:Story.S.Deep"] == Available(output["Artifact:Story.S.Deep"].sha256, {"a": 1})
+    assert look["Artifact:Story.N"] == Available(output["Artifact:Story.N"].sha256, 7)
+    assert look["Artifact:Story.S"] == Available(output["Artifact:Story.S"].sha256), "bytes, and no value"
     assert look["Artifact:Off.N"] is None
     assert look["Artifact:Say.N"] == Pending(False)
     assert look["Artifact:Asked.N"] == Pending(True)
@@ -89,14 +89,15 @@ def test_what_is_known_of_outputs_that_are_there_absent_or_to_come(project: Make
     assert state.fingerprint(node, found) == state.snapshot.records.steps["Job:Reads"].latest.fingerprint
 
 
-def test_what_will_be_reused_is_known_as_it_was(project: Make) -> None:
+def test_a_reused_output_has_its_earlier_content(project: Make) -> None:
     lab = project(FLOW, CODE)
     lab.succeed()
     lab.succeed(sets=["Word=b"])
     state = known(lab)
     (say,) = state.plan.planned
     assert (say.id, say.reuse and say.reuse.run) == ("Job:Say", "r0001")
-    assert state.look(state.graph.artifact_of["Artifact:Say.N"]) == Seen(say.reuse.outputs["N"].sha256, 1)
+    at = state.graph.artifact_of["Artifact:Say.N"]
+    assert state.artifact_state(at) == Available(say.reuse.outputs["N"].sha256, 1)
     answer = why(state, "Job:Say")
     assert [(j["id"], j["state"], j["reuse"], j["causes"]) for j in answer["jobs"]] == [
         ("Job:Say", "reused", "r0001", [])
@@ -132,7 +133,7 @@ def test_reasons_are_followed_to_their_roots(project: Make) -> None:
     assert why_job(state, state.graph.node_of["Job:Hear"]).is_chain
 
 
-def test_an_inactive_job_leads_to_what_is_absent(project: Make) -> None:
+def test_an_inactive_job_leads_to_the_absent_source(project: Make) -> None:
     state = known(project(FLOW, CODE))
     assert why(state, "Job:NeedsOff") == {
         "jobs": [
@@ -150,7 +151,7 @@ def test_an_inactive_job_leads_to_what_is_absent(project: Make) -> None:
     }  # fmt: skip
 
 
-def test_three_of_a_kind_are_told_and_the_rest_is_counted(project: Make) -> None:
+def test_three_of_a_kind_are_listed_and_the_rest_is_counted(project: Make) -> None:
     lab = project(FLOW, CODE)
     lab.succeed()
     state = known(lab, force=("Job:Each[*]", "Job:Say"))
@@ -163,7 +164,7 @@ def test_three_of_a_kind_are_told_and_the_rest_is_counted(project: Make) -> None
     assert [j.get("alike") for j in found.to_json()["jobs"]] == [None, None, None, 3, None]
 
 
-def test_a_clean_job_is_answered_with_what_was_compared(project: Make) -> None:
+def test_a_clean_job_lists_its_compared_inputs(project: Make) -> None:
     lab = project(FLOW, CODE)
     lab.succeed()
     (answer,) = why(known(lab), "Job:Reads")["jobs"]
@@ -183,7 +184,7 @@ def test_a_clean_job_is_answered_with_what_was_compared(project: Make) -> None:
 
 
 def test_readers_of_artifacts_and_inputs(project: Make) -> None:
-    graph = project(FLOW, CODE).world().graph
+    graph = project(FLOW, CODE).opened().graph
     at = graph.artifact_of
     assert direct_readers(graph, at["Artifact:Say.N"]) == ["Job:All", "Job:Asked", "Job:Hear"]
     assert direct_readers(graph, at["Artifact:Each.N[3]"]) == ["Job:All"]

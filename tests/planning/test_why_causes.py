@@ -1,4 +1,4 @@
-"""What the reasons of a job lead to, which run made what changed, and where its last success is from."""
+"""The causes of a job, the run that made a changed source, and the source of its last success."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from project_lab import Heard, Lab
-from whyrun.execution.adopt import adopt_file
-from whyrun.planning.known import KnownState
+from whyrun.execution.adopt.adopt import adopt_file
+from whyrun.planning.answers.why import PlanView, direct_readers, last_success, why_job
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
-from whyrun.planning.why import direct_readers, last_success, why_job
 
 Make = Callable[..., Lab]
 CODE = {
@@ -43,16 +42,16 @@ def flow(**jobs: Any) -> str:
 SAY = flow(Say=job(word="${{ inputs.Word }}"), Hear=job(x=n("Say")))
 
 
-def state_of(lab: Lab, sets: tuple[str, ...] = (), **options: Any) -> KnownState:
+def state_of(lab: Lab, sets: tuple[str, ...] = (), **options: Any) -> PlanView:
     snapshot = lab.snapshot(sets)
-    return KnownState(snapshot, compute_execution_plan(snapshot, PlanOptions(**options)))
+    return PlanView(snapshot, compute_execution_plan(snapshot, PlanOptions(**options)))
 
 
-def why(state: KnownState, id_: str) -> list[dict[str, Any]]:
+def why(state: PlanView, id_: str) -> list[dict[str, Any]]:
     return list(why_job(state, state.graph.node_of[id_]).to_json()["jobs"])
 
 
-def test_what_failed_comes_before_what_only_has_to_run(project: Make) -> None:
+def test_failed_causes_come_before_dirty_ones(project: Make) -> None:
     lab = project(flow(A=job(word="a"), B=job(word="${{ inputs.Word }}"), Top=job(x=n("A"), y=n("B"))), CODE)
     assert lab.run(sets=["Word=bad"]).exit_code == 1
     top, *causes = why(state_of(lab, ("Word=bad",), force=("Job:A",)), "Job:Top")
@@ -73,7 +72,7 @@ def test_a_source_that_will_be_taken_from_an_earlier_run_is_followed(project: Ma
     assert (say["id"], say["state"], say["reuse"], say["causes"]) == ("Job:Say", "reused", "r0001", [])
 
 
-def test_what_is_put_off_is_deferred_although_it_could_be_taken(project: Make) -> None:
+def test_a_deferred_job_stays_deferred_even_if_it_could_be_reused(project: Make) -> None:
     lab = project(SAY, CODE)
     lab.succeed()
     lab.succeed(sets=["Word=bb"])
@@ -84,7 +83,7 @@ def test_what_is_put_off_is_deferred_although_it_could_be_taken(project: Make) -
     assert state.plan.totals == {"jobs": 2, "planned": 0, "reused": 1, "clean": 0, "deferred": 1, "inactive": 0}
 
 
-def test_of_a_changed_source_that_is_clean_the_run_is_told_that_made_it(project: Make) -> None:
+def test_a_changed_clean_source_names_the_run_that_made_it(project: Make) -> None:
     hear = job(word="${{ inputs.Other }}", call="acts:size", x=n("Say"))
     lab = project(flow(Say=job(word="${{ inputs.Word }}"), Hear=hear), CODE)
     lab.succeed()
@@ -133,7 +132,7 @@ class Say(Action):
 """
 
 
-def test_what_does_not_count_is_not_compared_and_what_follows_it_is(project: Make) -> None:
+def test_uncounted_parameters_are_not_compared_and_the_next_ones_are(project: Make) -> None:
     def said(**with_: Any) -> str:
         say = {"uses": "say", "with": with_, "env": {"B": "1"}, "outputs": {"text": {"type": "text"}}}
         return json.dumps({"workflow": "w", "jobs": {"Say": say}})
@@ -166,7 +165,7 @@ ADOPTED = """
 """
 
 
-def test_the_last_success_says_what_was_adopted_since(project: Make) -> None:
+def test_the_last_success_lists_outputs_adopted_since(project: Make) -> None:
     say = "def say():\n    return {'A': 'a', 'B': 'b', 'S': {'On': True}}\n"
     lab = project(ADOPTED, {"acts.py": say, "mine.txt": "mine", "mine.json": '{"On": false}'})
     lab.succeed()
@@ -177,16 +176,16 @@ def test_the_last_success_says_what_was_adopted_since(project: Make) -> None:
 
     executed = {"run": "r0001", "how": "executed"}
     assert told() == ({**executed, "attempt": 1}, [])
-    adopt_file(lab.world(), "Artifact:Say.S", lab.root / "mine.json", Heard())
+    adopt_file(lab.opened(), "Artifact:Say.S", lab.root / "mine.json", Heard())
     assert told() == ({**executed, "adopted": {"Artifact:Say.S": "r0002"}}, ["Artifact:Say.S"])
-    adopt_file(lab.world(), "Artifact:Say.A", lab.root / "mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:Say.A", lab.root / "mine.txt", Heard())
     adopted = {"Artifact:Say.A": "r0003", "Artifact:Say.S": "r0002"}
     assert told() == ({**executed, "adopted": adopted}, ["Artifact:Say.A", "Artifact:Say.S"])
-    adopt_file(lab.world(), "Artifact:Say.B", lab.root / "mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:Say.B", lab.root / "mine.txt", Heard())
     assert told() == ({"run": "r0004", "attempt": 0, "how": "adopted"}, [])
 
 
-def test_the_last_success_says_what_was_taken_from_an_earlier_run(project: Make) -> None:
+def test_the_last_success_names_the_run_that_was_reused(project: Make) -> None:
     lab = project(SAY, CODE)
     for word in ("a", "bb", "a"):
         lab.succeed(sets=[f"Word={word}"])
@@ -205,5 +204,5 @@ def test_a_job_without_outputs_was_executed(project: Make) -> None:
 def test_readers_come_in_the_order_of_the_graph(project: Make) -> None:
     reads = {"for": ["i"], **job(x="${{ first(jobs.Each.outputs.N[i-7], jobs.Each.outputs.N[i]) }}")}
     each = {"for": ["i"], **job(), "if": "${{ inputs.Many[i] > 0 }}"}
-    graph = project(flow(Each=each, Reads=reads), CODE).world().graph
+    graph = project(flow(Each=each, Reads=reads), CODE).opened().graph
     assert direct_readers(graph, graph.artifact_of["Artifact:Each.N[1]"]) == ["Job:Reads[1]", "Job:Reads[8]"]

@@ -1,4 +1,4 @@
-"""Who reads an input, found by comparing two graphs or by the names in the workflow; and who reads an output."""
+"""The jobs that read an input, by comparing two graphs or by names in the workflow, and those that read an output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from project_lab import Lab
-from whyrun.planning.why import direct_readers, named_readers, readers
+from whyrun.planning.answers.whatif import named_readers, readers
+from whyrun.planning.answers.why import direct_readers
 
 Make = Callable[..., Lab]
 
@@ -64,7 +65,7 @@ def lab(project: Make) -> Lab:
     ],
 )
 def test_those_that_would_read_something_other(lab: Lab, other: str, found: dict[str, bool]) -> None:
-    read = readers(lab.world().graph, lab.world([other]).graph)
+    read = readers(lab.opened().graph, lab.opened([other]).graph)
     assert sorted(read) == [(f"Job:{name}", condition_only) for name, condition_only in found.items()]
 
 
@@ -78,12 +79,12 @@ def test_those_that_would_read_something_other(lab: Lab, other: str, found: dict
     ],
 )
 def test_those_that_name_it(lab: Lab, input_: str, found: dict[str, bool]) -> None:
-    read = named_readers(lab.world().graph, f"Input:{input_}")
+    read = named_readers(lab.opened().graph, f"Input:{input_}")
     assert sorted(read) == [(f"Job:{name}", condition_only) for name, condition_only in found.items()]
 
 
 def test_those_that_read_another_output_of_the_same_job_do_not_read_this_one(project: Make) -> None:
     jobs = {"Say": job(), "ReadsM": job(x="${{ jobs.Say.outputs.M }}"), "ReadsN": job(x="${{ jobs.Say.outputs.N }}")}
-    graph = project(json.dumps({"workflow": "w", "jobs": jobs}), {"acts.py": "def one(**given): ..."}).world().graph
+    graph = project(json.dumps({"workflow": "w", "jobs": jobs}), {"acts.py": "def one(**given): ..."}).opened().graph
     assert direct_readers(graph, graph.artifact_of["Artifact:Say.N"]) == ["Job:ReadsN"]
     assert direct_readers(graph, graph.artifact_of["Artifact:Say.M"]) == ["Job:ReadsM"]

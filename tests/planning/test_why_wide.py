@@ -1,4 +1,4 @@
-"""Answers to `why` that are long: what is told in full, what is counted, and what `whole` adds."""
+"""Long answers to `why`: which jobs are listed, which are counted, and what `whole` adds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from project_lab import Lab
-from whyrun.planning.known import KnownState
+from whyrun.planning.answers.why import PlanView, Why, why_job
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
 from whyrun.planning.reasons import reason_json
-from whyrun.planning.why import Why, why_job
 
 Make = Callable[..., Lab]
 CODE = {"acts.py": "def one(**given):\n    return {'N': 1}\n"}
@@ -31,12 +30,12 @@ def flow(many: list[int], **jobs: Any) -> str:
     return json.dumps({"workflow": "w", "inputs": inputs, "loops": {"i": {"each": "inputs.Many"}}, "jobs": jobs})
 
 
-def state_of(lab: Lab, force: tuple[str, ...] = (), sets: tuple[str, ...] = ()) -> KnownState:
+def state_of(lab: Lab, force: tuple[str, ...] = (), sets: tuple[str, ...] = ()) -> PlanView:
     snapshot = lab.snapshot(sets)
-    return KnownState(snapshot, compute_execution_plan(snapshot, PlanOptions(force=force)))
+    return PlanView(snapshot, compute_execution_plan(snapshot, PlanOptions(force=force)))
 
 
-def ask(state: KnownState, id_: str, *, whole: bool = False) -> Why:
+def ask(state: PlanView, id_: str, *, whole: bool = False) -> Why:
     return why_job(state, state.graph.node_of[id_], whole=whole)
 
 
@@ -48,7 +47,7 @@ def ids(jobs: tuple[Any, ...]) -> list[str]:
     return [job.id for job in jobs]
 
 
-def test_each_job_is_told_once_where_the_reasons_first_lead_to_it(project: Make) -> None:
+def test_each_job_is_listed_once_at_its_first_occurrence(project: Make) -> None:
     jobs = {"Base": job(), "A": job(x=n("Base")), "Z": job(), "Top": job(a=n("A"), b=n("Base"), c=n("Z"))}
     state = state_of(project(flow([], **jobs), CODE))
     answer = ask(state, "Job:Top")
@@ -67,7 +66,7 @@ def test_two_causes_are_no_chain(project: Make) -> None:
     assert (ask(state, "Job:Top").is_chain, ask(state, "Job:Next").is_chain) == (False, True)
 
 
-def test_of_a_long_chain_forty_are_told_and_its_root_is_found(project: Make) -> None:
+def test_forty_jobs_of_a_long_chain_are_listed_and_its_root_is_found(project: Make) -> None:
     chain = {f"J{at:02}": job(**({"x": n(f"J{at - 1:02}")} if at else {})) for at in range(45)}
     state = state_of(project(flow([], **chain), CODE))
     answer = ask(state, "Job:J44")
@@ -85,13 +84,13 @@ EACH = {"for": ["i"], **job(i="${{ i }}")}
 MISSING = {"code": "MISSING_OUTPUT", "artifact": "Artifact:All.N"}
 
 
-def wide(project: Make, members: int, force: tuple[str, ...] = ()) -> KnownState:
+def wide(project: Make, members: int, force: tuple[str, ...] = ()) -> PlanView:
     """`All` reads so many instances of `Each`, and nothing was run yet."""
     jobs = {"Each": EACH, "All": job(x=n("Each", "[:]")), "Top": job(x=n("All"))}
     return state_of(project(flow(list(range(members)), **jobs), CODE), force)
 
 
-def test_of_a_wide_fan_in_three_are_told_and_forty_are_named(project: Make) -> None:
+def test_three_jobs_of_a_wide_fan_in_are_listed_and_forty_roots_are_named(project: Make) -> None:
     answer = ask(wide(project, 45), "Job:All")
     each = [f"Job:Each[{i}]" for i in range(45)]
     assert told(answer) == [("Job:All", 0, tuple(each)), *((id_, 1, ()) for id_ in each[:3])]
@@ -100,7 +99,7 @@ def test_of_a_wide_fan_in_three_are_told_and_forty_are_named(project: Make) -> N
 
 
 @pytest.mark.parametrize(("members", "alike"), [(2, [0, 0]), (3, [0, 0, 0]), (4, [0, 0, 1])])
-def test_three_of_a_kind_are_told_and_a_fourth_is_counted(project: Make, members: int, alike: list[int]) -> None:
+def test_three_of_a_kind_are_listed_and_a_fourth_is_counted(project: Make, members: int, alike: list[int]) -> None:
     answer = ask(wide(project, members), "Job:All")
     assert [job.alike for job in answer.jobs] == [0, *alike]
 
@@ -124,7 +123,7 @@ def test_the_whole_answer_has_every_job_and_every_reason_of_the_one_asked_about(
     ]  # fmt: skip
 
 
-def test_what_is_only_counted_leads_on_to_those_that_will_run(project: Make) -> None:
+def test_counted_reasons_lead_to_all_pending_jobs_upstream(project: Make) -> None:
     """Not to what is clean, inactive, or taken from an earlier run."""
     each = {**EACH, "with": {**EACH["with"], "member": "${{ inputs.Many[i] }}"}, "if": "${{ inputs.Many[i] >= 0 }}"}
     lab = project(flow([-1, *range(1, 26)], Each=each, All=job(x=n("Each", "[:]"))), CODE)

@@ -1,4 +1,4 @@
-"""What a change of an input would execute: what is not executed now, and of the rest what the change reaches."""
+"""What a change of an input would execute: jobs that do not run now, and jobs that the change reaches."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from project_lab import Lab
-from whyrun.graph.graph import Graph
+from whyrun.graph.tables import Graph
+from whyrun.planning.answers.whatif import WouldRun, would_run
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
 from whyrun.planning.reasons import Forced
 from whyrun.planning.reuse import Reuse
-from whyrun.planning.why import WouldRun, would_run
 
 TOUCH = {"uses": "shell", "outputs": {"T": {"type": "text"}}}
 CHAIN = json.dumps({
@@ -28,7 +28,7 @@ CHAIN = json.dumps({
 
 @pytest.fixture
 def graph(project: Callable[..., Lab]) -> Graph:
-    return project(CHAIN, {}).world().graph
+    return project(CHAIN, {}).opened().graph
 
 
 def plan(graph: Graph, jobs: str) -> Plan:
@@ -61,7 +61,7 @@ def plan(graph: Graph, jobs: str) -> Plan:
         ("A", "", "A", []),
     ],
 )
-def test_what_is_not_executed_now_and_whatever_the_change_reaches(
+def test_jobs_that_do_not_run_now_and_jobs_that_the_change_reaches(
     graph: Graph, now: str, then: str, read_by: str, expected: Sequence[str]
 ) -> None:
     found = would_run(plan(graph, now), plan(graph, then), graph, [f"Job:{name}" for name in read_by])
@@ -74,6 +74,6 @@ def test_a_job_without_a_reason_has_none_to_tell(graph: Graph) -> None:
     assert would_run(plan(graph, ""), then, graph, []) == [WouldRun("Job:A", "", False)]
 
 
-def test_only_what_runs_anyway_says_so() -> None:
+def test_only_jobs_of_the_present_plan_are_marked_as_anyway() -> None:
     assert WouldRun("Job:A", "FORCED", True).to_json() == {"job": "Job:A", "reason": "FORCED", "anyway": True}
     assert WouldRun("Job:A", "FORCED", False).to_json() == {"job": "Job:A", "reason": "FORCED"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from lab_generate import Dice, chance, pick
+from oracle_generate import Dice, chance, pick
 
 TYPES = {"Text": "text", "Doc": "json", "Count": "integer", "Word": "string", "Folder": "directory", "File": "file"}
 
 # What steps make of what they see. Never changed: it stands for the libraries of a project.
-SHOW = '''
+SHOW = """
 import hashlib
 import json
 from pathlib import Path
@@ -58,7 +58,7 @@ def fill(folder, digest, seen):
     tool = folder / "sub" / digest[2] / "tool"
     tool.write_text("a tool")
     tool.chmod(0o755 if digest[3] in "01234567" else 0o644)
-'''
+"""
 
 # form → (what stands at the top, what stands in the function, the values of the other module)
 FORMS = {

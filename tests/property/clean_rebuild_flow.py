@@ -1,4 +1,4 @@
-"""A random workflow for `afresh_story`: folders, shared files, an imported workflow, every kind of action.
+"""A random workflow for `clean_rebuild_story`: folders, shared files, an imported workflow, every kind of action.
 
 It is written as JSON, which is YAML. Nothing here knows what Whyrun makes of it."""
 
@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from afresh_code import TYPES
-from lab_generate import Dice, chance, pick
+from clean_rebuild_code import TYPES
+from oracle_generate import Dice, chance, pick
 
 SUFFIXES = {"Text": ".txt", "Doc": ".json", "Count": "", "Word": "", "Folder": "", "File": ".dat"}
 LOOPS = ("", "", "name", "file")

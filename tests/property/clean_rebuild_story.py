@@ -1,9 +1,9 @@
-"""One story: a random project, then random changes and runs; and at the end the same project without its memory.
+"""One story: a random project, then random changes and runs; and at the end a clean rebuild of the same sources.
 
-What `lab_story` judges with a planner of its own, this judges by running the same sources in an empty folder: of
-every job that is up to date, all artifacts and published files must be the same, byte by byte. So it knows no rule of
-planning at all, and can have what the other does not know: folders, shared files, imported workflows, modules that
-import each other, actions of the project, a colleague who shares results; all with real workers.
+`oracle_story` judges with its own planner. This one runs the same sources in an empty folder: all artifacts and
+published files of every job that is up to date must be the same, byte by byte. It knows no rule of planning, so it can
+have what the other does not model: folders, shared files, imported workflows, modules that import each other, actions
+of the project, a colleague who shares results; all with real workers.
 """
 
 from __future__ import annotations
@@ -20,40 +20,42 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from afresh_code import Code, change_code, new_code
-from afresh_flow import Flow, change_flow, new_flow
-from lab_counts import Counts
-from lab_generate import Dice, chance, pick
-from lab_judge import raw_events
+from clean_rebuild_code import Code, change_code, new_code
+from clean_rebuild_flow import Flow, change_flow, new_flow
+from crash_fork_server import forked_workers
+from oracle_counts import Counts
+from oracle_generate import Dice, chance, pick
+from oracle_judge import raw_events
 
 from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import InvalidError
-from whyrun.evidence.gc import collect
-from whyrun.evidence.prune import Selection, prune
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.session import RunResult, run_workflow
+from whyrun.evidence.retention.gc import collect
+from whyrun.evidence.retention.prune import Selection, prune
+from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.run.session import RunResult, run_workflow
 from whyrun.log.journal import utc_now
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.snapshot.world import World
+from whyrun.project import Project
 
 STATE = ".whyrun"
-MADE = (STATE, "out", "Part", "__pycache__")  # not the user's own
-Sources = dict[str, tuple[bytes, int, str]]  # path → content, mode, and where it leads if it is a link
+MADE = (STATE, "out", "Part", "__pycache__")  # made by runs
+Sources = dict[str, tuple[bytes, int, str]]  # path → content, mode, target of a link
 
 
-class Project:
+class Checkout:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.runs = folder / STATE / "lab" / "runs"
 
-    def world(self) -> World:
-        return World.open(self.folder / "lab.yaml", state=str(self.folder / STATE))
+    def opened(self) -> Project:
+        return Project.open(self.folder / "lab.yaml", state=str(self.folder / STATE))
 
     def plan(self, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008  # frozen
-        return compute_execution_plan(self.world().snapshot(), options)
+        return compute_execution_plan(self.opened().snapshot(), options)
 
     def run(self, options: PlanOptions = PlanOptions()) -> RunResult:  # noqa: B008  # frozen
-        return run_workflow(self.world(), options, RunOptions(jobs=2), WorkflowLogger(terminal=False))
+        with forked_workers():
+            return run_workflow(self.opened(), options, RunOptions(jobs=2), WorkflowLogger(terminal=False))
 
     def sources(self) -> Sources:
         return {
@@ -69,7 +71,7 @@ class Project:
                 yield str(file.relative_to(self.folder)), file
 
     def put(self, wanted: Sources) -> None:
-        """Nothing but these; a file that says so already is not touched."""
+        """Leave exactly these files. A file that has this content already is not written."""
         for path, file in list(self._files()):
             if path not in wanted or file.is_symlink():
                 file.unlink()
@@ -98,7 +100,7 @@ class Project:
             file.write_bytes(content)
 
     def latest(self) -> dict[str, dict[str, Any]]:
-        """By artifact: the last event that speaks of it."""
+        """Artifact → its last event."""
         runs = sorted(self.runs.iterdir()) if self.runs.is_dir() else []
         events = (event for run in runs for event in raw_events(run))
         return {event["artifact"]: event for event in events if event["event"] == "artifact_available"}
@@ -109,9 +111,9 @@ class Story:
         self, dice: Dice, folder: Path, record: list[str], flow: Flow | None = None, code: Code | None = None
     ) -> None:
         self.dice, self.record = dice, record
-        self.project = Project(folder / "project")
-        self.afresh = Project(folder / "afresh")
-        self.colleague = Project(folder / "colleague") if chance(dice, 3) else None  # with whom results are shared
+        self.project = Checkout(folder / "project")
+        self.rebuilt = Checkout(folder / "rebuilt")
+        self.colleague = Checkout(folder / "colleague") if chance(dice, 3) else None  # with whom results are shared
         self.counts = Counts()
         self.flow = flow or new_flow(dice)
         self.code = code or new_code(dice)
@@ -130,9 +132,9 @@ class Story:
 
     def is_valid(self) -> bool:
         try:
-            world = self.project.world()
-            world.graph, world.actions  # noqa: B018
-            world.snapshot()
+            opened = self.project.opened()
+            opened.graph, opened.actions  # noqa: B018
+            opened.snapshot()
         except InvalidError:
             return False
         return True
@@ -197,7 +199,7 @@ class Story:
         return f"data: {what} {path}"
 
     def meddle(self) -> str:
-        """With what Whyrun has made and keeps."""
+        """Change the outputs, or the files that Whyrun keeps."""
         dice, folder = self.dice, self.project.folder
         made = [file for top in ("out", "Part") for file in sorted((folder / top).rglob("*"))]
         blobs = sorted(p for p in (folder / STATE / "store").glob("??/*") if p.is_file())
@@ -206,9 +208,9 @@ class Story:
             shutil.rmtree(folder / STATE / "lab" / "index", ignore_errors=True)
             (folder / STATE / "stat-cache").unlink(missing_ok=True)
         elif what == "prune":
-            world = self.project.world()
-            self.counts.pruned += len(prune(world, Selection(keep=1), utc_now).pruned)
-            collect(world.state.state_dir, utc_now)
+            opened = self.project.opened()
+            self.counts.pruned += len(prune(opened, Selection(keep=1), utc_now).pruned)
+            collect(opened.state.state_dir, utc_now)
         elif what == "all":
             shutil.rmtree(folder / "out", ignore_errors=True)
         elif what == "blob" and blobs:
@@ -242,8 +244,8 @@ class Story:
         self.counts.runs += 1
 
     def disturbed_run(self) -> None:
-        """A real `whyrun run`, that is killed, or has its project edited meanwhile, once or again and again. When
-        exactly depends on the machine, so a story with one of these may end otherwise the next time."""
+        """A real `whyrun run` that is killed, or whose project is edited meanwhile, up to three times. The moment
+        depends on the machine, so such a story may take another course next time. The checks hold for any moment."""
         self.past.append((self.flow, self.code, self.project.sources()))
         command = [Path(sys.executable).with_name("whyrun"), "run", "lab.yaml", "--quiet"]
         with subprocess.Popen(
@@ -260,44 +262,44 @@ class Story:
                 process.kill()
             said = process.communicate()[0]
         self.record.append(f"disturbed run: {process.returncode}")
-        # 2: what was being written was no workflow, at that moment; -9 comes with no word
+        # 2: the workflow was invalid while it was being written
         assert process.returncode in ((0, 1, 2, -signal.SIGKILL) if killed else (0, 1, 2)), said
         assert "Traceback" not in said, said
         self.counts.runs += 1
 
     def compare(self) -> None:
         self.record.append("compare")
-        shutil.rmtree(self.afresh.folder, ignore_errors=True)
-        self.afresh.folder.mkdir()
-        self.copy_to(self.afresh)
-        (self.afresh.folder / "whyrun.toml").unlink(missing_ok=True)
-        self.afresh.run()
+        shutil.rmtree(self.rebuilt.folder, ignore_errors=True)
+        self.rebuilt.folder.mkdir()
+        self.copy_to(self.rebuilt)
+        (self.rebuilt.folder / "whyrun.toml").unlink(missing_ok=True)
+        self.rebuilt.run()
         self.check(self.project)
         if self.colleague is not None:
             self.copy_to(self.colleague)
             self.check(self.colleague)
 
-    def copy_to(self, other: Project) -> None:
+    def copy_to(self, other: Checkout) -> None:
         other.folder.mkdir(exist_ok=True)
         shutil.rmtree(other.folder / "data", ignore_errors=True)
         shutil.copytree(self.project.folder / "data", other.folder / "data", symlinks=True)  # empty folders too
         other.put(self.project.sources())
 
-    def check(self, project: Project) -> None:
-        """Up to date is what is up to date afresh, and it is the same."""
+    def check(self, project: Checkout) -> None:
+        """The same jobs are up to date as after the clean rebuild, with the same artifacts."""
         project.run()
         states = {job.id: job.state for job in project.plan().jobs}
-        assert states == {job.id: job.state for job in self.afresh.plan().jobs}
-        ours, theirs = project.latest(), self.afresh.latest()
+        assert states == {job.id: job.state for job in self.rebuilt.plan().jobs}
+        ours, theirs = project.latest(), self.rebuilt.latest()
         for artifact, event in theirs.items():
             if event["step_id"] in states:
                 continue
             said = f"{artifact} of {event['step_id']} in {project.folder.name}"
             assert ours[artifact]["sha256"] == event["sha256"], said
             if "path" in event:
-                here, there = (one.folder / event["path"] for one in (project, self.afresh))
+                here, there = (one.folder / event["path"] for one in (project, self.rebuilt))
                 assert content(here, event.get("section")) == content(there, event.get("section")), said
-            self.counts.afresh += 1
+            self.counts.rebuilt += 1
         self.counts.runs += 1
         self.counts.truths += 1
 
@@ -311,11 +313,11 @@ def content(path: Path, section: str | None) -> Any:
 
 
 def executable(path: Path) -> bool:
-    """Counts in folders, and of no file that is an output itself."""
+    """Counts for files in folders, not for a file that is an output itself."""
     return path.is_file() and bool(path.stat().st_mode & stat.S_IXUSR)
 
 
-def tell_afresh(dice: Dice, folder: Path, record: list[str], steps: int = 4) -> Counts:
+def tell_clean_rebuild(dice: Dice, folder: Path, record: list[str], steps: int = 4) -> Counts:
     for _ in range(8):
         (folder / "project").mkdir()
         story = Story(dice, folder, record)

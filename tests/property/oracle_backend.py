@@ -1,4 +1,4 @@
-"""A place without processes: a real `Backend` that computes steps here, with faults and an order of its own.
+"""A real `Backend` without processes: it computes steps in this process, with chosen faults and a chosen order.
 
 The log, the store, the runner, the fold, the snapshot and the planner around it are the real ones.
 """
@@ -16,22 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lab_flow import MODULI, Flow
-from lab_oracle import at_leaf_text, bytes_of
-from lab_pure import produce
+from oracle_flow import MODULI, Flow
+from oracle_pure import produce
+from oracle_truth import at_leaf_text, bytes_of
 
 from whyrun.artifacts.store import Store
-from whyrun.execution.commands import (
-    NO_NEEDS,
-    ExecStep,
-    Message,
-    OutputResult,
-    Session,
-    StepBegan,
-    StepFinished,
-    StepLost,
-    StepNeeds,
-)
+from whyrun.execution.backends.base import NO_NEEDS, Session, StepNeeds
+from whyrun.execution.protocol.messages import ExecStep, Message, OutputResult, StepBegan, StepFinished, StepLost
 
 
 class Crash(RuntimeError):
@@ -159,7 +150,7 @@ class LabBackend:
         return value
 
     def _given(self, spec: Any) -> Any:
-        """What stands behind a binding, as lab_pure.normal has it: read from the project or the store."""
+        """What stands behind a binding, as oracle_pure.normal has it: read from the project or the store."""
         members = spec if isinstance(spec, list) else spec.get("members")
         if members is not None:
             return [self._given(member) for member in members]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab_judge import Judge, Try
+from oracle_judge import Judge, Try
 
 from whyrun.planning.plan import Plan
 
@@ -24,11 +24,11 @@ class Counts:
     executed: int = 0
     reused: int = 0
     pruned: int = 0  # runs
-    afresh: int = 0  # artifacts compared with those that the same project makes without its memory
+    rebuilt: int = 0  # artifacts compared with those of a clean rebuild
     in_vain: Counter[str] = field(default_factory=Counter)  # reasons → executions that made what was there
 
     def add(self, other: Counts) -> None:
-        for name in ("plans", "verdicts", "runs", "truths", "executed", "reused", "pruned", "afresh"):
+        for name in ("plans", "verdicts", "runs", "truths", "executed", "reused", "pruned", "rebuilt"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.in_vain.update(other.in_vain)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lab_flow import (
+from oracle_flow import (
     All,
     Artifact,
     At,
@@ -68,7 +68,7 @@ class Item:
     sha256: str
     form: str  # v, a, f.txt, t.txt
     value: Any = NOTHING
-    content: Any = None  # as the step sees it (see lab_pure.normal)
+    content: Any = None  # as the step sees it (see oracle_pure.normal)
 
     @property
     def token(self) -> tuple[str, str]:
@@ -450,7 +450,7 @@ def all_sources(flow: Flow, maybe: dict[str, bool], job: Job, row: Indices) -> s
 
 
 def given_to_step(job: Job, found: Consumption) -> dict[str, Any]:
-    """What the step sees, as lab_pure.normal has it."""
+    """What the step sees, as oracle_pure.normal has it."""
 
     def build(name: str, term: Term) -> Any:
         if isinstance(term, Listed) and has_reference(term):

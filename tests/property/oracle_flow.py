@@ -141,7 +141,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Output:
-    name: str  # says what it is: see lab_pure
+    name: str  # says what it is: see oracle_pure
     type: str
     suffix: str | None = None  # of the published path; None: not published
     folder: str = "out"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from lab_backend import Faults
-from lab_flow import (
+from oracle_backend import Faults
+from oracle_flow import (
     All,
     At,
     Const,
@@ -37,8 +37,8 @@ from lab_flow import (
     loop_values,
     rows,
 )
-from lab_pure import WORDS
-from lab_world import Lab
+from oracle_project import Lab
+from oracle_pure import WORDS
 
 from whyrun.planning.plan import PlanOptions
 
@@ -524,7 +524,7 @@ def edit_published(dice: Dice, lab: Lab, flow: Flow) -> Any:
 
 def blobs(lab: Lab) -> list[Any]:
     """Blobs of artifacts, by the log. (Snapshots and wide lists are evidence of runs and stay.)"""
-    from lab_judge import read_log
+    from oracle_judge import read_log
 
     found = {e["sha256"] for t in read_log(lab.runs) for e in t.outputs.values()}
     store = lab.project / ".whyrun" / "store"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab_evaluate import (
+from oracle_evaluate import (
     ABSENT,
     Consumption,
     Evaluator,
@@ -23,8 +23,8 @@ from lab_evaluate import (
     may_be_inactive,
     slot_kinds,
 )
-from lab_flow import Artifact, Flow, Indices, Job, artifacts_of, job_id, published_path, rows
-from lab_oracle import artifact_item, declared
+from oracle_flow import Artifact, Flow, Indices, Job, artifacts_of, job_id, published_path, rows
+from oracle_truth import artifact_item, declared
 
 VALUES = ("string", "integer", "boolean")
 Signature = tuple[Any, ...]

@@ -1,30 +1,33 @@
-"""A generated project on disk: written, planned, run, and checked against the oracles after every step."""
+"""A generated project on disk. The oracles check every plan and every run."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lab_backend import Crash, Faults, LabBackend
-from lab_counts import Counts
-from lab_flow import MODULI, Flow, artifacts_of, flow_yaml, module_source, published_path
-from lab_judge import Disk, Judge, Verdict, raw_events
-from lab_oracle import run_everything
+from crash_fork_server import forked_workers
+from oracle_backend import Crash, Faults, LabBackend
+from oracle_counts import Counts
+from oracle_flow import MODULI, Flow, artifacts_of, flow_yaml, module_source, published_path
+from oracle_judge import Disk, Judge, Verdict, raw_events
+from oracle_truth import run_everything
 
 from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import InvalidError
-from whyrun.execution.checks import RunOptions
-from whyrun.execution.commands import Backend
-from whyrun.execution.session import RunResult, run_workflow
+from whyrun.execution.backends.base import Backend
+from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.run.session import RunResult, run_workflow
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.snapshot.history import History
-from whyrun.snapshot.replay import replay_snapshot
-from whyrun.snapshot.world import World
+from whyrun.project import Project
+from whyrun.snapshot.history.reader import History
+from whyrun.snapshot.history.replay import replay_snapshot
 
 CODES = ("RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT", "INPUT_CHANGED", "UPSTREAM_FAILED", "UPSTREAM_DIRTY", "FORCED")
-PURE = Path(__file__).with_name("lab_pure.py").read_text(encoding="utf-8")
+PURE = Path(__file__).with_name("oracle_pure.py").read_text(encoding="utf-8")
 
 
 class Lab:
@@ -34,7 +37,6 @@ class Lab:
         self.style = 0
         self.counts = Counts()
         self.flows: dict[str, Flow] = {}  # run → the workflow that it ran
-        self._judged: tuple[Any, Judge] | None = None
         self.write()
 
     # -- the project --
@@ -44,6 +46,7 @@ class Lab:
         return self.project / "lab.yaml"
 
     def write(self) -> None:
+        self._actions: dict[str, str] | None = None
         (self.project / "in").mkdir(parents=True, exist_ok=True)
         self._put("pure.py", PURE)
         for module in MODULI:
@@ -57,8 +60,8 @@ class Lab:
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
 
-    def world(self) -> World:
-        return World.open(self.file, state=str(self.project / ".whyrun"))
+    def opened(self) -> Project:
+        return Project.open(self.file, state=str(self.project / ".whyrun"))
 
     def try_flow(self, flow: Flow, style: int | None = None) -> bool:
         """Take this workflow, unless it is invalid: then everything stays as it is."""
@@ -66,8 +69,8 @@ class Lab:
         self.flow, self.style = flow, self.style if style is None else style
         self.write()
         try:
-            world = self.world()
-            world.graph, world.actions  # noqa: B018
+            opened = self.opened()
+            opened.graph, opened.actions  # noqa: B018
         except InvalidError:
             self.flow, self.style = before, old_style
             self.write()
@@ -82,11 +85,12 @@ class Lab:
     # -- planning, and what is checked with every plan --
 
     def judge(self) -> Judge:
-        actions = {name: facts.sha256 for name, facts in self.world().actions.items()}
-        return Judge(self.flow, self.runs, self.flows, actions, self.project)
+        if self._actions is None:  # they change only with the project that `write` writes
+            self._actions = {name: facts.sha256 for name, facts in self.opened().actions.items()}
+        return Judge(self.flow, self.runs, self.flows, self._actions, self.project)
 
     def plan(self, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008  # frozen
-        plan = compute_execution_plan(self.world().snapshot(), options)
+        plan = compute_execution_plan(self.opened().snapshot(), options)
         judge = self.judge()
         forced = {s for s in judge.instances if s in options.force or f"layer:{judge.layers[s]}" in options.force}
         verdicts = judge.judge_all(forced)
@@ -133,32 +137,32 @@ class Lab:
 
     def check_caches(self, options: PlanOptions = PlanOptions()) -> None:  # noqa: B008  # frozen
         """Caches, authoring order and the short cut over suspects change no byte."""
-        before = compute_execution_plan(self.world().snapshot(), options).to_bytes()
-        assert compute_execution_plan(self.world().snapshot(), options).to_bytes() == before
+        before = compute_execution_plan(self.opened().snapshot(), options).to_bytes()
+        assert compute_execution_plan(self.opened().snapshot(), options).to_bytes() == before
         shutil.rmtree(self.project / ".whyrun" / "lab" / "index", ignore_errors=True)
         (self.project / ".whyrun" / "stat-cache").unlink(missing_ok=True)
-        assert compute_execution_plan(self.world().snapshot(), options).to_bytes() == before
+        assert compute_execution_plan(self.opened().snapshot(), options).to_bytes() == before
         assert self.plan_without_short_cut(options).to_bytes() == before
         # An index of whatever has ended, which as short a log would not get; later runs are folded on top of it.
         for _ in range(2):
-            world = self.world()
-            history = History(world.state, world.store.read, worth_indexing=1)
-            assert compute_execution_plan(world.snapshot(history), options).to_bytes() == before
+            opened = self.opened()
+            history = History(opened.state, opened.store.read, worth_indexing=1)
+            assert compute_execution_plan(opened.snapshot(history), options).to_bytes() == before
         style = self.style
         self.style = style + 7
         self.write()
-        assert compute_execution_plan(self.world().snapshot(), options).to_bytes() == before
+        assert compute_execution_plan(self.opened().snapshot(), options).to_bytes() == before
         self.style = style
         self.write()
 
     def plan_without_short_cut(self, options: PlanOptions) -> Plan:
         """With every instance under suspicion: the snapshot's short cut must not be able to hide anything."""
-        world = self.world()
-        snapshot = world.snapshot()
+        opened = self.opened()
+        snapshot = opened.snapshot()
         records = snapshot.records.steps.values()
-        snapshot.suspects = range(snapshot.dependency_graph.size)
-        snapshot.consumed = world.history().consumed(a for r in records if (a := r.last_success()) is not None)
-        return compute_execution_plan(snapshot, options)
+        consumed = opened.history().consumed(a for r in records if (a := r.last_success()) is not None)
+        everything = replace(snapshot, suspects=range(snapshot.dependency_graph.size), consumed=consumed)
+        return compute_execution_plan(everything, options)
 
     # -- running, and what is checked after every run --
 
@@ -183,9 +187,10 @@ class Lab:
             backend = LabBackend(self.flow, faults)
         result: RunResult | None = None
         try:
-            result = run_workflow(
-                self.world(), options, RunOptions(jobs=2), WorkflowLogger(terminal=False), backend=backend
-            )
+            with forked_workers() if local else nullcontext():
+                result = run_workflow(
+                    self.opened(), options, RunOptions(jobs=2), WorkflowLogger(terminal=False), backend=backend
+                )
         except Crash:
             assert faults.crash_at is not None
         new = [run for run in self.runs if run not in before]
@@ -258,9 +263,9 @@ class Lab:
         computed = next((e for e in events if e["event"] == "plan_computed"), None)
         if computed is None:
             return
-        world = self.world()
-        history = History(world.state, world.store.read, through=int(run.name[1:]) - 1)
-        snapshot = replay_snapshot(world.store.read(computed["snapshot_sha256"]), history)
+        opened = self.opened()
+        history = History(opened.state, opened.store.read, through=int(run.name[1:]) - 1)
+        snapshot = replay_snapshot(opened.store.read(computed["snapshot_sha256"]), history)
         options = start["options"]
         again = PlanOptions(options["up"], tuple(options["targets"]), tuple(options["force"]))
         plan = compute_execution_plan(snapshot, again)

@@ -1,7 +1,7 @@
-"""One story in which runs are pruned and the store is cleared between runs: no plan shows that they are gone.
+"""One story in which runs are pruned and the store is cleared between runs. No plan may change by that.
 
 After every prune, for several ways of planning: the plan is the same to the byte, with the derived index and without.
-What stays is sound (`verify`), and the story goes on as if nothing had happened (see lab_world for what is checked).
+What stays is sound (`verify`), and the story goes on as before (oracle_project says what is checked).
 """
 
 from __future__ import annotations
@@ -9,38 +9,38 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from lab_backend import Faults
-from lab_counts import Counts
-from lab_generate import Dice, chance, mutate, new_faults, new_options, pick
-from lab_story import Unusable, new_lab, run_all
-from lab_world import Lab
+from oracle_backend import Faults
+from oracle_counts import Counts
+from oracle_generate import Dice, chance, mutate, new_faults, new_options, pick
+from oracle_project import Lab
+from oracle_story import Unusable, new_lab, run_all
 
-from whyrun.evidence.gc import collect, collectable
-from whyrun.evidence.prune import Selection, prunable, prune
-from whyrun.evidence.verify import verify
+from whyrun.evidence.retention.gc import collect, collectable
+from whyrun.evidence.retention.prune import Selection, prunable, prune
+from whyrun.evidence.verify.verify import verify
 from whyrun.log.journal import utc_now
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
-from whyrun.snapshot.history import History
+from whyrun.snapshot.history.reader import History
 
 
 def everything_first(lab: Lab) -> PlanOptions:
     """The first layer by force; without any instance there is none."""
-    return PlanOptions(force=("layer:0",) if lab.world().graph.size else ())
+    return PlanOptions(force=("layer:0",) if lab.opened().graph.size else ())
 
 
 def plans(lab: Lab, options: list[PlanOptions]) -> list[bytes]:
-    return [compute_execution_plan(lab.world().snapshot(), one).to_bytes() for one in options]
+    return [compute_execution_plan(lab.opened().snapshot(), one).to_bytes() for one in options]
 
 
 def indexed_plan(lab: Lab, options: PlanOptions) -> bytes:
     """With an index of whatever has ended, which as short a log would not get."""
-    world = lab.world()
-    history = History(world.state, world.store.read, worth_indexing=1)
-    return compute_execution_plan(world.snapshot(history), options).to_bytes()
+    opened = lab.opened()
+    history = History(opened.state, opened.store.read, worth_indexing=1)
+    return compute_execution_plan(opened.snapshot(history), options).to_bytes()
 
 
 def selected(dice: Dice, lab: Lab) -> Selection:
-    runs = lab.world().state.runs()
+    runs = lab.opened().state.runs()
     if chance(dice, 2):
         return Selection(keep=dice.number(1, 3))
     return Selection(names=tuple(run.name for run in runs if chance(dice, 2)) or (runs[0].name,))
@@ -48,7 +48,7 @@ def selected(dice: Dice, lab: Lab) -> Selection:
 
 def prune_some(dice: Dice, lab: Lab, record: list[str]) -> None:
     """Prune what may go, and clear the store perhaps."""
-    state = lab.world().state
+    state = lab.opened().state
     if not state.runs():
         return
     if chance(dice, 2):
@@ -58,9 +58,9 @@ def prune_some(dice: Dice, lab: Lab, record: list[str]) -> None:
     wrong = damage(lab)
     asked = selected(dice, lab)
     kept_before = [run.name for run in state.runs()]
-    foreseen = prunable(lab.world(), asked, utc_now)
+    foreseen = prunable(lab.opened(), asked, utc_now)
     assert [run.name for run in state.runs()] == kept_before, "a look changes nothing"
-    done = prune(lab.world(), asked, utc_now)
+    done = prune(lab.opened(), asked, utc_now)
     record.append(f"prune {asked}: {[run.run for run in done.pruned]}, kept {done.kept}")
     assert (done.pruned, done.kept) == (foreseen.pruned, foreseen.kept)
     gone = {run.run for run in done.pruned}
@@ -82,7 +82,7 @@ def prune_some(dice: Dice, lab: Lab, record: list[str]) -> None:
 
 def damage(lab: Lab) -> set[str | None]:
     """What is wrong with the evidence: stories delete blobs, too."""
-    return {problem.stored or problem.what for problem in verify(lab.world().state, lab.project, _not_asked).problems}
+    return {problem.stored or problem.what for problem in verify(lab.opened().state, lab.project, _not_asked).problems}
 
 
 def _not_asked(run: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab_backend import Faults
-from lab_counts import Counts
-from lab_generate import Dice, chance, mutate, new_faults, new_flow, new_options
-from lab_world import Lab
+from oracle_backend import Faults
+from oracle_counts import Counts
+from oracle_generate import Dice, chance, mutate, new_faults, new_flow, new_options
+from oracle_project import Lab
 
 from whyrun.errors import InvalidError
 
@@ -20,8 +20,8 @@ def new_lab(dice: Dice, project: Path) -> Lab:
     for _ in range(8):
         lab = Lab(project, new_flow(dice))
         try:
-            world = lab.world()
-            world.graph, world.actions  # noqa: B018
+            opened = lab.opened()
+            opened.graph, opened.actions  # noqa: B018
         except InvalidError:
             continue
         return lab
@@ -56,11 +56,12 @@ def converge(lab: Lab, record: list[str], *, local: bool) -> None:
 
 
 def run_all(lab: Lab, record: list[str], *, local: bool = False) -> None:
-    """Without faults and controls: one run is enough. Only a job that comes after a failure, and turns out to be up to
-    date when that run is over, has held up what comes after it for nothing: that runs now."""
+    """Without faults and controls one run is enough, with one exception: a job behind a failure turns out to be up to
+    date only when that run is over. The jobs that wait for it run next."""
     record.append("converge")
     lab.run(local=local)
     for _ in lab.flow.jobs:
-        if lab.released():
-            record.append("converge further")
-            lab.run(local=local)
+        if not lab.released():
+            break
+        record.append("converge further")
+        lab.run(local=local)

@@ -8,8 +8,8 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab_evaluate import ABSENT, NOTHING, Evaluator, Item, Look, Waiting, given_to_step, plain_sha, text_sha
-from lab_flow import (
+from oracle_evaluate import ABSENT, NOTHING, Evaluator, Item, Look, Waiting, given_to_step, plain_sha, text_sha
+from oracle_flow import (
     MODULI,
     Artifact,
     Flow,
@@ -20,7 +20,7 @@ from lab_flow import (
     job_id,
     rows,
 )
-from lab_pure import produce
+from oracle_pure import produce
 
 
 @dataclass

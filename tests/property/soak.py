@@ -1,7 +1,7 @@
 """The oracle at length: random stories from seeds for so many minutes, on every core, and the numbers at the end.
 
-`make soak` (30 minutes), or `python tests/property/soak.py --minutes 5 --first 1000000`. A story that fails is told in
-full; `--first SEED --stories 1` tells it again.
+`make soak` (30 minutes), or `python tests/property/soak.py --minutes 5 --first 1000000`. A story that fails is
+printed in full; `--first SEED --stories 1` repeats it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from afresh_story import tell_afresh
-from lab_counts import Counts
-from lab_generate import RandomDice
-from lab_prune import tell_pruning
-from lab_story import tell
+sys.path.append(str(Path(__file__).parents[1] / "crash"))  # where the fork server is
+
+from clean_rebuild_story import tell_clean_rebuild
+from oracle_counts import Counts
+from oracle_generate import RandomDice
+from oracle_prune import tell_pruning
+from oracle_story import tell
 
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # these runs sync a lot, and nothing is to last
-TELLING = (tell_pruning, tell, tell_afresh, tell)  # by the seed
+TELLING = (tell_pruning, tell, tell_clean_rebuild, tell)  # by the seed
 Told = tuple[int, Counts, str]  # the seed, what was tried, and what went wrong
-over = multiprocessing.Event()  # then stories that have begun are told to their end, and no others
+over = multiprocessing.Event()  # then no new stories begin
 
 
 def seeds(first: int, stories: int) -> Iterator[int]:
@@ -39,7 +41,7 @@ def seeds(first: int, stories: int) -> Iterator[int]:
 
 
 def story(seed: int) -> Told | None:
-    """None: not told. No worker is ended from outside: a run would take that for its own interruption and go on."""
+    """None: the time is over. No worker is ended from outside: its run would treat that as Ctrl-C and go on."""
     if over.is_set():
         return None
     project = Path(tempfile.mkdtemp(prefix=f"lab-{seed}-", dir=MEMORY))
@@ -83,7 +85,7 @@ def main() -> int:
     print(f"instances judged      {total.verdicts:>12,}   state and every reason, in both directions")
     print(f"runs                  {total.runs:>12,}")
     print(f"compared with nothing {total.truths:>12,}   all bytes against running everything from nothing")
-    print(f"made afresh           {total.afresh:>12,}   artifacts, compared with the same project without its memory")
+    print(f"rebuilt clean         {total.rebuilt:>12,}   artifacts, compared with those of a clean rebuild")
     print(f"steps executed        {total.executed:>12,}")
     print(f"steps reused          {total.reused:>12,}")
     print(f"runs pruned           {total.pruned:>12,}   in every fourth story, and no plan showed it")

@@ -1,4 +1,4 @@
-"""Random projects with real workers, beside the same projects without their memory: see afresh_story."""
+"""Random projects with real workers, compared with clean rebuilds of the same sources: see clean_rebuild_story."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from afresh_code import Code, Module
-from afresh_flow import Flow, Step
-from afresh_story import Project, Story, tell_afresh
-from lab_counts import Counts
-from lab_generate import RandomDice
+from clean_rebuild_code import Code, Module
+from clean_rebuild_flow import Flow, Step
+from clean_rebuild_story import Checkout, Story, tell_clean_rebuild
+from oracle_counts import Counts
+from oracle_generate import RandomDice
 
 SOAK = bool(os.environ.get("WHYRUN_SOAK"))
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_what_is_up_to_date_is_what_the_same_project_makes_without_its_memory(part: int) -> None:
+def test_up_to_date_artifacts_are_those_of_a_clean_rebuild(part: int) -> None:
     first = random.SystemRandom().randrange(10**9) if SOAK else part * 1000
     counts = Counts()
-    for number in range(first, first + (100 if SOAK else 4)):
+    for number in range(first, first + (100 if SOAK else 3)):
         record: list[str] = [f"seed {number}"]
         with tempfile.TemporaryDirectory(prefix="lab-", dir=MEMORY) as folder:
             try:
-                counts.add(tell_afresh(RandomDice(number), Path(folder), record))
+                counts.add(tell_clean_rebuild(RandomDice(number), Path(folder), record))
             except BaseException as failed:
                 failed.add_note("\n".join(record))
                 raise
-    assert counts.afresh > 20, "stories in which nothing is ever up to date prove nothing"
+    assert counts.rebuilt > 15, "stories in which nothing is ever up to date prove nothing"
 
 
 # --- the oracle itself -------------------------------------------------------------------------------------------
@@ -60,8 +60,8 @@ FLOW = Flow(
 )
 
 
-def edit(path: str, old: str, new: str) -> Callable[[Project], None]:
-    def change(project: Project) -> None:
+def edit(path: str, old: str, new: str) -> Callable[[Checkout], None]:
+    def change(project: Checkout) -> None:
         text = (project.folder / path).read_text()
         assert old in text
         (project.folder / path).write_text(text.replace(old, new))
@@ -69,7 +69,7 @@ def edit(path: str, old: str, new: str) -> Callable[[Project], None]:
     return change
 
 
-UNSEEN: dict[str, tuple[Callable[[Project], object], str]] = {
+UNSEEN: dict[str, tuple[Callable[[Checkout], object], str]] = {
     "a module": (edit("lib/a.py", "VALUE = 10", "VALUE = 11"), "Artifact:A.Text"),
     "a package": (edit("lib/__init__.py", "VALUE = 10", "VALUE = 11"), "Artifact:A.Text"),
     "a module behind a module": (edit("other/d.py", "VALUE = 10", "VALUE = 12"), "Artifact:A.Text"),
@@ -104,12 +104,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 
 @pytest.mark.parametrize("what", UNSEEN)
-def test_whatever_a_plan_would_not_see_is_found_out(told: Story, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_a_plan_would_miss_is_noticed(told: Story, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The project stays as it is, as if its plan had missed the change."""
     change, artifact = UNSEEN[what]
     copy = told.copy_to
 
-    def copied_and_changed(other: Project) -> None:
+    def copied_and_changed(other: Checkout) -> None:
         copy(other)
         change(other)
 
@@ -118,9 +118,9 @@ def test_whatever_a_plan_would_not_see_is_found_out(told: Story, what: str, monk
         told.compare()
 
 
-def test_a_published_file_that_is_not_as_recorded_is_found_out(told: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_published_file_that_is_not_as_recorded_is_noticed(told: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(told.project, "run", lambda: None)
-    monkeypatch.setattr(told.project, "plan", told.afresh.plan)
+    monkeypatch.setattr(told.project, "plan", told.rebuilt.plan)
     (told.project.folder / "out/folder/mine").mkdir()
     with pytest.raises(AssertionError, match=r"^Artifact:B\.Folder of "):
         told.compare()

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whyrun.ids import artifact_id, parse_id
+from whyrun.log.lean_events import scan
 from whyrun.log.runs import WorkflowState
-from whyrun.log.scan import scan
-from whyrun.snapshot.fold import RunFold
-from whyrun.snapshot.history import WORTH_INDEXING, History, fold_runs
+from whyrun.snapshot.history.fold import RunFold
+from whyrun.snapshot.history.reader import WORTH_INDEXING, History, fold_runs
 from whyrun.snapshot.records import Records, StepRecord
 
 SOAK = bool(os.environ.get("WHYRUN_SOAK"))

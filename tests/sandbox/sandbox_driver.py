@@ -1,4 +1,4 @@
-"""Makes sandboxes for tests, as whoever runs it. A line of JSON in, a line of JSON out, until there are no more."""
+"""Creates sandboxes for tests, as the user who runs it. Reads and writes lines of JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.errors import Diagnostic
-from whyrun.execution.backends.bubblewrap import Limits, Mount, SandboxSpec, Visible
-from whyrun.execution.backends.memory_watch import MemoryWatch
-from whyrun.execution.backends.sandbox_check import find_tools
-from whyrun.execution.backends.sandbox_process import Nursery, hand_over, real_user
-from whyrun.execution.backends.sandbox_view import Machine, interpreter_view, programs
+from whyrun.execution.backends.sandbox.bubblewrap import Limits, Mount, SandboxSpec, Visible
+from whyrun.execution.backends.sandbox.check import find_tools
+from whyrun.execution.backends.sandbox.launcher import ForkServer, hand_over, real_user
+from whyrun.execution.backends.sandbox.memory_watch import MemoryWatch
+from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, programs
 
 WAIT = 60.0
 
@@ -30,17 +30,17 @@ class Driver:
         self._machine = Machine(programs() + interpreter_view())
         self._own = Visible(writable=(Mount(folder, "/whyrun/out"),))
         hand_over(folder, real_user(0))
-        self.nursery = Nursery(self._machine.for_nursery() + self._own, tools, real_user(0))
+        self.fork_server = ForkServer(self._machine.for_fork_server() + self._own, tools, real_user(0))
         self._watch = MemoryWatch()
         self._waiting: dict[str, Any] = {}
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         network = asked.get("network", False)
-        visible = self._machine.for_sandbox(network) + self._own.as_placed()
+        visible = self._machine.for_sandbox(network) + self._own.as_mounted()
         spec = SandboxSpec(visible, network, (("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8")), "/whyrun/out")
         limits = Limits(asked.get("memory", 1 << 30), asked.get("processes", 64), 8 << 20)
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr, open(os.devnull, "rb") as stdin:
-            process = self.nursery.start(
+            process = self.fork_server.start(
                 spec,
                 limits,
                 command=asked["command"],
@@ -49,13 +49,13 @@ class Driver:
                 stderr=stderr.fileno(),
             )
             try:
-                born = process.born()
+                started = process.started()
                 real = ""
                 if asked.get("look"):  # at what runs until it is ended
-                    real = Path(f"/proc/{born.worker}/status").read_text()
+                    real = Path(f"/proc/{started.worker}/status").read_text()
                     process.signal(signal.SIGKILL)
                 self._watch.watch(
-                    process, (born.first, born.worker), limits.memory, lambda: process.signal(signal.SIGKILL)
+                    process, (started.first, started.worker), limits.memory, lambda: process.signal(signal.SIGKILL)
                 )
                 if "end_when" in asked:
                     until_file(Path(asked["end_when"]))
@@ -96,7 +96,7 @@ def main(folder: str) -> None:
     driver = Driver(folder)
     for line in sys.stdin:
         print(json.dumps(driver.answer(json.loads(line))), flush=True)
-    driver.nursery.close()
+    driver.fork_server.close()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Sandboxes as root and as an ordinary user, for tests. Root makes the ordinary user; others are one already."""
+"""Sandboxes as root and as an ordinary user, for tests. Root creates the ordinary user."""
 
 from __future__ import annotations
 

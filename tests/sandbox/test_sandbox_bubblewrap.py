@@ -1,4 +1,4 @@
-"""From inside a sandbox: what is out of reach, as root and as an ordinary user. Real sandboxes, real attempts."""
+"""What a step cannot reach from inside a real sandbox, as root and as an ordinary user."""
 
 from __future__ import annotations
 

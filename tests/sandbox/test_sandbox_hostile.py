@@ -1,4 +1,4 @@
-"""Steps that turn their own site against the host, which is not confined: it is not led out, filled or broken."""
+"""Steps that use their own site to attack the host, which is not confined: links, large files, bad messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from sandbox_lab import SandboxProject, running
 
 from whyrun.artifacts.hashing import bytes_sha256
-from whyrun.execution.trees import DEEPEST
+from whyrun.execution.files.tree_removal import DEEPEST
 
 Make = Callable[[dict[str, str]], SandboxProject]
 
@@ -25,7 +25,7 @@ import gc, hashlib, json, os, time
 
 def forge(outputs):
     """The last word of the step, as its worker would say it."""
-    from whyrun.execution.outbox import Outbox
+    from whyrun.execution.worker.outbox import Outbox
     outbox = next(thing for thing in gc.get_objects() if isinstance(thing, Outbox))
     word = {"msg": "finished", "step_id": "Job:Hostile", "attempt": 1, "ts": "2026-01-01T00:00:00.000000Z",
             "duration": 0.1, "outputs": outputs, "n": outbox.numbered + 1}
@@ -156,7 +156,7 @@ def climbing(target: Path) -> str:
 def test_a_hash_that_is_a_path_is_no_message(sandboxed: Make, shadow: Path) -> None:
     project = project_of(sandboxed, "climb", target=climbing(shadow))
     pattern = r"\\A[0-9a-f]{64}\\Z"
-    reason = f"the worker was ended: it sent what is no message: Expected `str` matching regex '{pattern}'"
+    reason = f"the worker was ended: it sent an invalid message: Expected `str` matching regex '{pattern}'"
     assert fail(project) == ("FAILED", "WorkerDied", f"{reason} - at `$.outputs[0].sha256`")
     assert [sha for sha, data in stored(project).items() if b"TOPSECRET" in data] == []
 
@@ -164,7 +164,7 @@ def test_a_hash_that_is_a_path_is_no_message(sandboxed: Make, shadow: Path) -> N
 def test_bytes_that_are_not_what_was_promised_never_get_into_the_store(sandboxed: Make) -> None:
     project = project_of(sandboxed, "other_bytes")
     found = bytes_sha256(b"not these")
-    message = f"came back with other bytes (sha256 {found}) than the worker speaks of ({'ab' * 32})"
+    message = f"came back with other bytes (sha256 {found}) than the worker names ({'ab' * 32})"
     assert fail(project) == ("FAILED", "OutputDamaged", f"the output `F` {message}")
     assert {
         sha: hashlib.sha256(data).hexdigest() for sha, data in stored(project).items() if sha != bytes_sha256(data)
@@ -178,7 +178,7 @@ def test_a_folder_whose_manifest_leads_out_does_not_come_back(sandboxed: Make, s
     assert (status, error_type) == ("FAILED", "OutputDamaged")
     assert error.startswith("the output `F` did not come back whole: the stored blob ")
     assert error.endswith(
-        f" is not the manifest of a folder (the manifest of a folder names what is no sha256: {'aa' + target!r:.80})"
+        f" is not the manifest of a folder (the manifest of a folder names an invalid sha256: {'aa' + target!r:.80})"
     )
 
 

@@ -1,4 +1,4 @@
-"""The end of a sandbox is always told, and its descriptors may have any number."""
+"""The end of a sandbox is always reported, also with descriptors above 1023."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from typing import Any
 
 import pytest
 
-from whyrun.execution.backends.bubblewrap import Limits, SandboxSpec, Visible
-from whyrun.execution.backends.sandbox_place import SandboxPlace
-from whyrun.execution.backends.sandbox_process import SandboxFailed, SandboxProcess
-from whyrun.execution.backends.sandbox_words import Born, NotBorn, Over, Said, encode
-from whyrun.execution.backends.transport import Ended, Heard
+from whyrun.execution.backends.base import Ended, Received
+from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec, Visible
+from whyrun.execution.backends.sandbox.fork_messages import Exited, Started, StartFailed, encode
+from whyrun.execution.backends.sandbox.instance import SandboxInstance
+from whyrun.execution.backends.sandbox.launcher import SandboxFailed, SandboxProcess
+
+Message = Started | StartFailed | Exited
 
 
-class SpeakingNursery:
-    """A nursery whose keepers say only these words; no sandbox is made."""
+class SpeakingForkServer:
+    """A fork server whose keepers say only these words; no sandbox is made."""
 
-    def __init__(self, *words: Said) -> None:
+    def __init__(self, *words: Message) -> None:
         self._words = words
 
     def start(self, spec: SandboxSpec, limits: Limits, **channels: Any) -> SandboxProcess:
         return said_by_keeper(*self._words)
 
 
-def said_by_keeper(*words: Said, number: int = 0) -> SandboxProcess:
+def said_by_keeper(*words: Message, number: int = 0) -> SandboxProcess:
     told, told_end = os.pipe()
     for word in words:
         os.write(told_end, encode(word) + b"\n")
@@ -41,9 +43,9 @@ def said_by_keeper(*words: Said, number: int = 0) -> SandboxProcess:
 
 def test_a_keeper_that_fails_after_the_birth_is_an_end_too(tmp_path: Path) -> None:
     nobody = 1 << 22  # a number that no process has
-    nursery: Any = SpeakingNursery(Born(nobody, nobody), NotBorn("OSError: no more of it"))
-    place = SandboxPlace(tmp_path / "site", "/whyrun", nursery, SandboxSpec(Visible()), Limits(1 << 30, 8), None)
-    heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+    fork_server: Any = SpeakingForkServer(Started(nobody, nobody), StartFailed("OSError: no more of it"))
+    place = SandboxInstance(tmp_path / "site", "/whyrun", fork_server, SandboxSpec(Visible()), Limits(1 << 30, 8), None)
+    heard: queue.SimpleQueue[Received] = queue.SimpleQueue()
     place.listen(heard.put)
     assert heard.get(timeout=300) == Ended("the sandbox was lost: OSError: no more of it")
     assert place.over
@@ -63,10 +65,10 @@ def many_descriptors() -> Iterator[int]:
 
 
 def test_a_sandbox_is_heard_by_a_host_with_many_open_files(many_descriptors: int) -> None:
-    process = said_by_keeper(Born(1 << 22, 1 << 22), Over(3), number=many_descriptors)
-    assert (process.born(), process.wait(300)) == (Born(1 << 22, 1 << 22), 3)
+    process = said_by_keeper(Started(1 << 22, 1 << 22), Exited(3), number=many_descriptors)
+    assert (process.started(), process.wait(300)) == (Started(1 << 22, 1 << 22), 3)
     process.end()
-    unborn = said_by_keeper(NotBorn("bubblewrap says no"), number=many_descriptors)
+    not_started = said_by_keeper(StartFailed("bubblewrap says no"), number=many_descriptors)
     with pytest.raises(SandboxFailed, match="bubblewrap says no"):
-        unborn.wait(300)
-    unborn.end()
+        not_started.wait(300)
+    not_started.end()

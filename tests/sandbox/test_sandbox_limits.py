@@ -1,4 +1,4 @@
-"""What a sandbox may use, and that nothing outlives it."""
+"""The limits of a sandbox, and that no process outlives it."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_every_sandbox_goes_on_for_itself(lab: SandboxLab) -> None:
     assert lab.shell("ls /tmp /dev/shm | grep left").stdout == ""
 
 
-@pytest.mark.parametrize("victim", ["host", "nursery", "keeper"])
+@pytest.mark.parametrize("victim", ["host", "fork server", "keeper"])
 def test_whoever_of_its_makers_is_killed_the_sandbox_is_gone(who: str, open_folder: Path, victim: str) -> None:
     folder = open_folder / f"killed-{who}-{victim}"
     folder.mkdir()
@@ -147,8 +147,8 @@ def test_whoever_of_its_makers_is_killed_the_sandbox_is_gone(who: str, open_fold
     until(lambda: len(running(word)) == 1)
     (sleeper,) = running(word)
     ancestors = _ancestors(sleeper)
-    # The command, its keeper, and the nursery, from below.
-    os.kill({"host": lab.pid, "keeper": ancestors[1], "nursery": ancestors[2]}[victim], signal.SIGKILL)
+    # The command, its keeper, and the fork server, from below.
+    os.kill({"host": lab.pid, "keeper": ancestors[1], "fork server": ancestors[2]}[victim], signal.SIGKILL)
     until(lambda: not running(word))
     lab.close()
 

@@ -1,4 +1,4 @@
-"""What people are told where a sandbox may be why a step failed; and the least that a job may ask for."""
+"""The note that a sandbox may be the cause of a failure, and the smallest limits that a job may set."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from sandbox_lab import SandboxProject
 
-from whyrun.execution.confined import sandbox_note
-from whyrun.workflow.job_keys import LEAST_MEMORY, LEAST_PROCESSES
+from whyrun.execution.recording.step_lines import sandbox_note
 from whyrun.workflow.model import SandboxDecl
+from whyrun.workflow.parsing.job_keys import LEAST_MEMORY, LEAST_PROCESSES
 
 Make = Callable[[dict[str, str]], SandboxProject]
 

@@ -1,4 +1,4 @@
-"""Command lines, users and messages of sandboxes, without making one."""
+"""Command lines, users and messages of sandboxes, without creating one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from whyrun.errors import InvalidError
-from whyrun.execution.backends.bubblewrap import (
+from whyrun.execution.backends.sandbox.bubblewrap import (
     Limits,
     Link,
     Mount,
@@ -19,10 +19,10 @@ from whyrun.execution.backends.bubblewrap import (
     sandbox_argv,
     view_argv,
 )
-from whyrun.execution.backends.memory_watch import used_memory
-from whyrun.execution.backends.sandbox_check import explained, find_tools
-from whyrun.execution.backends.sandbox_process import FIRST_USER, user_number
-from whyrun.execution.backends.sandbox_view import Machine, interpreter_view, programs, search_path
+from whyrun.execution.backends.sandbox.check import explain, find_tools
+from whyrun.execution.backends.sandbox.launcher import FIRST_USER, user_number
+from whyrun.execution.backends.sandbox.memory_watch import used_memory
+from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, programs, search_path
 
 TOOLS = Tools("/usr/bin/bwrap", "/usr/bin/setpriv", "/usr/bin/choom")
 SEEN = Visible(
@@ -112,7 +112,7 @@ def test_the_command_line_of_a_view_for_root_and_for_others() -> None:
 
 def test_the_root_of_the_machine_is_never_shown() -> None:
     machine = Machine(programs() + interpreter_view())
-    shown = [*machine.for_nursery().read_only, *machine.for_sandbox(True).read_only]
+    shown = [*machine.for_fork_server().read_only, *machine.for_sandbox(True).read_only]
     assert {"/", "/etc", "/root", "/home", os.path.expanduser("~")} & {mount.source for mount in shown} == set()
 
 
@@ -128,7 +128,7 @@ def test_an_interpreter_that_lies_with_the_home_folder_cannot_be_shown() -> None
 
 def test_a_folder_of_modules_that_holds_the_project_is_not_shown() -> None:
     package = Path(__file__).parents[2] / "src" / "whyrun"
-    shown = [mount.place for mount in interpreter_view(project=str(package.parent / "project")).read_only]
+    shown = [mount.target for mount in interpreter_view(project=str(package.parent / "project")).read_only]
     assert str(package.parent) not in shown
     assert str(package) in shown
 
@@ -152,13 +152,13 @@ def test_every_sandbox_of_root_has_a_user_of_its_own_also_where_there_are_few() 
     ],
 )
 def test_what_bubblewrap_says_is_told(said: str, hint: str | None) -> None:
-    problem = explained(f"something before\n{said}\n")
+    problem = explain(f"something before\n{said}\n")
     assert (problem.code, problem.hint) == ("SANDBOX_UNAVAILABLE", hint)
     assert problem.message == f"bubblewrap cannot make a sandbox here: {said}"
 
 
 def test_where_namespaces_are_forbidden_the_hint_says_so() -> None:
-    problem = explained("bwrap: No permissions to create new namespace")
+    problem = explain("bwrap: No permissions to create new namespace")
     assert problem.hint is not None
     assert "namespaces" in problem.hint
 

@@ -1,4 +1,4 @@
-"""Real runs in the sandbox, as root and as an ordinary user: what steps can reach, and how hostile ones end."""
+"""Real runs in the sandbox, as root and as an ordinary user: what steps can reach, and how hostile steps end."""
 
 from __future__ import annotations
 

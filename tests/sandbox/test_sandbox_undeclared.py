@@ -1,4 +1,4 @@
-"""A file that nobody declares is not there in the sandbox: that is how its author learns of it."""
+"""An undeclared file does not exist in the sandbox, so that the author of the job declares it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from project_lab import Lab
-from whyrun.execution.backends.sandbox import sandbox_backend
-from whyrun.execution.backends.sandbox_check import why_unavailable
+from whyrun.execution.backends.sandbox.backend import sandbox_backend
+from whyrun.execution.backends.sandbox.check import why_unavailable
 from whyrun.log import events as ev
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason="bubblewrap cannot be used here")

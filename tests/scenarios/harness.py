@@ -21,9 +21,9 @@ from typing import Any
 from whyrun.log import events as ev
 from whyrun.log.journal import FIRST_CHAIN, Journal, read_events
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
+from whyrun.project import Project
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.snapshot import BlobCheck, PlanningSnapshot
-from whyrun.snapshot.world import World
 
 FOLDER = Path(__file__).parent
 EXPECTED = ("plan.json", "explain.txt", "explain.json")
@@ -76,21 +76,21 @@ class Scenario:
         return self.with_log()
 
     def with_log(self) -> Scenario:
-        world = World.open(self.root / "workflow.yaml")
+        opened = Project.open(self.root / "workflow.yaml")
         if (self.source / "runs").is_dir():  # git keeps no empty folder
-            shutil.copytree(self.source / "runs", world.state.runs_dir)
+            shutil.copytree(self.source / "runs", opened.state.runs_dir)
         for blob in (self.source / "blobs").glob("*"):
-            world.store.put_bytes(blob.read_bytes())
+            opened.store.put_bytes(blob.read_bytes())
         return self
 
     def with_changed(self, id_: str, value: str | None = None) -> Scenario:
         """The content of a file input (or of one element) edited, or another value given."""
-        world = World.open(self.root / "workflow.yaml", sets=self.sets)
+        opened = Project.open(self.root / "workflow.yaml", sets=self.sets)
         if value is not None:
             self.sets.append(f"{id_.removeprefix('Input:')}={value}")
             return self
         name, _, rest = id_.partition("[")
-        found = world.inputs[name]
+        found = opened.inputs[name]
         if rest:
             assert found.elements is not None
             found = found.elements[int(rest.removesuffix("]"))]
@@ -118,12 +118,12 @@ class Scenario:
     # -- the answers --
 
     @property
-    def world(self) -> World:
-        return World.open(self.root / "workflow.yaml", sets=self.sets, state=str(self.state))
+    def opened(self) -> Project:
+        return Project.open(self.root / "workflow.yaml", sets=self.sets, state=str(self.state))
 
     def snapshot(self) -> PlanningSnapshot:
-        world = self.world
-        return build_planning_snapshot(world.graph, world.history(), Seen(self.files, self.lost), world.actions)
+        opened = self.opened
+        return build_planning_snapshot(opened.graph, opened.history(), Seen(self.files, self.lost), opened.actions)
 
     def plan(self, **options: Any) -> Plan:
         return compute_execution_plan(self.snapshot(), plan_options(options))

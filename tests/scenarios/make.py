@@ -28,7 +28,7 @@ def play(recipe: Recipe, root: Path) -> Lab:
     root.mkdir(parents=True, exist_ok=True)
     lab = Lab(root).write(recipe.files)
     recipe.history(lab)
-    runs = lab.world().state.runs_dir
+    runs = lab.opened().state.runs_dir
     logs = read_logs(runs)
     before = {name: list(events) for name, events in logs.items()}
     recipe.edit(logs)
@@ -56,7 +56,7 @@ def make(name: str) -> None:
             shutil.rmtree(folder / old, ignore_errors=True)
         left_out = (".whyrun", "out", "__pycache__")
         shutil.copytree(lab.root, folder, ignore=lambda _, entries: set(entries) & set(left_out), dirs_exist_ok=True)
-        logs = read_logs(lab.world().state.runs_dir)
+        logs = read_logs(lab.opened().state.runs_dir)
         anonymised = {run: [anonymous(event) for event in events] for run, events in logs.items()}
         (folder / "runs").mkdir()
         write_logs(folder / "runs", anonymised, keep_times=False)
@@ -69,7 +69,7 @@ def make(name: str) -> None:
         }
         for sha256 in sorted(wide):
             (folder / "blobs").mkdir(exist_ok=True)
-            (folder / "blobs" / sha256).write_bytes(lab.world().store.read(sha256))
+            (folder / "blobs" / sha256).write_bytes(lab.opened().store.read(sha256))
     facts = {"why": recipe.why, "options": recipe.options}
     (folder / "scenario.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 

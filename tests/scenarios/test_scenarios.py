@@ -1,4 +1,4 @@
-"""Each scenario gives the plan and the explanation that are written down, and a real run does exactly that."""
+"""Each scenario produces its stored plan and explanation, and a real run does exactly that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from project_lab import Lab, check_run_is_its_plan
 from scenarios.harness import Scenario, names, plan_options
 from scenarios.make import play
 from scenarios.recipes import RECIPES
-from whyrun.planning.explain import estimate_seconds, expected_durations, explain_json, render_explain
+from whyrun.planning.answers.explain import estimate_seconds, expected_durations, explain_json, render_explain
 from whyrun.planning.plan import Plan, compute_execution_plan
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
@@ -47,7 +47,7 @@ def test_scenario(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> 
 
 
 @pytest.mark.parametrize("name", names())
-def test_explain_and_plan_are_one_set(name: str) -> None:
+def test_explain_and_plan_list_the_same_jobs(name: str) -> None:
     """From the written files alone, so that nothing can be recomputed to fit."""
     folder = Scenario(name, Path()).source
     plan = json.loads((folder / "plan.json").read_bytes())

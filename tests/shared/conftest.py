@@ -8,8 +8,8 @@ from s3_server import S3Server, s3_server
 from shared_lab import Kept, Team, use_server
 
 from project_lab import PATIENCE, Lab
-from whyrun.execution import sharing
-from whyrun.execution.sharing import Patience
+from whyrun.execution.sharing import sharing
+from whyrun.execution.sharing.sharing import Patience
 
 
 @pytest.fixture(autouse=True)

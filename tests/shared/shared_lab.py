@@ -114,7 +114,7 @@ class Team:
 def plan_told(lab: Lab, **options: Any) -> tuple[Plan, list[str]]:
     """What `whyrun plan` says, and what it notes."""
     notes: list[str] = []
-    return planned(lab.world(), PlanOptions(**options), tell=notes.append).plan, notes
+    return planned(lab.opened(), PlanOptions(**options), tell=notes.append).plan, notes
 
 
 def shared_steps(ran: Ran) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a person is told of the shared store at the end of a run, and afterwards."""
+"""What a run and later commands print about the shared store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shared_lab import WORKFLOW, Team, plan_told
 
 from command_lab import Answer, Command
 from project_lab import Lab
-from whyrun.execution.run_sharing import Traffic
+from whyrun.execution.sharing.sharing import SharingCounts
 
 
 def whyrun(lab: Lab, *words: str, **environment: str) -> Answer:
@@ -39,10 +39,10 @@ def test_a_run_says_what_it_gave_and_took_and_what_that_saved(folder_team: Team)
     assert made_by.endswith("from shared store, made by ci@\N{REPLACEMENT CHARACTER}[31mfarm")
 
 
-def test_what_stands_there_already_is_not_given_again(folder_team: Team) -> None:
-    assert folder_team.clone().succeed().result.shared == Traffic(gave=2)
-    assert folder_team.clone().succeed(force=["Job:Make"]).result.shared == Traffic(took=1)
-    assert folder_team.clone().succeed(sets=["Topic=theatre"]).result.shared == Traffic(gave=2)
+def test_a_result_that_the_store_has_already_is_not_counted_as_given(folder_team: Team) -> None:
+    assert folder_team.clone().succeed().result.shared == SharingCounts(gave=2)
+    assert folder_team.clone().succeed(force=["Job:Make"]).result.shared == SharingCounts(took=1)
+    assert folder_team.clone().succeed(sets=["Topic=theatre"]).result.shared == SharingCounts(gave=2)
 
 
 def test_a_workflow_without_a_job_that_may_be_shared_says_so(folder_team: Team) -> None:
@@ -72,12 +72,12 @@ def test_jobs_that_are_given_secrets_are_named(folder_team: Team) -> None:
     assert told(answer) == [f"  shared store: not used, no job here may be shared {given}"]
 
 
-def test_a_project_without_a_shared_store_says_nothing_of_one(folder_team: Team) -> None:
+def test_a_project_without_a_shared_store_prints_nothing_about_it(folder_team: Team) -> None:
     answer = whyrun(folder_team.project(WORKFLOW), "run", "--json")
     assert (told(answer), "shared_store" in answer.json) == ([], False)
 
 
-def test_a_record_that_cannot_be_read_is_told_with_its_job_also_during_the_run(folder_team: Team) -> None:
+def test_an_unreadable_record_is_reported_with_its_job_also_during_the_run(folder_team: Team) -> None:
     """The fingerprint of `Learn` is known once `Fetch`, which is not deterministic, has been executed."""
     flow = """
     workflow: demo
@@ -95,4 +95,4 @@ def test_a_record_that_cannot_be_read_is_told_with_its_job_also_during_the_run(f
     ran = folder_team.clone(flow).succeed()
     (note,) = ran.heard.notes
     assert note.startswith("the shared store has the result of Job:Learn, but it is refused: it cannot be read: ")
-    assert ran.result.shared == Traffic(gave=1)
+    assert ran.result.shared == SharingCounts(gave=1)

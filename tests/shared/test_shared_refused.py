@@ -1,4 +1,4 @@
-"""What comes from a shared store is believed only after a check: what is not right is refused, told, and made here."""
+"""Results of a shared store are checked: a wrong one is refused and reported, and the step runs here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared_lab import Team, plan_told, shared_steps
 
 from project_lab import Lab
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json, value_sha256
-from whyrun.artifacts.shared_result import (
+from whyrun.artifacts.shared.result import (
     VALUE_KINDS,
     Refused,
     SharedOutput,
@@ -22,8 +22,8 @@ from whyrun.artifacts.shared_result import (
     decode_result,
     encode_result,
 )
-from whyrun.artifacts.shared_store import SharedStore
-from whyrun.artifacts.shelf import PIECE, FolderShelf
+from whyrun.artifacts.shared.storage import PIECE, FolderStorage
+from whyrun.artifacts.shared.store import SharedStore
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
 from whyrun.workflow.model import VALUE_TYPES
@@ -40,7 +40,7 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes | None], str]] = {
     "truncated": (lambda data: data[:-1], "ends after 6 of 7 bytes"),
     "longer": (lambda data: data + b"more", "has other bytes"),
     "empty": (lambda data: b"", "ends after 0 of 7 bytes"),
-    "gone": (lambda data: None, "is not there"),
+    "gone": (lambda data: None, "is missing"),
 }
 
 
@@ -91,10 +91,13 @@ def forge_output(**change: Any) -> Callable[[dict[str, Any]], bytes]:
         (forge_output(value="hello", sha256=value_sha256("hello")), "`Text` is of type text, and has a value"),
         (forge_output(value={}, sha256=value_sha256({}), type="json"), "`Text` is of type json, and has a value"),
         (forge_output(type="integer"), "`Text` is of type integer, and has no value"),
-        (forge_output(type="integer", value=True, sha256=value_sha256(True)), "the value of `Text` is no integer"),
-        (forge_output(type="number", value="1", sha256=value_sha256("1")), "the value of `Text` is no number"),
-        (forge_output(type="string", value=1, sha256=value_sha256(1)), "the value of `Text` is no string"),
-        (forge_output(type="boolean", value=1, sha256=value_sha256(1)), "the value of `Text` is no boolean"),
+        (
+            forge_output(type="integer", value=True, sha256=value_sha256(True)),
+            "the value of `Text` is not of type integer",
+        ),
+        (forge_output(type="number", value="1", sha256=value_sha256("1")), "the value of `Text` is not of type number"),
+        (forge_output(type="string", value=1, sha256=value_sha256(1)), "the value of `Text` is not of type string"),
+        (forge_output(type="boolean", value=1, sha256=value_sha256(1)), "the value of `Text` is not of type boolean"),
         (forge_output(type="integer", value=7, sha256=value_sha256(7)), "`Text` has 1 bytes, not 4"),
         (forge_output(size=999_999), "`Text` has 4 bytes, not 999999"),
         (forge_output(key="Folder"), "it has an output twice"),
@@ -113,24 +116,24 @@ def forge_output(**change: Any) -> Callable[[dict[str, Any]], bytes]:
 def test_a_forged_result_is_refused_and_replaced(
     tmp_path: Path, forged: Callable[[dict[str, Any]], bytes], told: str
 ) -> None:
-    store, shelf = Store(tmp_path / "store"), FolderShelf(tmp_path / "kept")
+    store, storage = Store(tmp_path / "store"), FolderStorage(tmp_path / "kept")
     outputs = tuple(
         SharedOutput(key, store.put_bytes(key.encode()), len(key), "text", stored=len(key))
         for key in ("Folder", "Text")
     )
     right = SharedResult(1, "a" * 64, "shell", "b" * 64, outputs)
-    assert SharedStore(shelf, store).offer(right, lambda: None) is None
+    assert SharedStore(storage, store).offer(right, lambda: None) is None
     (key,) = [path for path in (tmp_path / "kept" / "v1" / "results").rglob("*") if path.is_file()]
     key.write_bytes(forged(json.loads(key.read_bytes())))
-    shared = SharedStore(shelf, store)
+    shared = SharedStore(storage, store)
     with pytest.raises(Refused) as refused:
         shared.find("a" * 64)
     assert str(refused.value).startswith(told)
     assert shared.offer(right, lambda: None) is None
-    assert SharedStore(shelf, store).find("a" * 64) == right
+    assert SharedStore(storage, store).find("a" * 64) == right
 
 
-def test_a_run_tells_of_a_forged_result_and_makes_it_itself(folder_team: Team) -> None:
+def test_a_run_reports_a_forged_result_and_executes_the_step(folder_team: Team) -> None:
     folder_team.clone().succeed()
     key, result = folder_team.kept.result_of("Job:Make")
     folder_team.kept.write(key, forge({"fingerprint": "0" * 64})(result))
@@ -163,7 +166,7 @@ def test_a_value_in_place_of_a_text_is_not_consumed_and_replaced(folder_team: Te
 
 def test_a_size_that_is_not_that_of_the_content_is_refused(tmp_path: Path) -> None:
     """Also where the bytes are here already, and of a folder."""
-    store, shelf = Store(tmp_path / "store"), FolderShelf(tmp_path / "kept")
+    store, storage = Store(tmp_path / "store"), FolderStorage(tmp_path / "kept")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a.txt").write_bytes(b"12345")
     tree, size = store.put_tree(tmp_path / "folder")
@@ -171,7 +174,7 @@ def test_a_size_that_is_not_that_of_the_content_is_refused(tmp_path: Path) -> No
     blob = store.put_bytes(b"1234567")
 
     def fetch(output: SharedOutput) -> None:
-        SharedStore(shelf, store).fetch(SharedResult(1, "a" * 64, "shell", "b" * 64, (output,)), lambda: None)
+        SharedStore(storage, store).fetch(SharedResult(1, "a" * 64, "shell", "b" * 64, (output,)), lambda: None)
 
     fetch(SharedOutput("Folder", tree, size, "directory", stored=stored))
     with pytest.raises(Refused, match="the files of `Folder` have 5 bytes, not 6"):
@@ -181,7 +184,7 @@ def test_a_size_that_is_not_that_of_the_content_is_refused(tmp_path: Path) -> No
         fetch(SharedOutput("Text", blob, 8, "text", stored=8))
 
 
-def test_values_of_others_are_those_of_workflows_and_get_a_blob_of_their_own(tmp_path: Path) -> None:
+def test_shared_values_have_workflow_types_and_get_their_own_blob(tmp_path: Path) -> None:
     assert VALUE_KINDS.keys() == VALUE_TYPES
     store, values = (
         Store(tmp_path / "store"),
@@ -194,7 +197,7 @@ def test_values_of_others_are_those_of_workflows_and_get_a_blob_of_their_own(tmp
     leaf = SharedOutput("Report.Sum", value_sha256([1]), 3, "json", value=[1])
     result = SharedResult(1, "a" * 64, "shell", "b" * 64, (*outputs, leaf))
     assert decode_result(encode_result(result), "a" * 64) == result
-    SharedStore(FolderShelf(tmp_path / "kept"), store).fetch(result, lambda: None)
+    SharedStore(FolderStorage(tmp_path / "kept"), store).fetch(result, lambda: None)
     assert [store.read(output.sha256) for output in outputs] == ['"é"'.encode(), b"9223372036854775807", b"true"]
     assert not store.has(leaf.sha256)
 
@@ -215,7 +218,7 @@ BITS = "holds a whole number of more than 63 bits (give it as a text)"
     ],
     ids=["4 KiB", "8 MB", "63 bits", "70 bits", "in a leaf", "66 levels", "700 levels"],
 )
-def test_a_value_of_others_has_the_limits_of_one_that_is_made_here(key: str, type_: str, value: Any, why: str) -> None:
+def test_a_shared_value_has_the_same_limits_as_a_local_one(key: str, type_: str, value: Any, why: str) -> None:
     data = canonical_json(value)
     output = SharedOutput(key, bytes_sha256(data), len(data), type_, value=value)
     result = SharedResult(1, "a" * 64, "shell", "b" * 64, (output,))
@@ -225,7 +228,9 @@ def test_a_value_of_others_has_the_limits_of_one_that_is_made_here(key: str, typ
 
 
 @pytest.mark.parametrize("change", [{"suffix": ".png"}, {"key": "Other"}], ids=str)
-def test_a_result_that_does_not_fit_what_is_declared_is_not_taken(folder_team: Team, change: dict[str, Any]) -> None:
+def test_a_result_that_does_not_fit_the_declared_outputs_is_not_reused(
+    folder_team: Team, change: dict[str, Any]
+) -> None:
     folder_team.clone().succeed()
     key, result = folder_team.kept.result_of("Job:Make")
     folder_team.kept.write(key, forge_output(**change)(result))
@@ -258,14 +263,14 @@ TREES = {
 
 
 @pytest.mark.parametrize("tree", TREES.values(), ids=list(TREES))
-def test_a_folder_that_is_none_or_leads_out_is_refused(tmp_path: Path, tree: bytes) -> None:
-    theirs, ours, shelf = Store(tmp_path / "theirs"), Store(tmp_path / "ours"), FolderShelf(tmp_path / "kept")
+def test_an_invalid_folder_listing_or_one_that_leads_outside_is_refused(tmp_path: Path, tree: bytes) -> None:
+    theirs, ours, storage = Store(tmp_path / "theirs"), Store(tmp_path / "ours"), FolderStorage(tmp_path / "kept")
     evil, manifest = theirs.put_bytes(b"evil\n"), theirs.put_bytes(tree)
     for sha256 in (evil, manifest):
-        shelf.put_file(f"v1/blobs/{sha256[:2]}/{sha256[2:]}", theirs.open_path(sha256))
+        storage.put_file(f"v1/blobs/{sha256[:2]}/{sha256[2:]}", theirs.open_path(sha256))
     output = SharedOutput("Folder", manifest, 5, "directory", stored=len(tree))
-    with pytest.raises(Refused, match="`Folder` is no folder: "):
-        SharedStore(shelf, ours).fetch(SharedResult(1, "a" * 64, "shell", "b" * 64, (output,)), lambda: None)
+    with pytest.raises(Refused, match="`Folder` is not a folder: "):
+        SharedStore(storage, ours).fetch(SharedResult(1, "a" * 64, "shell", "b" * 64, (output,)), lambda: None)
 
 
 def result_of(data: bytes, size: int) -> SharedResult:
@@ -273,18 +278,18 @@ def result_of(data: bytes, size: int) -> SharedResult:
     return SharedResult(1, "a" * 64, "shell", "b" * 64, (output,))
 
 
-def test_bytes_go_both_ways_in_pieces(tmp_path: Path) -> None:
+def test_uploads_and_downloads_are_streamed_in_pieces(tmp_path: Path) -> None:
     """Of a file of 48 MB no more than a few pieces are in memory at a time."""
     here, there = Store(tmp_path / "here"), Store(tmp_path / "there")
-    shelf = FolderShelf(tmp_path / "kept")
+    storage = FolderStorage(tmp_path / "kept")
     data = bytes(range(256)) * (48 << 12)
     here.put_bytes(data)
     result = result_of(data, len(data))
     alive: list[int] = []
     tracemalloc.start()
     try:
-        assert SharedStore(shelf, here).offer(result, lambda: alive.append(1)) is None
-        SharedStore(shelf, there).fetch(result, lambda: alive.append(1))
+        assert SharedStore(storage, here).offer(result, lambda: alive.append(1)) is None
+        SharedStore(storage, there).fetch(result, lambda: alive.append(1))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -293,19 +298,19 @@ def test_bytes_go_both_ways_in_pieces(tmp_path: Path) -> None:
     assert there.read(result.outputs[0].sha256) == data
 
 
-def test_what_is_damaged_here_is_not_given(tmp_path: Path) -> None:
-    store, shelf = Store(tmp_path / "store"), FolderShelf(tmp_path / "kept")
+def test_damaged_local_bytes_are_not_uploaded(tmp_path: Path) -> None:
+    store, storage = Store(tmp_path / "store"), FolderStorage(tmp_path / "kept")
     path = Path(store.path(store.put_bytes(b"right")))
     path.chmod(0o644)
     path.write_bytes(b"wrong")
     with pytest.raises(WhyrunError) as refused:
-        SharedStore(shelf, Store(tmp_path / "store")).offer(result_of(b"right", 5), lambda: None)
+        SharedStore(storage, Store(tmp_path / "store")).offer(result_of(b"right", 5), lambda: None)
     assert refused.value.diagnostics[0].code == "STORE_DAMAGED"
     assert not (tmp_path / "kept").exists()
 
 
-def test_more_bytes_than_promised_are_not_read_to_their_end(tmp_path: Path) -> None:
-    shelf = FolderShelf(tmp_path / "kept")
+def test_a_blob_that_is_longer_than_recorded_is_not_read_to_its_end(tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path / "kept")
     result = result_of(b"small", 5)
     key = f"v1/blobs/{result.outputs[0].sha256[:2]}/{result.outputs[0].sha256[2:]}"
     (tmp_path / "kept" / key).parent.mkdir(parents=True)
@@ -313,5 +318,5 @@ def test_more_bytes_than_promised_are_not_read_to_their_end(tmp_path: Path) -> N
         file.truncate(1 << 40)  # with holes: nobody could copy it here
     store = Store(tmp_path / "store")
     with pytest.raises(Refused, match="has other bytes"):
-        SharedStore(shelf, store).fetch(result, lambda: None)
+        SharedStore(storage, store).fetch(result, lambda: None)
     assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []

@@ -1,4 +1,4 @@
-"""What one clone made, another takes: told alike by plan, explain and run, recorded, replayed from the log alone."""
+"""A clone reuses results of another: plan, explain and run agree, the log records it, and replay needs only the log."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from shared_lab import WORKFLOW, Team, plan_told, shared_steps, skips
 
 from project_lab import Heard, Lab
 from whyrun.api import plan_of_run
-from whyrun.console.foretold import dry_run_lines
+from whyrun.console.preview import dry_run_lines
 from whyrun.errors import WhyrunError
-from whyrun.evidence.history import job_history
-from whyrun.execution.adopt import adopt_file
+from whyrun.evidence.queries.history import job_history
+from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
-from whyrun.planning.explain import headline, render_explain
+from whyrun.planning.answers.explain import headline, render_explain
 
 
-def test_a_colleague_takes_what_was_made_elsewhere(team: Team) -> None:
+def test_another_clone_reuses_a_shared_result(team: Team) -> None:
     first, second = team.clone(), team.clone()
     made = first.succeed()
     assert (made.executed, made.heard.notes) == (["Job:Make", "Job:Use"], [])
@@ -42,7 +42,7 @@ def test_a_colleague_takes_what_was_made_elsewhere(team: Team) -> None:
     assert second.plan().totals["clean"] == 2
 
 
-def test_the_log_says_where_it_is_from_and_replay_needs_no_store(team: Team) -> None:
+def test_the_log_records_the_origin_and_replay_needs_no_shared_store(team: Team) -> None:
     team.clone().succeed()
     second = team.clone()
     took = second.succeed()
@@ -57,7 +57,7 @@ def test_the_log_says_where_it_is_from_and_replay_needs_no_store(team: Team) -> 
     for kind in ("results", "blobs"):
         for key in team.kept.keys(kind):
             team.kept.write(key, None)
-    assert plan_of_run(second.world(), "r0001").plan.digest == took.plan.digest
+    assert plan_of_run(second.opened(), "r0001").plan.digest == took.plan.digest
 
 
 def test_explain_and_a_dry_run_say_the_same(folder_team: Team) -> None:
@@ -82,7 +82,7 @@ def test_explain_and_a_dry_run_say_the_same(folder_team: Team) -> None:
     ]
 
 
-def test_only_what_has_the_same_fingerprint_is_taken(team: Team) -> None:
+def test_only_results_with_the_same_fingerprint_are_reused(team: Team) -> None:
     team.clone().succeed()
     second = team.clone()
     ran = second.succeed(sets=["Topic=theatre"])
@@ -92,7 +92,7 @@ def test_only_what_has_the_same_fingerprint_is_taken(team: Team) -> None:
     assert third.read("out/all.txt") == "theatre\n1\n"
 
 
-def test_forcing_takes_nothing_from_others(folder_team: Team) -> None:
+def test_a_forced_step_reuses_no_shared_result(folder_team: Team) -> None:
     folder_team.clone().succeed()
     ran = folder_team.clone().succeed(force=["Job:Make"])
     assert (ran.executed, shared_steps(ran)) == (["Job:Make"], ["Job:Use"])
@@ -113,7 +113,7 @@ jobs:
 """
 
 
-def test_a_result_whose_fingerprint_is_known_only_during_the_run_is_taken_then(team: Team) -> None:
+def test_a_result_whose_fingerprint_is_known_only_during_the_run_is_reused_then(team: Team) -> None:
     """`Fetch` is not deterministic, so each clone executes it; that it gives the same rows is seen when it has."""
     assert team.clone(STORY).succeed().executed == ["Job:Fetch", "Job:Learn"]
     assert [r["origin"]["step"] for r in team.kept.results().values()] == ["Job:Learn"]
@@ -141,7 +141,7 @@ jobs:
 """
 
 
-def test_values_of_others_decide_conditions_while_planning(folder_team: Team) -> None:
+def test_shared_values_decide_conditions_while_planning(folder_team: Team) -> None:
     files = {"story.py": "def look():\n    return {'Found': {'Good': False}}\n"}
     assert folder_team.clone(CONDITION, files).succeed().inactive == {"Job:Then": "condition_false"}
     second = folder_team.clone(CONDITION, files)
@@ -150,7 +150,9 @@ def test_values_of_others_decide_conditions_while_planning(folder_team: Team) ->
     assert shared_steps(second.succeed()) == ["Job:Look"]
 
 
-def test_what_failed_here_is_tried_again_and_not_papered_over(folder_team: Team, tmp_path: Path) -> None:
+def test_a_step_that_failed_here_is_tried_again_although_the_store_has_a_result(
+    folder_team: Team, tmp_path: Path
+) -> None:
     blocker = tmp_path / "blocker"
     flow = WORKFLOW.replace("run: 'echo", f"run: 'test ! -e {blocker}; echo")
     second = folder_team.clone(flow)
@@ -162,7 +164,7 @@ def test_what_failed_here_is_tried_again_and_not_papered_over(folder_team: Team,
     assert (ran.executed, shared_steps(ran)) == (["Job:Make"], ["Job:Use"])
 
 
-def test_a_reuse_that_a_kill_cut_short_is_taken_again(folder_team: Team) -> None:
+def test_a_reuse_that_was_killed_is_repeated_by_the_next_run(folder_team: Team) -> None:
     folder_team.clone().succeed()
     second = folder_team.clone()
     second.succeed()
@@ -180,7 +182,9 @@ def test_a_reuse_that_a_kill_cut_short_is_taken_again(folder_team: Team) -> None
 # --- settings ----------------------------------------------------------------------------------------------------
 
 
-def test_the_variable_says_another_store_or_none(folder_team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_selects_another_store_or_none(
+    folder_team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder_team.clone().succeed()
     monkeypatch.setenv("WHYRUN_STORE", "")
     assert folder_team.clone().succeed().executed == ["Job:Make", "Job:Use"]
@@ -196,15 +200,15 @@ def test_the_variable_says_another_store_or_none(folder_team: Team, monkeypatch:
         ("store = ''", "`store` is a URL or a folder: a string"),
         (
             "store = 's3://key:hidden@bucket/x'",
-            "the URL of the shared store holds a user, password or key, and this is no place for it",
+            "the URL of the shared store contains a user, password or key, which must not be written here",
         ),
         (
             "store = 's3://bucket/x?token=hidden'",
-            "the URL of the shared store holds a user, password or key, and this is no place for it",
+            "the URL of the shared store contains a user, password or key, which must not be written here",
         ),
     ],
 )
-def test_settings_that_are_none_are_refused(folder_team: Team, settings: str, told: str) -> None:
+def test_invalid_settings_are_refused(folder_team: Team, settings: str, told: str) -> None:
     lab = folder_team.clone(files={"whyrun.toml": settings})
     with pytest.raises(WhyrunError) as refused:
         lab.run()
@@ -222,13 +226,14 @@ def test_no_credential_reaches_a_file(s3_team: Team, server: S3Server) -> None:
     assert [key for key, data in server.objects.items() if any(word in data for word in hidden)] == []
 
 
-def test_a_project_without_a_shared_store_imports_nothing_of_it(folder_team: Team) -> None:
+def test_a_project_without_a_shared_store_does_not_import_its_code(folder_team: Team) -> None:
     lab = folder_team.project(WORKFLOW)
     program = (
         "import json, sys, whyrun\n"
         "result = whyrun.load(sys.argv[1]).run()\n"
         "print(json.dumps([result.exit_code, [m for m in sys.modules"
-        " if m.split('.')[0] in ('fsspec', 's3fs') or m.endswith(('sharing', 'errands')) and 'run_' not in m]]))\n"
+        " if m.split('.')[0] in ('fsspec', 's3fs')"
+        " or m.startswith(('whyrun.execution.sharing.', 'whyrun.artifacts.shared.s'))]]))\n"
     )
     env = {name: value for name, value in os.environ.items() if name != "WHYRUN_STORE"}
     told = subprocess.run(
@@ -240,7 +245,9 @@ def test_a_project_without_a_shared_store_imports_nothing_of_it(folder_team: Tea
 # --- what is never shared ----------------------------------------------------------------------------------------
 
 
-def test_what_its_fingerprint_does_not_say_is_never_given(folder_team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_that_the_fingerprint_does_not_determine_are_never_shared(
+    folder_team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOME_SECRET", "a-secret-value")
     flow = """
     workflow: demo
@@ -266,14 +273,14 @@ def test_what_its_fingerprint_does_not_say_is_never_given(folder_team: Team, mon
     assert (ran.executed, shared_steps(ran)) == (["Job:Connected", "Job:Plain", "Job:Secret"], ["Job:Shared"])
 
 
-def test_adopted_bytes_are_not_given(folder_team: Team) -> None:
+def test_adopted_versions_are_not_shared(folder_team: Team) -> None:
     first = folder_team.clone()
     first.succeed()
     for kind in ("results", "blobs"):
         for key in folder_team.kept.keys(kind):
             folder_team.kept.write(key, None)
     first.write({"mine.txt": "mine\n"})
-    adopt_file(first.world(), "Artifact:Make.Text", first.root / "mine.txt", Heard())
+    adopt_file(first.opened(), "Artifact:Make.Text", first.root / "mine.txt", Heard())
     first.succeed()
     assert [r["origin"]["step"] for r in folder_team.kept.results().values()] == ["Job:Use"]
 
@@ -291,7 +298,7 @@ def lose(lab: Lab, *artifacts: str) -> None:
             (lab.root / found.path).unlink()
 
 
-def test_what_was_lost_here_and_comes_from_others_is_told_and_recorded_so(team: Team) -> None:
+def test_a_lost_local_result_that_the_store_replaces_is_reported_and_recorded_as_shared(team: Team) -> None:
     """The bytes are here again before the steps are looked at; still it was the shared store that gave them."""
     team.clone().succeed()
     lab = team.clone()
@@ -304,15 +311,15 @@ def test_what_was_lost_here_and_comes_from_others_is_told_and_recorded_so(team: 
     assert skips(ran) == ["Job:Make → reused from shared store", "Job:Use → reused from shared store"]
     assert shared_steps(ran) == ["Job:Make", "Job:Use"]
     assert {event.reused_from for event in ran.of(ev.ArtifactAvailable)} == {"shared store"}
-    assert [e.reused_from for e in job_history(lab.world().state.runs(), "Job:Use".__eq__, None)] == [
+    assert [e.reused_from for e in job_history(lab.opened().state.runs(), "Job:Use".__eq__, None)] == [
         "shared store",
         "shared store",
     ]
-    assert plan_of_run(lab.world(), "r0002").plan.digest == plan.digest
+    assert plan_of_run(lab.opened(), "r0002").plan.digest == plan.digest
     assert lab.plan().totals["clean"] == 2
 
 
-def test_what_was_lost_here_and_is_asked_for_during_the_run_is_recorded_so(folder_team: Team) -> None:
+def test_a_lost_local_result_that_is_fetched_during_the_run_is_recorded_as_shared(folder_team: Team) -> None:
     lab = folder_team.clone(STORY)
     lab.succeed()
     lose(lab, "Artifact:Learn.Model")
@@ -321,11 +328,11 @@ def test_what_was_lost_here_and_is_asked_for_during_the_run_is_recorded_so(folde
     assert skips(ran) == ["Job:Learn → reused from shared store"]
 
 
-def test_what_others_made_does_not_count_as_adopted(folder_team: Team) -> None:
+def test_a_shared_result_does_not_count_as_adopted(folder_team: Team) -> None:
     lab = folder_team.clone()
     lab.succeed()
     lab.write({"mine.txt": "mine\n"})
-    adopt_file(lab.world(), "Artifact:Make.Text", lab.root / "mine.txt", Heard())
+    adopt_file(lab.opened(), "Artifact:Make.Text", lab.root / "mine.txt", Heard())
     lose(lab, "Artifact:Make.Text")
     ran = lab.succeed()
     assert shared_steps(ran) == ["Job:Make"]
@@ -346,7 +353,7 @@ jobs:
 """
 
 
-def test_what_was_made_of_a_file_is_not_taken_for_a_text(folder_team: Team) -> None:
+def test_a_result_of_type_file_is_not_reused_for_a_text(folder_team: Team) -> None:
     files: dict[str, str | bytes | None] = {
         "in.txt": "hello",
         "m.py": 'def tell(x: str):\n    return {"T": type(x).__name__}\n',

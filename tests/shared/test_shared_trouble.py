@@ -1,4 +1,4 @@
-"""A shared store that is gone, slow, closed or busy: told once, never waited for for long, never a wrong skip."""
+"""A shared store that is missing, slow, read-only or busy: one note, no long wait, never a wrong skip."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from shared_lab import Team, plan_told, shared_steps, use_server
 
 from project_lab import PATIENCE, wait_until
 from whyrun.artifacts.hashing import bytes_sha256
-from whyrun.artifacts.shared_result import SharedOutput, SharedResult
-from whyrun.artifacts.shared_store import SharedStore
-from whyrun.artifacts.shelf import FolderShelf, Link, ReadOnlyShelf, Shelf
+from whyrun.artifacts.shared.result import SharedOutput, SharedResult
+from whyrun.artifacts.shared.storage import FolderStorage, Link, ReadOnlyStorage, Storage
+from whyrun.artifacts.shared.store import SharedStore
 from whyrun.artifacts.store import Store
-from whyrun.execution import sharing as sharing_module
-from whyrun.execution.run_sharing import Traffic
-from whyrun.execution.sharing import Patience, Sharing
+from whyrun.execution.sharing import sharing as sharing_module
+from whyrun.execution.sharing.sharing import Patience, Sharing, SharingCounts
 from whyrun.planning.plan import PlanOptions
 
 BOTH = ["Job:Make", "Job:Use"]
@@ -39,7 +38,7 @@ def test_without_its_server_a_run_goes_on_and_says_so(s3_team: Team, monkeypatch
     assert (ran.executed, len(ran.heard.notes)) == (BOTH, 1)
 
 
-def test_a_folder_that_is_not_mounted_is_told(folder_team: Team, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_mounted_is_reported(folder_team: Team, tmp_path: Path) -> None:
     away = tmp_path / "mnt" / "team"
     lab = folder_team.clone(files={"whyrun.toml": f"store = '{away}'\n"})
     ran = lab.succeed()
@@ -49,18 +48,18 @@ def test_a_folder_that_is_not_mounted_is_told(folder_team: Team, tmp_path: Path)
     assert not away.parent.exists()
 
 
-def test_a_file_in_place_of_the_folder_is_told_while_planning(folder_team: Team, tmp_path: Path) -> None:
+def test_a_file_instead_of_the_folder_is_reported_while_planning(folder_team: Team, tmp_path: Path) -> None:
     (tmp_path / "afile").write_text("mine\n")
     lab = folder_team.clone(files={"whyrun.toml": f"store = '{tmp_path}/afile'\n"})
-    what = f"the shared store {tmp_path}/afile cannot be used ({tmp_path}/afile is no folder); going on without it"
+    what = f"the shared store {tmp_path}/afile cannot be used ({tmp_path}/afile is not a folder); going on without it"
     assert plan_told(lab)[1] == [what]
     ran = lab.succeed()
     assert (ran.executed, ran.heard.notes) == (BOTH, [what])
-    assert ran.result.shared == Traffic(gave=0, took=0, not_given=2)
+    assert ran.result.shared == SharingCounts(gave=0, took=0, not_given=2)
     assert (tmp_path / "afile").read_text() == "mine\n"
 
 
-def test_a_folder_that_becomes_useless_meanwhile_is_told_in_plain_words(tmp_path: Path) -> None:
+def test_a_folder_that_becomes_unusable_during_the_run_is_reported_in_plain_words(tmp_path: Path) -> None:
     """No name of a temporary file, no number of an error; and all that was not given is counted."""
     lab_store, kept = Store(tmp_path / "store"), tmp_path / "kept"
     notes: list[str] = []
@@ -70,11 +69,11 @@ def test_a_folder_that_becomes_useless_meanwhile_is_told_in_plain_words(tmp_path
     for number in range(3):
         sharing.offer(SharedResult(1, f"{number}" * 64, "shell", "b" * 64, (output,)))
     sharing.close()
-    assert notes == [f"results are not given to the shared store kept (it takes nothing: {kept} is no folder)"]
-    assert sharing.traffic == Traffic(gave=0, took=0, not_given=3)
+    assert notes == [f"results are not given to the shared store kept (it takes nothing: {kept} is not a folder)"]
+    assert sharing.counts == SharingCounts(gave=0, took=0, not_given=3)
 
 
-def test_who_makes_a_store_is_told_and_who_finds_it_empty_too(folder_team: Team, tmp_path: Path) -> None:
+def test_creating_a_store_is_reported_and_so_is_finding_it_empty(folder_team: Team, tmp_path: Path) -> None:
     """A disk that is not mounted looks just like that."""
     (tmp_path / "mounted").mkdir()
     for name, told in {
@@ -104,7 +103,7 @@ def test_the_home_folder_can_be_named(folder_team: Team, tmp_path: Path, monkeyp
     ("address", "why"),
     [("nosuch://bucket/x", "ValueError: Protocol not known: nosuch"), ("s3://missing/x", "NoSuchBucket")],
 )
-def test_an_address_that_leads_nowhere_is_told(s3_team: Team, address: str, why: str) -> None:
+def test_an_invalid_address_is_reported(s3_team: Team, address: str, why: str) -> None:
     ran = s3_team.clone(files={"whyrun.toml": f"store = '{address}'\n"}).succeed()
     assert ran.executed == BOTH
     (note,) = ran.heard.notes
@@ -124,14 +123,14 @@ class Slow:
             self.let_go.wait(PATIENCE)
 
 
-def test_a_server_that_does_not_answer_is_left_alone(s3_team: Team, server: S3Server) -> None:
+def test_the_run_goes_on_without_a_server_that_does_not_answer(s3_team: Team, server: S3Server) -> None:
     s3_team.clone().succeed()
     slow = Slow(server, "GET", "/results/")
     lab = s3_team.clone()
-    world = lab.world()
+    opened = lab.opened()
     notes: list[str] = []
-    sharing = Sharing("s3://team/demo", lab.root, world.store, notes.append, Patience(0.2, 0.2))
-    plan = sharing.plan_to_run(world.snapshot(), PlanOptions())
+    sharing = Sharing("s3://team/demo", lab.root, opened.store, notes.append, Patience(0.2, 0.2))
+    plan, _ = sharing.plan_to_run(opened.snapshot(), PlanOptions())
     sharing.close()
     slow.let_go.set()
     assert [job.reuse for job in plan.planned] == [None, None]
@@ -139,7 +138,7 @@ def test_a_server_that_does_not_answer_is_left_alone(s3_team: Team, server: S3Se
 
 
 @pytest.mark.parametrize("many", [True, False])
-def test_many_questions_that_take_a_while_are_told_of(
+def test_many_slow_lookups_are_reported(
     s3_team: Team, server: S3Server, monkeypatch: pytest.MonkeyPatch, many: bool
 ) -> None:
     monkeypatch.setattr(sharing_module, "QUIETLY", 0.05)
@@ -151,8 +150,8 @@ def test_many_questions_that_take_a_while_are_told_of(
         notes.append(note)
         slow.let_go.set()
 
-    sharing = Sharing("s3://team/demo", lab.root, lab.world().store, tell, Patience(PATIENCE, PATIENCE))
-    asked = {f"{number:064x}": f"Job:Make[{number}]" for number in range(sharing_module.MANY - (not many))}
+    sharing = Sharing("s3://team/demo", lab.root, lab.opened().store, tell, Patience(PATIENCE, PATIENCE))
+    asked = {f"{number:064x}": f"Job:Make[{number}]" for number in range(sharing_module.MANY_LOOKUPS - (not many))}
     if not many:
         threading.Timer(0.2, slow.let_go.set).start()
     assert sharing.ask(asked) == {}
@@ -160,40 +159,42 @@ def test_many_questions_that_take_a_while_are_told_of(
     assert notes == (["asking the shared store s3://team/demo for 100 results …"] if many else [])
 
 
-def test_a_server_that_stops_in_the_middle_of_bytes_is_left_alone(s3_team: Team, server: S3Server) -> None:
+def test_the_run_goes_on_without_a_server_that_stops_in_the_middle_of_a_transfer(
+    s3_team: Team, server: S3Server
+) -> None:
     s3_team.clone().succeed()
     slow = Slow(server, "GET", "/blobs/")
     lab = s3_team.clone()
-    world = lab.world()
+    opened = lab.opened()
     notes: list[str] = []
-    sharing = Sharing("s3://team/demo", lab.root, world.store, notes.append, Patience(PATIENCE, 0.2))
-    plan = sharing.plan_to_run(world.snapshot(), PlanOptions())
+    sharing = Sharing("s3://team/demo", lab.root, opened.store, notes.append, Patience(PATIENCE, 0.2))
+    plan, _ = sharing.plan_to_run(opened.snapshot(), PlanOptions())
     sharing.close()
     slow.let_go.set()
     assert [job.reuse for job in plan.planned] == [None, None], "a plan that runs never counts on what is not here"
-    assert notes == ["the shared store s3://team/demo cannot be used (no word for 0.2 s); going on without it"]
+    assert notes == ["the shared store s3://team/demo cannot be used (no answer for 0.2 s); going on without it"]
 
 
-def test_a_server_that_takes_nothing_ends_no_run(s3_team: Team, server: S3Server) -> None:
+def test_a_server_that_accepts_no_uploads_does_not_end_the_run(s3_team: Team, server: S3Server) -> None:
     slow = Slow(server, "PUT", "/blobs/")
     lab = s3_team.clone()
-    world = lab.world()
+    opened = lab.opened()
     notes: list[str] = []
-    sharing = Sharing("s3://team/demo", lab.root, world.store, notes.append, Patience(PATIENCE, 0.2))
-    sha256 = world.store.put_bytes(b"made")
+    sharing = Sharing("s3://team/demo", lab.root, opened.store, notes.append, Patience(PATIENCE, 0.2))
+    sha256 = opened.store.put_bytes(b"made")
     output = SharedOutput("Out", sha256, 4, "file")
     sharing.offer(SharedResult(1, "a" * 64, "shell", "b" * 64, (output,)))
     sharing.close()
-    assert notes[-1] == "results are not given to the shared store s3://team/demo (no word for 0.2 s)"
-    assert sharing.traffic == Traffic(gave=0, took=0, not_given=1)
+    assert notes[-1] == "results are not given to the shared store s3://team/demo (no answer for 0.2 s)"
+    assert sharing.counts == SharingCounts(gave=0, took=0, not_given=1)
     assert s3_team.kept.keys("results") == []  # before it is let go: then what was under way may still arrive
     slow.let_go.set()
 
 
-def test_one_result_that_does_not_arrive_hides_no_other(folder_team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_stuck_upload_does_not_hide_the_others(folder_team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of six takes for ever: what the other five came to is told and counted all the same."""
     lab = folder_team.clone()
-    world, notes, let_go = lab.world(), list[str](), threading.Event()
+    opened, notes, let_go = lab.opened(), list[str](), threading.Event()
     offer = SharedStore.offer
 
     def held(store: SharedStore, result: SharedResult, alive: Callable[[], None]) -> SharedResult | None:
@@ -205,20 +206,20 @@ def test_one_result_that_does_not_arrive_hides_no_other(folder_team: Team, monke
     results = [
         SharedResult(1, f"{number:064x}", "shell", "b" * 64, (SharedOutput("Out", bytes_sha256(made), 4, "file"),))
         for number in range(6)
-        for made in [world.store.read(world.store.put_bytes(b"%04d" % number))]
+        for made in [opened.store.read(opened.store.put_bytes(b"%04d" % number))]
     ]
-    sharing = Sharing(folder_team.kept.address, lab.root, world.store, notes.append, Patience(PATIENCE, 1.0))
+    sharing = Sharing(folder_team.kept.address, lab.root, opened.store, notes.append, Patience(PATIENCE, 1.0))
     for result in results:
         sharing.offer(result)
     wait_until(lambda: len(folder_team.kept.keys("results")) == 5)  # a busy disk is no silence of the store
     sharing.close()
-    assert sharing.traffic == Traffic(gave=5, took=0, not_given=1)
-    told = f"results are not given to the shared store {folder_team.kept.address} (no word for 1 s)"
+    assert sharing.counts == SharingCounts(gave=5, took=0, not_given=1)
+    told = f"results are not given to the shared store {folder_team.kept.address} (no answer for 1 s)"
     assert notes[-1] == told
     let_go.set()
 
 
-def test_who_may_only_read_takes_and_is_told_once(
+def test_with_read_only_access_results_are_reused_and_the_user_gets_one_note(
     s3_team: Team, server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3_team.clone().succeed()
@@ -230,18 +231,18 @@ def test_who_may_only_read_takes_and_is_told_once(
     (note,) = ran.heard.notes
     what = "results are not given to the shared store s3://team/demo (it may be read, but not written: PermissionError"
     assert note.startswith(what)
-    assert ran.result.shared == Traffic(gave=0, took=0, not_given=2)
+    assert ran.result.shared == SharingCounts(gave=0, took=0, not_given=2)
     assert server.objects == before
 
 
-def test_who_may_not_read_goes_on_without_it(s3_team: Team, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_read_access_the_run_goes_on(s3_team: Team, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     s3_team.clone().succeed()
     use_server(monkeypatch, server, key="somebody-else")
     ran = s3_team.clone().succeed()
     assert (ran.executed, len(ran.heard.notes)) == (BOTH, 1)
 
 
-def test_a_step_that_is_not_deterministic_after_all_is_told(folder_team: Team) -> None:
+def test_a_step_that_is_not_deterministic_after_all_is_reported(folder_team: Team) -> None:
     flow = """
     workflow: demo
     jobs:
@@ -271,20 +272,20 @@ def no_links(number: int) -> Link:
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV])
-def test_a_folder_without_hard_links_takes_results_and_the_first_one_stays(tmp_path: Path, number: int) -> None:
-    shelf = FolderShelf(tmp_path / "kept", no_links(number))
-    assert shelf.put_bytes("v1/results/a", b"first", replace=False)
-    assert not shelf.put_bytes("v1/results/a", b"second", replace=False)
-    assert shelf.read("v1/results/a", 0, 99) == b"first"
-    assert shelf.put_bytes("v1/results/a", b"third", replace=True)
-    assert shelf.read("v1/results/a", 0, 99) == b"third"
+def test_a_folder_without_hard_links_accepts_results_and_the_first_one_stays(tmp_path: Path, number: int) -> None:
+    storage = FolderStorage(tmp_path / "kept", no_links(number))
+    assert storage.put_bytes("v1/results/a", b"first", replace=False)
+    assert not storage.put_bytes("v1/results/a", b"second", replace=False)
+    assert storage.read("v1/results/a", 0, 99) == b"first"
+    assert storage.put_bytes("v1/results/a", b"third", replace=True)
+    assert storage.read("v1/results/a", 0, 99) == b"third"
     assert list((tmp_path / "kept" / "tmp").iterdir()) == []
 
 
-def test_a_folder_that_may_not_be_written_to_is_no_folder_without_links(tmp_path: Path) -> None:
-    shelf = FolderShelf(tmp_path / "kept", no_links(errno.EACCES))
-    with pytest.raises(ReadOnlyShelf, match=r"^PermissionError: Permission denied$"):
-        shelf.put_bytes("v1/results/a", b"first", replace=False)
+def test_a_read_only_folder_is_not_taken_for_one_without_hard_links(tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path / "kept", no_links(errno.EACCES))
+    with pytest.raises(ReadOnlyStorage, match=r"^PermissionError: Permission denied$"):
+        storage.put_bytes("v1/results/a", b"first", replace=False)
     assert [path for path in (tmp_path / "kept").rglob("*") if path.is_file()] == []
 
 
@@ -296,12 +297,12 @@ def test_many_writers_at_once_leave_one_whole_result(kind: str, tmp_path: Path, 
     told: list[SharedResult | None] = []
     made: list[SharedResult] = []
 
-    def shelf() -> Shelf:
+    def storage() -> Storage:
         if kind != "s3":
-            return FolderShelf(tmp_path / "kept", os.link if kind == "folder" else no_links(errno.EPERM))
-        from whyrun.artifacts.shelf_url import UrlShelf
+            return FolderStorage(tmp_path / "kept", os.link if kind == "folder" else no_links(errno.EPERM))
+        from whyrun.artifacts.shared.url_storage import UrlStorage
 
-        return UrlShelf("s3://team/demo")
+        return UrlStorage("s3://team/demo")
 
     def write(number: int) -> None:
         store = Store(tmp_path / f"store{number}")
@@ -313,7 +314,7 @@ def test_many_writers_at_once_leave_one_whole_result(kind: str, tmp_path: Path, 
         )
         result = SharedResult(1, "a" * 64, "shell", "b" * 64, outputs)
         made.append(result)
-        shared = SharedStore(shelf(), store)
+        shared = SharedStore(storage(), store)
         gate.wait(PATIENCE)
         told.append(shared.offer(result, lambda: None))
 
@@ -324,7 +325,7 @@ def test_many_writers_at_once_leave_one_whole_result(kind: str, tmp_path: Path, 
         thread.join(PATIENCE)
     assert len(told) == writers
     reader = Store(tmp_path / "reader")
-    shared = SharedStore(shelf(), reader)
+    shared = SharedStore(storage(), reader)
     standing = shared.find("a" * 64)
     assert standing in made
     shared.fetch(standing, lambda: None)

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
+from whyrun.log.lean_events import LeanEvent
 from whyrun.log.runs import WorkflowState
-from whyrun.log.scan import LeanEvent
 from whyrun.log.tombstones import CarriedInput, Tombstone
-from whyrun.snapshot.fold import RunFold
-from whyrun.snapshot.history import History
+from whyrun.snapshot.history.fold import RunFold
+from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.records import Records
 
 _decoder = msgspec.json.Decoder(LeanEvent)

@@ -11,7 +11,7 @@ from asking_lab import expanded
 
 from whyrun.errors import StateError, error
 from whyrun.graph.fingerprint import SECTION_SUFFIX
-from whyrun.graph.graph import Graph
+from whyrun.graph.tables import Graph
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, PlanningSnapshot
@@ -89,7 +89,7 @@ class Log:
             raise self.refusal
 
 
-class World:
+class Project:
     """Some files are changed and some blobs are lost; and what it was asked about."""
 
     def __init__(self, changed: Mapping[str, str] | None = None, lost: Sequence[str] = ()) -> None:
@@ -117,7 +117,7 @@ def facts(*deterministic: str) -> dict[str, ActionFacts]:
 
 def built(
     steps: Records_,
-    world: World | None = None,
+    opened: Project | None = None,
     *,
     deterministic: Sequence[str] = (),
     ask: Callable[[PlanningSnapshot], Mapping[str, str]] | None = None,
@@ -125,7 +125,7 @@ def built(
     log: Log | None = None,
 ) -> PlanningSnapshot:
     graph = graph or expanded(WORKFLOW, INPUTS)
-    return build_planning_snapshot(graph, log or Log(steps), world or World(), facts(*deterministic), None, ask)
+    return build_planning_snapshot(graph, log or Log(steps), opened or Project(), facts(*deterministic), None, ask)
 
 
 def available(snapshot: PlanningSnapshot) -> dict[str, str]:
@@ -149,14 +149,14 @@ ALL = {
 
 
 def test_all_that_is_recorded_is_looked_for_where_it_should_be() -> None:
-    world = World()
-    snapshot = built(whole_log(), world)
+    opened = Project()
+    snapshot = built(whole_log(), opened)
     files = {f"a/{n}.txt": sha(f"File {n}") for n in "abc"} | {f"pub/{n}.json": sha(f"Pub {n}") for n in "abc"}
-    assert world.files == {**files, "c.txt": sha("C")}
-    assert world.sections == {f"all.json § A[{n}]": sha(f"Part {n}") for n in "abc"}
+    assert opened.files == {**files, "c.txt": sha("C")}
+    assert opened.sections == {f"all.json § A[{n}]": sha(f"Part {n}") for n in "abc"}
     blobs = [("Blob", 1, "file"), ("Doc", 2, "json")]
     stored = [BlobCheck(sha(f"{o} {n}"), size, type_, None, sha(f"{o} {n}")) for o, size, type_ in blobs for n in "abc"]
-    assert world.checks[0] == [*stored, BlobCheck(sha("B"), 8, "text", None, sha("B"))]
+    assert opened.checks[0] == [*stored, BlobCheck(sha("B"), 8, "text", None, sha("B"))]
     assert available(snapshot) == ALL
     assert (snapshot.files, snapshot.lost) == ({}, frozenset())
 
@@ -164,14 +164,14 @@ def test_all_that_is_recorded_is_looked_for_where_it_should_be() -> None:
 def test_what_is_not_recorded_is_not_looked_for() -> None:
     steps = whole_log()
     del steps["Job:A[b]"], steps["Job:B"], steps["Job:C"]
-    world = World()
-    snapshot = built(steps, world)
+    opened = Project()
+    snapshot = built(steps, opened)
     files = {f"a/{n}.txt": sha(f"File {n}") for n in "ac"} | {f"pub/{n}.json": sha(f"Pub {n}") for n in "ac"}
-    assert world.files == files
-    assert world.sections == {f"all.json § A[{n}]": sha(f"Part {n}") for n in "ac"}
-    assert [check.sha256 for check in world.checks[0]] == [sha(f"{o} {n}") for o in ("Blob", "Doc") for n in "ac"]
+    assert opened.files == files
+    assert opened.sections == {f"all.json § A[{n}]": sha(f"Part {n}") for n in "ac"}
+    assert [check.sha256 for check in opened.checks[0]] == [sha(f"{o} {n}") for o in ("Blob", "Doc") for n in "ac"]
     assert available(snapshot) == {**dict.fromkeys(ALL, "ac"), "B.Out": "", "C.Out": ""}
-    nothing = World()
+    nothing = Project()
     assert available(built({}, nothing)) == dict.fromkeys(ALL, "")
     assert (nothing.files, nothing.sections, nothing.checks) == ({}, None, [[], []])
 
@@ -181,14 +181,14 @@ def test_what_is_not_recorded_is_not_looked_for() -> None:
 
 def test_what_was_deleted_or_changed_is_not_available() -> None:
     changed = {"a/b.txt": "deleted", "all.json § A[c]": "changed", "c.txt": "changed"}
-    snapshot = built(whole_log(), World(changed))
+    snapshot = built(whole_log(), Project(changed))
     assert snapshot.files == changed
     assert available(snapshot) == {**ALL, "A.File": "ac", "A.Part": "ab", "C.Out": ""}
 
 
 def test_stored_bytes_that_are_lost_are_not_available() -> None:
     lost = [sha("Blob a"), sha("Doc c"), sha("B")]
-    snapshot = built(whole_log(), World(lost=lost))
+    snapshot = built(whole_log(), Project(lost=lost))
     assert snapshot.lost == frozenset(lost)
     assert available(snapshot) == {**ALL, "A.Blob": "bc", "A.Doc": "ab", "B.Out": ""}
 
@@ -201,7 +201,7 @@ def test_lost_bytes_are_no_loss_to_values_leaves_and_published_files_with_the_sa
             outputs = list(steps["Job:A[a]"].latest.outputs)
             outputs[number] = Output(output.id, same, 1, output.type, output.path, output.held, output.suffix)
             steps["Job:A[a]"].latest.outputs = tuple(outputs)
-    snapshot = built(steps, World(lost=[same]))
+    snapshot = built(steps, Project(lost=[same]))
     assert available(snapshot) == {**ALL, "A.Blob": "bc"}
 
 
@@ -213,11 +213,11 @@ def test_what_actions_say_is_told_like_what_was_seen() -> None:
         return {"a/a.txt": "disowned"}
 
     lost = [sha("Blob a")]
-    snapshot = built(whole_log(), World({"a/b.txt": "deleted"}, lost), ask=ask)
+    snapshot = built(whole_log(), Project({"a/b.txt": "deleted"}, lost), ask=ask)
     assert seen == [{**ALL, "A.File": "ac", "A.Blob": "bc"}]
     assert snapshot.files == {"a/b.txt": "deleted", "a/a.txt": "disowned"}
     assert available(snapshot) == {**ALL, "A.File": "c", "A.Blob": "bc"}
-    quiet = built(whole_log(), World({"a/b.txt": "deleted"}), ask=lambda snapshot: {})
+    quiet = built(whole_log(), Project({"a/b.txt": "deleted"}), ask=lambda snapshot: {})
     assert quiet.files == {"a/b.txt": "deleted"}
 
 
@@ -248,9 +248,9 @@ def test_stored_bytes_of_all_earlier_results_are_looked_for_once() -> None:
     broken = Attempt(1, 9, 1, sha("h"), False, (Output("Artifact:A.Blob[a]", sha("h"), 4, "file"),), 0.0, "FAILED", "E")
     latest = steps["Job:A[a]"].latest
     steps["Job:A[a]"] = StepRecord(latest, None, [old, unpublished, broken, latest])
-    world = World(lost=[sha("Blob a"), sha("old"), f"{sha('File a')} a/a.txt"])
-    snapshot = built(steps, world)
-    assert [(check.key, check.size, check.type, check.path) for check in world.checks[1]] == [
+    opened = Project(lost=[sha("Blob a"), sha("old"), f"{sha('File a')} a/a.txt"])
+    snapshot = built(steps, opened)
+    assert [(check.key, check.size, check.type, check.path) for check in opened.checks[1]] == [
         (sha("old"), 3, "file", None),
         (f"{sha('g')} a/a.txt", 4, "text", "a/a.txt"),
         (sha("Doc a"), 2, "json", None),
@@ -259,26 +259,26 @@ def test_stored_bytes_of_all_earlier_results_are_looked_for_once() -> None:
         (f"{sha('Pub a')} pub/a.json", 7, "json", "pub/a.json"),
     ]
     contents = ("old", "g", "Doc a", "File a", "Part a", "Pub a")
-    assert [check.sha256 for check in world.checks[1]] == [sha(text) for text in contents]
-    assert snapshot.lost == frozenset(world.lost)
+    assert [check.sha256 for check in opened.checks[1]] == [sha(text) for text in contents]
+    assert snapshot.lost == frozenset(opened.lost)
 
 
 def test_stored_bytes_that_an_adoption_took_the_place_of_are_looked_for_too() -> None:
     """Other steps may take them."""
     made = good(1, 7, Output("Artifact:A.Blob[a]", sha("made"), 3, "file"))
     mine = Attempt(2, 2, 0, sha("f"), True, (Output("Artifact:A.Blob[a]", sha("mine"), 4, "file"),), origin="adopted")
-    world = World(lost=[sha("made")])
-    snapshot = built({"Job:A[a]": StepRecord(mine, unadopted=[made])}, world)
-    assert [(check.key, check.size) for check in world.checks[1]] == [(sha("mine"), 4), (sha("made"), 3)]
+    opened = Project(lost=[sha("made")])
+    snapshot = built({"Job:A[a]": StepRecord(mine, unadopted=[made])}, opened)
+    assert [(check.key, check.size) for check in opened.checks[1]] == [(sha("mine"), 4), (sha("made"), 3)]
     assert snapshot.lost == {sha("made")}
 
 
 def test_where_an_action_is_deterministic_every_step_may_lend_its_result() -> None:
     steps = {"Job:Gone": StepRecord(good(1, 2, Output("Artifact:Gone.X", sha("gone"), 1, "file")))}
     for deterministic, keys in (((), []), (("B",), [sha("gone")])):
-        world = World()
-        built(steps, world, deterministic=deterministic)
-        assert [check.key for check in world.checks[1]] == keys
+        opened = Project()
+        built(steps, opened, deterministic=deterministic)
+        assert [check.key for check in opened.checks[1]] == keys
 
 
 # --- IDs that the graph does not have ----------------------------------------------------------------------------

@@ -7,10 +7,10 @@ import hashlib
 import pytest
 from asking_lab import expanded
 
-from whyrun.graph.graph import Graph
-from whyrun.snapshot.joined import FEW, JoinedTable, foreign_steps, join_tables
+from whyrun.graph.tables import Graph
+from whyrun.snapshot.columns import FEW, JoinedTable, foreign_steps, join_tables
+from whyrun.snapshot.index import IndexedSteps, into_blocks
 from whyrun.snapshot.records import Attempt, Output, StepRecord
-from whyrun.snapshot.step_index import IndexedSteps, into_blocks
 
 WORKFLOW = """\
 workflow: w

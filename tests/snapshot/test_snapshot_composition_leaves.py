@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from project_lab import Lab
-from whyrun.snapshot.leaves import leaf_problems
+from whyrun.snapshot.composition import diagnostic_leaf_problems
 
 Make = Callable[..., Lab]
 FLOW = """\
@@ -34,7 +34,7 @@ def flow(leaves: str, diagnostics: str = DIAGNOSTICS, uses: str = "data/check", 
 
 
 def told(lab: Lab) -> list[tuple[str, str, str | None]]:
-    found = leaf_problems(lab.world().graph)
+    found = diagnostic_leaf_problems(lab.opened().graph)
     return [(problem.code, problem.message, problem.hint) for problem in found]
 
 
@@ -107,8 +107,8 @@ def test_leaves_of_other_actions_are_their_own(project: Make) -> None:
 def test_a_composition_of_a_workflow_file_is_no_dataset_plan(project: Make) -> None:
     text = flow("row: integer", composition="composition: {mode: sequential, roles: {Main: primary_dataset}}\n")
     lab = project(text, {"main.csv": "id,x\n1,2\n"})
-    world = lab.world()
-    assert UNKNOWN in [(problem.code, problem.message, problem.hint) for problem in world.problems]
+    opened = lab.opened()
+    assert UNKNOWN in [(problem.code, problem.message, problem.hint) for problem in opened.problems]
 
 
 def test_a_file_that_is_imported_twice_is_told_once(project: Make) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from project_lab import Lab
 from whyrun.graph.expand import expand
-from whyrun.snapshot.headers import key_problems
+from whyrun.snapshot.composition import merge_key_problems
 
 pytest.importorskip("duckdb")
 
@@ -46,8 +46,8 @@ def told(project: Make, files: dict[str, str | bytes | None] | None = None, *edi
         assert flow.count(old) == 1, old
         flow = flow.replace(old, new)
     lab = project(flow, {**FILES, **(files or {})})
-    world = lab.world()
-    problems = key_problems(expand(world.workflow, world.inputs), lab.root)
+    opened = lab.opened()
+    problems = merge_key_problems(expand(opened.workflow, opened.inputs), lab.root)
     assert {problem.code for problem in problems} <= {"MERGE_KEY_UNKNOWN"}
     return [(problem.line, problem.column, problem.message, problem.hint) for problem in problems]
 
@@ -171,13 +171,13 @@ def own(project: Make, header: str | bytes, operation: str = "merge") -> list[st
     """What is told where a plan merges with an action of the user's own."""
     flow = FLOW.replace("uses: data/merge\n    with:\n", f"uses: shell\n    with:\n      operation: {operation}\n")
     lab = project(flow, {**FILES, "main.csv": header})
-    world = lab.world()
-    graph = expand(world.workflow, world.inputs)
+    opened = lab.opened()
+    graph = expand(opened.workflow, opened.inputs)
     for table in graph.tables:
         if table.name == "Merge":
             assert isinstance(table.decl.places, dict)
             table.decl.places["merge"] = table.decl.place
-    return [problem.message for problem in key_problems(graph, Path(lab.root))]
+    return [problem.message for problem in merge_key_problems(graph, Path(lab.root))]
 
 
 def test_an_action_of_ones_own_may_read_the_header_in_another_way(project: Make) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from asking_lab import expanded
+from msgspec.structs import replace
 
-from whyrun.snapshot.data_outputs import output_problems
+from whyrun.snapshot.composition import data_output_problems
 
 MERGE = "data/merge"
 DATA = "Data: {type: dataset}"
@@ -25,7 +24,7 @@ jobs:
     uses: shell
     with: {{run: x}}
 """
-    problems = output_problems(expanded(flow))
+    problems = data_output_problems(expanded(flow))
     assert {problem.code for problem in problems} <= {"OUTPUT_UNUSABLE"}
     return [(problem.line, problem.column, problem.message, problem.hint) for problem in problems]
 
@@ -58,13 +57,13 @@ def test_without_an_output_there_is_nothing_to_fill() -> None:
 
 def test_a_workflow_file_that_composes_datasets_has_outputs_and_no_products() -> None:
     flow = "workflow: w\ncomposition: {mode: sequential}\njobs:\n  Job: {uses: data/sql, with: {}}\n"
-    assert [problem.message for problem in output_problems(expanded(flow))] == [
+    assert [problem.message for problem in data_output_problems(expanded(flow))] == [
         "`data/sql` fills one output, and `Job` declares none"
     ]
 
 
 def test_every_output_beyond_the_first_is_told() -> None:
-    hint = "take it out, or make it in a step of its own"
+    hint = "remove it, or make it in a step of its own"
     found = told(MERGE, "Data: {type: dataset}, More: {type: dataset, path: a.xlsx}, Most: {type: dataset}")
     assert [(line, message, of) for line, _, message, of in found] == [
         (6, "`data/merge` fills one output, and `Job` declares `More` beside `Data`", hint),
@@ -79,7 +78,7 @@ loops: {n: {values: [a, b]}}
 jobs:
   Job: {for: [n], uses: data/merge, with: {}, outputs: {Data: {type: dataset, path: "out/${{ n }}.xlsx"}}}
 """
-    assert output_problems(expanded(flow)) == []
+    assert data_output_problems(expanded(flow)) == []
 
 
 def test_a_suffix_without_a_path_is_told_at_the_output() -> None:
@@ -89,7 +88,7 @@ def test_a_suffix_without_a_path_is_told_at_the_output() -> None:
     for suffix, told_of in ((".xlsx", 1), (".csv", 0), ("", 0)):
         named = replace(decl, outputs={"Data": replace(decl.outputs["Data"], suffix=suffix)})
         graph.tables[0].decl = named
-        found = output_problems(graph)
+        found = data_output_problems(graph)
         assert [problem.message for problem in found] == [
             f"`data/sql` writes `.csv`, `.tsv` or `.parquet`, and `Data` ends in `{suffix}`"
         ] * told_of

@@ -10,12 +10,12 @@ import pytest
 from asking_lab import expanded
 from msgspec.structs import replace
 
-from whyrun.actions.places import ConnectionPlace
-from whyrun.actions.registry import ActionInfo
+from whyrun.actions.base import ConnectionSlot
+from whyrun.actions.description import ActionInfo
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.connections.file import Connections, load_connections
-from whyrun.graph.graph import EachTerm, Graph, JobTable, SameTerm
-from whyrun.snapshot.connected import apply_connections, connect, connections_of
+from whyrun.graph.tables import EachTerm, Graph, JobTable, SameTerm
+from whyrun.snapshot.actions.connections import apply_connections, connect, connections_of
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
 
@@ -39,7 +39,7 @@ def connections(tmp_path: Path) -> Connections:
     return load_connections(tmp_path)
 
 
-def typed(*places: ConnectionPlace) -> ActionInfo:
+def typed(*places: ConnectionSlot) -> ActionInfo:
     return ActionInfo("db/copy", "1", "project", typed=True, connections=places)
 
 
@@ -114,7 +114,7 @@ def test_names_are_looked_for_in_every_entry(connections: Connections) -> None:
 
 
 def test_typed_places_take_connections_and_names_mean_nothing(connections: Connections) -> None:
-    places = typed(ConnectionPlace(("source",)), ConnectionPlace(("more", "*")), ConnectionPlace(("parts", "*", "at")))
+    places = typed(ConnectionSlot(("source",)), ConnectionSlot(("more", "*")), ConnectionSlot(("parts", "*", "at")))
     with_ = '{source: "@db", more: ["@db.other", x], parts: {p: {at: "@file.scratch", no: "@db"}}, connection: "@db"}'
     assert recorded(connections, with_, places) == {
         "source": {"same": MAIN},
@@ -125,13 +125,13 @@ def test_typed_places_take_connections_and_names_mean_nothing(connections: Conne
 
 
 def test_the_action_says_which_fields_are_secret(connections: Connections) -> None:
-    place = ConnectionPlace(("source",), secret_fields=("host",))
+    place = ConnectionSlot(("source",), secret_fields=("host",))
     found = {**MAIN, "host": {"$secret": ""}, "password": "${PASSWORD}"}
     assert recorded(connections, '{source: "@db"}', typed(place)) == {"source": {"same": found}}
 
 
 def test_what_is_no_reference_at_a_typed_place_is_left_to_its_type(connections: Connections) -> None:
-    place = typed(ConnectionPlace(("source",)))
+    place = typed(ConnectionSlot(("source",)))
     for written in ("@", "@db.", "@db main", "db"):
         assert recorded(connections, f'{{source: "{written}"}}', place) == {}
 
@@ -193,7 +193,7 @@ def test_a_row_that_waits_for_a_job_keeps_all_rows_as_they_are(connections: Conn
     assert graph.connected == {}
 
 
-WAITS = "the connection stands in a value that is known only when other jobs have run"
+WAITS = "the connection is in a value that is known only after other jobs have run"
 ENTRY = "write `@family.alias`, or let an input say it, in an entry of its own"
 NAME = "${{ jobs.Made.outputs.Name }}"
 
@@ -271,7 +271,7 @@ def test_what_is_wrong_stays_beside_what_is_not(connections: Connections) -> Non
     graph, problems = connected(connections, '{deep: [{connection: "@db.other"}, {connection: "@none"}]}')
     assert [code for code, *_ in problems] == ["CONNECTION_UNKNOWN"]
     assert graph.connected == {"Take": {"deep": {"same": [{"connection": OTHER}, {"connection": "@none"}]}}}
-    place = typed(ConnectionPlace(("more", "*"), families=("db",)))
+    place = typed(ConnectionSlot(("more", "*"), families=("db",)))
     graph, problems = connected(connections, '{more: ["@db.other", "@", "@file.scratch"]}', place)
     assert [code for code, *_ in problems] == ["CONNECTION_INVALID"]
     assert graph.connected == {"Take": {"more": {"same": [OTHER, "@", "@file.scratch"]}}}
@@ -304,18 +304,18 @@ def test_what_is_wrong_with_the_file_itself_is_told_alone(tmp_path: Path) -> Non
 def test_a_connection_of_another_family(
     connections: Connections, families: tuple[str, ...], message: str, hint: str
 ) -> None:
-    place = ConnectionPlace(("source",), families=families, required_fields=("host",))
+    place = ConnectionSlot(("source",), families=families, required_fields=("host",))
     graph, problems = connected(connections, '{source: "@file.scratch"}', typed(place))
     message = f"the action `db/copy` takes a connection of the {message}"
     assert problems == [("CONNECTION_INVALID", 12, 20, message, hint)]
     assert graph.connected == {}
-    assert recorded(connections, '{source: "@db"}', typed(ConnectionPlace(("source",), families=("x", "db")))) == {
+    assert recorded(connections, '{source: "@db"}', typed(ConnectionSlot(("source",), families=("x", "db")))) == {
         "source": {"same": MAIN}
     }
 
 
 def test_a_connection_that_lacks_fields_is_told_with_its_place(connections: Connections, tmp_path: Path) -> None:
-    place = ConnectionPlace(("source",), required_fields=("host", "path", "user"))
+    place = ConnectionSlot(("source",), required_fields=("host", "path", "user"))
     _, problems = connected(connections, '{source: "@file.scratch"}', typed(place))
     ((code, line, column, message, hint),) = problems
     assert (code, line, column) == ("INVALID_PARAMETER", 12, 20)

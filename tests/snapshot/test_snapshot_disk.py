@@ -10,7 +10,7 @@ import pytest
 
 from project_lab import Lab
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.snapshot.observe import DiskObserver
+from whyrun.snapshot.observing.observe import DiskObserver
 from whyrun.snapshot.snapshot import BlobCheck
 
 Make = Callable[..., Lab]
@@ -26,13 +26,13 @@ def lab(project: Make) -> Lab:
 
 
 def hashes(lab: Lab) -> dict[str, str]:
-    store = lab.world().store
+    store = lab.opened().store
     tree, _ = store.put_tree(lab.root / "tree")
     return {"Text": store.put_bytes(b"text"), "Part": store.put_bytes(canonical_json({"n": 1})), "Tree": tree}
 
 
 def eyes(lab: Lab) -> DiskObserver:
-    return lab.world().observer()
+    return lab.opened().observer()
 
 
 def test_only_files_that_are_other_than_recorded_are_told(lab: Lab) -> None:

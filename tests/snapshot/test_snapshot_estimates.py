@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from asking_lab import Answering, expanded
 
-from whyrun.actions.questions import Block
-from whyrun.actions.registry import ActionInfo
-from whyrun.snapshot import estimates as module
-from whyrun.snapshot.estimates import RuntimeEstimates
-from whyrun.snapshot.known_inputs import reader_of_graph
+from whyrun.actions.description import ActionInfo
+from whyrun.actions.inspection.messages import WithBlock
+from whyrun.snapshot.actions import estimates as module
+from whyrun.snapshot.actions.estimates import RuntimeEstimates
+from whyrun.snapshot.actions.known_inputs import reader_of_graph
 
 WORKFLOW = """\
 workflow: w
@@ -27,56 +27,63 @@ A, B1, B2, B3, B4, C, D = range(7)  # the nodes
 HOOK = frozenset({"estimate_runtime"})
 
 
-def estimating(asker: Any, shell: ActionInfo | None = None) -> RuntimeEstimates:
+def estimating(inspector: Any, shell: ActionInfo | None = None) -> RuntimeEstimates:
     graph = expanded(WORKFLOW)
     slow = ActionInfo("slow", "1", "project", hooks=HOOK)
     plain = ActionInfo("plain", "1", "project", hooks=frozenset({"get_output_files"}))
     infos = {"B": slow, "C": slow, "D": plain, **({} if shell is None else {"A": shell})}
-    return RuntimeEstimates(graph, reader_of_graph(graph, Path("/project")), infos, asker)
+    return RuntimeEstimates(graph, reader_of_graph(graph, Path("/project")), infos, inspector)
 
 
-def seconds(block: Block) -> Any:
+def seconds(block: WithBlock) -> Any:
     if block.given["n"] == 2:
         raise ValueError("it cannot say")
     return block.given["n"] * 10.0
 
 
 def test_every_instance_of_a_job_is_asked_at_once_with_what_is_known() -> None:
-    asker = Answering(estimate_runtime=seconds)
-    found = estimating(asker)(range(7))
+    inspector = Answering(estimate_runtime=seconds)
+    found = estimating(inspector)(range(7))
     assert found == {B1: 10.0, B3: 30.0, B4: 40.0, C: 70.0}
     assert list(found) == [B1, B3, B4, C]
-    assert asker.asked == [
-        ("estimate_runtime", False, [Block({"n": 1}), Block({"n": 2}), Block({"n": 3}), Block({"n": 4})]),
-        ("estimate_runtime", False, [Block({"n": 7}, missing=["t"])]),
+    assert inspector.asked == [
+        (
+            "estimate_runtime",
+            False,
+            [WithBlock({"n": 1}), WithBlock({"n": 2}), WithBlock({"n": 3}), WithBlock({"n": 4})],
+        ),
+        ("estimate_runtime", False, [WithBlock({"n": 7}, missing=["t"])]),
     ]
-    assert asker.timeouts == [10.0, 10.0]
+    assert inspector.timeouts == [10.0, 10.0]
 
 
 def test_nobody_is_asked_twice() -> None:
-    asker = Answering(estimate_runtime=seconds)
-    estimates = estimating(asker)
+    inspector = Answering(estimate_runtime=seconds)
+    estimates = estimating(inspector)
     assert estimates([B1, B2]) == {B1: 10.0}
     assert estimates([B2, B1]) == {B1: 10.0}, "who cannot say is not asked again"
     assert estimates([B3, B1]) == {B3: 30.0, B1: 10.0}
-    assert [blocks for _, _, blocks in asker.asked] == [[Block({"n": 1}), Block({"n": 2})], [Block({"n": 3})]]
+    assert [blocks for _, _, blocks in inspector.asked] == [
+        [WithBlock({"n": 1}), WithBlock({"n": 2})],
+        [WithBlock({"n": 3})],
+    ]
     assert estimates([]) == {}
 
 
 def test_a_built_in_action_is_not_asked_whatever_it_has() -> None:
-    asker = Answering(estimate_runtime=lambda block: 1.0)
-    assert estimating(asker, ActionInfo("shell", "1", "builtin", hooks=HOOK))([A]) == {}
-    assert asker.asked == []
-    assert estimating(asker, ActionInfo("shell", "1", "plugin", hooks=HOOK))([A]) == {A: 1.0}
+    inspector = Answering(estimate_runtime=lambda block: 1.0)
+    assert estimating(inspector, ActionInfo("shell", "1", "builtin", hooks=HOOK))([A]) == {}
+    assert inspector.asked == []
+    assert estimating(inspector, ActionInfo("shell", "1", "plugin", hooks=HOOK))([A]) == {A: 1.0}
 
 
 def test_of_many_instances_a_thousand_are_asked() -> None:
     graph = expanded(WORKFLOW.replace("values: [1, 2, 3, 4]", "count: 1002"))
-    asker = Answering(estimate_runtime=lambda block: block.given["n"] * 2.0)
-    stub: Any = asker
+    inspector = Answering(estimate_runtime=lambda block: block.given["n"] * 2.0)
+    stub: Any = inspector
     slow = {"B": ActionInfo("slow", "1", "project", hooks=HOOK)}
     found = RuntimeEstimates(graph, reader_of_graph(graph, Path("/project")), slow, stub)(range(1, 1003))
-    assert [len(blocks) for _, _, blocks in asker.asked] == [1000]
+    assert [len(blocks) for _, _, blocks in inspector.asked] == [1000]
     assert found == {**{1 + n: n * 2.0 for n in range(1000)}, 1001: 999.0, 1002: 999.0}
 
 
@@ -84,16 +91,16 @@ def test_instances_with_equal_blocks_are_asked_once_and_the_others_get_the_mean(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "ASKED", 3)
-    asker = Answering(estimate_runtime=seconds)
-    assert estimating(asker)([B1, B2, B3, B4]) == {B1: 10.0, B3: 30.0, B4: 20.0}
-    assert [len(blocks) for _, _, blocks in asker.asked] == [3]
+    inspector = Answering(estimate_runtime=seconds)
+    assert estimating(inspector)([B1, B2, B3, B4]) == {B1: 10.0, B3: 30.0, B4: 20.0}
+    assert [len(blocks) for _, _, blocks in inspector.asked] == [3]
     nobody = Answering(estimate_runtime=lambda block: None)
     assert estimating(nobody)([B1, B2, B3, B4]) == {}
     same = WORKFLOW.replace('with: {n: "${{ n }}"}', "with: {n: 5}")
     graph = expanded(same)
-    asker = Answering(estimate_runtime=seconds)
+    inspector = Answering(estimate_runtime=seconds)
     slow: Any = {"B": ActionInfo("slow", "1", "project", hooks=HOOK)}
-    stub: Any = asker
+    stub: Any = inspector
     found = RuntimeEstimates(graph, reader_of_graph(graph, Path("/project")), slow, stub)([B1, B2, B3, B4])
     assert found == dict.fromkeys([B1, B2, B3, B4], 50.0)
-    assert [len(blocks) for _, _, blocks in asker.asked] == [1]
+    assert [len(blocks) for _, _, blocks in inspector.asked] == [1]

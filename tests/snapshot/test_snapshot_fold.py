@@ -26,7 +26,7 @@ from fold_lab import (
 
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import StateError
-from whyrun.snapshot.fold import RunFold
+from whyrun.snapshot.history.fold import RunFold
 from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord
 
 PAGE = "Job:Page"
@@ -63,7 +63,7 @@ def test_a_value_with_another_hash_than_its_own_is_a_damaged_log(kind: str) -> N
         folded(events)
     (told,) = problem.value.diagnostics
     assert (told.code, told.file, told.line) == ("LOG_DAMAGED", "r0001/events.jsonl", len(events))
-    assert told.message == f"the value of `{LEAF}` is not the one that has the recorded hash"
+    assert told.message == f"the value of `{LEAF}` does not have the recorded hash"
 
 
 def test_a_success_is_recorded_with_its_outputs_as_they_stand_in_the_log() -> None:

@@ -85,8 +85,8 @@ def test_a_run_that_compares_is_read_as_strictly() -> None:
 
 
 IDS: list[tuple[Event, str]] = [
-    (made("Artifact:Other.Text", "x"), "`Artifact:Other.Text` is no artifact of `Job:Page`"),
-    (adopted("Artifact:Other.Text", "x", "f1"), "`Artifact:Other.Text` is no artifact of `Job:Page`"),
+    (made("Artifact:Other.Text", "x"), "`Artifact:Other.Text` is not an artifact of `Job:Page`"),
+    (adopted("Artifact:Other.Text", "x", "f1"), "`Artifact:Other.Text` is not an artifact of `Job:Page`"),
     (failed("Page"), "`Page`"),
     (reused("Page", "f1"), "`Page`"),
     (reused(PAGE, "f1", from_step="Page"), "`Page`"),
@@ -139,8 +139,8 @@ def test_an_artifact_of_a_long_spelling_belongs_to_its_step() -> None:
 WITHOUT: list[tuple[Any, str, str]] = [
     (None, "LOG_INCOMPLETE", "{} has no bindings"),
     ({}, "LOG_INCOMPLETE", "{} has no bindings"),
-    ([], "LOG_DAMAGED", "the bindings of {} are no object"),
-    ("{", "LOG_DAMAGED", "the bindings of {} are no object"),
+    ([], "LOG_DAMAGED", "the bindings of {} are not an object"),
+    ("{", "LOG_DAMAGED", "the bindings of {} are not an object"),
 ]
 
 

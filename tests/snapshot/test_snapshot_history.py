@@ -39,12 +39,12 @@ from fold_lab import (
 from whyrun.artifacts.durable import checked, with_checksum
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import StateError
+from whyrun.log.lean_events import scan
 from whyrun.log.runs import WorkflowState
-from whyrun.log.scan import scan
 from whyrun.log.tombstones import CarriedInput, add_tombstones
-from whyrun.snapshot import history as module
+from whyrun.snapshot.history import reader as module
+from whyrun.snapshot.index import IndexedSteps
 from whyrun.snapshot.records import InputRecord, Records
-from whyrun.snapshot.step_index import IndexedSteps
 
 FORGED = {"Input:Forged": InputRecord("forged")}
 

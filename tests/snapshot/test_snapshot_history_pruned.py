@@ -26,7 +26,7 @@ from fold_lab import (
 from whyrun.errors import StateError
 from whyrun.log.runs import WorkflowState
 from whyrun.log.tombstones import CarriedInput, add_tombstones
-from whyrun.snapshot.history import fold_runs
+from whyrun.snapshot.history.reader import fold_runs
 from whyrun.snapshot.records import InputRecord
 
 

@@ -29,7 +29,7 @@ from whyrun.artifacts.durable import with_checksum
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.errors import StateError, error
 from whyrun.log.runs import WorkflowState
-from whyrun.snapshot.history import History
+from whyrun.snapshot.history.reader import History
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from project_lab import PATIENCE, Lab
 from whyrun.graph.expand import expand
-from whyrun.graph.graph import Graph
+from whyrun.graph.tables import Graph
 from whyrun.planning.plan import compute_execution_plan
-from whyrun.snapshot.history import History
-from whyrun.snapshot.joined import foreign_steps, join_tables
+from whyrun.snapshot.columns import foreign_steps, join_tables
+from whyrun.snapshot.history.reader import History
+from whyrun.snapshot.index import MANY, IndexedSteps, JobBlock, Shape, into_blocks
 from whyrun.snapshot.records import Attempt, Output, StepRecord
-from whyrun.snapshot.step_index import MANY, IndexedSteps, JobBlock, Shape, into_blocks
-from whyrun.workflow.parse import parse_workflow
+from whyrun.workflow.parsing.parse import parse_workflow
 
 WORKFLOW = """\
 workflow: indexed
@@ -318,9 +318,9 @@ jobs:
 
 def indexed_plan(lab: Lab) -> bytes:
     """Planned with an index of the whole log, which so short a one does not get otherwise."""
-    world = lab.world()
-    history = History(world.state, world.store.read, worth_indexing=1)
-    return compute_execution_plan(world.snapshot(history)).to_bytes()
+    opened = lab.opened()
+    history = History(opened.state, opened.store.read, worth_indexing=1)
+    return compute_execution_plan(opened.snapshot(history)).to_bytes()
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_plans_with_and_without_the_index_are_the_same(
     lab.succeed()
     lab.write({"src/03.txt": "second"})
     lab.succeed()
-    index = lab.world().state.index_dir / "fold"
+    index = lab.opened().state.index_dir / "fold"
     deadline = time.monotonic() + PATIENCE
     while not index.exists() and time.monotonic() < deadline:  # a log of this very tick gets none
         indexed_plan(lab)
@@ -353,6 +353,6 @@ def test_plans_with_and_without_the_index_are_the_same(
     with_index = indexed_plan(lab)
     assert lab.plan().to_bytes() == with_index
     index.unlink()
-    (lab.world().state.index_dir / "memo").unlink(missing_ok=True)
-    lab.world().state.stat_cache.unlink(missing_ok=True)
+    (lab.opened().state.index_dir / "memo").unlink(missing_ok=True)
+    lab.opened().state.stat_cache.unlink(missing_ok=True)
     assert lab.plan().to_bytes() == with_index

@@ -12,9 +12,9 @@ import pytest
 
 from project_lab import Lab
 from whyrun.artifacts.hashing import value_sha256
-from whyrun.artifacts.stat_cache import StatCache
+from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.errors import InvalidError
-from whyrun.snapshot.observe import InputObserver
+from whyrun.snapshot.observing.observe import InputObserver
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Place, Type
 
@@ -43,11 +43,11 @@ def declared(type_: str, *default: Any) -> dict[str, Any]:
 
 
 def values(lab: Lab) -> dict[str, Any]:
-    return {id_: value.value for id_, value in lab.world().inputs.items()}
+    return {id_: value.value for id_, value in lab.opened().inputs.items()}
 
 
 def problems(lab: Lab) -> list[tuple[str, str, str | None]]:
-    return [(problem.code, problem.message, problem.hint) for problem in lab.world().problems]
+    return [(problem.code, problem.message, problem.hint) for problem in lab.opened().problems]
 
 
 def test_values_are_taken_as_they_are_with_a_hash_for_every_element(project: Make) -> None:
@@ -55,7 +55,7 @@ def test_values_are_taken_as_they_are_with_a_hash_for_every_element(project: Mak
         project,
         {"N": ("integer", 3), "None_": ("string",), "Doc": ("json", {"a": [1]}), "Grid": ("integer[][]", [[1], []])},
     )
-    found = lab.world().inputs
+    found = lab.opened().inputs
     one, row, none = Type("integer"), Type("integer", 1), Type("string")
     assert found == {
         "Input:N": InputValue(one, 3, value_sha256(3), None, None),
@@ -94,7 +94,7 @@ def test_files_and_folders_are_found_from_the_project_and_named_in_one_way(proje
         "Input:Folders": ["deep/x"],
         "Input:Plain": ["in/a.txt"],
     }
-    found = lab.world().inputs
+    found = lab.opened().inputs
     nested, named = found["Input:Nested"], found["Input:Named"]
     assert nested.elements is not None
     assert nested.elements[1].elements == named.elements
@@ -103,7 +103,7 @@ def test_files_and_folders_are_found_from_the_project_and_named_in_one_way(proje
         (Type("file"), "in/b.txt"),
         (Type("file"), "in/a.txt"),
     ]
-    assert named.elements[1].sha256 == lab.world().cache.sha256_of(f"{lab.root}/in/a.txt")
+    assert named.elements[1].sha256 == lab.opened().cache.sha256_of(f"{lab.root}/in/a.txt")
     assert (named.sha256 == found["Input:All"].sha256, nested.path, named.path) == (False, None, None)
 
 
@@ -113,7 +113,7 @@ def test_no_path_of_a_machine_is_taken_where_the_file_lies_in_the_project(projec
     lab = lab_with(project, {"In": ("file",), "Out": ("file",), "Up": ("file",), "Dots": ("directory",)})
     (lab.root / "..dots").mkdir()
     sets = [f"In={lab.root}/in/./a.txt", f"Out={outside}", "Up=../outside.txt", f"Dots={lab.root}/..dots"]
-    found = {id_: value.value for id_, value in lab.world(sets).inputs.items()}
+    found = {id_: value.value for id_, value in lab.opened(sets).inputs.items()}
     assert found == {
         "Input:In": "in/a.txt",
         "Input:Out": str(outside),
@@ -142,7 +142,7 @@ def test_no_path_of_a_machine_is_taken_where_the_file_lies_in_the_project(projec
         ("file[]", ["in/z.txt"], [("INPUT_MISSING", "`Input:X`: there is no file `in/z.txt`", LOOKED_IN)]),
         ("file[]", ["in/*.txt", "in/a.txt"],
          [("INPUT_MISSING", "`Input:X[0]`: there is no file `in/*.txt`",
-           "a pattern stands alone, not in a list: `photos/*.png`")]),
+           "write a pattern on its own, not in a list: `photos/*.png`")]),
         ("file[][]", [["in/a.txt"], ["in/z.txt", "in/y.txt"]],
          [("INPUT_MISSING", "`Input:X[1][0]`: there is no file `in/z.txt`", LOOKED_IN),
           ("INPUT_MISSING", "`Input:X[1][1]`: there is no file `in/y.txt`", LOOKED_IN)]),
@@ -159,7 +159,7 @@ def test_what_is_not_there_is_told_with_its_place(
     lab = lab_with(project, {"Good": ("file", "in/a.txt"), "X": (type_, given), "Also": ("file", "in/b.txt")})
     assert problems(lab) == expected
     with pytest.raises(InvalidError) as refused:
-        lab.world().inputs  # noqa: B018
+        lab.opened().inputs  # noqa: B018
     assert [problem.message for problem in refused.value.diagnostics] == [message for _, message, _ in expected]
 
 
@@ -186,7 +186,7 @@ def test_a_name_that_is_no_text_is_refused_where_a_pattern_finds_it(
 ) -> None:
     lab = lab_with(project, {"X": (type_, pattern)})
     Path(os.fsdecode(os.fsencode(lab.root) + b"/in/\xfff.txt")).write_text("x")
-    hint = "rename the file; names stand in the log and must read the same everywhere"
+    hint = "rename the file; names are recorded in the log and must read the same everywhere"
     assert problems(lab) == [("NAME_INVALID", f"{where}: the name of 'in/\\udcfff.txt' is not UTF-8", hint)]
 
 
@@ -275,7 +275,7 @@ def test_an_import_is_handed_what_it_is_given(project: Make, type_: str, given: 
 def test_what_is_handed_down_is_what_was_observed(project: Make) -> None:
     child = {"X": ("file[]",), "Y": ("file",)}
     lab = lab_with(project, OUTER, child, X="${{ inputs.Files }}", Y="${{ inputs.Files[0] }}")
-    found = lab.world().inputs
+    found = lab.opened().inputs
     files = found["Input:Files"]
     assert files.elements is not None
     assert (found["Input:Sub/X"], found["Input:Sub/Y"]) == (files, files.elements[0])
@@ -307,7 +307,7 @@ def test_one_with_a_default_is_never_handed_nothing(project: Make) -> None:
          [("INPUT_TYPE", "`X`: a file where a directory is due")]),
         ("file", "${{ first(inputs.Files, inputs.Files) }}", [("INPUT_TYPE", "`X`: a file[] where a file is due")]),
         ("integer", "${{ first(inputs.Topic, inputs.N) }}", [("INPUT_TYPE", "`X`: a string where a integer is due")]),
-        ("integer", "${{ inputs.N / 4 }}", [("INPUT_TYPE", "`X`: `integer` is due, not the number `0.5`")]),
+        ("integer", "${{ inputs.N / 4 }}", [("INPUT_TYPE", "`X`: `integer` is expected, not the number `0.5`")]),
         ("string", "${{ inputs.Maybe }}",
          [("INPUT_TYPE", "`X`: a string where a string is due, and it was not given")]),
         ("file", "${{ inputs.NoFile }}", [("INPUT_TYPE", "`X`: a file where a file is due, and it was not given")]),
@@ -344,7 +344,7 @@ def test_what_is_made_from_something_missing_is_not_told_again(project: Make) ->
     )
     assert [message for _, message, _ in problems(lab)] == [
         "`Input:Gone`: there is no file `in/z.txt`",
-        "`Good`: `integer` is due, not the number `0.25`",
+        "`Good`: `integer` is expected, not the number `0.25`",
     ]
 
 
@@ -361,7 +361,7 @@ def test_one_mistake_hides_no_other(project: Make) -> None:
         ("INPUT_MISSING", "`Input:B`: there is no file `none.txt`"),
         ("EXPRESSION_SYNTAX", "`${{` without its `}}`"),
         ("INDEX_OUT_OF_RANGE", "there is no element 3: the array has 1"),
-        ("INPUT_TYPE", "`Good`: `integer` is due, not the number `0.25`"),
+        ("INPUT_TYPE", "`Good`: `integer` is expected, not the number `0.25`"),
     ]
 
 
@@ -389,7 +389,7 @@ def test_where_it_is_not_known_what_an_import_is_given_no_default_is_looked_for(
 
 def test_all_is_observed_or_all_that_is_wrong_is_raised(project: Make) -> None:
     lab = lab_with(project, {"X": ("file", "in/a.txt"), "Y": ("file", "in/b.txt")})
-    workflow = lab.world().workflow
+    workflow = lab.opened().workflow
     eyes = InputObserver(lab.root, StatCache.load(lab.root / "cache"))
     found = eyes.observe(workflow, {"X": "in/a.txt", "Y": "in/b.txt"}, "Sub/")
     assert {id_: value.path for id_, value in found.items()} == {"Input:Sub/X": "in/a.txt", "Input:Sub/Y": "in/b.txt"}

@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 
 from project_lab import Lab
-from whyrun.graph.graph import JobTable
-from whyrun.snapshot.known_inputs import InputReader, KnownInputs, has_secret, put, reader_of_graph, reader_of_snapshot
+from whyrun.graph.tables import JobTable
+from whyrun.snapshot.actions.known_inputs import (
+    InputReader,
+    KnownInputs,
+    has_secret,
+    put,
+    reader_of_graph,
+    reader_of_snapshot,
+)
 
 FLOW = """
     workflow: w
@@ -103,10 +110,10 @@ def shown(lab: Lab, known: KnownInputs) -> tuple[dict[str, Any], list[str]]:
 
 
 def reader_of(lab: Lab) -> tuple[InputReader, JobTable]:
-    world = lab.world()
-    snapshot = world.snapshot()
+    opened = lab.opened()
+    snapshot = opened.snapshot()
     (table,) = (table for table in snapshot.dependency_graph.tables if table.name == "Show")
-    return reader_of_snapshot(snapshot, lab.root, world.store.path), table
+    return reader_of_snapshot(snapshot, lab.root, opened.store.path), table
 
 
 def inputs_of(lab: Lab, position: int) -> tuple[dict[str, Any], list[str]]:
@@ -153,7 +160,7 @@ def test_what_a_run_makes_is_not_known_before(lab: Lab) -> None:
 
 
 def test_of_the_graph_alone_it_is_known_where_files_will_be(lab: Lab) -> None:
-    graph = lab.world().graph
+    graph = lab.opened().graph
     (table,) = (table for table in graph.tables if table.name == "Show")
     reader = reader_of_graph(graph, lab.root)
     for position in (0, 1):

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from project_lab import Lab
-from whyrun.actions import fingerprint, seen_code
-from whyrun.actions.describe import Description
-from whyrun.actions.plugins import Plugin
-from whyrun.actions.registry import ActionInfo
-from whyrun.snapshot.lookup import LookedUp, look_up_action
+from whyrun.actions.code import code_cache
+from whyrun.actions.description import Description
+from whyrun.actions.registry import fingerprint
+from whyrun.actions.registry.registry import ActionInfo, Plugin
+from whyrun.snapshot.actions.lookup import LookedUp, look_up_action
 
 Make = Callable[..., Lab]
 INPUT = "inputs: {F: {type: text, default: a.txt}}\n"
@@ -37,7 +37,7 @@ class C(Action):
 
 
 def looked_up(lab: Lab, job: str = "J") -> LookedUp:
-    return lab.world().looked_up[job]
+    return lab.opened().looked_up[job]
 
 
 def told(found: LookedUp) -> list[tuple[str, int | None, int | None, str]]:
@@ -92,9 +92,9 @@ def test_code_of_others_is_known_by_its_versions(
     project: Make, monkeypatch: pytest.MonkeyPatch, version: str, distribution: str, versions: dict[str, str]
 ) -> None:
     offered = (Plugin("mine/shout", "json:dumps", distribution),)
-    monkeypatch.setattr("whyrun.actions.registry.installed_plugins", lambda: offered)
+    monkeypatch.setattr("whyrun.actions.registry.registry.installed_plugins", lambda: offered)
     lab = project(flow("uses: mine/shout, with: {text: x}"))
-    decl = lab.world().workflow.jobs["J"]
+    decl = lab.opened().workflow.jobs["J"]
     found = look_up_action(decl, lab.root, Answering(version))  # type: ignore[arg-type]
     assert told(found) == []
     assert found.facts is not None
@@ -103,10 +103,10 @@ def test_code_of_others_is_known_by_its_versions(
 
 def test_a_class_in_the_project_is_known_by_its_file_and_not_by_its_version(project: Make) -> None:
     lab = project(flow("uses: cls"), {"actions/a.py": CLASS})
-    found = look_up_action(lab.world().workflow.jobs["J"], lab.root, Answering())  # type: ignore[arg-type]
+    found = look_up_action(lab.opened().workflow.jobs["J"], lab.root, Answering())  # type: ignore[arg-type]
     assert found.facts is not None
     assert found.info is not None
-    assert (found.info.asked, found.info.version) == (True, "5")
+    assert (found.info.needs_inspection, found.info.version) == (True, "5")
     assert (found.facts.versions, list(found.facts.files)) == ({}, ["actions/a.py"])
 
 
@@ -172,7 +172,7 @@ def test_what_jobs_share_is_looked_for_and_read_once(project: Make, monkeypatch:
     lab = project(f"workflow: w\njobs:\n{jobs}", files)
     looked_for: list[str] = []
     read: list[str] = []
-    find, take = seen_code._found_now, seen_code.file_sha256
+    find, take = code_cache._glob_once, code_cache.file_sha256
 
     def found_now(root: Path, pattern: str) -> list[Path]:
         looked_for.append(pattern)
@@ -182,10 +182,10 @@ def test_what_jobs_share_is_looked_for_and_read_once(project: Make, monkeypatch:
         read.append(path.name)
         return take(path)
 
-    monkeypatch.setattr(seen_code, "_found_now", found_now)
-    monkeypatch.setattr(seen_code, "file_sha256", file_sha256)
-    world = lab.world()
-    facts = {name: found.facts for name, found in world.looked_up.items()}
+    monkeypatch.setattr(code_cache, "_glob_once", found_now)
+    monkeypatch.setattr(code_cache, "file_sha256", file_sha256)
+    opened = lab.opened()
+    facts = {name: found.facts for name, found in opened.looked_up.items()}
     assert (sorted(looked_for), sorted(read)) == (["b.py", "lib/*.py"], ["b.py", "x.py", "y.py"])
     assert {name: sorted(known.files) for name, known in facts.items() if known is not None} == {
         "A1": ["a.py", "lib/x.py", "lib/y.py"],
@@ -193,7 +193,7 @@ def test_what_jobs_share_is_looked_for_and_read_once(project: Make, monkeypatch:
         "B1": ["b.py", "lib/x.py", "lib/y.py"],
         "B2": ["b.py", "lib/x.py", "lib/y.py"],
     }
-    alone = {name: look_up_action(decl, lab.root).facts for name, decl in world.workflow.jobs.items()}
+    alone = {name: look_up_action(decl, lab.root).facts for name, decl in opened.workflow.jobs.items()}
     assert alone == facts  # and what is known of each is what would be known without the others
     assert len({known.sha256 for known in facts.values() if known is not None}) == 3
 
@@ -217,7 +217,7 @@ def test_what_an_editor_puts_among_code_for_a_moment_harms_no_plan(
     files = {"actions/a.py": OWN, "lib/x.txt": "1", "lib/x.txt~": "1"}
     lab = project(flow("uses: own, with: {x: 1}, code: ['lib/*']"), files)
     gone = lab.root / "lib" / "x.txt~"
-    parse, take = fingerprint.project_code, seen_code.file_sha256
+    parse, take = fingerprint.project_code, code_cache.file_sha256
 
     def project_code(*words: Any, **more: Any) -> Any:
         gone.unlink()
@@ -236,7 +236,7 @@ def test_what_an_editor_puts_among_code_for_a_moment_harms_no_plan(
 
     gone.write_text("1")
     with monkeypatch.context() as while_it_is_hashed:
-        while_it_is_hashed.setattr(seen_code, "file_sha256", file_sha256)
+        while_it_is_hashed.setattr(code_cache, "file_sha256", file_sha256)
         facts = looked_up(lab).facts
     assert facts is not None
     assert sorted(facts.files) == ["actions/a.py", "lib/x.txt"]
@@ -278,4 +278,4 @@ def test_patterns_mean_the_same_with_every_python(project: Make, pattern: str, f
 def test_a_pattern_that_finds_nothing_is_told(project: Make, pattern: str, code: str) -> None:
     files = {"actions/a.py": OWN, "lib/x.txt": "1", "a.txt": "1"}
     lab = project(flow(f"uses: own, with: {{x: 1}}, code: ['{pattern}']"), files)
-    assert [(problem.code, problem.line) for problem in lab.world().problems] == [(code, 3)]
+    assert [(problem.code, problem.line) for problem in lab.opened().problems] == [(code, 3)]

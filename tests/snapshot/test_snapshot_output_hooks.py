@@ -13,12 +13,12 @@ import pytest
 from asking_lab import Answering, expanded
 from msgspec.structs import replace
 
-from whyrun.actions.questions import Block
-from whyrun.actions.registry import ActionInfo
+from whyrun.actions.description import ActionInfo
+from whyrun.actions.inspection.messages import WithBlock
 from whyrun.artifacts.hash_column import HashColumn
-from whyrun.graph.graph import EachTerm, Graph, Known
-from whyrun.snapshot.asked_outputs import apply_sites, ask_outputs, disowned_sites
-from whyrun.snapshot.known_inputs import reader_of_graph
+from whyrun.graph.tables import EachTerm, Graph, Known
+from whyrun.snapshot.actions.known_inputs import reader_of_graph
+from whyrun.snapshot.actions.output_hooks import apply_sites, ask_outputs, disowned_sites
 from whyrun.snapshot.records import Records
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
@@ -73,27 +73,29 @@ DECLARED: dict[str, list[str] | None] = {
 
 
 def asked(
-    files: Callable[[Block], Any] | None = None,
-    key: Callable[[Block], Any] | None = None,
+    files: Callable[[WithBlock], Any] | None = None,
+    key: Callable[[WithBlock], Any] | None = None,
     outputs: Sequence[str] | None = ("notes", "graph", "count"),
     graph: Graph | None = None,
 ) -> tuple[Graph, Answering, list[str]]:
     """The graph, who was asked, and what was wrong."""
     graph = expanded(WORKFLOW) if graph is None else graph
     given = {FILES: files, KEY: key}
-    asker: Any = Answering(**{name: answer for name, answer in given.items() if answer is not None})
-    problems = ask_outputs(graph, infos(set(asker.by_method), outputs), asker, PROJECT)
-    return graph, asker, [f"{p.line} {p.code} {p.message}" for p in problems]
+    inspector: Any = Answering(**{name: answer for name, answer in given.items() if answer is not None})
+    problems = ask_outputs(graph, infos(set(inspector.by_method), outputs), inspector, PROJECT)
+    return graph, inspector, [f"{p.line} {p.code} {p.message}" for p in problems]
 
 
 # --- added paths -------------------------------------------------------------------------------------------------
 
 
 def test_all_instances_of_whose_bindings_are_known_are_asked_at_once() -> None:
-    graph, asker, problems = asked(lambda block: [f"{block.given['n']}.md"], lambda block: f"net {block.given['n']}")
-    rows = [Block({"n": "a", "at": AT}), Block({"n": "b", "at": AT})]
-    last = [Block({"n": "z"})]
-    assert asker.asked == [(FILES, True, rows), (KEY, True, rows), (FILES, True, last), (KEY, True, last)]
+    graph, inspector, problems = asked(
+        lambda block: [f"{block.given['n']}.md"], lambda block: f"net {block.given['n']}"
+    )
+    rows = [WithBlock({"n": "a", "at": AT}), WithBlock({"n": "b", "at": AT})]
+    last = [WithBlock({"n": "z"})]
+    assert inspector.asked == [(FILES, True, rows), (KEY, True, rows), (FILES, True, last), (KEY, True, last)]
     assert problems == []
     assert graph.asked == {
         "D_learn": {"notes": ["a.md", "b.md"], "mine": ["all.json § net a", "all.json § net b"]},
@@ -110,24 +112,24 @@ def test_one_instance_with_an_unknown_binding_keeps_all_from_being_asked() -> No
     terms = EachTerm([Known({"$secret": "TOKEN"}, ""), Known("b", "")])
     table.slots = tuple(replace(slot, column=terms) if slot.name == "n" else slot for slot in table.slots)
     assert "n" in [slot.name for slot in table.slots]
-    _, asker, problems = asked(lambda block: ["x.md"], graph=graph)
-    assert asker.asked == [(FILES, True, [Block({"n": "z"})])]
+    _, inspector, problems = asked(lambda block: ["x.md"], graph=graph)
+    assert inspector.asked == [(FILES, True, [WithBlock({"n": "z"})])]
     assert (problems, graph.asked) == ([], {"E_last": {"graph": ["x.md"]}})
 
 
 def test_nobody_is_asked_who_has_nothing_to_say() -> None:
-    graph, asker, problems = asked()
-    assert (asker.asked, problems, graph.asked) == ([], [], {})
+    graph, inspector, problems = asked()
+    assert (inspector.asked, problems, graph.asked) == ([], [], {})
     silent: Any = Answering()
     assert ask_outputs(graph, {}, silent, PROJECT) == []
-    graph, asker, problems = asked(lambda block: [])
-    assert (len(asker.asked), problems, graph.asked, sites(graph, "D_learn")) == (2, [], {}, DECLARED)
-    graph, asker, problems = asked(key=lambda block: None)
+    graph, inspector, problems = asked(lambda block: [])
+    assert (len(inspector.asked), problems, graph.asked, sites(graph, "D_learn")) == (2, [], {}, DECLARED)
+    graph, inspector, problems = asked(key=lambda block: None)
     assert graph.asked == {"D_learn": {"mine": DECLARED["mine"]}}
 
 
 def test_paths_go_to_outputs_without_one_in_the_order_of_the_action_or_else_by_name() -> None:
-    def files(block: Block) -> list[str]:
+    def files(block: WithBlock) -> list[str]:
         return [f"{block.given['n']}/1", f"{block.given['n']}/2"][: 1 if block.given["n"] == "z" else 2]
 
     assert asked(files)[0].asked["D_learn"] == {"notes": ["a/1", "b/1"], "graph": ["a/2", "b/2"]}
@@ -146,7 +148,7 @@ def test_without_a_list_of_the_action_outputs_are_taken_in_the_order_of_their_na
 
 
 def test_paths_by_name_are_taken_where_every_instance_has_one() -> None:
-    def files(block: Block) -> dict[str, str]:
+    def files(block: WithBlock) -> dict[str, str]:
         n = block.given["n"]
         return {"graph": f"{n}.xml", "notes": f"{n}.md"} if n == "a" else {"graph": f"{n}.xml"}
 
@@ -158,9 +160,9 @@ def test_a_path_of_an_imported_job_lies_under_its_name() -> None:
     for table in graph.tables:
         if table.name == "D_learn":
             table.name = "Part/One/D_learn"
-    asker: Any = Answering(**{FILES: lambda block: [f"{block.given['n']}.md"]})
+    inspector: Any = Answering(**{FILES: lambda block: [f"{block.given['n']}.md"]})
     learn = infos({FILES})["D_learn"]
-    assert ask_outputs(graph, {"Part/One/D_learn": learn}, asker, PROJECT) == []
+    assert ask_outputs(graph, {"Part/One/D_learn": learn}, inspector, PROJECT) == []
     assert graph.asked == {"Part/One/D_learn": {"notes": ["Part/One/a.md", "Part/One/b.md"]}}
 
 
@@ -170,14 +172,14 @@ def test_a_path_of_an_imported_job_lies_under_its_name() -> None:
         (["a", "b", "c"], "3 paths for 2 outputs without a `path:`"),
         (["a", "../x"], "`../x`: it leaves the project folder"),
         ({"graph": "../x"}, "`../x`: it leaves the project folder"),
-        ({"graph": "a", "fixed": "b"}, "`fixed` is no output of this job that could be published there"),
-        ({"count": "a"}, "`count` is no output of this job that could be published there"),
-        ({"other": "a"}, "`other` is no output of this job that could be published there"),
+        ({"graph": "a", "fixed": "b"}, "`fixed` is not an output of this job without a `path:`"),
+        ({"count": "a"}, "`count` is not an output of this job without a `path:`"),
+        ({"other": "a"}, "`other` is not an output of this job without a `path:`"),
         (ValueError("it broke"), "it broke"),
     ],
 )
 def test_paths_that_make_no_sense_are_told_and_nothing_is_published_there(answer: Any, wrong: str) -> None:
-    def files(block: Block) -> Any:
+    def files(block: WithBlock) -> Any:
         if block.given["n"] != "b":
             return ["fine.md"]
         if isinstance(answer, Exception):
@@ -216,7 +218,7 @@ def test_a_key_names_the_sections_without_one_and_none_keeps_the_default() -> No
     ],
 )
 def test_a_key_that_makes_no_sense_is_told(key: Any, wrong: str) -> None:
-    def answer(block: Block) -> Any:
+    def answer(block: WithBlock) -> Any:
         if block.given["n"] == "a":
             return "fine"
         if isinstance(key, Exception):
@@ -231,8 +233,8 @@ def test_a_key_that_makes_no_sense_is_told(key: Any, wrong: str) -> None:
 
 def test_who_has_no_section_may_answer_anything() -> None:
     graph = expanded("workflow: w\njobs:\n  E_last: {uses: learn, with: {n: z}, outputs: {graph: {type: file}}}\n")
-    _, asker, problems = asked(key=lambda block: "", graph=graph)
-    assert (len(asker.asked), problems, graph.asked) == (1, [], {})
+    _, inspector, problems = asked(key=lambda block: "", graph=graph)
+    assert (len(inspector.asked), problems, graph.asked) == (1, [], {})
 
 
 def test_what_is_put_into_the_graph_changes_the_sites_and_nothing_else() -> None:
@@ -252,12 +254,11 @@ def test_what_is_put_into_the_graph_changes_the_sites_and_nothing_else() -> None
 
 
 def disowned(
-    answer: Callable[[Block], Any], there: Mapping[str, list[str | None]], hooks: set[str] | None = None
+    answer: Callable[[WithBlock], Any], there: Mapping[str, list[str | None]], hooks: set[str] | None = None
 ) -> tuple[dict[str, str], Answering]:
     """`there`: by output of D_learn, what is recorded and still there. Of all other jobs everything is."""
     graph = expanded(WORKFLOW)
-    snapshot = PlanningSnapshot(graph, Records(), {}, {}, frozenset())
-    snapshot.shas = [
+    shas = [
         [
             HashColumn.of(there.get(spec.output, ["1" * 64] * len(table)))
             if table.name == "D_learn"
@@ -266,24 +267,25 @@ def disowned(
         ]
         for table in graph.tables
     ]
-    asker: Any = Answering(**{EXISTING: answer})
+    snapshot = PlanningSnapshot(graph, Records(), {}, {}, frozenset(), shas=shas)
+    inspector: Any = Answering(**{EXISTING: answer})
     learn = infos({EXISTING} if hooks is None else hooks)
-    return disowned_sites(snapshot, learn, asker, reader_of_graph(graph, PROJECT)), asker
+    return disowned_sites(snapshot, learn, inspector, reader_of_graph(graph, PROJECT)), inspector
 
 
 def test_actions_are_asked_about_published_files_that_are_there() -> None:
     there: dict[str, list[str | None]] = {"named": [None, "2" * 64], "mine": [None, None]}
-    found, asker = disowned(lambda block: "b.txt" not in (block.file or ""), there)
+    found, inspector = disowned(lambda block: "b.txt" not in (block.file or ""), there)
     row_a, row_b = {"n": "a", "at": AT}, {"n": "b", "at": AT}
     assert found == {"fixed/b.txt": "disowned"}
-    assert asker.asked == [
+    assert inspector.asked == [
         (
             EXISTING,
             False,
             [
-                Block(row_a, file="/project/fixed/a.txt"),
-                Block(row_b, file="/project/fixed/b.txt"),
-                Block(row_b, file="/project/all.json"),
+                WithBlock(row_a, file="/project/fixed/a.txt"),
+                WithBlock(row_b, file="/project/fixed/b.txt"),
+                WithBlock(row_b, file="/project/all.json"),
             ],
         )
     ]
@@ -295,7 +297,7 @@ def test_what_is_denied_is_the_section_and_not_the_file() -> None:
 
 
 def test_who_cannot_answer_has_not_denied_anything() -> None:
-    def answer(block: Block) -> Any:
+    def answer(block: WithBlock) -> Any:
         raise ValueError("it broke")
 
     assert disowned(answer, {})[0] == {}
@@ -306,8 +308,8 @@ def test_who_cannot_answer_has_not_denied_anything() -> None:
 def test_nobody_is_asked_about_what_is_missing_already_or_without_the_method() -> None:
     gone: dict[str, list[str | None]] = {name: [None, None] for name in ("fixed", "mine", "named")}
     for there, hooks in ((gone, {EXISTING}), ({}, {FILES, KEY})):
-        found, asker = disowned(lambda block: False, there, hooks)
-        assert (found, asker.asked) == ({}, [])
+        found, inspector = disowned(lambda block: False, there, hooks)
+        assert (found, inspector.asked) == ({}, [])
     snapshot = PlanningSnapshot(expanded(WORKFLOW), Records(), {}, {}, frozenset())
     silent: Any = Answering()
     assert disowned_sites(snapshot, {}, silent, reader_of_graph(snapshot.dependency_graph, PROJECT)) == {}
@@ -321,9 +323,9 @@ jobs:
   B_waits: {uses: learn, with: {data: "${{ jobs.A_plain.outputs.Text }}"}, outputs: {graph: {type: file, path: b.xml}}}
   D_learn: {uses: learn, with: {n: a}, outputs: {doc: {type: json, path: doc.json, leaves: {Title: string}}}}
 """)
-    snapshot = PlanningSnapshot(graph, Records(), {}, {}, frozenset())
-    snapshot.shas = [[HashColumn.of(["1" * 64]) for _ in table.artifacts] for table in graph.tables]
-    asker: Any = Answering(**{EXISTING: lambda block: False})
-    found = disowned_sites(snapshot, infos({EXISTING}), asker, reader_of_graph(graph, PROJECT))
+    shas = [[HashColumn.of(["1" * 64]) for _ in table.artifacts] for table in graph.tables]
+    snapshot = PlanningSnapshot(graph, Records(), {}, {}, frozenset(), shas=shas)
+    inspector: Any = Answering(**{EXISTING: lambda block: False})
+    found = disowned_sites(snapshot, infos({EXISTING}), inspector, reader_of_graph(graph, PROJECT))
     assert found == {"doc.json": "disowned"}
-    assert asker.asked == [(EXISTING, False, [Block({"n": "a"}, file="/project/doc.json")])]
+    assert inspector.asked == [(EXISTING, False, [WithBlock({"n": "a"}, file="/project/doc.json")])]

@@ -9,9 +9,9 @@ import pytest
 
 from project_lab import Lab
 from whyrun.actions.problem import Bound, Problem
-from whyrun.graph.graph import Known
-from whyrun.snapshot.typed import Misfit, known_term
-from whyrun.snapshot.world import World
+from whyrun.graph.tables import Known
+from whyrun.project import Project
+from whyrun.snapshot.actions.parameter_checks import Misfit, known_term
 
 Make = Callable[..., Lab]
 HEAD = """\
@@ -45,12 +45,12 @@ def lab_of(project: Make, block: str, loop: str = "") -> Lab:
     return project(HEAD + job, {"a.txt": "a", "in.yaml": INPUTS})
 
 
-def told(world: World) -> list[tuple[str, str | None]]:
+def told(opened: Project) -> list[tuple[str, str | None]]:
     """Message and hint of all that does not fit, besides what is written wrongly."""
-    first = world.parameter_problems(world.graph)
-    assert world.parameter_problems(world.graph) == first
+    first = opened.parameter_problems(opened.graph)
+    assert opened.parameter_problems(opened.graph) == first
     assert {(problem.code, problem.line) for problem in first} <= {("INVALID_PARAMETER", 22)}
-    return [(p.message, None if p.hint is None else p.hint.replace(str(world.file.parent), "")) for p in first]
+    return [(p.message, None if p.hint is None else p.hint.replace(str(opened.file.parent), "")) for p in first]
 
 
 def of(expression: str) -> str:
@@ -59,7 +59,7 @@ def of(expression: str) -> str:
 
 URL = "url: 'http://a'"
 RANGE = "it takes an integer ≥ 0 and ≤ 50"
-HTTP = "it takes an address that begins with `http://` or `https://`"
+HTTP = "it takes an address that starts with `http://` or `https://`"
 FROM_N = "the value comes from `Input:N` (its default, /workflow.yaml:3): correct it there"
 
 
@@ -91,7 +91,7 @@ FROM_N = "the value comes from `Input:N` (its default, /workflow.yaml:3): correc
          [('`method` is "x"; it takes one of "DELETE", "GET", "PATCH", "POST", "PUT" or null',
            "the value comes from `Input:S` (its default, /workflow.yaml:5): correct it there")]),
         (f"json: {of('inputs.S')}, body: x",
-         [("there are both `json` and `body`: a request has one body", "see `whyrun actions` for what it takes")]),
+         [("use either `json` or `body`: a request has one body", "see `whyrun actions` for what it takes")]),
         (f"headers: {{A: {of('secrets.K')}, B: {of('inputs.S')}}}, redirects: {of('inputs.N')}",
          [(f"`redirects` is 99; {RANGE}", FROM_N)]),
         (f"retries: {{max: {of('inputs.S')}, limit: {of('inputs.N')}}}",
@@ -102,12 +102,12 @@ FROM_N = "the value comes from `Input:N` (its default, /workflow.yaml:3): correc
 def test_values_of_inputs_are_checked_and_corrected_where_they_come_from(
     project: Make, block: str, expected: list[tuple[str, str | None]]
 ) -> None:
-    assert told(lab_of(project, f"{URL}, {block}").world()) == expected
+    assert told(lab_of(project, f"{URL}, {block}").opened()) == expected
 
 
 def test_every_parameter_is_told_and_a_missing_one_by_whoever_reads_the_block(project: Make) -> None:
     lab = lab_of(project, "url: 'a ${{ inputs.S }} ${{ inputs.N }} ${{ inputs.S }}', redirects: '${{ inputs.N }}'")
-    assert told(lab.world()) == [
+    assert told(lab.opened()) == [
         (f"`redirects` is 99; {RANGE}", FROM_N),
         (
             f'`url` is "a x 99 x"; {HTTP}',
@@ -115,7 +115,7 @@ def test_every_parameter_is_told_and_a_missing_one_by_whoever_reads_the_block(pr
             "/workflow.yaml:3): correct it there, or `url`",
         ),
     ]
-    assert told(lab_of(project, "redirects: '${{ inputs.Few }}', unknown: '${{ inputs.N }}'").world()) == []
+    assert told(lab_of(project, "redirects: '${{ inputs.Few }}', unknown: '${{ inputs.N }}'").opened()) == []
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_every_parameter_is_told_and_a_missing_one_by_whoever_reads_the_block(pr
 def test_a_mistake_of_many_instances_is_told_once_with_the_first_of_them(
     project: Make, loop: str, value: str, expected: tuple[int, str, str | None] | None
 ) -> None:
-    found = told(lab_of(project, f"{URL}, redirects: {of(value)}", f"for: [{loop}], ").world())
+    found = told(lab_of(project, f"{URL}, redirects: {of(value)}", f"for: [{loop}], ").opened())
     if expected is None:
         assert found == []
     else:
@@ -146,7 +146,7 @@ def test_a_mistake_of_many_instances_is_told_once_with_the_first_of_them(
 
 def test_an_instance_counts_once_however_often_it_has_the_mistake(project: Make) -> None:
     lab = lab_of(project, f"{URL}, expect: [200, {of('i')}, {of('i + 1')}]", "for: [i], ")
-    assert told(lab.world()) == [
+    assert told(lab.opened()) == [
         (
             "`expect[1]` is 0; it takes an integer ≥ 100 and ≤ 599 (in `Job:Z[0]`, and in 2 more instances)",
             "correct `expect[1]`",
@@ -165,8 +165,8 @@ def test_an_instance_counts_once_however_often_it_has_the_mistake(project: Make)
     ],
 )  # fmt: skip
 def test_what_is_bound_is_checked_by_its_type_if_there_is_one(project: Make, value: str, type_: str | None) -> None:
-    expected = (f"`redirects` is bound to something of type `{type_}`; {RANGE}", "bind something else")
-    assert told(lab_of(project, f"{URL}, redirects: {of(value)}").world()) == ([] if type_ is None else [expected])
+    expected = (f"`redirects` is bound to something of type `{type_}`; {RANGE}", "bind a value of that type")
+    assert told(lab_of(project, f"{URL}, redirects: {of(value)}").opened()) == ([] if type_ is None else [expected])
 
 
 def test_of_secrets_and_connections_nothing_is_known_wherever_they_stand(project: Make) -> None:
@@ -177,7 +177,7 @@ def test_of_secrets_and_connections_nothing_is_known_wherever_they_stand(project
             return [shown(member) for member in value]
         return "unknown" if isinstance(value, Bound) else value
 
-    graph = lab_of(project, URL).world().graph
+    graph = lab_of(project, URL).opened().graph
     value = {"a": {"$secret": "K"}, "b": [1, {"$connection": "db"}, [2]], "c": {"d": {"$secret": "K"}}, "e": {"f": 3}}
     assert shown(known_term(graph, Known(value, ""))) == {
         "a": "unknown",
@@ -190,19 +190,19 @@ def test_of_secrets_and_connections_nothing_is_known_wherever_they_stand(project
 def test_many_mistakes_stand_in_one_order(project: Make) -> None:
     names = ["max_bytes", "method", "redirects", "result", "timeout", "url"]
     block = ", ".join(f"{name}: {of('inputs.Many')}" for name in reversed(names))
-    assert [message.split("`")[1] for message, _ in told(lab_of(project, block).world())] == names
+    assert [message.split("`")[1] for message, _ in told(lab_of(project, block).opened())] == names
 
 
 def test_a_variable_of_the_environment_is_no_parameter(project: Make) -> None:
     block = f"{URL}, redirects: {of('inputs.Few')}, headers: {{A: {of('inputs.S')}}}"
     lab = lab_of(project, block, f"env: {{redirects: {of('inputs.S')}, headers: {of('inputs.S')}}}, ")
-    assert told(lab.world()) == []
+    assert told(lab.opened()) == []
 
 
 def test_each_missing_part_of_a_record_is_told(project: Make) -> None:
-    found = told(lab_of(project, f"{URL}, poll: {of('inputs.Empty')}").world())
+    found = told(lab_of(project, f"{URL}, poll: {of('inputs.Empty')}").opened())
     assert [message for message, _ in found] == ["`poll` needs `id`", "`poll` needs `url`", "`poll` needs `until`"]
-    written = told(lab_of(project, f"{URL}, poll: {{url: {of('inputs.Url')}, id: /id}}").world())
+    written = told(lab_of(project, f"{URL}, poll: {{url: {of('inputs.Url')}, id: /id}}").opened())
     assert [(message, "comes from" in (hint or "")) for message, hint in written] == [("`poll` needs `until`", False)]
 
 
@@ -228,7 +228,7 @@ def test_what_is_no_value_of_an_input_is_corrected_in_the_job(
     project: Make, loop: str, block: str, expected: list[tuple[str, str | None]]
 ) -> None:
     """Or told with the job, where it is all written there."""
-    assert told(lab_of(project, f"{URL}, {block}", loop).world()) == expected
+    assert told(lab_of(project, f"{URL}, {block}", loop).opened()) == expected
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_what_is_no_value_of_an_input_is_corrected_in_the_job(
     [(None, "from there"), ("correct `x:`", "from there"), ("known: `y`", "known: `y`; from there")],
 )
 def test_where_a_value_comes_from_is_a_hint(project: Make, hint: str | None, expected: str) -> None:
-    table = lab_of(project, URL).world().graph.tables[0]
+    table = lab_of(project, URL).opened().graph.tables[0]
     assert Misfit(table, 0, Problem("x", "no", hint), 0, "from there").diagnostic().hint == expected
     assert Misfit(table, 0, Problem("x", "no", hint), 0, None).diagnostic().hint == hint
 
@@ -245,7 +245,7 @@ def test_it_is_told_how_an_input_came_to_its_value(project: Make) -> None:
     lab = lab_of(project, f"{URL}, redirects: {of('inputs.N')}")
 
     def how(**given: Any) -> str:
-        ((_, hint),) = told(World.open(lab.file, **given))
+        ((_, hint),) = told(Project.open(lab.file, **given))
         assert hint is not None
         return hint.partition("(")[2].partition(")")[0].replace(str(lab.root), "")
 
@@ -265,8 +265,8 @@ def test_of_an_import_it_is_not_told_where_the_value_comes_from(project: Make) -
     """Its inputs are what the importing file gives it."""
     lab = lab_of(project, f"{URL}, redirects: {of('inputs.N')}")
     lab.write({"outer.yaml": "workflow: o\nimports: {Sub: {workflow: workflow.yaml}}\njobs: {}\n"})
-    world = World.open(lab.root / "outer.yaml")
-    assert told(world) == [(f"`redirects` is 99; {RANGE}", "correct `redirects:`")]
+    opened = Project.open(lab.root / "outer.yaml")
+    assert told(opened) == [(f"`redirects` is 99; {RANGE}", "correct `redirects:`")]
 
 
 @pytest.mark.parametrize(
@@ -293,11 +293,11 @@ def test_what_fitted_once_is_looked_at_again_when_anything_is_other(
     """That something fits is kept between plans."""
     head = f"for: [{loop}], " if loop else ""
     lab = lab_of(project, f"{URL}, {good}", head)
-    first = lab.world()
+    first = lab.opened()
     assert told(first) == []
     text = lab.read("workflow.yaml")
     for written, other_inputs, wrong in ((bad or good, [sets] if sets else [], 1), (good, [], 0)):
         lab.write({"workflow.yaml": text.replace(good, written)})
-        world = lab.world(other_inputs)
-        world.asker = first.asker
-        assert len(told(world)) == wrong
+        opened = lab.opened(other_inputs)
+        opened.inspector = first.inspector
+        assert len(told(opened)) == wrong

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from project_lab import Lab
-from whyrun.actions.seen_code import named_files
+from whyrun.actions.code.code_cache import matching_code_files
 from whyrun.errors import WhyrunError
-from whyrun.snapshot.caught import _fits
+from whyrun.graph.publishing.patterns import parts_match
 
 NAMES = [
     "a.txt", ".a.txt", "b.csv", "d/a.txt", "d/.a.txt", "d/e/a.txt", "d/.e/a.txt", "d/e/f/a.txt", "x[1].txt", "d/b.txt",
@@ -28,15 +28,15 @@ def test_what_a_pattern_catches_is_what_glob_would_find(tmp_path: Path, pattern:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     found = {path for path in glob.glob(pattern, root_dir=tmp_path, recursive=True) if (tmp_path / path).is_file()}
-    assert {name for name in NAMES if _fits(pattern.split("/"), name.split("/"))} == found
+    assert {name for name in NAMES if parts_match(pattern.split("/"), name.split("/"))} == found
     if not pattern.endswith("**"):  # of which versions of Python think differently
-        assert named_files(tmp_path, [pattern]) == found
+        assert matching_code_files(tmp_path, [pattern]) == found
 
 
 def test_a_pattern_with_very_many_folders_left_open_is_answered() -> None:
     """There are more ways through it than anyone could try."""
-    assert not _fits([*["**", "a"] * 40, "x"], ["a"] * 200)
-    assert _fits([*["**", "a"] * 40, "x"], [*["a"] * 200, "x"])
+    assert not parts_match([*["**", "a"] * 40, "x"], ["a"] * 200)
+    assert parts_match([*["**", "a"] * 40, "x"], [*["a"] * 200, "x"])
 
 
 FLOW = """

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from project_lab import Lab, wait_until
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError
-from whyrun.snapshot.history import History
-from whyrun.snapshot.world import World
+from whyrun.project import Project
+from whyrun.snapshot.history.reader import History
 
 Make = Callable[..., Lab]
 FLOW = """
@@ -47,29 +47,34 @@ def refused(ask: Callable[[], object]) -> list[tuple[str, str]]:
 def test_a_file_is_opened_with_all_that_is_given_to_it(lab: Lab, tmp_path: Path) -> None:
     inputs, state = lab.root / "in.yaml", tmp_path / "state"
     lab.write({"in.yaml": "Word: y\n"})
-    world = World.open(str(lab.file), inputs=str(inputs), sets=["Word=z"], state=state, given={"Word": "q"})
-    assert (world.file, world.inputs_file, world.sets, world.given) == (lab.file, inputs, ("Word=z",), {"Word": "q"})
-    assert (world.state_override, world.manifest_file, world.state_dir) == (str(state), None, state)
-    assert (world.project, world.workflow.name, world.inputs["Input:Word"].value) == (lab.root, "w", "z")
-    plain = World.open(lab.file)
+    opened = Project.open(str(lab.file), inputs=str(inputs), sets=["Word=z"], state=state, given={"Word": "q"})
+    assert (opened.file, opened.inputs_file, opened.sets, opened.given) == (
+        lab.file,
+        inputs,
+        ("Word=z",),
+        {"Word": "q"},
+    )
+    assert (opened.state_override, opened.manifest_file, opened.state_dir) == (str(state), None, state)
+    assert (opened.folder, opened.workflow.name, opened.inputs["Input:Word"].value) == (lab.root, "w", "z")
+    plain = Project.open(lab.file)
     assert (plain.inputs_file, plain.sets, plain.given, plain.state_override) == (None, (), None, None)
     assert plain.state_dir == lab.root / ".whyrun"
 
 
 def test_without_a_name_the_usual_file_is_opened(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(lab.root)
-    assert World.open().file == Path("workflow.yaml")
+    assert Project.open().file == Path("workflow.yaml")
     monkeypatch.chdir(tmp_path)
-    assert refused(World.open) == [("FILE_MISSING", "there is no workflow file `workflow.yaml`")]
+    assert refused(Project.open) == [("FILE_MISSING", "there is no workflow file `workflow.yaml`")]
 
 
 def test_what_is_no_workflow_file_is_refused(lab: Lab) -> None:
-    assert refused(lambda: World.open(lab.root)) == [("FILE_MISSING", f"`{lab.root}` is a folder")]
-    message = f"`{lab.file}` is no dataset plan, so it takes no inputs manifest"
-    assert refused(lambda: World.open(lab.file, manifest="m.json")) == [("USAGE", message)]
+    assert refused(lambda: Project.open(lab.root)) == [("FILE_MISSING", f"`{lab.root}` is a folder")]
+    message = f"`{lab.file}` is not a dataset plan, so it takes no inputs manifest"
+    assert refused(lambda: Project.open(lab.file, manifest="m.json")) == [("USAGE", message)]
     lab.write({"flow.json": json.dumps({"workflow": "j", "jobs": {}}), "plan.JSON": "{}"})
-    assert World.open(lab.root / "flow.json").workflow.name == "j", "JSON is YAML"
-    plan = World.open(lab.root / "plan.JSON", manifest="m.json")
+    assert Project.open(lab.root / "flow.json").workflow.name == "j", "JSON is YAML"
+    plan = Project.open(lab.root / "plan.JSON", manifest="m.json")
     assert plan.manifest_file == Path("m.json")
     assert [code for code, _ in told(plan.problems)] != []
 
@@ -77,11 +82,11 @@ def test_what_is_no_workflow_file_is_refused(lab: Lab) -> None:
 def test_a_store_is_shared_where_the_project_or_the_environment_says_so(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert lab.world().shared_store is None
+    assert lab.opened().shared_store is None
     lab.write({"whyrun.toml": 'store = "team"\n'})
-    assert lab.world().shared_store == "team"
+    assert lab.opened().shared_store == "team"
     monkeypatch.setenv("WHYRUN_STORE", "s3://other")
-    assert lab.world().shared_store == "s3://other"
+    assert lab.opened().shared_store == "s3://other"
 
 
 # --- all that is wrong -------------------------------------------------------------------------------------------
@@ -93,21 +98,21 @@ def test_settings_that_cannot_be_read_are_told_with_all_else(lab: Lab) -> None:
         ("INPUT_MISSING", "`Input:File`: there is no file `a.txt`"),
         ("WRONG_TYPE", "`store` is a URL or a folder: a string"),
     ]
-    assert sorted(told(lab.world().problems)) == both
-    assert sorted(refused(lambda: lab.world().config)) == both
+    assert sorted(told(lab.opened().problems)) == both
+    assert sorted(refused(lambda: lab.opened().config)) == both
 
 
 def test_who_needs_the_name_only_is_not_told_of_inputs(lab: Lab) -> None:
     lab.write({"a.txt": None})
-    assert lab.world().workflow.name == "w"
-    assert lab.world().state.state_dir == lab.root / ".whyrun"
+    assert lab.opened().workflow.name == "w"
+    assert lab.opened().state.state_dir == lab.root / ".whyrun"
     lab.edit("workflow.yaml", "jobs:", "nonsense: 1\njobs:")
-    (problem,) = refused(lambda: lab.world().workflow)
+    (problem,) = refused(lambda: lab.opened().workflow)
     assert problem[0] == "UNKNOWN_KEY"
-    assert len(lab.world().problems) == 2
-    assert len(refused(lambda: lab.world().inputs)) == 2
-    assert len(refused(lambda: lab.world().graph)) == 2
-    assert len(refused(lambda: lab.world().actions)) == 1
+    assert len(lab.opened().problems) == 2
+    assert len(refused(lambda: lab.opened().inputs)) == 2
+    assert len(refused(lambda: lab.opened().graph)) == 2
+    assert len(refused(lambda: lab.opened().actions)) == 1
 
 
 def test_problems_stand_in_reading_order_and_each_once(project: Make) -> None:
@@ -125,7 +130,7 @@ def test_problems_stand_in_reading_order_and_each_once(project: Make) -> None:
         """,
         {"part.yaml": "workflow: p\njobs:\n  Z: {uses: none/z}\n"},
     )
-    found = [(Path(p.file or "").name, p.line, p.column, p.code) for p in lab.world().problems]
+    found = [(Path(p.file or "").name, p.line, p.column, p.code) for p in lab.opened().problems]
     assert found == [
         ("workflow.yaml", 4, 13, "INVALID_USES"),
         ("workflow.yaml", 4, 41, "UNKNOWN_REFERENCE"),
@@ -142,14 +147,14 @@ def test_of_very_many_circles_some_are_told(project: Make) -> None:
         return f"  {name}: {{uses: shell, with: {with_}, outputs: {{O: {{type: text}}}}}}\n"
 
     circles = "".join(job(f"A{i}", f"B{i}") + job(f"B{i}", f"A{i}") for i in range(23))
-    assert [code for code, _ in told(project("workflow: w\njobs:\n" + circles).world().problems)] == ["CYCLE"] * 20
+    assert [code for code, _ in told(project("workflow: w\njobs:\n" + circles).opened().problems)] == ["CYCLE"] * 20
 
 
 def test_a_world_is_only_itself(lab: Lab) -> None:
-    world = lab.world()
-    assert world == world
-    assert world != lab.world()
-    assert {world: 1}[world] == 1
+    opened = lab.opened()
+    assert opened == opened
+    assert opened != lab.opened()
+    assert {opened: 1}[opened] == 1
 
 
 def test_actions_are_known_by_job_those_of_imports_too(project: Make) -> None:
@@ -157,37 +162,37 @@ def test_actions_are_known_by_job_those_of_imports_too(project: Make) -> None:
     part = "workflow: p\nimports: {Q: {workflow: deep.yaml}}\njobs: {B: {uses: none/b}}\n"
     deep = "workflow: d\njobs: {C: {uses: python, with: {call: 'a:f'}}}\n"
     lab = project(outer, {"part.yaml": part, "deep.yaml": deep, "a.py": "def f(): ...\n"})
-    world = lab.world()
-    assert {job: (uses, found.facts is not None) for job, (uses, found) in world.declared_actions().items()} == {
+    opened = lab.opened()
+    assert {job: (uses, found.facts is not None) for job, (uses, found) in opened.declared_actions().items()} == {
         "A": ("shell", True),
         "P/B": ("none/b", False),
         "P/Q/C": ("python", True),
     }
-    assert {job: info.name for job, info in world.infos.items()} == {"A": "shell", "P/Q/C": "python"}
+    assert {job: info.name for job, info in opened.infos.items()} == {"A": "shell", "P/Q/C": "python"}
     lab.write({"part.yaml": part.replace("none/b", "shell").replace("shell}", "shell, with: {run: 'true'}}")})
-    assert sorted(lab.world().actions) == ["A", "P/B", "P/Q/C"]
+    assert sorted(lab.opened().actions) == ["A", "P/B", "P/Q/C"]
 
 
 def test_jobs_are_told_by_name(project: Make) -> None:
     job = "{uses: shell, with: {run: 'true'}}"
-    world = project(f"workflow: w\njobs: {{Z: {job}, B: {job}, M: {job}}}\n").world()
-    assert list(world.looked_up) == list(world.declared_actions()) == ["B", "M", "Z"]
+    opened = project(f"workflow: w\njobs: {{Z: {job}, B: {job}, M: {job}}}\n").opened()
+    assert list(opened.looked_up) == list(opened.declared_actions()) == ["B", "M", "Z"]
 
 
 def test_of_a_file_that_is_none_that_is_told_alone(project: Make) -> None:
-    world = project("workflow: [\n").world()
-    found = told(world.problems)
+    opened = project("workflow: [\n").opened()
+    found = told(opened.problems)
     assert [code for code, _ in found] == ["YAML_SYNTAX"]
-    assert refused(lambda: world.workflow) == refused(lambda: world.graph) == found
-    assert world.inputs == {}
+    assert refused(lambda: opened.workflow) == refused(lambda: opened.graph) == found
+    assert opened.inputs == {}
 
 
 def test_of_a_file_of_which_nothing_can_be_read_that_is_told_alone(lab: Lab) -> None:
     lab.file.write_bytes(b"workflow: \xff\n")
-    world = lab.world()
-    found = [("YAML_SYNTAX", "the file is no UTF-8 text")]
-    assert told(world.problems) == refused(lambda: world.workflow) == refused(lambda: world.graph) == found
-    assert world.inputs == {}
+    opened = lab.opened()
+    found = [("YAML_SYNTAX", "the file is not UTF-8 text")]
+    assert told(opened.problems) == refused(lambda: opened.workflow) == refused(lambda: opened.graph) == found
+    assert opened.inputs == {}
 
 
 def test_a_composition_of_another_shape_has_no_graph(project: Make) -> None:
@@ -200,39 +205,39 @@ def test_a_composition_of_another_shape_has_no_graph(project: Make) -> None:
           B: {uses: shell, with: {run: 'true', primary_dataset: "${{ inputs.Main }}"}, outputs: {O: {type: dataset}}}
         """
     lab = project(text, {"main.csv": "id\n1\n"})
-    found = told(lab.world().problems)
+    found = told(lab.opened().problems)
     assert found
-    assert refused(lambda: lab.world().graph) == found
+    assert refused(lambda: lab.opened().graph) == found
     plain = "workflow: p\njobs: {K: {uses: shell, with: {run: 'true'}}}\n"
     lab.write({"plain.yaml": plain, "outer.yaml": "workflow: o\nimports: {P: {workflow: workflow.yaml}, Q: {workflow: "
                "plain.yaml}}\njobs: {}\n"})  # fmt: skip
-    assert len(World.open(lab.root / "outer.yaml").problems) == len(found)
+    assert len(Project.open(lab.root / "outer.yaml").problems) == len(found)
     # A part has another shape than the whole: where something else is wrong, that is told alone.
     whole = lab.read("workflow.yaml")
     lab.write({"main.csv": None})
-    assert [code for code, _ in told(lab.world().problems)] == ["INPUT_MISSING"]
+    assert [code for code, _ in told(lab.opened().problems)] == ["INPUT_MISSING"]
     lab.write({"main.csv": "id\n1\n", "workflow.yaml": whole + "nonsense: 1\n"})
-    assert [code for code, _ in told(lab.world().problems)] == ["UNKNOWN_KEY"]
+    assert [code for code, _ in told(lab.opened().problems)] == ["UNKNOWN_KEY"]
     outputs = "outputs: {O: {type: text}}"
     circle = "".join(
         f"  {a}: {{uses: shell, with: {{run: 'true', x: '${{{{ jobs.{b}.outputs.O }}}}'}}, {outputs}}}\n"
         for a, b in ("CD", "DC")
     )
     lab.write({"workflow.yaml": whole + circle})
-    assert [code for code, _ in told(lab.world().problems)] == ["CYCLE"]
+    assert [code for code, _ in told(lab.opened().problems)] == ["CYCLE"]
 
 
 def test_a_workflow_file_is_told_of_in_its_own_words(project: Make) -> None:
     lab = project("workflow: w\njobs: {A: {uses: http/json, outputs: {Answer: {type: json}}}}\n")
-    assert [problem.hint for problem in lab.world().problems] == ["add `url:` to `with:`"]
+    assert [problem.hint for problem in lab.opened().problems] == ["add `url:` to `with:`"]
 
 
 def test_what_has_no_line_stands_before_what_has_one(lab: Lab) -> None:
     places = [(2, 3), (1, 1), (1, None), (None, None)]
-    world = lab.world()
+    opened = lab.opened()
     found = tuple(Diagnostic("USAGE", f"{place}", file="f", line=place[0], column=place[1]) for place in places)
-    world.reading = replace(world.reading, problems=found)
-    assert [(problem.line, problem.column) for problem in world.problems] == list(reversed(places))
+    opened.reading = replace(opened.reading, problems=found)
+    assert [(problem.line, problem.column) for problem in opened.problems] == list(reversed(places))
 
 
 def test_datasets_are_looked_at_whatever_else_there_is(project: Make) -> None:
@@ -247,8 +252,8 @@ def test_datasets_are_looked_at_whatever_else_there_is(project: Make) -> None:
             outputs: {R: {type: json, leaves: {row: integer}}}
         """
     lab = project(text, {"main.csv": "id\n1\n"})
-    assert told(lab.world().problems) == [("UNKNOWN_REFERENCE", "`C` computes no diagnostic `row`")]
-    assert refused(lab.snapshot) == told(lab.world().problems)
+    assert told(lab.opened().problems) == [("UNKNOWN_REFERENCE", "`C` computes no diagnostic `row`")]
+    assert refused(lab.snapshot) == told(lab.opened().problems)
 
 
 @pytest.mark.parametrize(
@@ -272,22 +277,22 @@ def test_a_block_of_which_a_part_is_not_known_is_not_judged(
         """
     if "nonsense" in poll:
         text = text.replace("Gone: {type: json}, ", "")
-    assert told(project(text).world().problems) == expected
+    assert told(project(text).opened().problems) == expected
 
 
 # --- code that changes -------------------------------------------------------------------------------------------
 
 
 def test_code_is_current_until_its_content_changes(lab: Lab) -> None:
-    world = lab.world()
-    assert world.actions["A"].files
-    assert world.is_current("A")
+    opened = lab.opened()
+    assert opened.actions["A"].files
+    assert opened.is_current("A")
     lab.write({"acts.py": CODE.replace("read_text()", "read_text().upper()")})
-    assert not world.is_current("A")
+    assert not opened.is_current("A")
     lab.write({"acts.py": CODE})
-    assert world.is_current("A")
+    assert opened.is_current("A")
     lab.write({"acts.py": None})
-    assert not world.is_current("A")
+    assert not opened.is_current("A")
 
 
 # --- what is kept ------------------------------------------------------------------------------------------------
@@ -309,28 +314,28 @@ def test_what_was_hashed_and_compared_is_kept_and_need_not_be_writable(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.succeed()
-    state = lab.world().state
+    state = lab.opened().state
     memo = state.index_dir / "memo"
     memo.unlink(missing_ok=True)
     state.stat_cache.unlink(missing_ok=True)  # files of this very tick are not kept
     lab.write({"a.txt": "a"})
-    world = lab.world()
+    opened = lab.opened()
     kept: list[dict[str, str]] = []
-    history = History(world.state, world.store.read)
+    history = History(opened.state, opened.store.read)
     monkeypatch.setattr(history, "save_memo", kept.append)
-    snapshot = world.snapshot(history)
+    snapshot = opened.snapshot(history)
     assert [sorted(memo) for memo in kept] == [["A", "B"]]
     assert snapshot.suspects == []
     wait_until(lambda: lab.snapshot().suspects == [] and memo.exists())  # a log of this very tick gets none
-    again = History(world.state, world.store.read)
+    again = History(opened.state, opened.store.read)
     monkeypatch.setattr(again, "save_memo", kept.append)
-    lab.world().snapshot(again)
+    lab.opened().snapshot(again)
     assert len(kept) == 1, "nothing new was found out"
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    other = lab.world()
+    other = lab.opened()
     monkeypatch.setattr(other.cache, "save", full)
     assert other.snapshot().suspects == []
 
@@ -345,8 +350,8 @@ def test_each_cache_is_made_anew_where_it_is_gone(project: Make) -> None:
         """
     lab = project(text, {"acts.py": "def f():\n    return {'O': {'n': 1}}\n"})
     lab.succeed(targets=["Job:A"])
-    world = lab.world()
-    caches = [world.state.stat_cache, world.state.index_dir / "sections", world.state_dir / "actions-cache"]
+    opened = lab.opened()
+    caches = [opened.state.stat_cache, opened.state.index_dir / "sections", opened.state_dir / "actions-cache"]
     for cache in caches:
         cache.unlink(missing_ok=True)
 
@@ -361,9 +366,9 @@ def test_a_history_goes_as_far_as_it_is_asked(lab: Lab) -> None:
     lab.succeed()
     lab.write({"a.txt": "b"})
     lab.succeed()
-    world = lab.world()
-    assert (world.history().records.run, world.history(1).records.run) == (2, 1)
-    assert world.snapshot(world.history(1)).log_position == {"run": "r0001", "seq": world.history(1).records.seq}
+    opened = lab.opened()
+    assert (opened.history().records.run, opened.history(1).records.run) == (2, 1)
+    assert opened.snapshot(opened.history(1)).log_position == {"run": "r0001", "seq": opened.history(1).records.seq}
 
 
 def test_what_does_not_fit_is_told_before_there_is_a_plan(project: Make) -> None:
@@ -410,13 +415,13 @@ def test_an_action_is_asked_nothing_with_parameters_that_do_not_fit(project: Mak
           B: {uses: shell, with: {run: "true"}}
         """
     lab = project(text.replace("COUNT", count), {"actions/named.py": NAMED})
-    assert told(lab.world().problems) == [("INVALID_PARAMETER", '`count` is "many"; it takes an integer')]
+    assert told(lab.opened().problems) == [("INVALID_PARAMETER", '`count` is "many"; it takes an integer')]
 
 
 def test_where_parameters_cannot_be_read_none_is_missing(project: Make) -> None:
     flow = "workflow: w\njobs: {A: {uses: named, with: 7, outputs: {O: {type: text}}}}\n"
     lab = project(flow, {"actions/named.py": NAMED})  # nor is it asked about paths without them
-    assert told(lab.world().problems) == [("WRONG_TYPE", "`with` of job `A` is the number `7`, not a map")]
+    assert told(lab.opened().problems) == [("WRONG_TYPE", "`with` of job `A` is the number `7`, not a map")]
 
 
 def test_a_wrong_workflow_is_told_before_a_log_that_cannot_be_read(lab: Lab) -> None:

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from project_lab import Lab
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.artifacts.shared_result import SharedOrigin, SharedOutput, SharedResult
+from whyrun.artifacts.shared.result import SharedOrigin, SharedOutput, SharedResult
 from whyrun.errors import WhyrunError
 from whyrun.planning.plan import compute_execution_plan
-from whyrun.snapshot.replay import replay_snapshot, snapshot_blob
+from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 
 Make = Callable[..., Lab]
@@ -53,7 +54,7 @@ def lab(project: Make) -> Lab:
 
 def replayed(lab: Lab, snapshot: PlanningSnapshot) -> PlanningSnapshot:
     """From the blob and the log alone."""
-    return replay_snapshot(snapshot_blob(snapshot), lab.world().history())
+    return replay_snapshot(snapshot_blob(snapshot), lab.opened().history())
 
 
 def test_all_that_was_used_beyond_the_log_is_written_down(lab: Lab) -> None:
@@ -153,7 +154,7 @@ def test_what_actions_and_connections_said_of_the_graph_is_said_again(lab: Lab) 
     asked = {"Copy": {"Kept": ["kept/0.txt", "kept/1.txt"]}}
     connected = {"Join": {"kept": {"same": {"$connection": "db.one", "host": "a"}}}}
     snapshot = lab.snapshot()
-    graph = replace(snapshot.dependency_graph, asked=asked, connected=connected)
+    graph = msgspec.structs.replace(snapshot.dependency_graph, asked=asked, connected=connected)
     again = replayed(lab, replace(snapshot, dependency_graph=graph)).dependency_graph
     assert (again.asked, again.connected) == (asked, connected)
     (kept,) = (output for output in again.tables[0].outputs if output.name == "Kept")
@@ -178,7 +179,7 @@ def test_what_was_seen_other_than_the_log_says_is_seen_again(lab: Lab) -> None:
     assert (changed.files, changed.lost) == ({"out/0.txt": "deleted", "all.json § Join": "deleted"}, frozenset({kept}))
     blob, plan = snapshot_blob(changed), compute_execution_plan(changed).to_bytes()
     lab.write({"in": None, "out": None, "acts.py": None})
-    again = replay_snapshot(blob, lab.world().history())
+    again = replay_snapshot(blob, lab.opened().history())
     assert (again.files, again.lost, snapshot_blob(again)) == (changed.files, changed.lost, blob)
     assert compute_execution_plan(again).to_bytes() == plan
     assert (again.suspects, again.shas, again.consumed) == (changed.suspects, changed.shas, changed.consumed)
@@ -187,7 +188,7 @@ def test_what_was_seen_other_than_the_log_says_is_seen_again(lab: Lab) -> None:
 def test_a_snapshot_of_another_version_is_refused(lab: Lab) -> None:
     written = json.loads(snapshot_blob(lab.snapshot()))
     with pytest.raises(WhyrunError, match="this snapshot has version 2") as refused:
-        replay_snapshot(canonical_json({**written, "version": 2}), lab.world().history())
+        replay_snapshot(canonical_json({**written, "version": 2}), lab.opened().history())
     assert [problem.code for problem in refused.value.diagnostics] == ["STORE_DAMAGED"]
 
 

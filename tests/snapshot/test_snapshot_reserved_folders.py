@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from project_lab import Lab
-from whyrun.actions.seen_code import named_files
-from whyrun.snapshot.world import World
+from whyrun.actions.code.code_cache import matching_code_files
+from whyrun.project import Project
 
 Make = Callable[..., Lab]
 
@@ -40,8 +40,8 @@ def test_what_python_keeps_of_modules_that_it_has_read_is_no_code(tmp_path: Path
     for name in ("lib/tool.py", "lib/__pycache__/tool.cpython-311.pyc", "lib/.cache/x", "lib/.tool.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert named_files(tmp_path, ["lib/**/*"]) == {"lib/tool.py"}
-    assert named_files(tmp_path, ["lib/.*/*", "lib/.t*"]) == {"lib/.cache/x", "lib/.tool.py"}
+    assert matching_code_files(tmp_path, ["lib/**/*"]) == {"lib/tool.py"}
+    assert matching_code_files(tmp_path, ["lib/.*/*", "lib/.t*"]) == {"lib/.cache/x", "lib/.tool.py"}
 
 
 READS = """
@@ -57,8 +57,8 @@ READS = """
 
 
 def problems(lab: Lab, state: str | None = None) -> list[tuple[str, str, str | None]]:
-    world = World.open(lab.root / "workflow.yaml", state=None if state is None else str(lab.root / state))
-    return [(one.code, one.message, one.hint) for one in world.problems]
+    opened = Project.open(lab.root / "workflow.yaml", state=None if state is None else str(lab.root / state))
+    return [(one.code, one.message, one.hint) for one in opened.problems]
 
 
 @pytest.mark.parametrize("store", ["d/cache", "file://{root}/d/cache"])

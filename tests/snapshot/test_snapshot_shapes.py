@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 
 from project_lab import Lab
 from whyrun.actions.problem import Problem
-from whyrun.snapshot.known_inputs import InputReader, KnownInputs
-from whyrun.snapshot.lookup import LookedUp
+from whyrun.artifacts.shared.result import SharedResult
+from whyrun.snapshot.actions.known_inputs import InputReader, KnownInputs
+from whyrun.snapshot.actions.lookup import LookedUp
+from whyrun.snapshot.actions.parameter_checks import Misfit
+from whyrun.snapshot.index import JobBlock
 from whyrun.snapshot.records import Attempt, InputRecord, Output, StepRecord
 from whyrun.snapshot.snapshot import (
     ActionFacts,
@@ -22,8 +26,6 @@ from whyrun.snapshot.snapshot import (
     PlanningSnapshot,
     ProducerAttemptRecord,
 )
-from whyrun.snapshot.step_index import JobBlock
-from whyrun.snapshot.typed import Misfit
 
 
 @pytest.mark.parametrize(
@@ -79,5 +81,20 @@ def test_a_snapshot_is_only_itself_and_shares_nothing(project: Callable[..., Lab
         PlanningSnapshot(found.dependency_graph, found.records, {}, {}, frozenset()) for _ in range(2)
     )  # fmt: skip
     assert first != second
-    assert (first.consumed, first.shas, first.shared) == ({}, [], {})
-    assert first.shas is not second.shas
+    assert (first.consumed, first.shas, first.shared) == ({}, (), {})
+    assert first.shared is not second.shared
+
+
+def test_a_snapshot_is_never_changed_and_learns_as_a_new_value(project: Callable[..., Lab]) -> None:
+    first = project("workflow: w\njobs: {}\n").snapshot()
+    with pytest.raises(FrozenInstanceError):
+        first.shared = {}  # type: ignore[misc]
+    assert first.estimator is not None
+    result = SharedResult(1, "1" * 64, "shell", "", ())
+    second = first.with_shared({"1" * 64: result})
+    assert (first.shared, second.shared) == ({}, {"1" * 64: result})
+    assert (second.dependency_graph, second.records) == (first.dependency_graph, first.records)
+    third = second.with_estimator(lambda nodes: dict.fromkeys(nodes, 1.0))
+    assert third.estimator is not None
+    assert third.estimator([2]) == {2: 1.0}
+    assert (third.shared, second.estimator) == (second.shared, first.estimator)

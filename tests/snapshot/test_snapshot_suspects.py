@@ -16,9 +16,9 @@ from project_lab import Lab
 from whyrun.artifacts.hash_column import HashColumn
 from whyrun.artifacts.hashing import bytes_sha256, value_sha256
 from whyrun.graph.fingerprint import counted, prefix, recorded_suffix
-from whyrun.graph.graph import ArtifactAt, Graph, JobTable
-from whyrun.planning.consume import Consumer, Seen
-from whyrun.snapshot.joined import join_tables
+from whyrun.graph.tables import ArtifactAt, Graph, JobTable
+from whyrun.planning.consume import Available, Consumer
+from whyrun.snapshot.columns import join_tables
 from whyrun.snapshot.records import Attempt, Output, Records, StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 from whyrun.snapshot.suspects import find_suspects
@@ -124,9 +124,9 @@ def recorded(graph: Graph, actions: Mapping[str, ActionFacts]) -> dict[str, Step
         sha256 = value_sha256(1) if is_value else bytes_sha256(id_.encode())
         return Output(id_, sha256, 1, spec.type, None, (1,) if is_value else (), recorded_suffix(table, artifact))
 
-    def look(at: ArtifactAt) -> Seen:
+    def look(at: ArtifactAt) -> Available:
         found = output(graph.tables[at.table], at.artifact, at.position)
-        return Seen(found.sha256, found.value)
+        return Available(found.sha256, found.value)
 
     steps = {}
     for table in graph.tables:
@@ -142,11 +142,11 @@ def recorded(graph: Graph, actions: Mapping[str, ActionFacts]) -> dict[str, Step
 
 @pytest.fixture
 def snapshot(lab: Lab) -> PlanningSnapshot:
-    world = lab.world()
-    steps = recorded(world.graph, world.actions)
-    joined = join_tables(world.graph, steps)
+    opened = lab.opened()
+    steps = recorded(opened.graph, opened.actions)
+    joined = join_tables(opened.graph, steps)
     rows, shas = [table.rows for table in joined], [table.shas for table in joined]
-    found = PlanningSnapshot(world.graph, Records(steps), world.actions, {}, frozenset(), rows=rows, shas=shas)
+    found = PlanningSnapshot(opened.graph, Records(steps), opened.actions, {}, frozenset(), rows=rows, shas=shas)
     assert all(column.is_complete for columns in shas for column in columns)
     return found
 
@@ -185,7 +185,7 @@ Change = Callable[[Lab, PlanningSnapshot], PlanningSnapshot]
 
 
 def inputs(*sets: str) -> Change:
-    return lambda lab, snapshot: replace(snapshot, dependency_graph=lab.world(sets).graph)
+    return lambda lab, snapshot: replace(snapshot, dependency_graph=lab.opened(sets).graph)
 
 
 def hashed(artifact: str, sha256: str | None) -> Change:
@@ -198,7 +198,7 @@ def edited(old: str, new: str) -> Change:
     def change(lab: Lab, snapshot: PlanningSnapshot) -> PlanningSnapshot:
         text = lab.read("workflow.yaml")
         lab.edit("workflow.yaml", old, new)
-        graph = lab.world().graph
+        graph = lab.opened().graph
         lab.file.write_text(text)
         return replace(snapshot, dependency_graph=graph)
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyrun.snapshot import linked
-from whyrun.snapshot.linked import RealPaths
-from whyrun.snapshot.world import World
+from whyrun.project import Project
+from whyrun.snapshot.observing import symlinks as linked
+from whyrun.snapshot.observing.symlinks import RealPaths
 
 HINT = "choose another path for the output"
 
@@ -31,7 +31,7 @@ def project(folder: Path, flow: str, links: Mapping[str, str], files: tuple[str,
 
 def told(folder: Path, file: str = "workflow.yaml", given: Mapping[str, Any] | None = None) -> list[str]:
     """With the state outside: a folder that is an input may hold the whole project."""
-    problems = World.open(folder / file, given=given, state=folder.parent / "../state").problems
+    problems = Project.open(folder / file, given=given, state=folder.parent / "../state").problems
     return [f"{p.code} {p.line} {p.message} ({p.hint})" for p in problems]
 
 
@@ -103,7 +103,7 @@ def test_a_workflow_that_is_opened_through_a_link_is_met_where_it_is(tmp_path: P
     assert told(folder, "fl/w.yaml") == [
         f"DUPLICATE_OUTPUT_PATH 5 `flows/deep/w.yaml` is the file of this workflow{ending}",
         f"DUPLICATE_OUTPUT_PATH 6 `flows/part.yaml` is a file that this workflow imports{ending}",
-        f"DUPLICATE_OUTPUT_PATH 7 `flows/deep/whyrun.toml` is where the settings of the project stand{ending}",
+        f"DUPLICATE_OUTPUT_PATH 7 `flows/deep/whyrun.toml` is the settings file of the project{ending}",
     ]
 
 
@@ -268,7 +268,7 @@ def test_a_folder_that_holds_the_state_is_no_input(tmp_path: Path, given: str, l
     flow += "  A: {uses: shell, with: {d: '${{ inputs.X }}', run: x}, outputs: {O: {type: text}}}\n"
     (tmp_path / "p").mkdir()
     folder = project(tmp_path / "p", flow, {link: "p"} if link else {}, ("src/in.txt",))
-    (problem,) = World.open(folder / "workflow.yaml").problems
+    (problem,) = Project.open(folder / "workflow.yaml").problems
     assert (problem.code, problem.message, problem.hint) == (
         "INPUT_TYPE",
         f"`Input:X`: the folder `{given}` holds `.whyrun`, the state, which every run changes",
@@ -289,7 +289,7 @@ def test_each_folder_is_looked_at_once_and_none_below_one_that_is_not_there(
         f"  C: {job('new/${{ i }}/c.txt', 'for: [i],')}"
     )
     folder = project(tmp_path, flow, {"lib": "src"}, ("src/a",))
-    graph = World.open(folder / "workflow.yaml").graph
+    graph = Project.open(folder / "workflow.yaml").graph
     looked: list[str] = []
     real = os.lstat
     with monkeypatch.context() as patched:
@@ -337,7 +337,7 @@ def test_a_file_stands_where_its_folder_really_is(
     asked = f"{folder}/{path}" if absolute else path
     place = os.path.join(os.path.realpath(os.path.dirname(folder / path)), names[-1])
     paths = RealPaths(folder)
-    assert os.path.join(folder, paths.place(asked).path) == place
+    assert os.path.join(folder, paths.location(asked).path) == place
     assert os.path.normpath(os.path.join(folder, paths.look(asked).path)) == os.path.realpath(place)
 
 
@@ -349,12 +349,12 @@ def test_where_paths_lead(tmp_path: Path) -> None:
         ("deep/src/a", "deep/more/b"),
     )
     paths = RealPaths(folder)
-    assert paths.place("/etc") == ("/etc", None, True)
+    assert paths.location("/etc") == ("/etc", None, True)
     assert paths.look("lib/../a") == ("deep/a", "lib", False)
     assert paths.look("lib/inner") == ("deep/more", "lib", True)  # the first link is the one that is told of
     assert paths.look("deep/src/inner") == ("deep/more", "deep/src/inner", True)
-    assert list(paths.other_places("out/x", followed=False)) == []
-    assert list(paths.other_places("lib/a", followed=False)) == [("deep/src/a", "through the link `lib`")]
+    assert list(paths.other_paths("out/x", followed=False)) == []
+    assert list(paths.other_paths("lib/a", followed=False)) == [("deep/src/a", "through the link `lib`")]
 
 
 def test_a_folder_that_cannot_be_read_may_hold_links(tmp_path: Path) -> None:

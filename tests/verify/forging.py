@@ -1,4 +1,4 @@
-"""A log with other words and a chain that fits them again: what only a forger makes."""
+"""Forge a log: change events and recompute the chain."""
 
 from __future__ import annotations
 

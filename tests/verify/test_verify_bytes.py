@@ -1,4 +1,4 @@
-"""Damage of what the log has the hash of: blobs, files of run folders, the status; and what may be gone."""
+"""Damaged blobs, run folder files and status; and which blobs may be missing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_artifact_with_other_bytes(tales: Tales) -> None:
     )
 
 
-def test_a_current_artifact_that_is_gone(tales: Tales) -> None:
+def test_a_missing_current_artifact(tales: Tales) -> None:
     event = tales.event("r0001", "artifact_available", "Artifact:Shout.Loud[7]")
     tales.blob(event["sha256"]).unlink()
     gone = (
@@ -56,14 +56,14 @@ def test_a_current_artifact_that_is_gone(tales: Tales) -> None:
     assert tales.verify("r0004").code == 0  # another run has nothing to do with it
 
 
-def test_an_older_version_that_is_gone_is_no_damage(tales: Tales) -> None:
+def test_a_missing_older_version_is_not_damage(tales: Tales) -> None:
     tales.blob(tales.event("r0001", "artifact_available", "Artifact:Shout.Loud[0]")["sha256"]).unlink()
     answer = tales.verify()
     assert answer.code == 0
-    note = "note: 1 older version is not in the store any more, and cannot be restored or reused"
+    note = "note: 1 older version is not in the store any more and cannot be restored or reused"
     assert answer.out.splitlines()[-1] == note
     tales.blob(tales.event("r0001", "artifact_available", "Artifact:Join.All")["sha256"]).unlink()
-    note = "note: 2 older versions are not in the store any more, and cannot be restored or reused"
+    note = "note: 2 older versions are not in the store any more and cannot be restored or reused"
     assert tales.verify().out.splitlines()[-1] == note
 
 
@@ -85,7 +85,7 @@ def test_a_lost_artifact_whose_published_file_has_its_bytes(tales: Tales) -> Non
 
 
 @pytest.mark.parametrize("lost", ["the list", "a file"])
-def test_a_lost_folder_that_stands_where_it_is_published(project: Callable[..., Lab], lost: str) -> None:
+def test_a_lost_folder_artifact_that_is_still_published(project: Callable[..., Lab], lost: str) -> None:
     lab = project(FOLDER, {})
     event = next(e for e in lab.succeed().events if isinstance(e, ArtifactAvailable) and e.artifact == "Artifact:A.F")
     blob = lab.blob(event.sha256 if lost == "the list" else sha256(b"one\n"))
@@ -139,7 +139,7 @@ def test_files_of_a_folder(tales: Tales) -> None:
     )
 
 
-def test_a_section_is_an_artifact_as_any_other(tales: Tales) -> None:
+def test_a_section_is_checked_like_any_artifact(tales: Tales) -> None:
     event = tales.event("r0001", "artifact_available", "Artifact:Facts.About")
     found = tales.spoil(event["sha256"])
     assert told(tales) == problems(
@@ -149,7 +149,7 @@ def test_a_section_is_an_artifact_as_any_other(tales: Tales) -> None:
     )
 
 
-def test_a_displaced_file_and_a_long_list_and_a_snapshot_must_be_there(tales: Tales) -> None:
+def test_displaced_files_long_lists_and_snapshots_are_required(tales: Tales) -> None:
     displaced = tales.event("r0003", "file_displaced")
     started = tales.event("r0001", "step_start", "Job:Join")
     computed = tales.event("r0001", "plan_computed")
@@ -164,20 +164,20 @@ def test_a_displaced_file_and_a_long_list_and_a_snapshot_must_be_there(tales: Ta
         *bytes_lines(computed["snapshot_sha256"]),
         f"{place(tales, 'r0001', started)}: a long list of bindings is not in the store (step_start Job:Join)",
         *bytes_lines(list_),
-        f"{place(tales, 'r0003', displaced)}: a file that was saved before it was written over is not in the store "
+        f"{place(tales, 'r0003', displaced)}: a file that was saved before it was overwritten is not in the store "
         f"({about(displaced)})",
         *bytes_lines(displaced["sha256"]),
     )
 
 
-def test_a_blob_that_is_no_file(tales: Tales) -> None:
+def test_a_blob_that_is_not_a_file(tales: Tales) -> None:
     event = tales.event("r0001", "artifact_available", "Artifact:Shout.Loud[7]")
     tales.blob(event["sha256"]).unlink()
     os.mkfifo(tales.blob(event["sha256"]))
     assert told(tales) == problems(
         tales,
         f"{place(tales, 'r0001', event)}: the store has other bytes (artifact_available Artifact:Shout.Loud[7])",
-        *bytes_lines(event["sha256"], "(it is no file)"),
+        *bytes_lines(event["sha256"], "(not a file)"),
     )
 
 
@@ -188,9 +188,9 @@ def test_cfg_and_manifest(tales: Tales) -> None:
     (tales.runs / "r0003/manifest.yaml").write_text("{}")
     assert told(tales) == problems(
         tales,
-        f"  .whyrun/tales/runs/r0001/{cfg['path']}: the file is not there",
+        f"  .whyrun/tales/runs/r0001/{cfg['path']}: the file is missing",
         f"    expected  {cfg['sha256']}",
-        f"  .whyrun/tales/runs/r0003/manifest.yaml: the file is not what line {manifest['seq']} of the log says",
+        f"  .whyrun/tales/runs/r0003/manifest.yaml: the file does not match line {manifest['seq']} of the log",
         f"    expected  {manifest['sha256']}",
         f"    found     {sha256(b'{}')}",
     )
@@ -210,30 +210,30 @@ def test_the_plan(tales: Tales) -> None:
     (tales.runs / "r0003/plan.json").unlink()
     plan = tales.runs / "r0007/plan.json"
     plan.write_bytes(plan.read_bytes() + b"\n")
-    line = "the file is not the plan that line {} of the log says"
+    line = "the file is not the plan of line {} of the log says"
     assert told(tales) == problems(
         tales,
         f"  .whyrun/tales/runs/r0001/plan.json: {line.format(computed['r0001']['seq'])}",
         f"    expected  {computed['r0001']['plan_sha256']}",
         f"  .whyrun/tales/runs/r0002/plan.json: {line.format(computed['r0002']['seq'])}",
         f"    expected  {computed['r0002']['plan_sha256']}",
-        "  .whyrun/tales/runs/r0003/plan.json: the file is not there",
+        "  .whyrun/tales/runs/r0003/plan.json: the file is missing",
         f"    expected  {computed['r0003']['plan_sha256']}",
         f"  .whyrun/tales/runs/r0007/plan.json: {line.format(computed['r0007']['seq'])}",
         f"    expected  {computed['r0007']['plan_sha256']}",
     )
 
 
-def test_the_status_is_what_the_events_come_to(tales: Tales) -> None:
+def test_the_status_must_match_the_events(tales: Tales) -> None:
     changed(tales.runs / "r0002/status.json", "ok", True)
     changed(tales.runs / "r0002/status.json", "steps_failed", 0)
     (tales.runs / "r0003/status.json").write_text("{fine}")
     assert told(tales) == problems(
         tales,
-        "  .whyrun/tales/runs/r0002/status.json: `ok`, `steps_failed` are not what the events come to",
+        "  .whyrun/tales/runs/r0002/status.json: `ok`, `steps_failed` do not match the events",
         '    expected  {"ok":false,"steps_failed":1}',
         '    found     {"ok":true,"steps_failed":0}',
-        "  .whyrun/tales/runs/r0003/status.json: the file is no status: JSON is malformed: "
+        "  .whyrun/tales/runs/r0003/status.json: the file is not a status: JSON is malformed: "
         "object keys must be strings (byte 1)",
     )
 
@@ -241,11 +241,11 @@ def test_the_status_is_what_the_events_come_to(tales: Tales) -> None:
 def test_a_status_that_says_nothing_is_one_problem(tales: Tales) -> None:
     (tales.runs / "r0002/status.json").write_text("{}\n")
     (told,) = tales.verify("--json").json["problems"]
-    assert told["what"] == "`ok`, `state`, `exit_code` and 10 more are not what the events come to"
+    assert told["what"] == "`ok`, `state`, `exit_code` and 10 more do not match the events"
     assert (json.loads(told["expected"])["steps_failed"], told["found"]) == (1, "{}")
 
 
-def test_a_damaged_snapshot_is_told_once(tales: Tales) -> None:
+def test_a_damaged_snapshot_is_reported_once(tales: Tales) -> None:
     """By who reads the bytes; the replay that needs it is then only left out. And no job is said to make it again."""
     sha = tales.event("r0003", "plan_computed")["snapshot_sha256"]
     tales.spoil(sha)
@@ -264,10 +264,10 @@ def test_files_that_every_run_has(tales: Tales) -> None:
     note = "note: r0001 has no `status.json`: the next run completes its folder"
     assert (answer.code, answer.out.splitlines()[-1]) == (0, note)
     (tales.runs / "r0001/status.bak").rename(tales.runs / "r0001/status.json")
-    assert told(tales) == problems(tales, "  .whyrun/tales/runs/r0001/commands.jsonl: the file is not there")
+    assert told(tales) == problems(tales, "  .whyrun/tales/runs/r0001/commands.jsonl: the file is missing")
 
 
-def test_a_store_that_is_gone_is_a_bounded_list_with_its_count(tales: Tales) -> None:
+def test_a_missing_store_gives_a_limited_list_and_a_count(tales: Tales) -> None:
     tales.store.rename(tales.root / "elsewhere")
     answer = tales.verify()
     assert answer.code == 3
@@ -281,16 +281,16 @@ def test_a_store_that_is_gone_is_a_bounded_list_with_its_count(tales: Tales) -> 
 
 
 @pytest.mark.parametrize("name", ["commands.jsonl", "debug.log", "metrics.jsonl", "whyrun.log"])
-def test_a_folder_is_no_log(tales: Tales, name: str) -> None:
+def test_a_folder_in_place_of_a_log_is_a_problem(tales: Tales, name: str) -> None:
     place = tales.runs / "r0001" / name
     place.unlink()
     place.mkdir()
-    said = f"  .whyrun/tales/runs/r0001/{name}: what stands there is no file: move it away"
+    said = f"  .whyrun/tales/runs/r0001/{name}: it is not a file: move it away"
     assert told(tales) == problems(tales, said)
 
 
-def test_a_workflow_file_that_is_gone_from_the_sources_is_told(tales: Tales) -> None:
+def test_a_missing_workflow_file_in_source_is_reported(tales: Tales) -> None:
     (gone,) = (path for path in (tales.runs / "r0001" / "source").rglob("*") if path.is_file())
     gone.unlink()
     place = gone.relative_to(tales.runs.parent.parent.parent)
-    assert told(tales) == problems(tales, f"  {place}: the file is not there")
+    assert told(tales) == problems(tales, f"  {place}: the file is missing")

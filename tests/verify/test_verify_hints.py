@@ -1,5 +1,5 @@
-"""Each kind of problem has the hint that costs least, and what it says is tried: then all is sound, and no job has run
-again but where the hint says so."""
+"""Each kind of problem has a hint. Each test follows the hint: then all is sound, and only the jobs run again that the
+hint names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from verify_lab import Tales, whyrun
 
-from whyrun.evidence.verify_report import SOURCE_GONE
+from whyrun.evidence.verify.report import SOURCE_GONE
 from whyrun.log.runs import LAST_LOST_HINT
 
 LOG = (
-    "a damaged log, or a run that is gone: restore it from a copy; without one, move the run's folder and all later "
+    "a damaged log, or a missing run: restore it from a copy; without one, move the run's folder and all later "
     "ones away, and their jobs run again"
 )
 LOST_END = (
@@ -23,21 +23,21 @@ LOST_END = (
 TAIL = "bytes after the end of a log: cut them off, for example with `truncate`; no event is lost"
 STATUS = "`status.json`: delete it, and the next run writes it again from the log. No job runs again"
 NOT_WHOLE = (
-    "a file of a run folder that is not there: restore it from a copy; without one, delete the run's `status.json`, "
-    "and the next run puts an empty one in its place. No job runs again"
+    "a missing file of a run folder: restore it from a copy; without one, delete the run's `status.json`, and the next "
+    "run creates an empty file. No job runs again"
 )
 FILE = (
-    "`manifest.yaml` and `cfg/`: restore them from a copy. Nothing can make them again, and no job needs them: without "
-    "a copy it is told until the run is pruned (`whyrun runs prune`), and nothing else comes of it"
+    "`manifest.yaml` and `cfg/`: restore them from a copy. They cannot be made again, and no job needs them: without "
+    "a copy it is reported until the run is pruned (`whyrun runs prune`), and nothing else is affected"
 )
 PLAN = "`plan.json`: `whyrun plan --at RUN --json` prints it again, to the byte, for that run"
 BLOB = (
-    "snapshots, long lists and saved files: restore the blob from a copy. Nothing can make it again, and no job needs "
-    "it: without a copy, that plan or file of the past cannot be shown, and nothing else comes of it"
+    "snapshots, long lists and saved files: restore the blob from a copy. It cannot be made again, and no job needs "
+    "it: without a copy, that past plan or file cannot be shown, and nothing else is affected"
 )
 ARTIFACT = (
-    "artifacts: restore the blob from a copy; without one, delete it if it has other bytes, and what needs it takes "
-    "the published file, or its job runs again"
+    "artifacts: restore the blob from a copy; without one, delete it if it has other bytes: the next run takes the "
+    "published file, or runs the job again"
 )
 NOTHING_TO_DO = 7  # runs: no job runs again, so no run is made
 
@@ -76,7 +76,7 @@ def test_a_file_of_a_run_folder_that_is_gone(tales: Tales, name: str) -> None:
     assert tales.verify().code == 0
 
 
-def test_the_workflow_files_of_a_run_stay_lost_and_nothing_comes_of_it(tales: Tales) -> None:
+def test_lost_workflow_files_of_a_run_affect_nothing_else(tales: Tales) -> None:
     shutil.rmtree(tales.runs / "r0003" / "source")
     assert hints(tales) == [SOURCE_GONE]
     (tales.runs / "r0003/status.json").unlink()
@@ -84,7 +84,7 @@ def test_the_workflow_files_of_a_run_stay_lost_and_nothing_comes_of_it(tales: Ta
     assert hints(tales) == [SOURCE_GONE]
 
 
-def test_a_manifest_and_a_cfg_stay_lost_and_nothing_comes_of_it(tales: Tales) -> None:
+def test_a_lost_manifest_and_cfg_affect_nothing_else(tales: Tales) -> None:
     (tales.runs / "r0001/cfg/Join.json").unlink()
     (tales.runs / "r0003/manifest.yaml").write_text("{}")
     assert hints(tales) == [FILE]
@@ -115,7 +115,7 @@ def test_bytes_after_the_end_of_a_log(tales: Tales, run: str) -> None:
     assert runs_after_a_run(tales) == NOTHING_TO_DO
 
 
-def test_lost_blobs_that_are_no_artifacts_stop_no_job(tales: Tales) -> None:
+def test_lost_blobs_of_snapshots_and_lists_stop_no_job(tales: Tales) -> None:
     for sha in (
         tales.event("r0003", "file_displaced")["sha256"],
         tales.event("r0001", "step_start", "Job:Join")["bindings"]["parts"]["blob"],

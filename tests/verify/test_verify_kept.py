@@ -1,4 +1,4 @@
-"""What the store keeps beside artifacts: folders of the user's that were written over, and data that was composed."""
+"""Blobs besides artifacts: overwritten folders of the user, and data that composition steps have read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from verify_lab import Answer, sha256, whyrun
 
-from whyrun.evidence.gc import collectable
+from whyrun.evidence.retention.gc import collectable
 
 SITE = """\
 workflow: site
@@ -98,7 +98,7 @@ def expected(project: Project, place: str, line: int, run: str, what: str) -> di
         "kind": "blob",
         "run": run,
         "file": str(project.root / ".whyrun/site" / place),
-        "what": f"`sub/mine.txt` of a folder that was saved before it was written over {what}",
+        "what": f"`sub/mine.txt` of a folder that was saved before it was overwritten {what}",
         "line": line,
         "event": "file_displaced",
         "subject": "pages",
@@ -120,7 +120,7 @@ def test_a_file_of_a_displaced_folder_has_other_bytes(displaced: Project, tmp_pa
     assert project.problem() == {**told, "found": found}
 
 
-def test_a_file_of_a_displaced_folder_is_gone(displaced: Project, tmp_path: Path) -> None:
+def test_a_file_of_a_displaced_folder_is_missing(displaced: Project, tmp_path: Path) -> None:
     project = displaced.copy(tmp_path / "copy")
     project.blob(MINE).unlink()
     line = displacing(project)
@@ -129,18 +129,20 @@ def test_a_file_of_a_displaced_folder_is_gone(displaced: Project, tmp_path: Path
     assert [line for line in project.verify().out.splitlines() if not line.startswith(("checked:", "hint:"))][:4] == [
         "site is damaged: 1 problem",
         f"  .whyrun/site/runs/r0002/events.jsonl:{line}: `sub/mine.txt` of a folder that was saved before it was "
-        "written over is not in the store (file_displaced pages)",
+        "overwritten is not in the store (file_displaced pages)",
         f"    expected  {sha256(MINE)}",
         f"    blob      {blob}",
     ]
 
 
-def test_what_an_older_version_and_a_displaced_folder_share_must_be_there(displaced: Project, tmp_path: Path) -> None:
+def test_a_blob_of_a_displaced_folder_is_required_even_if_an_older_version_shares_it(
+    displaced: Project, tmp_path: Path
+) -> None:
     project = displaced.copy(tmp_path / "copy")
     project.blob(b"one\n").unlink()
     found = project.problem()
     assert (found["event"], found["subject"]) == ("file_displaced", "pages")
-    assert found["what"] == "`index.txt` of a folder that was saved before it was written over is not in the store"
+    assert found["what"] == "`index.txt` of a folder that was saved before it was overwritten is not in the store"
 
 
 def test_the_displaced_folder_of_a_pruned_run(displaced: Project, tmp_path: Path) -> None:
@@ -205,14 +207,14 @@ def test_what_a_step_has_read(
         "kind": "blob",
         "run": "r0001",
         "file": str(read_link(project)),
-        "what": f"what the step has read {what}",
+        "what": f"the data that the step has read {what}",
         "expected": sha256(DATA),
         "stored": str(project.blob(DATA)),
     }
     assert project.problem() == (told if found is None else {**told, "found": found})
     assert project.hint() == (
         "hint: data that steps have read: restore the blob from a copy, which may be the data file itself. No job "
-        "needs it: without a copy, what the step has read cannot be looked at any more, and nothing else comes of it"
+        "needs it: without a copy, the data that the step has read cannot be shown, and nothing else is affected"
     )
     blob = project.blob(DATA)
     blob.parent.mkdir(exist_ok=True)
@@ -230,7 +232,7 @@ def test_a_link_to_what_a_step_has_read(composed: Project, tmp_path: Path) -> No
         "kind": "link",
         "run": "r0001",
         "file": str(link),
-        "what": "the link leads elsewhere",
+        "what": "the link points elsewhere",
         "expected": target,
         "found": "nowhere",
     }
@@ -241,12 +243,12 @@ def test_a_link_to_what_a_step_has_read(composed: Project, tmp_path: Path) -> No
     assert (str(link.readlink()), project.verify().code) == (target, 0)
 
 
-def test_without_its_link_it_is_checked_as_what_the_log_speaks_of(composed: Project, tmp_path: Path) -> None:
+def test_without_its_link_the_data_is_checked_as_a_referenced_blob(composed: Project, tmp_path: Path) -> None:
     project = composed.copy(tmp_path / "copy")
     read_link(project).unlink()
     assert project.verify().code == 0
     spoil(project.blob(DATA))
     found = project.problem()
     assert (found["what"], found["event"]) == (
-        "what the log speaks of has other bytes in the store", "input_recorded"
+        "a blob that the log refers to has other bytes in the store", "input_recorded"
     )  # fmt: skip

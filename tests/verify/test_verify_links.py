@@ -1,4 +1,4 @@
-"""The links of run folders into the store: each is looked at, and what is told to do about one is true."""
+"""The links of run folders into the store: each is checked, and following the hint repairs it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from verify_lab import Answer, Tales, sha256, whyrun
 
 HINT = (
-    "hint: links into the store: nothing is lost. Delete what stands in their place, and `status.json` of that run, "
-    "and the next `whyrun run` makes them again. No job runs again"
+    "hint: links into the store: nothing is lost. Delete whatever is at their paths, and `status.json` of that run: "
+    "the next `whyrun run` makes the links again. No job runs again"
 )
 
 
@@ -22,7 +22,7 @@ def without_checked(answer: Answer) -> list[str]:
     return [line for line in answer.out.splitlines() if not line.startswith("checked: ")]
 
 
-def test_links_that_are_gone_or_lead_elsewhere_and_what_to_do(tales: Tales) -> None:
+def test_missing_and_wrong_links_and_their_hint(tales: Tales) -> None:
     r1, r4 = ".whyrun/tales/runs/r0001/artifacts", ".whyrun/tales/runs/r0004/artifacts"
     places = [
         f"{r1}/Facts/About.json",
@@ -43,13 +43,13 @@ def test_links_that_are_gone_or_lead_elsewhere_and_what_to_do(tales: Tales) -> N
 
     answer = tales.verify()
     assert (answer.code, answer.err) == (3, "")
-    elsewhere = "the link leads elsewhere"
+    elsewhere = "the link points elsewhere"
     told = {
-        places[0]: ["the link is not there", f"    expected  {before[places[0]]}"],
+        places[0]: ["the link is missing", f"    expected  {before[places[0]]}"],
         places[1]: [elsewhere, f"    expected  {before[places[1]]}", "    found     /etc/hostname"],
         places[2]: [elsewhere, f"    expected  {before[places[2]]}",
                     f"    found     ../../../../../store/{other[:2]}/{other[2:]}"],
-        places[3]: [elsewhere, f"    expected  {before[places[3]]}", "    found     (it is no link)"],
+        places[3]: [elsewhere, f"    expected  {before[places[3]]}", "    found     (not a link)"],
     }  # fmt: skip
     lines = without_checked(answer)
     assert lines[0] == "tales is damaged: 4 problems"
@@ -76,7 +76,7 @@ def test_links_that_are_gone_or_lead_elsewhere_and_what_to_do(tales: Tales) -> N
     assert {place: path.readlink() for place, path in links(tales).items()} == before
 
 
-def test_every_link_of_every_kind_of_run_is_looked_at(tales: Tales) -> None:
+def test_every_link_of_every_kind_of_run_is_checked(tales: Tales) -> None:
     found = links(tales)
     assert {place.split("/")[3] for place in found} == {"r0001", "r0003", "r0004", "r0005", "r0007"}
     for path in found.values():
@@ -84,25 +84,25 @@ def test_every_link_of_every_kind_of_run_is_looked_at(tales: Tales) -> None:
         path.symlink_to("nowhere")
     problems = tales.verify("--json").json["problems"]
     assert sorted(Path(p["file"]).relative_to(tales.root).as_posix() for p in problems) == list(found)
-    assert {(p["kind"], p["what"], p["found"]) for p in problems} == {("link", "the link leads elsewhere", "nowhere")}
+    assert {(p["kind"], p["what"], p["found"]) for p in problems} == {("link", "the link points elsewhere", "nowhere")}
 
 
-def test_a_folder_of_links_that_is_gone_and_one_whose_content_nobody_knows(tales: Tales) -> None:
+def test_a_missing_folder_of_links_and_one_with_unknown_content(tales: Tales) -> None:
     book = tales.runs / "r0001/artifacts/Pages/Book"
     for path in book.iterdir():
         path.unlink()
     book.rmdir()
     problems = tales.verify("--json").json["problems"]
     assert [(p["kind"], Path(p["file"]).name, p["what"]) for p in problems] == [
-        ("link", "cover.txt", "the link is not there"),
-        ("link", "page.txt", "the link is not there"),
+        ("link", "cover.txt", "the link is missing"),
+        ("link", "page.txt", "the link is missing"),
     ]
     tales.blob(tales.event("r0001", "artifact_available", "Artifact:Pages.Book")["sha256"]).unlink()
     problems = tales.verify("--json").json["problems"]
     assert [(p["kind"], p["what"]) for p in problems] == [("artifact", "its bytes are not in the store")]
 
 
-def test_a_run_whose_folder_is_not_complete_has_not_all_its_links(tales: Tales) -> None:
+def test_an_incomplete_run_folder_need_not_have_all_links(tales: Tales) -> None:
     (tales.runs / "r0003/status.json").unlink()
     for place, path in links(tales).items():
         if "/r0003/" in place:
@@ -112,7 +112,7 @@ def test_a_run_whose_folder_is_not_complete_has_not_all_its_links(tales: Tales) 
     assert (answer.code, answer.out.splitlines()[-1]) == (0, note)
 
 
-def test_what_gc_keeps_is_what_is_checked(tales: Tales) -> None:
+def test_all_blobs_that_gc_keeps_are_checked(tales: Tales) -> None:
     checked = tales.verify("--json").json["checked"]["blobs"]
     (needs,) = whyrun(tales.root, "gc", "--json").json["workflows"]
     assert (needs["workflow"], needs["blobs"]) == ("tales", checked)
@@ -132,7 +132,7 @@ def test_a_blob_that_only_the_text_of_the_log_names(tales: Tales) -> None:
         "kind": "blob",
         "run": "r0001",
         "file": str(tales.log("r0001")),
-        "what": "what the log speaks of has other bytes in the store",
+        "what": "a blob that the log refers to has other bytes in the store",
         "line": event["seq"],
         "event": "input_recorded",
         "subject": event["id"],

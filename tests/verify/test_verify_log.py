@@ -1,4 +1,4 @@
-"""Damage of the log: each kind is done by hand to a copy of real runs, and told with its place."""
+"""Damaged logs: each kind of damage is done to a copy of real runs, and is reported with its file and line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import pytest
 from verify_lab import Tales, about, whyrun, without_counts
 
-from whyrun.evidence.verify_report import MORE_AFTER_THE_END
+from whyrun.evidence.verify.report import MORE_AFTER_THE_END
 from whyrun.log.journal import FIRST_CHAIN
 
 
@@ -22,7 +22,7 @@ def link(line: bytes) -> str:
     return str(json.loads(line)["chain"])
 
 
-def test_an_altered_line_is_told_once_and_where_it_is(tales: Tales) -> None:
+def test_a_changed_line_is_reported_once_with_its_number(tales: Tales) -> None:
     at = tales.event("r0001", "step_complete", "Job:Join")["seq"]
     line = tales.lines("r0001")[at - 1]
     altered = line.replace(b'"EXECUTES"', b'"IDENTICAL"')
@@ -40,13 +40,13 @@ def test_an_altered_line_is_told_once_and_where_it_is(tales: Tales) -> None:
         "line": at,
         "event": "step_complete",
         "subject": "Job:Join",
-        "what": "the line, or the one before it, is not as it was written (`chain`)",
+        "what": "the line, or the one before it, was changed (`chain`)",
         "found": link(line),
     }
     assert [{k: v for k, v in p.items() if k != "expected"} for p in answer.json["problems"]] == [told_once]
     assert told(tales) == (
         "tales is damaged: 1 problem\n"
-        f"  .whyrun/tales/runs/r0001/events.jsonl:{at}: the line, or the one before it, is not as it was written "
+        f"  .whyrun/tales/runs/r0001/events.jsonl:{at}: the line, or the one before it, was changed "
         "(`chain`) (step_complete Job:Join)\n"
         f"    expected  {expected}\n"
         f"    found     {link(line)}\n"
@@ -59,27 +59,27 @@ def test_a_removed_line_is_a_gap(tales: Tales) -> None:
     event = json.loads(tales.lines("r0003")[3])
     assert told(tales) == (
         "tales is damaged: 1 problem\n"
-        "  .whyrun/tales/runs/r0003/events.jsonl:4: lines are lost, doubled or moved: this one has another `seq` than "
-        f"it should ({about(event)})\n"
+        "  .whyrun/tales/runs/r0003/events.jsonl:4: lines are lost, duplicated or moved: this one has an unexpected "
+        f"`seq` ({about(event)})\n"
         "    expected  4\n"
         "    found     5\n"
         f"last chain: {tales.chain()}\n"
     )
 
 
-def test_swapped_lines_are_told_where_the_order_breaks(tales: Tales) -> None:
+def test_swapped_lines_are_reported_where_the_order_breaks(tales: Tales) -> None:
     tales.rewrite("r0003", lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]])
     found = tales.verify("--json").json
     places = [(p["line"], p["expected"], p["found"]) for p in found["problems"]]
     assert places == [(4, "4", "5"), (5, "6", "4"), (6, "5", "6")]
 
 
-def test_a_doubled_line_and_a_broken_one(tales: Tales) -> None:
+def test_a_duplicated_line_and_a_broken_one(tales: Tales) -> None:
     tales.rewrite("r0002", lambda lines: [*lines[:2], lines[1], *lines[2:]])
     tales.rewrite("r0003", lambda lines: [*lines[:2], b'{"seq":3,\n', *lines[3:]])
     found = tales.verify("--json").json
     assert [(p["run"], p["line"], p["what"]) for p in found["problems"]] == [
-        ("r0002", 3, "lines are lost, doubled or moved: this one has another `seq` than it should"),
+        ("r0002", 3, "lines are lost, duplicated or moved: this one has an unexpected `seq`"),
         ("r0003", 3, "the line is broken: Input data was truncated"),
     ]
 
@@ -90,7 +90,7 @@ def test_a_line_appended_after_the_end(tales: Tales) -> None:
     event = json.loads(tales.lines("r0007")[-1])
     assert told(tales) == (
         "tales is damaged: 1 problem\n"
-        f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: the line stands after `run_complete`, where no run "
+        f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: the line follows `run_complete`, where no run "
         f"writes ({about(event)})\n"
         f"last chain: {event['chain']}\n"
     )
@@ -121,7 +121,7 @@ MALFORMED = "JSON is malformed: invalid character (byte 0)"
     ],
 )
 @pytest.mark.parametrize("run", ["r0002", "r0007"])
-def test_lines_after_the_end_that_are_no_events_can_be_cut_off(
+def test_lines_after_the_end_that_are_not_events_can_be_cut_off(
     tales: Tales, run: str, scraps: list[bytes], said: list[str]
 ) -> None:
     """As an editor leaves them: all that the run wrote is there, and the next one follows it."""
@@ -129,7 +129,7 @@ def test_lines_after_the_end_that_are_no_events_can_be_cut_off(
     tales.rewrite(run, lambda lines: [*lines, *scraps])
     answer = tales.verify()
     problems = [
-        f"  .whyrun/tales/runs/{run}/events.jsonl:{last + number}: {what}; it stands after `run_complete`"
+        f"  .whyrun/tales/runs/{run}/events.jsonl:{last + number}: {what}; it follows `run_complete`"
         for number, what in enumerate(said, 1)
     ]
     counted = "1 problem" if len(said) == 1 else f"{len(said)} problems"
@@ -140,7 +140,7 @@ def test_lines_after_the_end_that_are_no_events_can_be_cut_off(
     assert tales.verify().code == 0
 
 
-def test_where_events_follow_them_nobody_is_told_to_cut_them_off(tales: Tales) -> None:
+def test_events_after_the_end_have_no_hint_to_cut_them_off(tales: Tales) -> None:
     tales.rewrite("r0007", lambda lines: [*lines, b"garbage\n", lines[-2]])
     assert MORE_AFTER_THE_END not in tales.verify().out
 
@@ -170,13 +170,13 @@ def test_a_run_that_was_replaced_by_another_does_not_follow(tales: Tales, killed
     ]
 
 
-def test_a_log_that_is_gone_or_empty(tales: Tales) -> None:
+def test_a_missing_or_empty_log(tales: Tales) -> None:
     tales.log("r0002").unlink()
     tales.log("r0004").write_bytes(b"")
     found = tales.verify("--json").json
     assert [(p["run"], p["kind"], p["what"]) for p in found["problems"]] == [
         ("r0002", "run", "there is no log"),
-        ("r0004", "run", "the log is empty: no kill leaves it so"),
+        ("r0004", "run", "the log is empty, and no kill empties it"),
     ]
 
 
@@ -221,7 +221,7 @@ def test_one_run_is_checked_with_its_neighbours(tales: Tales) -> None:
     assert ("r0003", 1, "run_start") in [(p["run"], p.get("line"), p.get("event")) for p in found["problems"]]
 
 
-def test_all_problems_are_told_at_once(tales: Tales) -> None:
+def test_all_problems_are_reported_together(tales: Tales) -> None:
     shutil.rmtree(tales.runs / "r0005")
     tales.rewrite("r0003", lambda lines: [*lines[:2], *lines[3:]])
     sha = tales.event("r0001", "artifact_available", "Artifact:Shout.Loud[7]")["sha256"]
@@ -242,7 +242,7 @@ def test_a_log_whose_first_run_does_not_begin_at_the_beginning(tales: Tales) -> 
 
 
 @pytest.mark.parametrize("damage", ["a byte 0", "cut off"])
-def test_synced_lines_of_a_killed_run_that_are_torn_or_gone_are_damage(killed: Tales, damage: str) -> None:
+def test_torn_or_missing_synced_lines_of_a_killed_run_are_damage(killed: Tales, damage: str) -> None:
     whole = [line for line in killed.lines("r0006") if line.endswith(b"\n")]
     said = {"pid": 1, "host": "", "started": "", "run": "r0006", "synced": {"run": "r0006", "seq": len(whole)}}
     (killed.runs.parent / "lock").write_text(json.dumps(said) + "\n")

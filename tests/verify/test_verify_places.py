@@ -1,4 +1,4 @@
-"""Where the bytes of an artifact may stand that the store has lost: at its last place, and at no earlier one."""
+"""A lost blob is no problem if the artifact's current published file has its bytes; earlier paths do not count."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from project_lab import Lab
-from whyrun.evidence.verify import verify
+from whyrun.evidence.verify.verify import verify
 
 FLOW = """
     workflow: w
@@ -54,17 +54,17 @@ VALUE = """
 
 
 def problems(lab: Lab) -> list[tuple[str, str | None, str]]:
-    found = verify(lab.world().state, lab.root, lambda run: None).problems
+    found = verify(lab.opened().state, lab.root, lambda run: None).problems
     return [(problem.run, problem.subject, problem.what) for problem in found]
 
 
-def test_what_stands_where_it_was_published_before_is_not_looked_for(project: Callable[..., Lab]) -> None:
+def test_a_file_at_an_earlier_published_path_does_not_count(project: Callable[..., Lab]) -> None:
     lab = project(FLOW, {})
     lab.succeed()
     lab.edit("workflow.yaml", "out/a.txt", "out/b.txt")
     lab.succeed()
     (event,) = [event for event in lab.events("r0002") if event.__class__.__name__ == "ArtifactAvailable"]
-    store = lab.world().store
+    store = lab.opened().store
     blob = store.path(event.sha256)
     lab.root.joinpath(blob).unlink()
     assert problems(lab) == []  # `out/b.txt` has them
@@ -77,11 +77,11 @@ def lose(lab: Lab, artifact: str) -> None:
     """Its blob, which others with the same content have in common with it."""
     shas = {event.sha256 for event in lab.events("r0001") if getattr(event, "artifact", None) == artifact}
     (sha,) = shas
-    lab.root.joinpath(lab.world().store.path(sha)).unlink()
+    lab.root.joinpath(lab.opened().store.path(sha)).unlink()
 
 
 @pytest.mark.parametrize("flow", [TWO, FOLDER, SECTION], ids=["unpublished", "in a folder", "a section"])
-def test_a_file_of_another_artifact_helps_only_that_one(project: Callable[..., Lab], flow: str) -> None:
+def test_a_published_file_counts_only_for_its_own_artifact(project: Callable[..., Lab], flow: str) -> None:
     lab = project(flow, {})
     lab.succeed()
     lose(lab, "Artifact:A.T")
@@ -90,7 +90,7 @@ def test_a_file_of_another_artifact_helps_only_that_one(project: Callable[..., L
     assert problems(lab) == [("r0001", "Artifact:A.T", "its bytes are not in the store")]
 
 
-def test_what_only_older_versions_needed_beside_it_is_no_matter(project: Callable[..., Lab]) -> None:
+def test_older_versions_that_share_the_lost_blob_do_not_matter(project: Callable[..., Lab]) -> None:
     lab = project(FOLDER, {})
     lab.succeed()
     lab.edit("workflow.yaml", 'echo one > "$out_D', 'echo two > "$out_D')

@@ -1,4 +1,4 @@
-"""What is sound is called sound: runs of every kind, what a kill leaves, a run that is going on. And replays."""
+"""Sound workflows: runs of every kind, the traces of a kill, a running run; and replays of plans."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from forging import forge
 from verify_lab import Tales, kill, whyrun
 
-from whyrun.evidence.verify import verify
-from whyrun.evidence.verify_report import KEPT
+from whyrun.evidence.verify.report import KEPT
+from whyrun.evidence.verify.verify import verify
 from whyrun.log.runs import WorkflowState
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
@@ -22,7 +22,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_runs_of_every_kind_are_sound_and_their_plans_come_out_again(tales: Tales) -> None:
+def test_runs_of_every_kind_are_sound_and_their_plans_are_reproduced(tales: Tales) -> None:
     before = contents(tales.root)
     answer = tales.verify("--replay", "all", "--json")
     found = answer.json
@@ -41,29 +41,29 @@ def test_runs_of_every_kind_are_sound_and_their_plans_come_out_again(tales: Tale
     assert contents(tales.root) == before, "verifying writes nothing"
 
 
-def test_the_words_of_a_sound_answer(tales: Tales) -> None:
+def test_the_output_for_a_sound_workflow(tales: Tales) -> None:
     lines = tales.verify("r0004").out.splitlines()
     assert lines[0].startswith("tales is sound: 1 run, ")
     assert lines[1:] == [f"last chain: {json.loads(tales.lines('r0004')[-1])['chain']}"]
 
 
 @pytest.mark.parametrize("run", ["r0001", "r0002", "r0003", "r0006", "r0007"])
-def test_one_run_has_its_plan_computed_again(tales: Tales, run: str) -> None:
+def test_the_plan_of_one_run_is_recomputed(tales: Tales, run: str) -> None:
     answer = tales.verify(run)
     assert answer.code == 0
     assert answer.out.splitlines()[0].endswith(", 1 plan computed again")
 
 
-def test_what_a_kill_leaves_is_told_and_is_no_damage(killed: Tales) -> None:
+def test_the_traces_of_a_kill_are_noted_and_are_not_damage(killed: Tales) -> None:
     answer = killed.verify()
-    note = "note: r0006 was interrupted: what a kill leaves, and the next run repairs"
+    note = "note: r0006 was interrupted: as after a kill; the next run repairs it"
     assert (answer.code, answer.out.splitlines()[-1]) == (0, note)
     with killed.log("r0006").open("ab") as file:
         file.write(b'{"seq":7,"ts')
     answer = killed.verify()
     note = (
-        "note: r0006 was interrupted, and its log ends in half a line (12 bytes): what a kill leaves, and the next run "
-        "repairs"
+        "note: r0006 was interrupted, and its log ends in half a line (12 bytes): as after a kill; the next run "
+        "repairs it"
     )
     assert (answer.code, answer.out.splitlines()[-1]) == (0, note)
     killed.word(1, "quick\n")
@@ -72,16 +72,16 @@ def test_what_a_kill_leaves_is_told_and_is_no_damage(killed: Tales) -> None:
     assert (answer.code, answer.json["notes"]) == (0, [])
 
 
-def test_what_a_kill_of_the_repair_leaves_is_no_damage(tales: Tales) -> None:
+def test_the_traces_of_a_killed_repair_are_not_damage(tales: Tales) -> None:
     """The lines of the repair are written over the half line; a kill right then leaves the rest of a longer one."""
     with tales.log("r0006").open("ab") as file:
         file.write(b'"a longer one"}')
     answer = tales.verify()
-    note = "note: 15 bytes that a kill left stand after the end of r0006; nobody reads them"
+    note = "note: 15 bytes that a kill left follow the end of r0006; they are ignored"
     assert (answer.code, answer.out.splitlines()[-1]) == (0, note)
 
 
-def test_a_run_that_goes_on_is_told_and_is_no_damage(tales: Tales) -> None:
+def test_a_running_run_is_noted_and_is_not_damage(tales: Tales) -> None:
     tales.word(1, "slow again\n")
     process = tales.start_slow_run()
     try:
@@ -92,34 +92,35 @@ def test_a_run_that_goes_on_is_told_and_is_no_damage(tales: Tales) -> None:
     assert (answer.code, answer.out.splitlines()[-1]) == (0, note)
 
 
-def test_where_there_is_nothing_to_verify_it_is_not_sound(tmp_path: Path, tales: Tales) -> None:
+def test_nothing_to_verify_is_an_error(tmp_path: Path, tales: Tales) -> None:
     """A check in CI with a wrong path, or after the workflow was renamed, must not be green."""
     nothing = "there is nothing to verify: `{}` has no runs in this folder\n   hint: {}\n"
     answer = tales.verify("--state", str(tmp_path / "typo"))
-    hint = "run it first, or say with `--state` where its runs are"
+    hint = "run it first, or name the folder of its runs with `--state`"
     told = f"error[RUN_UNKNOWN] {tmp_path / 'typo'}: {nothing.format('tales', hint)}"
     assert (answer.code, answer.out, answer.err) == (3, "", told)
     workflow = tales.root / "workflow.yaml"
     workflow.write_text(workflow.read_text().replace("workflow: tales", "workflow: stories", 1))
     answer = tales.verify()
-    told = f"error[RUN_UNKNOWN] {tales.root / '.whyrun'}: {nothing.format('stories', 'it has runs of `tales`')}"
+    hint = "the folder has runs of `tales`"
+    told = f"error[RUN_UNKNOWN] {tales.root / '.whyrun'}: {nothing.format('stories', hint)}"
     assert (answer.code, answer.out, answer.err) == (3, "", told)
 
 
-def test_words_that_make_no_sense(tales: Tales) -> None:
+def test_invalid_options_are_refused(tales: Tales) -> None:
     answer = tales.verify("r0001", "r0002")
     assert (answer.code, answer.err.splitlines()[0]) == (
-        2, "error[USAGE]: `r0002` is one run too many: one run is checked, or all"
+        2, "error[USAGE]: `r0002` is one run too many: `verify` checks one run, or all"
     )  # fmt: skip
     answer = tales.verify("r0001", "--replay", "all")
     assert (answer.code, answer.err.splitlines()[0]) == (
-        2, "error[USAGE]: the plan of r0001 is computed again in any case, and no other"
+        2, "error[USAGE]: with r0001, only the plan of that run is computed again"
     )  # fmt: skip
     answer = tales.verify("r0042")
     assert (answer.code, answer.err.splitlines()[0]) == (3, "error[RUN_UNKNOWN]: there is no run `r0042` of `tales`")
 
 
-def test_a_plan_that_does_not_come_out_again(tales: Tales) -> None:
+def test_a_plan_that_cannot_be_reproduced(tales: Tales) -> None:
     """Its snapshot is a sound blob, but another than the one it was made from: the chain is forged to say so."""
     other = tales.event("r0001", "plan_computed")["snapshot_sha256"]
     mine = tales.event("r0007", "plan_computed")["snapshot_sha256"]
@@ -134,12 +135,12 @@ def test_a_plan_that_does_not_come_out_again(tales: Tales) -> None:
     assert problem["what"].startswith(start)
 
 
-def test_the_damage_of_an_earlier_run_is_told_as_that(tales: Tales) -> None:
+def test_the_damage_of_an_earlier_run_is_reported_for_that_run(tales: Tales) -> None:
     tales.rewrite("r0003", lambda lines: [*lines[:4], *lines[5:]])
     (problem,) = tales.verify("r0007", "--json").json["problems"]
     assert (problem["kind"], problem["run"], problem["line"]) == ("log", "r0003", 5)
     assert problem["what"] == "line 5 should be event 5 of r0003, and is event 6 of r0003"
-    assert "hint: a damaged log, or a run that is gone: restore it from a copy" in tales.verify("r0007").out
+    assert "hint: a damaged log, or a missing run: restore it from a copy" in tales.verify("r0007").out
 
 
 def test_no_plan_is_computed_from_a_damaged_log(tales: Tales) -> None:
@@ -152,7 +153,7 @@ def test_no_plan_is_computed_from_a_damaged_log(tales: Tales) -> None:
     ]
 
 
-def test_a_long_log_is_read_in_blocks_and_its_problems_are_bounded(tmp_path: Path) -> None:
+def test_a_long_log_is_read_in_blocks_and_its_problems_are_limited(tmp_path: Path) -> None:
     """Nothing that this log speaks of is there: one problem an artifact and one a cfg, the first thousand kept."""
     steps = 12_500
     make_log(tmp_path / ".whyrun/chains", steps)

@@ -1,4 +1,4 @@
-"""Values that stand in the log itself are checked against the hash beside them: steps are given them."""
+"""Values in the log are checked against their hashes, because steps read them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORKFLOW = """
         with: {run: 'echo many > "$out_T"'}
         outputs: {T: {type: text}}
 """
-SAID = "the value of `Artifact:A.J.n` is not the one that has the recorded hash"
+SAID = "the value of `Artifact:A.J.n` does not have the recorded hash"
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_nothing_is_executed_or_decided_on_a_value_that_is_not_the_recorded_one(
     assert (lab.root / "out/b.txt").read_text() == "130\n"
 
 
-def test_verify_says_where_such_values_stand(lab: Lab) -> None:
+def test_verify_reports_the_lines_with_such_values(lab: Lab) -> None:
     """Also what a step was given, which only says what it was: nothing is planned with it."""
     available = line_of(lab, "artifact_available", "Artifact:A.J.n")
     began = line_of(lab, "step_start", "Job:B")

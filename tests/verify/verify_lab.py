@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from command_nursery import COMMAND, NURSERY
+from fork_server import COMMAND, run_command
 
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ("WHYRUN_STATE", "NO_COLOR", "FORCE_COLOR")}
 PATIENCE = 300.0  # seconds after which a test gives up on what must come
@@ -71,7 +71,7 @@ class Answer:
 
 
 def whyrun(folder: Path, *words: str) -> Answer:
-    done = NURSERY.run(words, cwd=folder, env=ENVIRONMENT, timeout=300)
+    done = run_command(words, cwd=folder, env=ENVIRONMENT, timeout=300)
     return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

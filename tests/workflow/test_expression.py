@@ -1,4 +1,4 @@
-"""Expressions: what is allowed, what it gives, what is refused, and that nothing can grow without bounds."""
+"""Expressions: allowed syntax, results, refusals, and bounds of size and time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyrun.workflow.expression import (
+from whyrun.workflow.expressions.expression import (
     ABSENT,
     ExpressionError,
     SecretRef,

@@ -10,7 +10,7 @@ import pytest
 from whyrun.errors import InvalidError
 from whyrun.workflow.inputs import IndexProblem, InputValue, collect_inputs, element, lookup
 from whyrun.workflow.model import Type, Workflow
-from whyrun.workflow.parse import parse_workflow
+from whyrun.workflow.parsing.parse import parse_workflow
 
 TEXT = """\
 workflow: w
@@ -75,7 +75,7 @@ def test_set_reads_the_text_by_the_declared_type(workflow: Workflow, entry: str,
     assert (type(found), found) == (type(value), value)
 
 
-def test_all_problems_are_told_at_once(workflow: Workflow, tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(workflow: Workflow, tmp_path: Path) -> None:
     file = tmp_path / "inputs.yaml"
     file.write_text("Topik: x\nRate: fast\nGrid: [[1, true]]\nPhotos: [1]\n")
     with pytest.raises(InvalidError) as caught:
@@ -87,11 +87,11 @@ error[INPUT_UNKNOWN] {file}:1:1: the workflow has no input `Topik`
     1 | Topik: x
       | ^^^^^
    hint: did you mean `Topic`?
-error[INPUT_TYPE] {file}:2:7: input `Rate`: `number` is due, not a string
+error[INPUT_TYPE] {file}:2:7: input `Rate`: `number` is expected, not a string
     2 | Rate: fast
       |       ^^^^
    hint: for example `0.5`
-error[INPUT_TYPE] {file}:3:7: input `Grid`: [0][1]: `integer` is due, not the boolean `true`
+error[INPUT_TYPE] {file}:3:7: input `Grid`: [0][1]: `integer` is expected, not the boolean `true`
     3 | Grid: [[1, true]]
       |       ^^^^^^^^^^^
    hint: for example `[[3]]`
@@ -99,7 +99,7 @@ error[INPUT_TYPE] {file}:4:9: input `Photos`: [0]: `image` is given as a path, n
     4 | Photos: [1]
       |         ^^^
    hint: for example `["photos/a.png"]` or a pattern: `photos/*.png`
-error[INPUT_TYPE]: `--set On`: `boolean` is due, not a string
+error[INPUT_TYPE]: `--set On`: `boolean` is expected, not a string
    hint: for example `true`
 error[INPUT_UNKNOWN]: `--set Nope`: the workflow has no input `Nope`
    hint: known: `Topic`, `N`, `Rate`, `On`, `Config`, `Photo`, `Photos`, `Grid`

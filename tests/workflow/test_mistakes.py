@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from whyrun.errors import InvalidError
-from whyrun.workflow.parse import parse_workflow
+from whyrun.workflow.parsing.parse import parse_workflow
 
 HEAD = """\
 workflow: demo
@@ -124,7 +124,7 @@ error[INDEX_PARENT_NOT_ARRAY] w.yaml:20:33: the input `Topic` has type `string`:
     "negative index": (
         job("uses: python\nwith: {a: '${{ inputs.Photos[-1] }}'}"),
         """\
-error[INDEX_FORMAT_INVALID] w.yaml:20:34: `-1` is no index of an input array
+error[INDEX_FORMAT_INVALID] w.yaml:20:34: `-1` is not an index of an input array
    20 |     with: {a: '${{ inputs.Photos[-1] }}'}
       |                                  ^^
    hint: elements are counted from 0""",
@@ -132,8 +132,8 @@ error[INDEX_FORMAT_INVALID] w.yaml:20:34: `-1` is no index of an input array
     "a file inside a string": (
         job("uses: python\nwith: {a: 'see ${{ inputs.Photos[0] }}'}"),
         """\
-error[WRONG_TYPE] w.yaml:20:24: `inputs.Photos[0]` is of type `image`, \
-which cannot be computed with or put into a string
+error[WRONG_TYPE] w.yaml:20:24: `inputs.Photos[0]` has type `image`: \
+expressions and strings cannot contain it
    20 |     with: {a: 'see ${{ inputs.Photos[0] }}'}
       |                        ^^^^^^^^^^^^^^^^
    hint: give it an entry of its own in `with:`, as one whole `${{ … }}`""",
@@ -176,12 +176,12 @@ error[UNKNOWN_REFERENCE] w.yaml:21:28: the job does not declare the secret `TOKE
 error[EXPRESSION_FORBIDDEN] w.yaml:21:13: a secret cannot be used in `if:`
    21 |     if: ${{ secrets.TOKEN }}
       |             ^^^^^^^^^^^^^
-   hint: secrets go into `with:` and `env:`""",
+   hint: use secrets in `with:` and `env:`""",
     ),
     "secret that is computed with": (
         job("uses: python\nsecrets: [TOKEN]\nwith: {a: '${{ len(secrets.TOKEN) }}'}"),
         """\
-error[EXPRESSION_FORBIDDEN] w.yaml:21:24: a secret cannot be computed with
+error[EXPRESSION_FORBIDDEN] w.yaml:21:24: an expression cannot compute with a secret
    21 |     with: {a: '${{ len(secrets.TOKEN) }}'}
       |                        ^^^^^^^^^^^^^
    hint: use `${{ secrets.NAME }}` alone or inside a longer string""",
@@ -192,7 +192,7 @@ error[EXPRESSION_FORBIDDEN] w.yaml:21:24: a secret cannot be computed with
 error[EXPRESSION_FORBIDDEN] w.yaml:20:44: `jobs` cannot be used in a `path:`
    20 |     outputs: {O: {type: file, path: 'o-${{ jobs.Story.outputs.Text }}'}}
       |                                            ^^^^
-   hint: here may stand: `inputs`, `workflow`, `loops`""",
+   hint: allowed here: `inputs`, `workflow`, `loops`""",
     ),
     "path outside": (
         job("uses: python\noutputs: {O: {type: file, path: ../o.txt}}"),
@@ -248,7 +248,7 @@ error[WRONG_TYPE] w.yaml:5:13: there is no type `list`
 error[WRONG_TYPE] w.yaml:20:11: a loop is a map, not a string
    20 |     for: [{x: inputs.A}]
       |           ^^^^^^^^^^^^^
-   hint: write its name, and what it goes through under `loops:` of the workflow""",
+   hint: write its name, and declare the loop under `loops:` of the workflow""",
     ),
     "unknown key of a job": (
         job("uses: python\nsandbocks: {}"),
@@ -325,7 +325,7 @@ error[UNKNOWN_REFERENCE] w.yaml:20:13: there is no job `Storry`
     "bad duration": (
         job("uses: python\ntimeout: 5 minutes"),
         """\
-error[WRONG_TYPE] w.yaml:20:14: `timeout` of job `J` is no duration
+error[WRONG_TYPE] w.yaml:20:14: `timeout` of job `J` is not a duration
    20 |     timeout: 5 minutes
       |              ^^^^^^^^^
    hint: write `30s`, `5m`, `1h30m`, or a number of seconds""",
@@ -373,10 +373,10 @@ error[NAME_TAKEN] w.yaml:2:9: `inputs` means something else in expressions
     "loop with an expression": (
         "workflow: demo\ninputs: {A: {type: 'file[]'}}\nloops: {l: {each: '${{ inputs.A }}'}}\njobs: {}\n",
         """\
-error[EXPRESSION_FORBIDDEN] w.yaml:3:19: the source of loop `l` is written plainly
+error[EXPRESSION_FORBIDDEN] w.yaml:3:19: the source of loop `l` cannot contain `${{ }}`
     3 | loops: {l: {each: '${{ inputs.A }}'}}
       |                   ^^^^^^^^^^^^^^^^^
-   hint: without `${{ }}`: `inputs.NAME`""",
+   hint: write `inputs.NAME`""",
     ),
     "each over a value": (
         "workflow: demo\ninputs: {A: {type: file}}\nloops: {l: {each: inputs.A}}\njobs: {}\n",
@@ -389,14 +389,14 @@ error[WRONG_TYPE] w.yaml:3:19: `inputs.A` has type `file`, not an array
     "default of the wrong type": (
         "workflow: demo\ninputs:\n  N: {type: integer, default: yes}\njobs: {}\n",
         """\
-error[INPUT_TYPE] w.yaml:3:31: the default of input `N` does not fit: `integer` is due, not a string
+error[INPUT_TYPE] w.yaml:3:31: the default of input `N` does not fit: `integer` is expected, not a string
     3 |   N: {type: integer, default: yes}
       |                               ^^^""",
     ),
     "duplicate key": (
         "workflow: demo\njobs: {}\nworkflow: other\n",
         """\
-error[DUPLICATE_KEY] w.yaml:3:1: the key `workflow` stands here twice
+error[DUPLICATE_KEY] w.yaml:3:1: the key `workflow` appears twice
     3 | workflow: other
       | ^^^^^^^^
    hint: the first is in line 1; remove one or rename it""",
@@ -459,7 +459,7 @@ error[YAML_SYNTAX] w.yaml:21:11: did not find expected ',' or ']' while parsing 
 error[YAML_SYNTAX] w.yaml:2:25: did not find expected ',' or '}' while parsing a flow mapping
     2 | jobs: {A: {uses: shell} {B: 1}}
       |                         ^
-   hint: indent with spaces; look at the line before, too""",
+   hint: indent with spaces; check the line before, too""",
     ),
     "parameter of the action beside with": (
         job("uses: shell\nrun: echo hello"),
@@ -475,7 +475,7 @@ error[UNKNOWN_KEY] w.yaml:20:5: job `J` has no key `run`
 error[UNKNOWN_KEY] w.yaml:18:1: a workflow has no key `steps`
    18 | steps: []
       | ^^^^^
-   hint: jobs stand under `jobs:`""",
+   hint: write jobs under `jobs:`""",
     ),
     "second loop that is not in for": (
         job("for: [photo]\nuses: python\nwith: {a: '${{ part }}'}"),
@@ -488,7 +488,7 @@ error[UNKNOWN_LOOP] w.yaml:21:20: the loop `part` is not in this job's `for:`
     "loop over a bare name": (
         "workflow: demo\ninputs: {Files: {type: 'file[]'}}\nloops: {f: {each: Files}}\njobs: {}\n",
         """\
-error[UNKNOWN_REFERENCE] w.yaml:3:19: `Files` alone is no source of loop `f`
+error[UNKNOWN_REFERENCE] w.yaml:3:19: `Files` alone is not a source of loop `f`
     3 | loops: {f: {each: Files}}
       |                   ^^^^^
    hint: write `inputs.Files`""",
@@ -497,7 +497,7 @@ error[UNKNOWN_REFERENCE] w.yaml:3:19: `Files` alone is no source of loop `f`
         job("uses: python\nfor: [photo, net]\noutputs: {O: {type: file}}")
         + "  K:\n    for: [net]\n    uses: python\n    with: {a: '${{ jobs.J.outputs.O[0][net] }}'}\n",
         """\
-error[LOOP_MISMATCH] w.yaml:25:40: job `J` runs for [photo, net]: its selectors stand in one pair of brackets
+error[LOOP_MISMATCH] w.yaml:25:40: job `J` runs for [photo, net]: its selectors belong in one pair of brackets
    25 |     with: {a: '${{ jobs.J.outputs.O[0][net] }}'}
       |                                        ^^^
    hint: write `O[0, net]`""",
@@ -506,7 +506,7 @@ error[LOOP_MISMATCH] w.yaml:25:40: job `J` runs for [photo, net]: its selectors 
         "workflow: stat-cache\njobs: {}\n",
         """\
 error[NAME_INVALID] w.yaml:1:11: a workflow cannot be called `stat-cache`: \
-its state would stand where whyrun keeps its own
+Whyrun keeps its own state under this name
     1 | workflow: stat-cache
       |           ^^^^^^^^^^
    hint: choose another name; not `actions-cache`, `stat-cache`, `store`, `tmp`""",
@@ -536,7 +536,7 @@ def test_each_mistake_is_shown_with_its_place_and_a_hint(case: str) -> None:
     assert rendered(text) == expected
 
 
-def test_all_mistakes_of_a_file_are_told_at_once_in_reading_order() -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once_in_reading_order() -> None:
     text = """\
 workflow: Demo
 inputs:

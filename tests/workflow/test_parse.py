@@ -24,7 +24,7 @@ from whyrun.workflow.model import (
     Type,
     Workflow,
 )
-from whyrun.workflow.parse import load_workflow, parse_workflow
+from whyrun.workflow.parsing.parse import load_workflow, parse_workflow
 
 FILES = Path(__file__).parent / "files"
 
@@ -271,7 +271,7 @@ jobs:
     }
 
 
-def test_mistakes_in_imports_are_told_where_they_are() -> None:
+def test_mistakes_in_imports_are_reported_where_they_are() -> None:
     assert codes(
         """
 workflow: w
@@ -293,9 +293,9 @@ jobs:
     ) == [
         ("INPUT_MISSING", "w.yaml", 5, "import `A` gives no value to the input `Topic` (string)"),
         ("INPUT_UNKNOWN", "w.yaml", 5, "`intro.yaml` has no input `Topik`"),
-        ("INPUT_TYPE", "w.yaml", 5, "input `Photos` of import `A`: `image[]` is due, and `inputs.N` is `integer`"),
+        ("INPUT_TYPE", "w.yaml", 5, "input `Photos` of import `A`: `image[]` is expected, and `inputs.N` is `integer`"),
         ("FILE_MISSING", "w.yaml", 6, "`none.yaml` cannot be read: there is no such file"),
-        ("PATH_OUTSIDE", "w.yaml", 8, "the file of import `D` is no relative path"),
+        ("PATH_OUTSIDE", "w.yaml", 8, "the file of import `D` is not a relative path"),
         ("EXPRESSION_FORBIDDEN", "w.yaml", 9, "`jobs` cannot be used in an import"),
         ("UNKNOWN_REFERENCE", "w.yaml", 13, "job `A/Script` has no output `Stry`"),
         ("WRONG_TYPE", "broken.yaml", 2, "`jobs` is the number `1`, not a map"),

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
-from whyrun.workflow.declarations import INPUT_KEYS, LOOP_KINDS
-from whyrun.workflow.file import WORKFLOW_KEYS
-from whyrun.workflow.imports import IMPORT_KEYS
-from whyrun.workflow.jobs import JOB_KEYS
 from whyrun.workflow.nodes import Problems, plain_value
-from whyrun.workflow.outputs import OUTPUT_KEYS
-from whyrun.workflow.schema import workflow_schema
-from whyrun.workflow.source import read_yaml
+from whyrun.workflow.parsing.schema import workflow_schema
+from whyrun.workflow.yaml_source import read_yaml
 
 EXAMPLE = (Path(__file__).parent / "files" / "then-now.yaml").read_text()
 
@@ -55,18 +49,3 @@ def test_the_example_fits() -> None:
 def test_a_mistake_does_not_fit(old: str, new: str, path: str) -> None:
     assert old in EXAMPLE
     assert path in problems_of(EXAMPLE.replace(old, new))
-
-
-def test_schema_and_parser_know_the_same_keys() -> None:
-    schema = workflow_schema()
-
-    def keys(part: dict[str, Any]) -> set[str]:
-        return set(part["properties"])
-
-    definitions = schema["$defs"]
-    assert keys(schema) == set(WORKFLOW_KEYS)
-    assert keys(definitions["job"]) == set(JOB_KEYS)
-    assert keys(definitions["input"]) == set(INPUT_KEYS)
-    assert keys(definitions["loop"]) == set(LOOP_KINDS)
-    assert keys(definitions["output"]) == set(OUTPUT_KEYS)
-    assert keys(definitions["import"]) == set(IMPORT_KEYS)

@@ -1,4 +1,4 @@
-"""Everything that is wrong is told in one pass, whatever its kind; and nothing that is wrong only because of it."""
+"""All problems are reported in one pass, of every kind; follow-up problems are not reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from textwrap import dedent
 import pytest
 
 from whyrun.errors import Diagnostic, InvalidError
-from whyrun.snapshot.world import World
+from whyrun.project import Project
 
 
 def write(folder: Path, files: Mapping[str, str]) -> Path:
@@ -24,10 +24,10 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
     return folder
 
 
-def told(folder: Path, *, inputs: str | None = None, sets: tuple[str, ...] = ()) -> tuple[Diagnostic, ...]:
+def reported(folder: Path, *, inputs: str | None = None, sets: tuple[str, ...] = ()) -> tuple[Diagnostic, ...]:
     """What `whyrun validate` says, with files named relative to the project."""
-    world = World.open(folder / "w.yaml", inputs=folder / inputs if inputs else None, sets=sets)
-    return tuple(replace(d, file=d.file and d.file.removeprefix(f"{folder}/")) for d in world.problems)
+    opened = Project.open(folder / "w.yaml", inputs=folder / inputs if inputs else None, sets=sets)
+    return tuple(replace(d, file=d.file and d.file.removeprefix(f"{folder}/")) for d in opened.problems)
 
 
 def places(found: tuple[Diagnostic, ...]) -> list[tuple[str, str | None, int | None, int | None]]:
@@ -103,7 +103,7 @@ EVERY_KIND = {
 
 def test_one_mistake_of_every_kind_in_one_pass(tmp_path: Path) -> None:
     folder = write(tmp_path, EVERY_KIND)
-    assert places(told(folder, inputs="given.yaml", sets=("Colour=red", "Word"))) == [
+    assert places(reported(folder, inputs="given.yaml", sets=("Colour=red", "Word"))) == [
         ("NAME_INVALID", "w.yaml", 1, 11),  # `Demo`
         ("INPUT_MISSING", "w.yaml", 3, 3),  # `Topic`, though the name of the file is wrong
         ("INPUT_MISSING", "w.yaml", 6, 3),  # no such photo
@@ -120,7 +120,7 @@ def test_one_mistake_of_every_kind_in_one_pass(tmp_path: Path) -> None:
         ("CYCLE", "w.yaml", 39, 3),
         ("INDEX_OUT_OF_RANGE", "w.yaml", 43, 65),
         ("EXPRESSION_SYNTAX", "w.yaml", 45, 95),
-        ("UNKNOWN_KEY", "w.yaml", 46, 27),  # and it is not said that `run` is missing
+        ("UNKNOWN_KEY", "w.yaml", 46, 27),  # `run` is not reported as missing
         ("PATH_OUTSIDE", "w.yaml", 46, 80),
         ("UNKNOWN_KEY", "w.yaml", 47, 1),
         ("INDEX_OUT_OF_RANGE", "part.yaml", 4, 55),
@@ -135,16 +135,16 @@ def test_one_mistake_of_every_kind_in_one_pass(tmp_path: Path) -> None:
     ]
 
 
-def test_who_needs_only_the_file_is_not_told_of_missing_inputs(tmp_path: Path) -> None:
-    world = World.open(write(tmp_path, EVERY_KIND) / "w.yaml")
+def test_missing_inputs_are_not_reported_if_only_the_file_is_needed(tmp_path: Path) -> None:
+    opened = Project.open(write(tmp_path, EVERY_KIND) / "w.yaml")
     with pytest.raises(InvalidError) as of_file:
-        world.workflow  # noqa: B018
+        opened.workflow  # noqa: B018
     with pytest.raises(InvalidError) as of_graph:
-        world.graph  # noqa: B018
+        opened.graph  # noqa: B018
     missing = {d for d in of_graph.value.diagnostics if d.code == "INPUT_MISSING"}
     assert len(missing) == 4
-    assert of_graph.value.diagnostics == world.problems
-    assert [d for d in world.problems if d not in missing] == list(of_file.value.diagnostics)
+    assert of_graph.value.diagnostics == opened.problems
+    assert [d for d in opened.problems if d not in missing] == list(of_file.value.diagnostics)
 
 
 # --- what is wrong only because of something else ----------------------------------------------------------------
@@ -339,9 +339,9 @@ BESIDE = {
 
 
 @pytest.mark.parametrize("case", FOLLOWING)
-def test_what_follows_from_a_mistake_is_not_told(tmp_path: Path, case: str) -> None:
+def test_follow_up_problems_are_not_reported(tmp_path: Path, case: str) -> None:
     text, expected = FOLLOWING[case]
-    found = told(write(tmp_path, {**BESIDE, "w.yaml": text}))
+    found = reported(write(tmp_path, {**BESIDE, "w.yaml": text}))
     assert [(d.code, d.line, d.column) for d in found] == expected
 
 
@@ -351,10 +351,10 @@ def test_what_follows_from_a_mistake_is_not_told(tmp_path: Path, case: str) -> N
         ("Count: 1\nWords: [a\n", [("YAML_SYNTAX", 3, 1)]),  # nothing is surely missing, or left at its default
         ("- Count\n", [("WRONG_TYPE", 1, 1)]),
         ("Count: 1\nCount: 2\nTopic: x\n", [("DUPLICATE_KEY", 2, 1)]),
-        ("Topic: 3\nNope: 1\nWords: [a\n", [("INPUT_TYPE", 1, 8), ("INPUT_UNKNOWN", 2, 1), ("YAML_SYNTAX", 4, 1)]),
+        ("Topic: 3\nNope: 1\nWords: [a\n", [("YAML_SYNTAX", 4, 1)]),
     ],
 )
-def test_an_inputs_file_that_cannot_be_read_hides_what_it_might_say(
+def test_after_a_problem_with_the_inputs_file_no_input_is_missing(
     tmp_path: Path, given: str, expected: list[tuple[str, int, int]]
 ) -> None:
     text = """
@@ -364,15 +364,15 @@ def test_an_inputs_file_that_cannot_be_read_hides_what_it_might_say(
         jobs: {A: {uses: shell, for: [n], with: {run: "true", w: "${{ inputs.Words[n] }}"}}}
         """
     (tmp_path / "given.yaml").write_text(given)
-    found = told(write(tmp_path, {"w.yaml": text}), inputs="given.yaml")
+    found = reported(write(tmp_path, {"w.yaml": text}), inputs="given.yaml")
     assert [(d.code, d.line, d.column) for d in found] == expected
     assert {d.file for d in found} == {"given.yaml"}
 
 
-# --- what stands before a place that YAML cannot read ------------------------------------------------------------
+# --- syntax errors -----------------------------------------------------------------------------------------------
 
 
-def test_what_stands_before_a_syntax_error_is_examined_and_other_files_too(tmp_path: Path) -> None:
+def test_a_syntax_error_is_the_only_problem_of_its_file_and_other_files_are_checked(tmp_path: Path) -> None:
     files = {
         "part.yaml": """
             workflow: part
@@ -386,50 +386,37 @@ def test_what_stands_before_a_syntax_error_is_examined_and_other_files_too(tmp_p
               A: {uses: shell, with: {run: "true"}, retries: often}
               B: {uses: shell, with: {run: "true"
             """,
-        "whyrun.toml": "nonsense = 1\n",
-        "given.yaml": "Topic: 3\nLater: 1\n",
+        "given.yaml": "Words: 3\nNope: 1\n",
+        "whyrun.toml": "nothing = 1\n",
         "w.yaml": """
             workflow: w
             inputs:
-              Topic: {type: string}
+              Topic: {type: string, default: a}
               Words: {type: "string[]", default: [a]}
             imports:
               Part: {workflow: part.yaml, with: {Topic: a}}
               Cut: {workflow: cut.yaml}
             jobs:
-              A:
-                uses: shel
-                with: {word: "${{ inputs.Words[3] }}", later: "${{ jobs.Later.outputs.O }}"}
-                outputs: {O: {type: file, path: out/a}}
-              B:
-                uses: shell
-                with: {run: "true", l: "${{ l }}", w: "${{ inputs.Later }}", c: "${{ jobs.Cut.C.outputs.O }}"}
-                outputs: {O: {type: file, path: out/a}}
-              C:
-                uses: nothing/that/is
-                 with: {run: "true"}
-              Later:
-                uses: shell
+              A: {uses: shel, with: {c: "${{ jobs.Cut.C.outputs.O }}"}, outputs: {O: {type: file, path: out/a}}}
+              B: {uses: shell, with: {run: "true", w: "${{ inputs.Later }}"}, outputs: {O: {type: file, path: out/a}}}
             """,
     }
-    assert places(told(write(tmp_path, files), inputs="given.yaml")) == [
-        ("INPUT_MISSING", "w.yaml", 7, 3),  # `Cut` surely has an input `Topic`
-        ("INVALID_USES", "w.yaml", 10, 11),
-        ("INDEX_OUT_OF_RANGE", "w.yaml", 11, 23),
-        ("UNKNOWN_REFERENCE", "w.yaml", 15, 55),  # the inputs are known, the loops and jobs are not
-        ("DUPLICATE_OUTPUT_PATH", "w.yaml", 16, 37),
-        ("YAML_SYNTAX", "w.yaml", 19, 10),
+    assert places(reported(write(tmp_path, files), inputs="given.yaml")) == [
+        ("INVALID_USES", "w.yaml", 9, 13),
+        ("UNKNOWN_REFERENCE", "w.yaml", 10, 55),
+        ("DUPLICATE_OUTPUT_PATH", "w.yaml", 10, 99),
         ("WRONG_TYPE", "part.yaml", 2, 24),
         ("INVALID_USES", "part.yaml", 3, 18),
-        ("WRONG_TYPE", "cut.yaml", 4, 50),
         ("YAML_SYNTAX", "cut.yaml", 6, 1),
         ("UNKNOWN_KEY", "whyrun.toml", 1, None),
         ("INPUT_TYPE", "given.yaml", 1, 8),
         ("INPUT_UNKNOWN", "given.yaml", 2, 1),
     ]
+    (tmp_path / "w.yaml").write_text("workflow: W\njobs: {A: {uses: shel}}\n  B: {}\n")
+    assert places(reported(tmp_path)) == [("YAML_SYNTAX", "w.yaml", 3, 3), ("UNKNOWN_KEY", "whyrun.toml", 1, None)]
 
 
-SLIPS = (
+TYPOS = (
     lambda text, at, dice: text[:at] + text[at + 1 :],
     lambda text, at, dice: text[:at] + dice.choice("{}[]\"':,&*|>%@`\t#- \n!?") + text[at:],
     lambda text, at, dice: text[:at] + dice.choice("\"'}])") + text[at + 1 :],
@@ -445,15 +432,15 @@ def _indented(text: str, at: int, more: str, drop: int = 0) -> str:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_slip_that_makes_a_good_file_unreadable_is_told_alone(tmp_path: Path, seed: int) -> None:
+def test_a_typo_that_makes_a_good_file_unreadable_is_the_only_problem(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     write(tmp_path, GOOD)
     good = (tmp_path / "w.yaml").read_text()
     unreadable = 0
     for _ in range(100):
-        text = dice.choice(SLIPS)(good, dice.randrange(len(good)), dice)
+        text = dice.choice(TYPOS)(good, dice.randrange(len(good)), dice)
         (tmp_path / "w.yaml").write_text(text)
-        codes = [d.code for d in told(tmp_path)]
+        codes = [d.code for d in reported(tmp_path)]
         if "YAML_SYNTAX" in codes:
             assert codes == ["YAML_SYNTAX"], text
             unreadable += 1
@@ -547,7 +534,7 @@ GOOD = {
         """,
 }
 
-# name → file, text to be replaced (it stands there once), replacement, what is told
+# name → file, text to replace (it occurs once), replacement, reported codes
 MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
     "name": ("w.yaml", "workflow: demo", "workflow: Demo", ["NAME_INVALID"]),
     "description": ("w.yaml", "all is well", "[x]", ["WRONG_TYPE"]),
@@ -604,10 +591,10 @@ def planted(folder: Path, names: tuple[str, ...]) -> tuple[Diagnostic, ...]:
         file, old, new, _ = MISTAKES[name]
         assert files[file].count(old) == 1, name
         files[file] = files[file].replace(old, new)
-    return told(write(folder, files))
+    return reported(write(folder, files))
 
 
-def test_each_mistake_alone_is_told_alone(tmp_path: Path) -> None:
+def test_each_mistake_alone_is_reported_alone(tmp_path: Path) -> None:
     assert planted(tmp_path, ()) == ()
     for name, (*_, codes) in MISTAKES.items():
         assert [d.code for d in planted(tmp_path, (name,))] == codes, name
@@ -618,7 +605,7 @@ def independent(names: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_several_mistakes_at_once_are_told_as_each_alone(tmp_path: Path, seed: int) -> None:
+def test_several_mistakes_at_once_are_reported_as_each_alone(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     alone = {name: set(planted(tmp_path, (name,))) for name in MISTAKES}
     pairs = dice.sample([pair for pair in itertools.combinations(MISTAKES, 2) if independent(pair)], 40)
@@ -631,14 +618,14 @@ def test_several_mistakes_at_once_are_told_as_each_alone(tmp_path: Path, seed: i
         }, names
 
 
-def test_every_command_that_plans_says_as_much_as_validate(tmp_path: Path) -> None:
+def test_every_command_that_plans_reports_the_same_problems_as_validate(tmp_path: Path) -> None:
     folder = write(tmp_path, {**EVERY_KIND, "whyrun.toml": ""})
 
-    def said(command: str) -> list[str]:
+    def reported_by(command: str) -> list[str]:
         words = [sys.executable, "-m", "whyrun.cli.main", command, "w.yaml", "--inputs", "given.yaml"]
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (2, "")
         return [line for line in done.stderr.splitlines() if line.startswith("error[")]
 
-    assert len(said("validate")) == 25
-    assert said("plan") == said("status") == said("run") == said("validate")
+    assert len(reported_by("validate")) == 25
+    assert reported_by("plan") == reported_by("status") == reported_by("run") == reported_by("validate")

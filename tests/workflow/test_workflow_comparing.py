@@ -1,4 +1,4 @@
-"""Comparisons in `if:` that can have no answer are told before anything runs; all others are left to the run."""
+"""Comparisons in `if:` that are impossible by their types are refused before anything runs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from itertools import product
 import pytest
 
 from whyrun.errors import InvalidError
-from whyrun.workflow.comparing import never_compares
-from whyrun.workflow.functions import COMPARISON, ExpressionError
-from whyrun.workflow.parse import parse_workflow
+from whyrun.workflow.expressions.functions import COMPARISON, ExpressionError, never_compares
+from whyrun.workflow.parsing.parse import parse_workflow
 
 HEAD = """\
 workflow: demo
@@ -86,7 +85,7 @@ ANSWERED = [
 
 
 @pytest.mark.parametrize("condition", REFUSED)
-def test_a_comparison_that_can_have_no_answer_is_told(condition: str) -> None:
+def test_an_impossible_comparison_is_reported(condition: str) -> None:
     assert refusal(condition) == REFUSED[condition]
 
 

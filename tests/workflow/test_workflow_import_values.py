@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from whyrun.snapshot.world import World
+from whyrun.project import Project
 
 PART = """\
 workflow: part
@@ -17,7 +17,7 @@ jobs: {A: {uses: shell, with: {run: "true", given: "${{ inputs.Given }}"}}}
 """
 
 
-def world(folder: Path, written: str) -> World:
+def open_project(folder: Path, written: str) -> Project:
     (folder / "part.yaml").write_text(PART)
     text = """\
         workflow: whole
@@ -29,7 +29,7 @@ def world(folder: Path, written: str) -> World:
         jobs: {}
         """
     (folder / "w.yaml").write_text(dedent(text).replace('"${{ HERE }}"', f"'{written}'"))
-    return World.open(folder / "w.yaml")
+    return Project.open(folder / "w.yaml")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def world(folder: Path, written: str) -> World:
     ],
 )
 def test_what_an_import_hands_down(tmp_path: Path, written: str, value: Any) -> None:
-    opened = world(tmp_path, written)
+    opened = open_project(tmp_path, written)
     assert opened.problems == ()
     assert opened.inputs["Input:Part/Given"].value == value
 
@@ -54,8 +54,8 @@ def test_what_an_import_hands_down(tmp_path: Path, written: str, value: Any) -> 
 @pytest.mark.parametrize(
     "written", ["${{ inputs.Words[2] }}", "${{ first(inputs.Words[3], inputs.Words[2]) }}", "x ${{ inputs.Words[2] }}"]
 )
-def test_an_element_that_is_not_there_is_told_once(tmp_path: Path, written: str) -> None:
-    (found,) = world(tmp_path, written).problems
+def test_a_missing_element_is_reported_once(tmp_path: Path, written: str) -> None:
+    (found,) = open_project(tmp_path, written).problems
     assert (found.code, found.line, found.message) == (
         "INDEX_OUT_OF_RANGE",
         6,

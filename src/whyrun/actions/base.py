@@ -1,21 +1,26 @@
-"""What an action is: a class with `run`, or a function with `@action`. Users import both from `whyrun`."""
+"""Defines actions: a class with a `run` method, or a function with `@action`. Users import both from `whyrun`."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
-from whyrun.artifacts.compare.result import Comparison
+import msgspec
+
+from whyrun.lazy_regex import lazy_regex
+
+if TYPE_CHECKING:
+    from whyrun.artifacts.compare.result import Comparison
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Comparer = Callable[[str, Path, Path], Comparison | str | None]  # (output, old path, new path)
+# (output, old path, new path) → the difference
+Comparer: TypeAlias = "Callable[[str, Path, Path], Comparison | str | None]"
 
 
 class Context(Protocol):
-    """What a running step may ask of its worker."""
+    """The worker's services for a running step."""
 
     work_dir: Path
     inputs: Mapping[str, Any]
@@ -37,11 +42,11 @@ class Context(Protocol):
 
 
 class WorkerContext(Context, Protocol):
-    """What the built-in actions know beyond the public context."""
+    """What built-in actions may use in addition to the public context."""
 
     project: Path
     output_names: tuple[str, ...]
-    script_path: Path  # becomes steps/<step>/script.sh, and `query.sql` beside it steps/<step>/query.sql
+    script_path: Path  # saved as steps/<step>/script.sh; a `query.sql` next to it is saved as steps/<step>/query.sql
 
     def stderr_tail(self, lines: int = 10) -> str: ...
 
@@ -49,15 +54,15 @@ class WorkerContext(Context, Protocol):
 
 
 class Action:
-    """A class of action. Everything but `run` is optional; a fresh instance serves every step.
+    """The base class of actions. Everything except `run` is optional. Each step gets a fresh instance.
 
-    `inputs` is the `with:` block: a dict by name, files as `Path`. Where the class has `Params`, it is checked against
-    them before anything runs, `inputs` has every field with its default, and `self.params` holds the typed record.
+    `inputs` is the `with:` block as a dict, with files as `Path`. If the class has `Params`, the block is checked
+    before the run, `inputs` also has the defaults, and `self.params` is the typed record.
     """
 
     name: ClassVar[str] = ""
     version: ClassVar[str] = ""
-    outputs: ClassVar[Mapping[str, str] | None] = None  # None: whatever the job declares
+    outputs: ClassVar[Mapping[str, str] | None] = None  # None: the outputs that the job declares
     deterministic: ClassVar[bool] = False
     Params: ClassVar[type[Any] | None] = None  # a subclass of `Parameters`
     example: ClassVar[str] = ""  # a piece of a workflow, for `whyrun actions NAME`
@@ -81,18 +86,20 @@ class Action:
         return False
 
     def compare(self, output: str, old_path: Path, new_path: Path) -> Comparison | str | None:
-        """What `whyrun compare` says of two versions of an output whose bytes differ: a `Comparison`, or a text (an
-        empty one: identical). None: compare it as any other file."""
+        """Compare two versions of an output whose bytes differ, for `whyrun compare`.
+
+        Returns a `Comparison`, or a text that describes the difference (empty: identical). None: compare it like any
+        other file.
+        """
         return None
 
 
-# What a class may bring beyond `run`; each is asked only where a class has its own.
+# The optional methods. Planning calls one only if the class overrides it.
 HOOKS = ("estimate_runtime", "get_output_files", "get_output_contribution_key", "has_existing_contribution")
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionFacts:
-    """What `@action` knows; it stands on the function itself, which stays callable as it is."""
+class FunctionFacts(msgspec.Struct, frozen=True):
+    """The arguments of `@action`, stored as an attribute of the function."""
 
     name: str
     outputs: Mapping[str, str]
@@ -114,7 +121,7 @@ def action(
 ) -> Callable[[Function], Function]:
     """Make a function an action: `@action("text/upper", outputs={"text": "text"})`.
 
-    `compare(output, old_path, new_path)`: its own way to compare versions of an output, as in `Action.compare`.
+    `compare(output, old_path, new_path)`: compares two versions of an output, as `Action.compare` does.
     """
 
     def mark(function: Function) -> Function:
@@ -124,36 +131,60 @@ def action(
     return mark
 
 
+class Signature(msgspec.Struct, frozen=True):
+    """The parameters of a function, as its source declares them."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    open_ended: bool  # has **kwargs
+
+
+# --- connections -------------------------------------------------------------------------------------------------
+
+CONNECTION_REFERENCE = lazy_regex(r"@[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z][A-Za-z0-9_-]*)?")  # @family.alias, @family
+SECRET_FIELDS = ("password",)  # the secret fields of a connection unless its action declares others
+
+
+class ConnectionSlot(msgspec.Struct, frozen=True):
+    """A path in a `with:` block that takes a connection. A `*` in it is any member of a list or mapping."""
+
+    path: tuple[str, ...]
+    secret_fields: tuple[str, ...] = SECRET_FIELDS
+    required_fields: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()  # the allowed families; empty: any
+
+    def matches(self, path: Sequence[str | int]) -> bool:
+        return len(path) == len(self.path) and all(own in ("*", key) for own, key in zip(self.path, path, strict=True))
+
+
 # --- calling -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CallPlan:
-    """How a function wants to be called, found out once per function and worker."""
+class CallPlan(msgspec.Struct, frozen=True):
+    """How to call a function; computed once per function and worker."""
 
     takes_context: bool
     takes_logger: bool
-    text_as_str: frozenset[str]  # parameters annotated `str`: a text file arrives as its content
+    text_as_str: frozenset[str]  # parameters annotated `str` receive the content of a text file
 
 
 def call_plan(function: Callable[..., Any]) -> CallPlan:
     try:
         parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some C functions have no signature: they get the parameters and nothing else
+    except (TypeError, ValueError):  # some C functions have no signature: they get only the parameters
         return CallPlan(False, False, frozenset())
     text = frozenset(name for name, p in parameters.items() if p.annotation is str or p.annotation == "str")
     return CallPlan("context" in parameters, "logger" in parameters, text)
 
 
-@dataclass(frozen=True, slots=True)
-class TextFile:
-    """A `text` input before its consumer is known: a path for most, the content where `str` is asked for."""
+class TextFile(msgspec.Struct, frozen=True):
+    """A `text` input: passed as its content to a `str` parameter, as its path otherwise."""
 
     path: Path
 
 
 def plain(value: Any) -> Any:
-    """A value for an action: every text file as its path."""
+    """The value with every `TextFile` replaced by its path."""
     if isinstance(value, TextFile):
         return value.path
     if isinstance(value, list):
@@ -166,7 +197,7 @@ def plain(value: Any) -> Any:
 def call_function(
     function: Callable[..., Any], plan: CallPlan, parameters: Mapping[str, Any], context: Any, logger: Any
 ) -> Any:
-    """Parameters by keyword; `context` and `logger` only where the function asks for them."""
+    """Call with the parameters as keywords; `context` and `logger` only if the function has such parameters."""
     arguments = {
         name: value.path.read_text(encoding="utf-8")
         if isinstance(value, TextFile) and name in plan.text_as_str

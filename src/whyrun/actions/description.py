@@ -1,45 +1,63 @@
-"""What there is to know of an action that is imported already: does it fit, and what does it say of itself?
+"""What is known about an action: the information that planning uses, and what the imported class or function declares.
 
-Runs where the user's code may run: in the asker (`answer`) and in workers; for the built-in classes also on the host.
+`describe` needs the imported action, so it runs in the inspector process and in workers; for built-in classes it also
+runs on the host.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from whyrun.actions.base import HOOKS, MARK, Action, FunctionFacts
-from whyrun.actions.places import ConnectionPlace
+from whyrun.actions.base import HOOKS, MARK, Action, ConnectionSlot, FunctionFacts, Signature
 from whyrun.actions.problem import HANDED_IN
-from whyrun.actions.source import Signature
 from whyrun.workflow.model import BASE_TYPES
+
+
+class ActionInfo(msgspec.Struct, frozen=True):
+    """An action that a `uses:` names, as planning knows it."""
+
+    name: str
+    version: str
+    origin: Literal["builtin", "project", "plugin"]
+    path: str | None = None  # project: the file, relative to the project; plugin: "package.module:attribute"
+    attribute: str | None = None
+    distribution: str = ""  # plugin: "package 1.2"
+    outputs: Mapping[str, str] | None = None  # None: only the job declares outputs
+    deterministic: bool = False
+    signature: Signature | None = None  # None: the source does not show the parameters
+    needs_inspection: bool = False  # the source does not show everything: the imported action must be described
+    typed: bool = False  # has `Params`
+    uncounted: tuple[str, ...] = ()  # parameters that the fingerprint leaves out
+    hooks: frozenset[str] = frozenset()  # the optional methods that the action overrides
+    connections: tuple[ConnectionSlot, ...] = ()  # the typed parameters that take a connection
 
 
 class ParameterInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     type: str  # in words: "a number > 0 and < 1"
     required: bool = False
-    default: str = ""  # as it would be written
+    default: str = ""  # as a workflow would write it
     description: str = ""
     fields: list[ParameterInfo] = []  # of a nested record
 
 
 class Description(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An action, told without it: plain data that can be kept and sent."""
+    """What an imported action declares, as plain data that can be cached and sent between processes."""
 
     version: str = ""
     deterministic: bool = False
-    outputs: dict[str, str] | None = None  # None: whatever the job declares
+    outputs: dict[str, str] | None = None  # None: only the job declares outputs
     summary: str = ""
     parameters: list[ParameterInfo] | None = None  # None: not known
-    open_ended: bool = False  # takes more than these
+    open_ended: bool = False  # accepts other parameters, too
     typed: bool = False  # has `Params`
-    uncounted: tuple[str, ...] = ()  # parameters that do not count
-    hooks: list[str] = []  # the optional methods that it has of its own
-    connections: tuple[ConnectionPlace, ...] = ()  # where its parameters take a connection
+    uncounted: tuple[str, ...] = ()  # parameters that the fingerprint leaves out
+    hooks: list[str] = []  # the optional methods that the action overrides
+    connections: tuple[ConnectionSlot, ...] = ()  # the parameters that take a connection
     example: str = ""
 
     @property
@@ -50,8 +68,8 @@ class Description(msgspec.Struct, frozen=True, omit_defaults=True):
         return Signature(required, tuple(p.name for p in self.parameters if not p.required), self.open_ended)
 
 
-class DoesNotFit(Exception):
-    """What the name leads to is no action, or one that contradicts itself."""
+class InvalidAction(Exception):
+    """The imported object is not an action, or its declarations contradict each other."""
 
 
 def describe(target: Any) -> Description:
@@ -68,9 +86,9 @@ def describe(target: Any) -> Description:
         )
     if not (isinstance(target, type) and issubclass(target, Action)):
         shown = target.__name__ if isinstance(target, type) else type(target).__name__
-        raise DoesNotFit(f"it is neither a function with @action nor a subclass of Action, but `{shown}`")
+        raise InvalidAction(f"it is neither a function with @action nor a subclass of Action, but `{shown}`")
     if target.run is Action.run:
-        raise DoesNotFit(f"`{target.__name__}` has no `run` method")
+        raise InvalidAction(f"`{target.__name__}` has no `run` method")
     params = params_of(target)
     uncounted = () if params is None else _uncounted(params)
     return Description(
@@ -78,7 +96,7 @@ def describe(target: Any) -> Description:
         deterministic=bool(target.deterministic),
         outputs=None if target.outputs is None else _outputs(target.outputs),
         summary=_summary(target),
-        parameters=None if params is None else [_noted(field, uncounted) for field in _fields(params)],
+        parameters=None if params is None else [_mark_uncounted(field, uncounted) for field in _fields(params)],
         typed=params is not None,
         uncounted=uncounted,
         hooks=[name for name in HOOKS if getattr(target, name) is not getattr(Action, name)],
@@ -88,7 +106,7 @@ def describe(target: Any) -> Description:
 
 
 def params_of(target: Any) -> Any:
-    """The `Params` of a class of action, or None; what is not a subclass of `Parameters` does not fit."""
+    """The `Params` of an action class, or None. Raises `InvalidAction` if it is not a subclass of `Parameters`."""
     params = getattr(target, "Params", None)
     if params is None:
         return None
@@ -97,12 +115,12 @@ def params_of(target: Any) -> Any:
     from whyrun.actions.parameters import Parameters, fields_of
 
     if not (isinstance(params, type) and issubclass(params, Parameters)):
-        raise DoesNotFit(f"`{target.__name__}.Params` is not a subclass of `whyrun.Parameters`")
+        raise InvalidAction(f"`{target.__name__}.Params` is not a subclass of `whyrun.Parameters`")
     try:
         for field in fields_of(params).values():
             type_info(field.type)
     except (TypeError, NameError) as problem:
-        raise DoesNotFit(f"`{target.__name__}.Params` has a type that cannot be checked: {problem}") from None
+        raise InvalidAction(f"`{target.__name__}.Params` has a type that cannot be checked: {problem}") from None
     return params
 
 
@@ -110,24 +128,24 @@ def _uncounted(params: Any) -> tuple[str, ...]:
     from whyrun.actions.parameters import fields_of
 
     fields = fields_of(params)
-    if "uncounted" in fields:  # a parameter that is called so
+    if "uncounted" in fields:  # a parameter of this name hides the class variable
         return ()
     names = params.uncounted
     if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
-        raise DoesNotFit(f"`{params.__qualname__}.uncounted` is a tuple of names of parameters, not {names!r:.100}")
+        raise InvalidAction(f"`{params.__qualname__}.uncounted` must be a tuple of parameter names, not {names!r:.100}")
     for name in names:
         if name not in fields:
-            raise DoesNotFit(f"`{params.__qualname__}.uncounted` names `{name}`, which is no parameter")
+            raise InvalidAction(f"`{params.__qualname__}.uncounted` names `{name}`, which is not a parameter")
     return tuple(sorted(set(names)))
 
 
-def _connections(params: Any) -> tuple[ConnectionPlace, ...]:
-    from whyrun.actions.shapes import connection_places
+def _connections(params: Any) -> tuple[ConnectionSlot, ...]:
+    from whyrun.actions.shapes import connection_slots
 
-    return tuple(connection_places(params))
+    return tuple(connection_slots(params))
 
 
-def _noted(field: ParameterInfo, uncounted: Collection[str]) -> ParameterInfo:
+def _mark_uncounted(field: ParameterInfo, uncounted: Collection[str]) -> ParameterInfo:
     if field.name not in uncounted:
         return field
     return msgspec.structs.replace(field, description="; ".join(filter(None, [field.description, "does not count"])))
@@ -135,22 +153,22 @@ def _noted(field: ParameterInfo, uncounted: Collection[str]) -> ParameterInfo:
 
 def _outputs(outputs: Any) -> dict[str, str]:
     if not isinstance(outputs, Mapping):
-        raise DoesNotFit(f"its `outputs` are a mapping from name to type, not {type(outputs).__name__}")
+        raise InvalidAction(f"its `outputs` must be a mapping from name to type, not {type(outputs).__name__}")
     for name, type_ in outputs.items():
         if type_ not in BASE_TYPES:
-            raise DoesNotFit(f"its output `{name}` has the type {type_!r}; there are {', '.join(BASE_TYPES)}")
+            raise InvalidAction(f"its output `{name}` has the type {type_!r}; the types are {', '.join(BASE_TYPES)}")
     return dict(outputs)
 
 
 def _text(target: type, name: str) -> str:
     value = getattr(target, name)
     if not isinstance(value, str):
-        raise DoesNotFit(f"`{target.__name__}.{name}` is a text, not {type(value).__name__}")
+        raise InvalidAction(f"`{target.__name__}.{name}` must be a text, not {type(value).__name__}")
     return value
 
 
 def _summary(target: Any) -> str:
-    """The first line of its own docstring; an inherited one speaks of something else."""
+    """The first line of the action's own docstring. An inherited docstring describes another class."""
     own = target.__dict__.get("__doc__") if isinstance(target, type) else target.__doc__
     return inspect.cleandoc(own or "").partition("\n")[0].strip()
 
@@ -175,10 +193,10 @@ def _fields(params: Any, within: tuple[Any, ...] = ()) -> list[ParameterInfo]:
 
 
 def _nested(type_: Any, within: tuple[Any, ...]) -> list[ParameterInfo]:
-    """The fields of the record that it is, or is a list of; where it may be several, they are not told apart."""
+    """The fields of the one record that this type is, or is a list of; none where several records are possible."""
     from whyrun.actions.shapes import nested_records
 
-    records = [record for record in nested_records(type_) if record not in within]  # one may hold its own kind
+    records = [record for record in nested_records(type_) if record not in within]  # a record may contain itself
     if len(records) != 1 or not isinstance(records[0], type) or not issubclass(records[0], msgspec.Struct):
         return []
     return _fields(records[0], within)
@@ -189,7 +207,7 @@ def _function_parameters(function: Any) -> tuple[list[ParameterInfo] | None, boo
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some C functions have no signature
         return None, True
-    found = [
+    described = [
         ParameterInfo(
             p.name,
             "any value" if p.annotation is p.empty else inspect.formatannotation(p.annotation),
@@ -199,4 +217,4 @@ def _function_parameters(function: Any) -> tuple[list[ParameterInfo] | None, boo
         for p in parameters
         if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in HANDED_IN
     ]
-    return found, any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return described, any(p.kind is p.VAR_KEYWORD for p in parameters)

@@ -1,4 +1,4 @@
-"""What of a value does not fit a parameter's type, place by place: in records within records and in lists."""
+"""Finds all parts of a value that do not fit a parameter's type, also inside nested records and lists."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from whyrun.workflow.nodes import below
 Hook = Callable[[type, Any], Any]
 
 _LONGEST = 60  # characters of a value in a message
-_MEMBERS = 3  # of a list: wrong ones that are told one by one
+_MEMBERS = 3  # so many invalid members of a list are reported one by one
 
 
 class NotBound(ValueError):
-    """A path written down where content is due: nobody would notice when the file changes."""
+    """A path as literal text instead of a bound file: a change of the file would go unnoticed."""
 
 
-class WrittenDown(ValueError):
-    """A secret as a literal or an input: it would stand in the workflow's copy, in the log and in every plan."""
+class SecretInWorkflow(ValueError):
+    """A secret as a literal or an input: the workflow's copy, the log and every plan would contain it."""
 
 
 def misfits(type_: Any, value: Any, entry: str, hook: Hook, inner: str = "") -> Iterator[Problem]:
-    """All problems of what stands at `entry` and, within it, at `inner`. Values may hold `Bound` ones at any depth.
+    """All problems of the value at `entry` or, within the entry, at `inner`. It may contain `Bound` values.
 
-    `hook` makes what msgspec does not know, and raises for what it refuses.
+    `hook` converts types that msgspec does not know, and raises if it refuses a value.
     """
     if isinstance(value, Bound):
         if value.type is not None and not accepts(type_, value.type):
             yield _wrongly_bound(entry + inner, type_, value.type, entry, inner)
         return
-    refused = None if holds_bound(value) else refusal(type_, value, hook)
-    if refused is None and not holds_bound(value):
+    error = None if holds_bound(value) else _validation_error(type_, value, hook)
+    if error is None and not holds_bound(value):
         return
-    found = list(_inside(type_, value, entry, hook, inner))
-    if found:
-        yield from found
-    elif refused is not None:
-        yield _misfit(type_, value, refused, entry, inner)
+    problems = list(_inside(type_, value, entry, hook, inner))
+    if problems:
+        yield from problems
+    elif error is not None:
+        yield _misfit(type_, value, error, entry, inner)
 
 
-def refusal(type_: Any, value: Any, hook: Hook) -> msgspec.ValidationError | None:
+def _validation_error(type_: Any, value: Any, hook: Hook) -> msgspec.ValidationError | None:
     try:
         msgspec.convert(value, type_, dec_hook=hook)
     except msgspec.ValidationError as problem:
@@ -59,7 +59,7 @@ def refusal(type_: Any, value: Any, hook: Hook) -> msgspec.ValidationError | Non
 
 
 def written_secrets(type_: Any, value: dict[str, Any]) -> list[str]:
-    """The secret fields of a connection that is written out in the workflow, with their values."""
+    """The secret fields of a connection whose values are written in the workflow."""
     cls = connection_type(type_)
     secret = cls.secret_fields if cls is not None else ()
     return [name for name in secret if not isinstance(value.get(name), Bound) and value.get(name) not in (None, "")]
@@ -79,7 +79,7 @@ def holds_bound(value: Any) -> bool:
 def _inside(type_: Any, value: Any, entry: str, hook: Hook, inner: str) -> Iterator[Problem]:
     if isinstance(value, dict):
         for name in written_secrets(type_, value):
-            yield _written_down(entry, below(inner, name))
+            yield _secret_in_workflow(entry, below(inner, name))
         record = record_for(type_, value)
         if record is not None:
             yield from _in_record(record, value, entry, hook, inner)
@@ -87,10 +87,10 @@ def _inside(type_: Any, value: Any, entry: str, hook: Hook, inner: str) -> Itera
         yield from _wrong_keys(key_type(type_), value, entry, hook, inner)
     wrong = 0
     for key, member_type, member in members_of(type_, value):
-        found = list(misfits(member_type, member, entry, hook, below(inner, key)))
-        wrong += bool(found)
+        problems = list(misfits(member_type, member, entry, hook, below(inner, key)))
+        wrong += bool(problems)
         if wrong <= _MEMBERS or isinstance(value, dict):
-            yield from found
+            yield from problems
     if wrong > _MEMBERS and isinstance(value, list):
         more, name = wrong - _MEMBERS, entry + inner
         message = f"`{name}` has {more} more member{'' if more == 1 else 's'} that {_do(more)} not fit"
@@ -99,7 +99,7 @@ def _inside(type_: Any, value: Any, entry: str, hook: Hook, inner: str) -> Itera
 
 def _wrong_keys(type_: Any, value: dict[str, Any], entry: str, hook: Hook, inner: str) -> Iterator[Problem]:
     for key in value if type_ is not None else ():
-        if refusal(type_, key, hook) is not None:
+        if _validation_error(type_, key, hook) is not None:
             message = f"`{entry}{inner}` has the key {shown_value(key)}; a key is {type_text(type_)}"
             brief = ("invalid", f"{entry}{inner}: {shown_value(key)}")
             yield Problem(entry, message, "correct the key", at_name=True, brief=brief, inner=below(inner, key))
@@ -137,7 +137,7 @@ def _known(key: str, fields: list[str]) -> str:
 
 
 def readable(value: Any, type_: Any) -> Any:
-    """A text file as its content where `str` is asked for, else as its path; also where it is a part of a record."""
+    """A text file as its content where the type is `str`, else as its path; also inside records and lists."""
     if isinstance(value, TextFile):
         return value.path.read_text(encoding="utf-8") if accepts(type_, "string") else value.path
     if isinstance(value, dict):
@@ -151,35 +151,35 @@ def readable(value: Any, type_: Any) -> Any:
     return value
 
 
-# --- words -------------------------------------------------------------------------------------------------------
+# --- messages ----------------------------------------------------------------------------------------------------
 
 
-def _misfit(type_: Any, value: Any, refused: msgspec.ValidationError, entry: str, inner: str) -> Problem:
+def _misfit(type_: Any, value: Any, error: msgspec.ValidationError, entry: str, inner: str) -> Problem:
     name, shown, wanted = entry + inner, shown_value(value), type_text(type_)
-    reason, place = _told(refused)
+    reason, place = _reason_and_path(error)
     brief = ("invalid", f"{name}={shown}")
     hint = _correct(entry, inner)
-    if isinstance(refused.__cause__, WrittenDown):  # and is not repeated here
-        return _written_down(entry, inner)
-    if isinstance(refused.__cause__, NotBound):
-        message = f"`{name}` is {shown} as written, where content is due; it takes {wanted}"
+    if isinstance(error.__cause__, SecretInWorkflow):  # its message does not show the value
+        return _secret_in_workflow(entry, inner)
+    if isinstance(error.__cause__, NotBound):
+        message = f"`{name}` is the text {shown}, not a bound file or folder; it takes {wanted}"
         kind = "directory" if "directory" in wanted else "file"
         hint = f"declare an input of type `{kind}` and write `{_key(entry, inner)}: ${{{{ inputs.Name }}}}`: " + (
             "its content counts"
         )
-    elif refused.__cause__ is not None and isinstance(value, dict) and not place:
-        message = f"`{name}` is refused: {reason}"  # in the words of its `__post_init__`
-    elif refused.__cause__ is not None:
+    elif error.__cause__ is not None and isinstance(value, dict) and not place:
+        message = f"`{name}` is refused: {reason}"  # the reason comes from `__post_init__`
+    elif error.__cause__ is not None:
         message = f"`{name}` is {shown}: {reason}; it takes {wanted}"
     else:
         message = f"`{name}` is {shown}{f' (see its `{place}`)' if place else ''}; it takes {wanted}"
     return Problem(entry, message, hint, brief=brief, inner=inner)
 
 
-def _written_down(entry: str, inner: str) -> Problem:
+def _secret_in_workflow(entry: str, inner: str) -> Problem:
     name, key = entry + inner, _key(entry, inner)
     hint = f"put its name under `secrets:` and write `{key}: ${{{{ secrets.NAME }}}}`"
-    message = f"`{name}` is a secret, and must not be written down"
+    message = f"`{name}` is a secret, and must not be written in the workflow"
     return Problem(entry, message, hint, brief=("invalid", name), inner=inner)
 
 
@@ -201,7 +201,7 @@ def _do(number: int) -> str:
 
 
 def shown_value(value: Any) -> str:
-    """As it would be written in a workflow, cut where it is long."""
+    """A value as a workflow would write it, shortened if it is long."""
     if isinstance(value, TextFile | Path):
         text = Path(value.path if isinstance(value, TextFile) else value).name
     elif isinstance(value, Enum):
@@ -215,10 +215,10 @@ def shown_value(value: Any) -> str:
 
 
 def reason_of(problem: msgspec.ValidationError) -> str:
-    return _told(problem)[0]
+    return _reason_and_path(problem)[0]
 
 
-def _told(problem: msgspec.ValidationError) -> tuple[str, str]:
-    """msgspec's words and its place apart: `Expected `int`, got `str` - at `$[2]``."""
+def _reason_and_path(problem: msgspec.ValidationError) -> tuple[str, str]:
+    """Split msgspec's message into reason and path: `Expected `int`, got `str` - at `$[2]``."""
     reason, _, place = str(problem).partition(" - at `$")
     return reason, place.rstrip("`")

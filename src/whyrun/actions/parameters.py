@@ -1,4 +1,4 @@
-"""Typed parameters of an action: `class Params(Parameters)` inside it, checked before anything runs.
+"""Typed parameters: an action declares `class Params(Parameters)`, and its `with:` block is checked before the run.
 
 class Params(Parameters):
     data: File
@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Meta
 
+from whyrun.actions.base import CONNECTION_REFERENCE
 from whyrun.actions.misfits import (
     NotBound,
-    WrittenDown,
+    SecretInWorkflow,
     holds_bound,
     misfits,
     readable,
@@ -28,7 +29,6 @@ from whyrun.actions.misfits import (
     shown_value,
     written_secrets,
 )
-from whyrun.actions.places import REFERENCE
 from whyrun.actions.problem import Bound, Problem, missing_parameter, unknown_parameter
 from whyrun.actions.types import Connection, Secret
 from whyrun.workflow.model import FILE_TYPES
@@ -51,9 +51,10 @@ __all__ = [
 
 
 class _ByKeyword(msgspec.StructMeta):
-    """msgspec does not inherit `kw_only`: without it, a required field could not follow one with a default.
+    """Makes all fields keyword-only, so that a required field may follow one with a default.
 
-    A record as the default of a field is copied for each use: msgspec itself refuses one that can be changed.
+    msgspec does not inherit `kw_only`. It also refuses a mutable record as a default; here such a default is copied for
+    each use.
     """
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **settings: Any) -> _ByKeyword:
@@ -65,35 +66,35 @@ class _ByKeyword(msgspec.StructMeta):
 
 
 class Parameters(msgspec.Struct, metaclass=_ByKeyword, forbid_unknown_fields=True):
-    """The base of `Params`: fields by keyword, and none beyond the declared ones.
+    """The base class of `Params`. Its fields are keyword-only; undeclared fields are refused.
 
-    `uncounted`: parameters that say how to work and not what to make: a time-out, a limit of memory. They reach the
-    action, but another value of them is no change.
+    `uncounted`: parameters that the fingerprint leaves out, such as a timeout or a memory limit. The action receives
+    them, but a new value does not make a step dirty.
     """
 
     uncounted: ClassVar[tuple[str, ...]] = ()
 
 
 class File(PosixPath):
-    """A parameter that is a file, bound to an input or artifact. The action receives its path."""
+    """A parameter that takes a file, bound to an input or artifact. The action receives its path."""
 
 
 class Directory(PosixPath):
-    """A parameter that is a folder, bound to an input or artifact. The action receives its path."""
+    """A parameter that takes a folder, bound to an input or artifact. The action receives its path."""
 
 
 class FileOrDirectory(PosixPath):
-    """A parameter that is either, bound to an input or artifact."""
+    """A parameter that takes a file or a folder, bound to an input or artifact."""
 
 
 class Files(tuple[File, ...]):
-    """A parameter that is one file or a list of them, each bound. The action receives a tuple of paths."""
+    """A parameter that takes one file or a list of files, each bound. The action receives a tuple of paths."""
 
-    as_list: bool = False  # whether a list was bound, be it of one
+    as_list: bool = False  # the workflow binds a list, even if it has one member
 
 
 class InvalidParameter(Exception):
-    """A value that came with the run does not fit the parameter."""
+    """A value that only became known during the run does not fit its parameter."""
 
 
 @lru_cache(maxsize=1024)
@@ -102,21 +103,21 @@ def fields_of(params: type[Parameters]) -> dict[str, msgspec.structs.FieldInfo]:
 
 
 def defaults_of(params: type[Parameters]) -> dict[str, Any]:
-    found = {}
+    defaults = {}
     for name, field in fields_of(params).items():
         if field.default is not msgspec.NODEFAULT:
-            found[name] = field.default
+            defaults[name] = field.default
         elif field.default_factory is not msgspec.NODEFAULT:
-            found[name] = field.default_factory()
-    return found
+            defaults[name] = field.default_factory()
+    return defaults
 
 
 # --- before the run ----------------------------------------------------------------------------------------------
 
 
 def check_values(params: type[Parameters], given: Mapping[str, Any], what: str) -> list[Problem]:
-    """Everything about these entries that does not fit: not only the first. Entries that are `Bound` are known by type
-    only; what they hold is checked when the step starts."""
+    """All problems of these entries. Of a `Bound` entry only the type is known; its value is checked when the step
+    starts."""
     fields = fields_of(params)
     problems = [missing_parameter(what, name) for name, field in fields.items() if field.required and name not in given]
     for name, value in given.items():
@@ -130,38 +131,41 @@ def check_values(params: type[Parameters], given: Mapping[str, Any], what: str) 
 
 
 def check_beside_files(params: type[Parameters], given: Mapping[str, Any]) -> list[Problem]:
-    """What a `__post_init__` says of entries of which some are bound files: for one that asks what there is and opens
-    nothing, as those of the built-in actions. Where anything else is bound, nobody can tell yet."""
-    placed = {name: _placed(value) for name, value in given.items()}
-    if not any(map(holds_bound, given.values())) or any(map(holds_bound, placed.values())):
+    """Run `__post_init__` with placeholders for bound files, and return its problem.
+
+    Only for a `__post_init__` that opens no files, such as those of the built-in actions. If anything but a file is
+    bound, the check has to wait for the run.
+    """
+    filled = {name: _with_placeholders(value) for name, value in given.items()}
+    if not any(map(holds_bound, given.values())) or any(map(holds_bound, filled.values())):
         return []
-    return _whole_block(params, placed)
+    return _whole_block(params, filled)
 
 
-class _Somewhere(PosixPath):
-    """Stands for a bound file before there is one."""
+class _PlaceholderFile(PosixPath):
+    """Stands for a bound file that does not exist yet."""
 
 
-def _placed(value: Any) -> Any:
-    if isinstance(value, Bound) and value.type in FILE_TYPES:  # of a fan-in, nobody knows how many there will be
-        return _Somewhere("file")
+def _with_placeholders(value: Any) -> Any:
+    if isinstance(value, Bound) and value.type in FILE_TYPES:  # not for a list: its length is not known yet
+        return _PlaceholderFile("file")
     if isinstance(value, list):
-        return [_placed(member) for member in value]
-    return {key: _placed(member) for key, member in value.items()} if isinstance(value, dict) else value
+        return [_with_placeholders(member) for member in value]
+    return {key: _with_placeholders(member) for key, member in value.items()} if isinstance(value, dict) else value
 
 
 def _before_hook(type_: type, value: Any) -> Any:
     members = value if isinstance(value, list) else [value]
-    return (_path_hook if all(isinstance(m, _Somewhere) for m in members) else _literal_hook)(type_, value)
+    return (_path_hook if all(isinstance(m, _PlaceholderFile) for m in members) else _literal_hook)(type_, value)
 
 
 def _whole_block(params: type[Parameters], given: Mapping[str, Any]) -> list[Problem]:
-    """What a `__post_init__` of the user's says of values that fit one by one."""
+    """The problem that a `__post_init__` reports for values that are valid one by one."""
     try:
         msgspec.convert(dict(given), params, dec_hook=_before_hook)
     except msgspec.ValidationError as problem:
         reason = reason_of(problem)
-        named = _NAMED.match(reason)  # what it begins with is what it is about
+        named = _NAMED.match(reason)  # a message that starts with a parameter's name is about that parameter
         about = named[1] if named is not None and named[1] in given else None
         return [Problem(None, reason, "see `whyrun actions` for what it takes", about=about)]
     return []
@@ -170,32 +174,32 @@ def _whole_block(params: type[Parameters], given: Mapping[str, Any]) -> list[Pro
 def _literal_hook(type_: type, value: Any) -> Any:
     if issubclass(type_, Path | Files):
         if type_ in (File, Directory, FileOrDirectory, Files):
-            raise NotBound("a file or folder is bound, not written down")
+            raise NotBound("a file or folder must be bound, not written as text")
         if isinstance(value, str) and issubclass(type_, Path):
             return type_(value)
     if issubclass(type_, Secret):
-        raise WrittenDown("a secret is named, not written down")
+        raise SecretInWorkflow("a secret must be referred to by name, not written in the workflow")
     if issubclass(type_, Connection):
-        if isinstance(value, str) and REFERENCE.fullmatch(value):
-            return type_()  # what it refers to is looked up with the whole workflow
+        if isinstance(value, str) and CONNECTION_REFERENCE.fullmatch(value):
+            return type_()  # the reference is resolved later, with the whole workflow
         if isinstance(value, dict):
             if written_secrets(type_, value):
-                raise WrittenDown("a secret is named, not written down")
+                raise SecretInWorkflow("a secret must be referred to by name, not written in the workflow")
             return type_(value)
         raise ValueError("a connection is written `@family.alias` or `@family`")
-    raise TypeError(f"{shown_value(value)} is no {type_.__name__}")
+    raise TypeError(f"{shown_value(value)} is not a {type_.__name__}")
 
 
 # --- in the worker -----------------------------------------------------------------------------------------------
 
 
-def converted(params: type[Parameters], given: Mapping[str, Any], uses: str, *, made: bool = True) -> Parameters:
-    """The block as the action declares it, or `InvalidParameter` with everything that does not fit.
+def converted(params: type[Parameters], given: Mapping[str, Any], uses: str, *, files_exist: bool = True) -> Parameters:
+    """The block as an instance of `Params`. Raises `InvalidParameter` with all problems.
 
-    `made`: the files are there; before a run, some are still to be made.
+    `files_exist`: check that bound files exist. Before a run, some of them may not exist yet.
     """
     fields = fields_of(params)
-    what, hook = f"the action `{uses}`", _hook if made else _path_hook
+    what, hook = f"the action `{uses}`", _hook if files_exist else _path_hook
     problems = [missing_parameter(what, name) for name, field in fields.items() if field.required and name not in given]
     values: dict[str, Any] = {}
     for name, value in given.items():
@@ -211,20 +215,20 @@ def converted(params: type[Parameters], given: Mapping[str, Any], uses: str, *, 
     if not problems:
         try:
             return params(**values)
-        except (ValueError, TypeError) as problem:  # what a `__post_init__` says
+        except (ValueError, TypeError) as problem:  # raised by `__post_init__`
             problems.append(Problem(None, str(problem)))
     raise InvalidParameter("; ".join(problem.message for problem in problems))
 
 
 def _hook(type_: type, value: Any) -> Any:
-    found = _path_hook(type_, value)
-    if type_ is Files and not all(path.is_file() for path in found):
+    converted_value = _path_hook(type_, value)
+    if type_ is Files and not all(path.is_file() for path in converted_value):
         raise ValueError("there is no such file")
-    if type_ is File and not found.is_file():
+    if type_ is File and not converted_value.is_file():
         raise ValueError("there is no such file")
-    if type_ is Directory and not found.is_dir():
+    if type_ is Directory and not converted_value.is_dir():
         raise ValueError("there is no such folder")
-    return found
+    return converted_value
 
 
 def _path_hook(type_: type, value: Any) -> Any:
@@ -240,4 +244,4 @@ def _path_hook(type_: type, value: Any) -> Any:
         return type_(value)
     if issubclass(type_, Secret) and isinstance(value, str):
         return type_(value)
-    raise TypeError(f"{shown_value(value)} is no {type_.__name__}")
+    raise TypeError(f"{shown_value(value)} is not a {type_.__name__}")

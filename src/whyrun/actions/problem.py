@@ -1,4 +1,4 @@
-"""What does not fit between a `with:` block and its action."""
+"""Problems between a `with:` block and its action: missing, unknown and invalid parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from whyrun.actions.source import Signature
+from whyrun.actions.base import Signature
 from whyrun.errors import Diagnostic, did_you_mean
 from whyrun.workflow.model import JobDecl, Place
 
@@ -16,11 +16,11 @@ class _NotLiteral:
         return "NOT_LITERAL"
 
 
-NOT_LITERAL = _NotLiteral()  # stands for an entry of `with:` that is bound or computed
+NOT_LITERAL = _NotLiteral()  # an entry of `with:` that is bound or computed
 
 
 class Bound:
-    """Stands for an entry that is bound to something of this type (`file`, `image[]`, `integer`); None: not known."""
+    """An entry that is bound to a value of this type (`file`, `image[]`, `integer`); None: the type is not known."""
 
     __slots__ = ("type",)
 
@@ -28,17 +28,16 @@ class Bound:
         self.type = type_
 
 
-BIND_ANOTHER = "bind something else"  # the hint where something of another type is bound
-HANDED_IN = frozenset({"context", "logger"})  # parameters that the worker gives, not the workflow
+BIND_ANOTHER = "bind a value of that type"  # the hint if a value of another type is bound
+HANDED_IN = frozenset({"context", "logger"})  # parameters that the worker passes, not the workflow
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`entry` is the key below `with:` (or `outputs.NAME`) that it is about; None for the block as a whole.
+    """`entry`: the key below `with:` (or `outputs.NAME`) that has the problem; None for the block as a whole.
 
-    `inner`: where in the entry (`.every`, `[2].name`). `at_name`: its name is wrong, not its value. `brief`: the same
-    in a word, for `parameter_summary`: what kind of problem ("missing required", "invalid", "unknown") and with what
-    ("alpha=-0.1").
+    `inner`: the path inside the entry (`.every`, `[2].name`). `at_name`: the name is wrong, not the value. `brief`: the
+    short form for `parameter_summary`, a kind ("missing required", "invalid", "unknown") and a subject ("alpha=-0.1").
     """
 
     entry: str | None
@@ -48,10 +47,10 @@ class Problem:
     at_name: bool = False
     brief: tuple[str, str] | None = field(default=None, compare=False)
     inner: str = ""
-    about: str | None = None  # of one that is about the block as a whole: the key to show
+    about: str | None = None  # for a problem of the whole block: the key to show
 
     def place(self, decl: JobDecl) -> Place:
-        """Where it stands in the file: as deep inside the entry as the file shows it."""
+        """The position in the workflow file, as deep inside the entry as positions are known."""
         if self.entry is None:
             return decl.places.get(f"with.{self.about}", decl.places.get("uses", decl.place))
         if self.entry.startswith("outputs.") and not self.inner:
@@ -75,7 +74,7 @@ def check_signature(signature: Signature, with_: Mapping[str, Any], what: str) -
     ]
     for name in with_:
         if name in HANDED_IN and name in (*signature.required, *signature.optional):
-            message = f"`{name}` is given to {what} by the worker"
+            message = f"the worker passes `{name}` to {what}"
             problems.append(Problem(name, message, "remove it from `with:`", at_name=True))
         elif name not in known and not signature.open_ended:
             problems.append(unknown_parameter(what, name, known))
@@ -98,12 +97,12 @@ def unknown_parameter(what: str, name: str, known: list[str]) -> Problem:
 
 def parameter_summary(problems: Iterable[Problem]) -> str:
     """All problems of a block in one line: `missing required: data_path, invalid: alpha=-0.1`."""
-    found: dict[str, list[str]] = {"missing required": [], "invalid": [], "unknown": [], "": []}
+    by_kind: dict[str, list[str]] = {"missing required": [], "invalid": [], "unknown": [], "": []}
     for problem in problems:
         kind, subject = problem.brief or ("", problem.message)
-        found[kind].append(subject)
+        by_kind[kind].append(subject)
     return ", ".join(
         f"{kind}: {', '.join(subjects)}" if kind else ", ".join(subjects)
-        for kind, subjects in found.items()
+        for kind, subjects in by_kind.items()
         if subjects
     )

@@ -1,4 +1,4 @@
-"""The records, lists and mappings that a parameter's type is made of."""
+"""Takes a parameter's type apart: records with their fields, lists, mappings, and slots for connections."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any
 
 import msgspec
 
-from whyrun.actions.places import ConnectionPlace
+from whyrun.actions.base import ConnectionSlot
 from whyrun.actions.types import Connection
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The fields of a record, be it a `Struct`, a dataclass or a `TypedDict`."""
+    """The fields of a `Struct`, a dataclass or a `TypedDict`."""
 
-    fields: Mapping[str, tuple[Any, bool]]  # name → type, and whether it must be there
-    closed: bool  # nothing beyond these
+    fields: Mapping[str, tuple[Any, bool]]  # name → type, and whether it is required
+    closed: bool  # other fields are refused
 
 
 def record_for(type_: Any, value: Mapping[str, Any]) -> Record | None:
-    """The one record that a mapping may be meant as; None where there is none, or no telling which."""
+    """The one record type that a mapping can be; None if there is none or the choice is ambiguous."""
     records = [member for member in _alternatives(type_) if _is_record(member)]
-    if len(records) > 1:  # `Struct(tag=…)`: the mapping says itself which it is
+    if len(records) > 1:  # `Struct(tag=…)`: the mapping contains the tag
         records = [cls for cls in records if _has_tag_of(value, cls)]
     others = any(typing.get_origin(member) is dict or member is dict for member in _alternatives(type_))
     return record_of(records[0]) if len(records) == 1 and not others else None
@@ -66,7 +66,7 @@ def _has_tag_of(value: Mapping[str, Any], cls: Any) -> bool:
 
 
 def nested_records(type_: Any) -> list[Any]:
-    """The records that a value of this type may be, or a list or mapping of them may hold."""
+    """The record types that a value of this type may be, or may contain as members of a list or mapping."""
     found = []
     for member in _alternatives(type_):
         if _is_record(member):
@@ -77,7 +77,7 @@ def nested_records(type_: Any) -> list[Any]:
 
 
 def _alternatives(type_: Any) -> Iterator[Any]:
-    """The types that it stands for, without unions and annotations."""
+    """The possible types, with unions and annotations resolved."""
     origin = typing.get_origin(type_)
     if origin is typing.Annotated:
         yield from _alternatives(typing.get_args(type_)[0])
@@ -89,14 +89,14 @@ def _alternatives(type_: Any) -> Iterator[Any]:
 
 
 def key_type(type_: Any) -> Any:
-    """What the keys of a mapping are; None where any text is one, or it is no mapping with keys of one kind."""
+    """The key type of a mapping; None if any text is a key, or the type is not one mapping."""
     shapes = [member for member in _alternatives(type_) if typing.get_origin(member) is dict]
     arguments = typing.get_args(shapes[0]) if len(shapes) == 1 else (str,)
     return None if arguments[0] is str else arguments[0]
 
 
 def members_of(type_: Any, value: Any) -> Iterator[tuple[str | int, Any, Any]]:
-    """The members of a list or mapping, each with its key and the type that it has here."""
+    """The members of a list or mapping: key, type and value of each."""
     wanted = (list, tuple, set, frozenset) if isinstance(value, list) else (dict,)
     shapes = [member for member in _alternatives(type_) if (typing.get_origin(member) or member) in wanted]
     if not isinstance(value, list | dict) or len(shapes) != 1 or not typing.get_args(shapes[0]):
@@ -121,25 +121,25 @@ def connection_type(type_: Any) -> type[Connection] | None:
     return None
 
 
-def connection_places(record: Any, path: tuple[str, ...] = (), within: tuple[Any, ...] = ()) -> list[ConnectionPlace]:
-    """Where a record of parameters has a connection, at any depth."""
-    if record in within:  # one may hold its own kind
+def connection_slots(record: Any, path: tuple[str, ...] = (), within: tuple[Any, ...] = ()) -> list[ConnectionSlot]:
+    """The slots for connections in a record of parameters, at any depth."""
+    if record in within:  # a record may contain itself
         return []
-    found: list[ConnectionPlace] = []
+    slots: list[ConnectionSlot] = []
     for name, (type_, _) in record_of(record).fields.items():
-        found += _places_in(type_, (*path, name), (*within, record))
-    return found
+        slots += _slots_in(type_, (*path, name), (*within, record))
+    return slots
 
 
-def _places_in(type_: Any, path: tuple[str, ...], within: tuple[Any, ...]) -> Iterator[ConnectionPlace]:
+def _slots_in(type_: Any, path: tuple[str, ...], within: tuple[Any, ...]) -> Iterator[ConnectionSlot]:
     for member in _alternatives(type_):
         if isinstance(member, type) and issubclass(member, Connection):
             fields = tuple(member.secret_fields), tuple(member.required_fields)
-            yield ConnectionPlace(path, *fields, tuple(member.families))
+            yield ConnectionSlot(path, *fields, tuple(member.families))
         elif _is_record(member):
-            yield from connection_places(member, path, within)
+            yield from connection_slots(member, path, within)
         elif typing.get_origin(member) in (list, tuple, set, frozenset):
             for argument in {*typing.get_args(member)} - {...}:
-                yield from _places_in(argument, (*path, "*"), within)
+                yield from _slots_in(argument, (*path, "*"), within)
         elif typing.get_origin(member) is dict:
-            yield from _places_in(typing.get_args(member)[1], (*path, "*"), within)
+            yield from _slots_in(typing.get_args(member)[1], (*path, "*"), within)

@@ -1,6 +1,6 @@
-"""The types of parameters, in words, and whether something of a workflow's type may be bound to them.
+"""Describes parameter types in words, and says which workflow types may be bound to them.
 
-Here are also the two types that are about connections: `Connection` and `Secret`.
+Also defines the parameter types `Connection` and `Secret`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from msgspec import inspect as mi
 
-from whyrun.actions.places import SECRET_FIELDS
+from whyrun.actions.base import SECRET_FIELDS
 from whyrun.workflow.model import FILE_TYPES
 
 # A workflow's value type → the parameter types that a value of it may fit.
@@ -26,10 +26,10 @@ _LISTS = (mi.ListType, mi.SetType, mi.FrozenSetType, mi.VarTupleType)
 
 
 class Connection(dict[str, Any]):
-    """A parameter that is a connection: `@family.alias` in the workflow, here its fields with their real values.
+    """A parameter that takes a connection: `@family.alias` in the workflow, its fields with real values in the action.
 
-    A subclass says more: `secret_fields` are never written down by value, wherever they came from; without the
-    `required_fields` nothing runs, nor with a connection of another than these `families` (none named: any will do).
+    A subclass may restrict it: the values of `secret_fields` are never recorded, all `required_fields` must be present,
+    and the connection must belong to one of `families` (if empty, any family is allowed).
     """
 
     secret_fields: ClassVar[tuple[str, ...]] = SECRET_FIELDS
@@ -38,7 +38,8 @@ class Connection(dict[str, Any]):
 
 
 class Secret(str):
-    """A parameter that is a secret: `${{ secrets.NAME }}` in the workflow, here its value. Its `repr` hides it."""
+    """A parameter that takes a secret: `${{ secrets.NAME }}` in the workflow, its value in the action. Its `repr` hides
+    the value."""
 
     __slots__ = ()
 
@@ -52,7 +53,7 @@ def _info(type_: Any) -> mi.Type:
 
 
 def type_text(type_: Any) -> str:
-    """`a number > 0 and < 1`, `one of "pc", "hc"`, `a file`, `a list of integers`: what a parameter takes."""
+    """The type in words: `a number > 0 and < 1`, `one of "pc", "hc"`, `a file`, `a list of integers`."""
     try:
         return _text(_info(type_))
     except TypeError:  # unhashable annotations exist: a Literal of lists
@@ -60,13 +61,16 @@ def type_text(type_: Any) -> str:
 
 
 def description_of(type_: Any) -> str:
-    """What `Meta(description=…)` says."""
+    """The text of `Meta(description=…)`."""
     info = mi.type_info(type_)
     return str((info.extra_json_schema or {}).get("description", "")) if isinstance(info, mi.Metadata) else ""
 
 
 def accepts(type_: Any, bound: str) -> bool:
-    """May an input or artifact of the workflow type `bound` be bound here? `json` may hold anything."""
+    """Whether an input or artifact of the workflow type `bound` may be bound to this parameter type.
+
+    A `json` value may hold anything.
+    """
     return _accepts(mi.type_info(type_), bound)
 
 
@@ -87,9 +91,9 @@ def _accepts(info: mi.Type, bound: str) -> bool:
         if issubclass(info.cls, Connection):
             return bound == "json"
         if issubclass(info.cls, Secret):
-            return False  # whatever is bound is on record
+            return False  # bound values are recorded, so a secret may not be bound
         if not issubclass(info.cls, Path):
-            return True  # a type of the user's own: its hook decides
+            return True  # a custom type: its hook decides
         wanted = {"File": FILE_TYPES, "Directory": {"directory"}}.get(info.cls.__name__)
         return bound in (wanted or {*FILE_TYPES, "directory"})
     if bound in FILE_TYPES or bound == "directory":
@@ -97,12 +101,12 @@ def _accepts(info: mi.Type, bound: str) -> bool:
     return bound == "json" or isinstance(info, _FITTING[bound])
 
 
-# --- words -------------------------------------------------------------------------------------------------------
+# --- types in words ----------------------------------------------------------------------------------------------
 
 
 def _text(info: mi.Type) -> str:
     match info:
-        case mi.Metadata():  # `Meta(title=…)`: its own words
+        case mi.Metadata():  # `Meta(title=…)` replaces our text
             return str((info.extra_json_schema or {}).get("title") or _text(info.type))
         case mi.IntType():
             return "an integer" + _bounds(info)

@@ -1,13 +1,12 @@
-"""What stands under the name of a blob may be put there by many at once, and is taken away by one alone.
+"""Remove a damaged blob without ever removing a good one that another process puts in its place.
 
-Who takes damaged bytes away knows what it has read, and the system can only remove a name, whatever that stands for by
-then. Another process may have put the right bytes there meanwhile, perhaps the only copy of what its log speaks of. So
-nobody puts anything in the place of what stands under a name between the last look at it and its removal:
-`store/lock`, which is shared by all who do, and held for two calls by who removes. (To move the name aside first, and
-to put it back where it was another, would need no lock. But others would miss the blob for that moment, and a kill
-would leave it without its name.)
+A process that removes a damaged blob has read it, but `unlink` removes whatever has the name by then: perhaps good
+bytes that another process has just put there, the only copy. So replacing a blob takes a shared lock on `store/lock`,
+and removing one takes it exclusively, from the last look at the file to its removal. (Renaming the blob first, and back
+if it was another one, needs no lock. But other processes would miss the blob for a moment, and a kill would lose its
+name.)
 
-`gc` needs none of this: nobody puts anything while it removes (`StoreLock`).
+`gc` does not need this lock: nothing is put into the store while it removes (`StoreLock`).
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from whyrun.disk import Area
 _LOCK = "lock"
 
 
-def putting(root: str) -> AbstractContextManager[None]:
-    """While a blob of this store gets a name that another has. A free name needs none: who is about to remove has seen
-    something there, and is the only one who may take it away."""
+def replacing_blob(root: str) -> AbstractContextManager[None]:
+    """Hold this lock while a blob takes a name that exists already. A new name needs no lock: a process that is about
+    to remove a blob has seen an existing one."""
     return _locked(root, fcntl.LOCK_SH)
 
 
 def remove_if_damaged(blob: str, sha256: str) -> bool:
-    """Remove what has other bytes than its name says. True: it had, and they do not stand there any more.
+    """Remove a blob whose bytes do not match its hash. True: it was damaged, and these bytes are gone.
 
-    FileNotFoundError where there is nothing.
+    FileNotFoundError if there is no blob.
     """
     descriptor = os.open(blob, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if descriptor_sha256(descriptor) == sha256:
             return False
-        # It is open, so no other file can be taken for it: its number is not given again.
+        # The file is open, so its inode number cannot be reused, and the comparison is safe.
         with _locked(os.path.dirname(os.path.dirname(blob)), fcntl.LOCK_EX):
             if _is_same(descriptor, blob):
                 disk.unlink(Area.STORE, blob)
@@ -57,14 +56,14 @@ def _is_same(descriptor: int, path: str) -> bool:
 
 @contextmanager
 def _locked(root: str, kind: int) -> Iterator[None]:
-    """Waits for it: nobody holds it for longer than a rename takes."""
+    """Wait for the lock: it is never held for longer than a rename takes."""
     descriptor = _open_lock(root)
     try:
         fcntl.flock(descriptor, kind)
         try:
             yield
         finally:
-            # Closing is not enough: a process that was forked meanwhile has the descriptor, too.
+            # Closing is not enough: a process forked meanwhile has the descriptor, too.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)

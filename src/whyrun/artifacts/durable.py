@@ -1,4 +1,4 @@
-"""Files that never show half of their content, and the checksums of derived ones."""
+"""Atomic writes, and checksums of derived files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _numbers = count()
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Into a pipe, a socket, or a file that is no state of ours. `os.write` may take less than it is given."""
+    """Write all bytes to a pipe, a socket or a file outside the state. `os.write` may write only a part."""
     written = os.write(descriptor, data)
     if written < len(data):
         view = memoryview(data)
@@ -24,26 +24,26 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def clear_up(failed: BaseException, clear: Callable[[], None]) -> None:
-    """After a failure. If that fails as well, it is noted, and never told in place of what went wrong first."""
+    """Clean up after a failure. If that fails as well, add a note; the first error stays the one that is raised."""
     try:
         clear()
     except OSError as second:
-        failed.add_note(f"clearing up failed as well: {second}")
+        failed.add_note(f"cleaning up failed as well: {second}")
 
 
 def temp_name() -> str:
-    """A file name that no other process uses, now or after a crash of this one."""
+    """A unique file name, also after a crash of this process."""
     return f"tmp-{os.getpid()}-{os.urandom(4).hex()}-{next(_numbers)}"
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes, area: Area, sync: bool = False) -> None:
-    """The file has either its old content or all of `data`; with `sync`, also after a power cut."""
+    """Replace a file: readers see its old content or all of `data`. With `sync`, also after a power cut."""
     folder, _ = os.path.split(os.fspath(path))
     temp = os.path.join(folder, f".{temp_name()}")
     try:
         descriptor = disk.open(area, temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     except OSError as problem:
-        problem.filename = os.fspath(path)  # which means more to whoever reads it
+        problem.filename = os.fspath(path)  # more useful in a message than the temporary name
         raise
     try:
         try:
@@ -61,7 +61,7 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, area: Area, sync: bo
 
 
 def remove_half_written(folder: str | os.PathLike[str], before: float) -> None:
-    """What `atomic_write` left in a folder when it was killed before this time. A newer one may still be written to."""
+    """Remove files that a killed `atomic_write` left before this time. A newer one may still be in use."""
     try:
         with os.scandir(folder) as entries:
             old = [e.path for e in entries if e.name.startswith(".tmp-") and e.stat().st_mtime < before]
@@ -72,13 +72,13 @@ def remove_half_written(folder: str | os.PathLike[str], before: float) -> None:
 
 
 def discard_file(area: Area, path: str) -> None:
-    """On the way out of a failure, which nothing here may hide. Litter that stays is removed by a later run."""
+    """Remove a file after a failure, ignoring errors. A later run removes what is left."""
     with suppress(OSError):
         disk.unlink(area, path)
 
 
 def with_checksum(*parts: bytes) -> bytes:
-    """Derived data as it is kept in a file, so that a changed byte is noticed: see `checked`."""
+    """Derived data with a checksum in front: see `checked`."""
     checksum = 0
     for part in parts:
         checksum = zlib.crc32(part, checksum)
@@ -86,8 +86,8 @@ def with_checksum(*parts: bytes) -> bytes:
 
 
 def checked(data: bytes) -> memoryview:
-    """What `with_checksum` was given; ValueError if it is not that any more. Against accidents, not against malice."""
+    """The data without its checksum; ValueError if it does not match. Against accidents, not against malice."""
     body = memoryview(data)[4:]
     if data[:4] != zlib.crc32(body).to_bytes(4, "big"):
-        raise ValueError("the checksum does not fit")
+        raise ValueError("the checksum does not match")
     return body

@@ -1,7 +1,7 @@
-"""Many content hashes as one column of bytes: compared whole, told one by one as hexadecimal text. Pure.
+"""Many content hashes in one column of bytes: compared as a whole, read one by one as hexadecimal text. Pure.
 
-Nothing to do is the commonest plan, and then 100,000 hashes are looked at only to see that they are the same as
-before. As bytes in a row that is one comparison; as text it would be 100,000 objects.
+The most common plan has nothing to do: 100,000 hashes are only compared with the previous ones. As bytes, that is one
+comparison; as text, it would be 100,000 objects.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _is_hex = re.compile("[0-9a-f]*").fullmatch
 
 
 def is_hash(text: str) -> bool:
-    """Is it written as hashes are, so that it comes out of bytes as it went in?"""
+    """Whether the text is a sha256 in lower case, so that bytes can hold it without loss."""
     return len(text) == _DIGITS and _is_hex(text) is not None
 
 
 class HashColumn(Sequence[str | None]):
-    """By row: a hash, or None. Rows may be set; what is no hash stands beside the bytes."""
+    """Row → hash or None. Rows can be set. Values that are not hashes are kept in a dictionary beside the bytes."""
 
     __slots__ = ("_raw", "_set")
-    __hash__ = None  # type: ignore[assignment]  # rows may be set
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __init__(self, raw: bytes = b"", set_: dict[int, str | None] | None = None) -> None:
         self._raw: bytes | bytearray = raw
@@ -32,7 +32,7 @@ class HashColumn(Sequence[str | None]):
 
     @classmethod
     def of(cls, values: Iterable[str | None]) -> HashColumn:
-        """Any values; only hashes are kept as bytes."""
+        """From any values; only hashes are kept as bytes."""
         listed = list(values)
         if None not in listed and {len(value) for value in listed if value is not None} <= {_DIGITS}:
             text = "".join(listed)  # type: ignore[arg-type]  # no None in it
@@ -50,7 +50,7 @@ class HashColumn(Sequence[str | None]):
 
     @classmethod
     def joined(cls, columns: Iterable[HashColumn]) -> HashColumn:
-        """One below the other."""
+        """Several columns as one."""
         parts: list[bytes | bytearray] = []
         set_: dict[int, str | None] = {}
         rows = 0
@@ -60,8 +60,11 @@ class HashColumn(Sequence[str | None]):
             rows += len(column)
         return cls(b"".join(parts), set_)
 
+    def copy(self) -> HashColumn:
+        return HashColumn(bytes(self._raw), dict(self._set))
+
     def taken(self, rows: Sequence[int]) -> HashColumn:
-        """The column of these rows, in their order; a negative one is None."""
+        """A column of these rows in this order; a negative row gives None."""
         width, raw, nothing = WIDTH, self._raw, bytes(WIDTH)
         data = b"".join([raw[row * width : row * width + width] if row >= 0 else nothing for row in rows])
         absent: dict[int, str | None] = {new: None for new, row in enumerate(rows) if row < 0}
@@ -70,7 +73,7 @@ class HashColumn(Sequence[str | None]):
 
     @property
     def whole(self) -> bytes | None:
-        """All rows as bytes, where every one of them is a hash."""
+        """All rows as bytes; None unless every row is a hash."""
         return None if self._set else bytes(self._raw)
 
     @property
@@ -83,10 +86,10 @@ class HashColumn(Sequence[str | None]):
 
     def texts(self) -> list[str | None]:
         text = self._raw.hex()
-        found: list[str | None] = [text[at : at + _DIGITS] for at in range(0, len(text), _DIGITS)]
+        texts: list[str | None] = [text[at : at + _DIGITS] for at in range(0, len(text), _DIGITS)]
         for row, value in self._set.items():
-            found[row] = value
-        return found
+            texts[row] = value
+        return texts
 
     def __len__(self) -> int:
         return len(self._raw) // WIDTH
@@ -110,7 +113,7 @@ class HashColumn(Sequence[str | None]):
             self._set[row] = value
             return
         if isinstance(self._raw, bytes):
-            self._raw = bytearray(self._raw)  # a copy: others may have been given the same bytes
+            self._raw = bytearray(self._raw)  # a copy: other columns may share the bytes
         self._raw[row * WIDTH : row * WIDTH + WIDTH] = bytes.fromhex(value)
         self._set.pop(row, None)
 

@@ -1,30 +1,29 @@
-"""What a value, a file and a folder hash to. The same bytes give the same hash on every machine and in every locale."""
+"""Hashes of values, files and folders. The same content has the same hash on every machine and in every locale."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from whyrun.errors import Diagnostic, InvalidError
+from whyrun.lazy_regex import lazy_regex
 
 _CHUNK = 1 << 20
 _TREE_TAG = "whyrun/tree/v1"
-TREE_START = b'{"empty_dirs":'  # as `encode_tree` begins; what begins so and is none is refused by `decode_tree`
-_SHA256 = re.compile("[0-9a-f]{64}")
-_LONGEST_NAME = 255  # bytes, as file systems have it
-DEEPEST = 256  # folders within folders of a folder that has a hash: who takes it out must be able to make them
+TREE_START = b'{"empty_dirs":'  # the start of `encode_tree`; `decode_tree` refuses other bytes that start like this
+_SHA256 = lazy_regex("[0-9a-f]{64}")
+_LONGEST_NAME = 255  # bytes, the limit of file systems
+DEEPEST = 256  # nested folders in a folder artifact: it must be possible to restore it anywhere
 
 
 def is_sha256(text: str) -> bool:
-    """As we write them."""
+    """Whether the text is a sha256 in lower case."""
     return _SHA256.fullmatch(text) is not None
 
 
@@ -34,9 +33,9 @@ def is_sha256(text: str) -> bool:
 def canonical_json(value: Any) -> bytes:
     """One spelling per value: sorted keys, no spaces, UTF-8 unescaped, floats by repr. `1`, `1.0`, `true` differ.
 
-    Refused, because two values would share one spelling or no reader would agree on it: NaN, infinities, keys that
-    are not strings, anything that JSON does not have. (msgspec is faster, but spells floats in another way, writes NaN
-    as null and turns number keys into strings: so it is asked only where there is none of these.)
+    Refused, because two values would share one spelling or readers would disagree: NaN, infinities, keys that are not
+    strings, and everything that JSON does not have. (msgspec is faster, but spells floats in another way, writes NaN as
+    null and turns number keys into strings. So it is used only for values without these.)
     """
     if type(value) is int:
         return b"%d" % value
@@ -46,7 +45,7 @@ def canonical_json(value: Any) -> bytes:
 
 
 def canonical_list(members: Iterable[bytes]) -> bytes:
-    """The canonical JSON of a list, from that of its members: one too long to be had as objects."""
+    """The canonical JSON of a list from that of its members, for lists too long to build as objects."""
     return b"[%b]" % b",".join(members)
 
 
@@ -60,9 +59,9 @@ _encode_plain = msgspec.json.Encoder(order="sorted").encode
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether there is nothing in it but texts, whole numbers, true, false, null, and lists and objects of these.
+    """Whether it consists only of strings, integers, true, false, null, and lists and objects of these.
 
-    TypeError for a key that is not a string. By exact types first: this is gone through for every job of a plan.
+    TypeError for a key that is not a string. Exact types are checked first, because this runs for every job of a plan.
     """
     if isinstance(value, dict):
         plain = type(value) is dict
@@ -94,8 +93,8 @@ def bytes_sha256(data: bytes) -> str:
 def digest(tag: str, *parts: bytes | str) -> str:
     """A hash of several parts under a tag that names what they are: `digest("job/v1", action, bindings)`.
 
-    Each part is preceded by its type and length, so neither moving a boundary between two parts nor bytes in place
-    of text can give the same preimage.
+    Each part is preceded by its type and length. So neither another boundary between two parts nor bytes instead of
+    text can give the same preimage.
     """
     preimage = [b"whyrun"]
     for part in (tag, *parts):
@@ -116,7 +115,7 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
 
 
 def file_sha256_and_size(path: str | os.PathLike[str]) -> tuple[str, int]:
-    """`size`: of what was read, whatever the file system says of it."""
+    """`size`: the number of bytes that were read, which may differ from `st_size` (as in `/sys`)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return descriptor_sha256(descriptor), os.lseek(descriptor, 0, os.SEEK_CUR)
@@ -125,7 +124,7 @@ def file_sha256_and_size(path: str | os.PathLike[str]) -> tuple[str, int]:
 
 
 def descriptor_sha256(descriptor: int) -> str:
-    """The hash of what can be read from here on."""
+    """The hash of the bytes from the current position on."""
     hasher = hashlib.sha256()
     while chunk := os.read(descriptor, _CHUNK):
         hasher.update(chunk)
@@ -135,8 +134,7 @@ def descriptor_sha256(descriptor: int) -> str:
 # --- folders -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TreeFile:
+class TreeFile(msgspec.Struct, frozen=True):
     """One file of a folder. `path` is relative, with `/`."""
 
     path: str
@@ -145,8 +143,7 @@ class TreeFile:
     executable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(msgspec.Struct, frozen=True):
     files: tuple[TreeFile, ...]
     empty_dirs: tuple[str, ...]
 
@@ -155,22 +152,21 @@ class Tree:
         return sum(file.size for file in self.files)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
-    """A file met while walking a folder: where it is, and how it is called in the manifest."""
+class FoundFile(msgspec.Struct, frozen=True):
+    """A file below a folder. `path`: its name in the manifest. `location`: its path on disk."""
 
     path: str
     location: str
-    linked: bool  # reached through a link inside the folder: the bytes belong to another name too
+    linked: bool  # reached through a link in the folder: the file has another name, too
 
 
 def tree_manifest(path: str | os.PathLike[str], sha256_of: Callable[[str], str] = file_sha256) -> bytes:
-    """A folder as bytes: sorted relative paths, content hashes, sizes, executable bits, empty folders.
+    """The manifest of a folder: sorted relative paths, content hashes, sizes, executable bits, empty folders.
 
     The hash of the folder is the hash of these bytes. Owners, times and other permissions are not content.
     """
-    found, empty = walk_tree(path)
-    return encode_tree([read_file_entry(file, sha256_of(file.location)) for file in found], empty)
+    files, empty = walk_tree(path)
+    return encode_tree([read_file_entry(file, sha256_of(file.location)) for file in files], empty)
 
 
 def read_file_entry(file: FoundFile, sha256: str) -> TreeFile:
@@ -184,14 +180,14 @@ def encode_tree(files: Iterable[TreeFile], empty_dirs: Iterable[str]) -> bytes:
 
 
 def decode_tree(manifest: bytes) -> Tree:
-    """The manifest of a folder, read back. Raises ValueError for bytes that are none."""
+    """Read the manifest of a folder. ValueError for other bytes."""
     try:
         data = json.loads(manifest)
     except RecursionError:
         raise ValueError("the manifest of a folder nests too deep") from None
     if not isinstance(data, dict) or data.get("tree") != _TREE_TAG:
         raise ValueError("not the manifest of a folder")
-    # It may come from where a step could write it: its hashes become paths of the store, and its paths are made.
+    # A step may have written these bytes. Hashes become paths in the store, and paths are created: check all of them.
     try:
         files = tuple(TreeFile(path, sha256, size, executable) for path, sha256, size, executable in data["files"])
         empty_dirs = tuple(data["empty_dirs"])
@@ -199,29 +195,29 @@ def decode_tree(manifest: bytes) -> Tree:
             _check_listed_path(path)
         for file in files:
             if not is_sha256(file.sha256):
-                raise ValueError(f"the manifest of a folder names what is no sha256: {file.sha256!r:.80}")
+                raise ValueError(f"the manifest of a folder names an invalid sha256: {file.sha256!r:.80}")
             if type(file.size) is not int or file.size < 0 or type(file.executable) is not bool:
-                raise ValueError(f"the manifest of a folder says of {file.path!r:.80} what is no size or mode")
-        _check_no_name_is_two_things(files, empty_dirs)
+                raise ValueError(f"the manifest of a folder has an invalid size or mode for {file.path!r:.80}")
+        _check_names_are_unique(files, empty_dirs)
     except (TypeError, AttributeError, KeyError) as wrong:
         raise ValueError(f"not the manifest of a folder: {wrong}") from None
     return Tree(files, empty_dirs)
 
 
 def _check_listed_path(path: str) -> None:
-    """It is joined to the folder that is made from the manifest: it must stay in it, and be a path there."""
+    """The path is joined to the restored folder, so it must be valid and stay inside."""
     parts = path.split("/")
     if path.startswith("/") or ".." in parts:
         raise ValueError(f"the manifest of a folder names a path outside it: {path!r:.80}")
     if len(parts) > DEEPEST:
         raise ValueError(f"the manifest of a folder names a path of more than {DEEPEST} parts")
     if "" in parts or "." in parts or "\0" in path:
-        raise ValueError(f"the manifest of a folder names what is no path: {path!r:.80}")
-    if any(len(part.encode()) > _LONGEST_NAME for part in parts):  # not UTF-8: a ValueError, too
+        raise ValueError(f"the manifest of a folder names an invalid path: {path!r:.80}")
+    if any(len(part.encode()) > _LONGEST_NAME for part in parts):  # a path that is not UTF-8 also raises ValueError
         raise ValueError(f"the manifest of a folder names a path with too long a name: {path!r:.80}")
 
 
-def _check_no_name_is_two_things(files: Iterable[TreeFile], empty_dirs: Iterable[str]) -> None:
+def _check_names_are_unique(files: Iterable[TreeFile], empty_dirs: Iterable[str]) -> None:
     folders = {parent for file in files for parent in iter_parents(file.path)}
     folders.update(parent for folder in empty_dirs for parent in iter_parents(folder))
     taken: set[str] = set()
@@ -232,7 +228,7 @@ def _check_no_name_is_two_things(files: Iterable[TreeFile], empty_dirs: Iterable
 
 
 class UnfitFolder(InvalidError):
-    """It holds what no artifact can hold: a pipe, a link that leads out or nowhere, a name that is no text."""
+    """A folder that cannot be an artifact: with a pipe, a link that leads out or nowhere, a name that is not UTF-8."""
 
 
 def _unfit(code: str, message: str, hint: str) -> UnfitFolder:
@@ -240,10 +236,10 @@ def _unfit(code: str, message: str, hint: str) -> UnfitFolder:
 
 
 def walk_tree(root: str | os.PathLike[str]) -> tuple[list[FoundFile], list[str]]:
-    """Every file below a folder, and the folders that hold nothing. Links are followed if they stay inside."""
+    """Every file below a folder, and its empty folders. Links are followed if they stay inside."""
     top = os.fspath(root)
     real_top = os.path.realpath(top)
-    found: list[FoundFile] = []
+    files: list[FoundFile] = []
     empty: list[str] = []
 
     def visit(folder: str, relative: str, above: tuple[str, ...], linked: bool) -> None:
@@ -251,7 +247,7 @@ def walk_tree(root: str | os.PathLike[str]) -> tuple[list[FoundFile], list[str]]
             raise _unfit(
                 "INPUT_TYPE",
                 f"`{top}` has more than {DEEPEST} folders within folders",
-                hint="nothing could take it out again everywhere; use fewer levels",
+                hint="use fewer levels: not every file system could restore it",
             )
         with os.scandir(folder) as listing:
             entries = list(listing)
@@ -266,7 +262,7 @@ def walk_tree(root: str | os.PathLike[str]) -> tuple[list[FoundFile], list[str]]
             if entry.is_dir():
                 visit(entry.path, name, (*above, os.path.realpath(entry.path)), linked or is_link)
             elif entry.is_file():
-                found.append(FoundFile(name, entry.path, linked or is_link))
+                files.append(FoundFile(name, entry.path, linked or is_link))
             else:
                 raise _unfit(
                     "INPUT_TYPE",
@@ -275,7 +271,7 @@ def walk_tree(root: str | os.PathLike[str]) -> tuple[list[FoundFile], list[str]]
                 )
 
     visit(top, "", (real_top,), False)
-    return found, empty
+    return files, empty
 
 
 def _check_name(name: str, top: str) -> None:
@@ -285,7 +281,7 @@ def _check_name(name: str, top: str) -> None:
         raise _unfit(
             "NAME_INVALID",
             f"the name of {name!r} in `{top}` is not UTF-8",
-            hint="rename the file; names are part of a folder's content and must read the same everywhere",
+            hint="rename the file; names are part of a folder's content and must be the same everywhere",
         ) from None
 
 

@@ -1,8 +1,7 @@
-"""Artifact bytes by content hash: `store/ab/cdef…`, read-only, written atomically.
+"""The store: artifact bytes by content hash in `store/ab/cdef…`, read-only, written atomically.
 
-A blob is either whole or not there: it is written under `store/tmp/` and renamed to its name. What stands in the
-store is never linked to from where users work; they get independent copies (reflinks where the file system can), so
-that no edit of theirs reaches a blob.
+A blob is complete or does not exist: it is written to `store/tmp/` and renamed. Published files are independent copies
+(reflinks if the file system has them), never links, so that no edit of a user changes a blob.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from whyrun import disk
-from whyrun.artifacts.blob_names import putting, remove_if_damaged
+from whyrun.artifacts.blob_names import remove_if_damaged, replacing_blob
 from whyrun.artifacts.durable import clear_up, temp_name
 from whyrun.artifacts.hashing import (
     Tree,
@@ -37,14 +36,14 @@ _CHUNK = 1 << 20
 
 
 class Store:
-    """One store folder. Safe to use from several processes at once: equal content meets under equal names."""
+    """One store folder. Several processes may use it at once: equal content has equal names."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root)
         self._prefix = f"{os.fspath(root)}/"
         self._tmp = f"{self._prefix}tmp/"
-        # Blobs whose bytes this process has written or checked. After a power cut a blob that no synced event speaks
-        # of may be there with the wrong bytes; so what stands under a name is checked once before it is relied on.
+        # Blobs that this process has written or checked. After a power cut, a blob that no synced event refers to may
+        # have wrong bytes. So an existing blob is checked once before it is used.
         self._sound: set[str] = set()
         self._can_clone = True
 
@@ -52,15 +51,15 @@ class Store:
         return f"{self._prefix}{sha[:2]}/{sha[2:]}"
 
     def has(self, sha: str, size: int | None = None) -> bool:
-        """Whether the blob is there (and has this size). Its bytes are checked by `read`, `export` and `check`."""
+        """Whether the blob exists (and has this size). `read`, `export` and `check` check its bytes."""
         try:
-            found = os.stat(self.path(sha)).st_size
+            stored_size = os.stat(self.path(sha)).st_size
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return size is None or size == found
+        return size is None or size == stored_size
 
     def has_tree(self, sha: str) -> bool:
-        """Whether a folder can be put together again: its manifest, sound, and every file of it."""
+        """Whether a folder can be restored: its manifest is undamaged, and every file of it exists."""
         if not self.has(sha):
             return False
         try:
@@ -68,37 +67,37 @@ class Store:
         except WhyrunError as damaged:
             if damaged.diagnostics[0].code != "STORE_DAMAGED":
                 raise
-            return False  # as good as none
+            return False  # a damaged manifest is useless
         return all(self.has(file.sha256, file.size) for file in files)
 
     def open_path(self, sha: str) -> str:
-        """The path of a blob that is there."""
+        """The path of a blob; STORE_DAMAGED if it does not exist."""
         if not self.has(sha):
             raise self._damaged(sha, "is not there")
         return self.path(sha)
 
     def check(self, sha: str) -> None:
-        """Raise STORE_DAMAGED unless the blob is there with the bytes its name says."""
+        """STORE_DAMAGED unless the blob exists and its bytes match its hash."""
         if sha in self._sound and self.has(sha):
             return
         try:
-            found = file_sha256(self.path(sha))
+            actual = file_sha256(self.path(sha))
         except (FileNotFoundError, NotADirectoryError):
             raise self._damaged(sha, "is not there") from None
-        if found != sha:
-            raise self._damaged(sha, f"has other bytes (sha256 {found})")
+        if actual != sha:
+            raise self._damaged(sha, f"has other bytes (sha256 {actual})")
         self._sound.add(sha)
 
     def read(self, sha: str) -> bytes:
-        """The bytes of a blob, checked."""
+        """The bytes of a blob; STORE_DAMAGED unless they match its hash."""
         try:
             with open(self.path(sha), "rb") as file:
                 data = file.read()
         except (FileNotFoundError, NotADirectoryError):
             raise self._damaged(sha, "is not there") from None
-        found = bytes_sha256(data)
-        if found != sha:
-            raise self._damaged(sha, f"has other bytes (sha256 {found})")
+        actual = bytes_sha256(data)
+        if actual != sha:
+            raise self._damaged(sha, f"has other bytes (sha256 {actual})")
         return data
 
     def read_tree(self, sha: str) -> Tree:
@@ -125,10 +124,10 @@ class Store:
         return sha
 
     def put_file(self, path: str | os.PathLike[str], sha: str | None = None, move: bool = False) -> tuple[str, int]:
-        """Take a file's content in; with `move` the file itself (same file system), which is then gone from `path`.
+        """Store a copy of a file, or with `move` the file itself (on the same file system). Returns (hash, size).
 
-        The hash is that of the bytes stored, not of an earlier look at the file. A given `sha` is believed with
-        `move` (the caller has just hashed its own file) and checked otherwise: STORE_DAMAGED if it differs.
+        The hash is that of the stored bytes. A given `sha` is trusted with `move`, because the caller has just hashed
+        its own file; otherwise it is checked: STORE_DAMAGED if it differs.
         """
         if move:
             return self._move_in(os.fspath(path), sha)
@@ -137,42 +136,42 @@ class Store:
         temp, descriptor = self._new_temp()
         try:
             try:
-                found = self._copy_into(path, descriptor)
+                stored_sha = self._copy_into(path, descriptor)
                 size = os.fstat(descriptor).st_size
             finally:
                 os.close(descriptor)
-            if sha is not None and found != sha:
+            if sha is not None and stored_sha != sha:
                 raise error(
                     "STORE_DAMAGED",
-                    f"`{os.fspath(path)}` has sha256 {found}, where {sha} was expected",
+                    f"`{os.fspath(path)}` has sha256 {stored_sha}, where {sha} was expected",
                     hint="the file changed while it was being stored; run again",
                 )
-            if self._is_sound(found):
+            if self._is_sound(stored_sha):
                 _remove(temp)
             else:
-                self._keep(temp, found)
+                self._keep(temp, stored_sha)
         except BaseException as failed:
             clear_up(failed, lambda: _remove(temp))
             raise
-        return found, size
+        return stored_sha, size
 
     def put_tree(self, folder: str | os.PathLike[str], move: bool = False) -> tuple[str, int]:
-        """A folder: each file, then the manifest that names them. The hash is the manifest's."""
-        found, empty = walk_tree(folder)
+        """Store the files of a folder, then its manifest. Returns (hash of the manifest, size of the files)."""
+        files, empty = walk_tree(folder)
         entries: list[TreeFile] = []
-        # Linked files share their bytes with another name, so they are copied, and before that name is moved away.
-        for file in sorted(found, key=lambda f: not f.linked):
+        # Linked files have another name, so they are copied, before the file with that name is moved.
+        for file in sorted(files, key=lambda f: not f.linked):
             executable = bool(os.stat(file.location).st_mode & stat.S_IXUSR)
             sha, size = self.put_file(file.location, move=move and not file.linked)
             entries.append(TreeFile(file.path, sha, size, executable))
         return self.put_bytes(encode_tree(entries, empty)), sum(entry.size for entry in entries)
 
     def drop_damaged(self, sha: str, type: str) -> None:
-        """Remove what has other bytes than its name says. It is worse than none: without it the next plan takes them
-        from elsewhere, or makes them again."""
+        """Remove a blob (of a folder also its files) whose bytes do not match its hash. If it is missing, the next plan
+        takes the published file or runs the job again."""
         names = [sha]
         if type == "directory" and self.has(sha):
-            with suppress(WhyrunError):  # its manifest is what is damaged
+            with suppress(WhyrunError):  # the manifest itself is damaged
                 names += [file.sha256 for file in self.read_tree(sha).files]
         for name in names:
             self._sound.discard(name)
@@ -180,11 +179,11 @@ class Store:
                 remove_if_damaged(self.path(name), name)
 
     def restore_from(self, path: str | os.PathLike[str], sha: str) -> bool:
-        """Put a lost blob (or folder) back from a file that should have its content. False: it has not."""
+        """Put a lost blob (or folder) back from a file with the same content. False: the content differs."""
         try:
             if os.path.isdir(path):
                 return self.put_tree(path)[0] == sha
-            if not os.path.isfile(path):  # a pipe without a writer would be waited for, for ever
+            if not os.path.isfile(path):  # reading a pipe without a writer would block forever
                 return False
             self.put_file(path, sha)
         except (FileNotFoundError, NotADirectoryError, PermissionError, UnfitFolder):
@@ -195,10 +194,10 @@ class Store:
             return False
         return True
 
-    # --- taking out ----------------------------------------------------------------------------------------------
+    # --- exporting ----------------------------------------------------------------------------------------------
 
     def export(self, sha: str, dest: str | os.PathLike[str], type: str = "file") -> None:
-        """An independent copy at `dest`, which must not exist yet, writable by the user; bytes are checked."""
+        """Write an independent, writable copy to `dest`, which must not exist. STORE_DAMAGED if the bytes are wrong."""
         if type == "directory":
             self._export_tree(sha, os.fspath(dest))
         else:
@@ -223,28 +222,28 @@ class Store:
         except (FileNotFoundError, NotADirectoryError):
             raise self._damaged(sha, "is not there") from None
         try:
-            # The mode is subject to the user's umask, as for any file that they would make themselves.
+            # The umask applies, as for any file of the user.
             target = disk.open(Area.STORE, dest, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
             try:
-                found = self._copy_descriptor(source, target)
+                actual = self._copy_descriptor(source, target)
             finally:
                 os.close(target)
         finally:
             os.close(source)
-        if found != sha:
+        if actual != sha:
             _remove(dest)
-            raise self._damaged(sha, f"has other bytes (sha256 {found})")
+            raise self._damaged(sha, f"has other bytes (sha256 {actual})")
 
     # --- inside --------------------------------------------------------------------------------------------------
 
     def temp_path(self) -> str:
-        """A fresh path under `store/tmp/`, for what is to be renamed into place."""
+        """A new path in `store/tmp/`, for a file that will be renamed."""
         if not os.path.isdir(self._tmp):
             disk.make_folders(Area.STORE, self._tmp)
         return f"{self._tmp}{temp_name()}"
 
     def remove_leftovers(self, older_than: float) -> int:
-        """Remove what killed processes left under `store/tmp/` before this time (seconds since the epoch)."""
+        """Remove files that killed processes left in `store/tmp/` before this time (seconds since the epoch)."""
         removed = 0
         try:
             with os.scandir(self._tmp) as entries:
@@ -269,7 +268,7 @@ class Store:
             return temp, disk.open(Area.STORE, temp, flags, 0o444)
 
     def _is_sound(self, sha: str) -> bool:
-        """Whether the blob is there and has been checked; a blob with wrong bytes is as good as none."""
+        """Whether the blob exists with the right bytes; checked once per process."""
         if not self.has(sha):
             self._sound.discard(sha)
             return False
@@ -281,12 +280,12 @@ class Store:
         return True
 
     def _keep(self, temp: str, sha: str) -> None:
-        """Give it its name, unless the same bytes, put by another meanwhile, have got it: a step may be reading those,
-        and takes a blob that was replaced for one that was damaged."""
+        """Rename it to its name, unless another process has stored the same bytes meanwhile: a step that is reading
+        those would take a replaced blob for a damaged one."""
         target = self.path(sha)
         if os.path.lexists(target):
-            with putting(os.fspath(self.root)):
-                if self._stands(sha):
+            with replacing_blob(os.fspath(self.root)):
+                if self._is_right(sha):
                     _remove(temp)
                 else:
                     _rename(temp, target)
@@ -294,16 +293,16 @@ class Store:
             _rename(temp, target)
         self._sound.add(sha)
 
-    def _stands(self, sha: str) -> bool:
+    def _is_right(self, sha: str) -> bool:
         try:
             return file_sha256(self.path(sha)) == sha
         except FileNotFoundError:
-            return False  # removed this very moment
+            return False  # removed just now
 
     def _move_in(self, path: str, sha: str | None) -> tuple[str, int]:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-            # A link, or a file with a second name: moving it would leave a way to write into the blob.
+            # A symlink or hard link: after a move, the blob could be changed through its other name.
             stored = self.put_file(path, sha)
             disk.unlink(Area.STORE, path)
             return stored
@@ -312,7 +311,10 @@ class Store:
         if self._is_sound(sha):
             disk.unlink(Area.STORE, path)
             return sha, status.st_size
-        os.chmod(path, 0o444)
+        # Whoever may read the store may read its blobs, whatever mode the step gave the file.
+        if not os.path.isdir(self.root):
+            disk.make_folders(Area.STORE, self.root)
+        os.chmod(path, stat.S_IMODE(os.stat(self.root).st_mode) & 0o444)
         try:
             self._keep(path, sha)
         except OSError as failed:
@@ -331,7 +333,7 @@ class Store:
             os.close(source)
 
     def _copy_descriptor(self, source: int, target: int) -> str:
-        """Copy all, and the hash of what was written."""
+        """Copy everything, and return the hash of the written bytes."""
         if self._can_clone:
             try:
                 disk.clone(Area.STORE, target, source)
@@ -339,7 +341,7 @@ class Store:
             except OSError as refused:
                 if refused.errno not in _NO_CLONE:
                     raise
-                # Remembered where it is a matter of the file system, since the try costs as much as a small copy.
+                # Remembered if the file system cannot clone: a failed attempt costs as much as a small copy.
                 self._can_clone = refused.errno == errno.EXDEV
         hasher = hashlib.sha256()
         while chunk := os.read(source, _CHUNK):
@@ -366,5 +368,5 @@ def _rename(temp: str, target: str) -> None:
 
 
 def _remove(path: str) -> None:
-    with suppress(FileNotFoundError):  # renamed to its place already
+    with suppress(FileNotFoundError):  # renamed already
         disk.unlink(Area.STORE, path)

@@ -1,8 +1,8 @@
-"""stdout and stderr of the command, when nobody reads them any more or what takes them is full.
+"""Lets a command finish when the reader of its output goes away, or when the disk that takes it is full.
 
-A reader may go at any time (`whyrun verify | head`): that is its right, and says nothing of what the command found. So
-the rest is dropped and the command goes on to its own exit status. A broken-off command would end with one that says
-something else, 0 above all. What can be left out then, ask `nobody_reads`.
+`whyrun verify | head` closes the pipe early. The command then drops the rest of its output and still ends with its own
+exit status: ending early would report a wrong one, such as 0 for a damaged log. Commands with long lists ask
+`reader_is_gone` and stop printing.
 """
 
 from __future__ import annotations
@@ -18,57 +18,57 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-class Outlet(io.FileIO):
-    """Takes everything, and drops it from the first failure on: what is left in buffers does not fail once more."""
+class TolerantFile(io.FileIO):
+    """Drops all output after the first failed write, so that flushing the buffers does not fail again."""
 
-    def __init__(self, descriptor: int, *, talk: bool) -> None:
+    def __init__(self, descriptor: int, *, is_stderr: bool) -> None:
         super().__init__(descriptor, "w", closefd=False)
-        self.talk = talk
-        self.gone = False
+        self.is_stderr = is_stderr
+        self.failed = False
 
     def write(self, data: ReadableBuffer, /) -> int:
-        if not self.gone:
+        if not self.failed:
             try:
                 return super().write(data)
             except OSError as problem:
-                self.gone = True
-                # Data that a full disk did not take are missed by somebody; talk is not what was asked for.
-                if not (self.talk or isinstance(problem, BrokenPipeError)):
+                self.failed = True
+                # Data that a full disk did not take is an error of the command. Lost notes on stderr are not.
+                if not (self.is_stderr or isinstance(problem, BrokenPipeError)):
                     raise
         return memoryview(data).nbytes
 
 
 @contextmanager
-def outlets() -> Iterator[None]:
-    """The command writes through `Outlet`s; a program that called it has its own streams back afterwards."""
+def tolerant_streams() -> Iterator[None]:
+    """Replace stdout and stderr for the command; a program that called it gets its own streams back afterwards."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _through_outlet(before[0], talk=False), _through_outlet(before[1], talk=True)
+    sys.stdout, sys.stderr = _tolerant(before[0], is_stderr=False), _tolerant(before[1], is_stderr=True)
     try:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError):  # who writes flushes, and has heard of it
+            with suppress(OSError):  # the command flushed its data itself, and reported a failure then
                 stream.flush()
         sys.stdout, sys.stderr = before
 
 
-def nobody_reads() -> bool:
-    """Whether what is printed on stdout from now on reaches nobody: a long list can end, a verdict goes on."""
-    outlet = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    return isinstance(outlet, Outlet) and outlet.gone
+def reader_is_gone() -> bool:
+    """Whether output on stdout is dropped from now on. A long list can stop then; a check must go on."""
+    file = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return isinstance(file, TolerantFile) and file.failed
 
 
-def _through_outlet(stream: TextIO | None, *, talk: bool) -> TextIO:
+def _tolerant(stream: TextIO | None, *, is_stderr: bool) -> TextIO:
     if stream is None:  # closed by the shell (`>&-`)
         return open(os.devnull, "w", encoding="utf-8")
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError, AttributeError):
-        return stream  # of a test or a notebook: no file, and nobody who can go
+        return stream  # a stream of a test or a notebook, without a file
     stream.flush()
     return io.TextIOWrapper(
-        io.BufferedWriter(Outlet(descriptor, talk=talk)),
+        io.BufferedWriter(TolerantFile(descriptor, is_stderr=is_stderr)),
         encoding=stream.encoding,
-        errors="backslashreplace",  # a terminal that has no arrow gets another sign for it, and not half a page
-        line_buffering=talk or stream.isatty(),
+        errors="backslashreplace",  # a terminal that cannot show an arrow gets an escape instead of half a page
+        line_buffering=is_stderr or stream.isatty(),
     )

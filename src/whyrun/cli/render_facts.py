@@ -1,23 +1,24 @@
-"""Facts as text, for `whyrun show`: a name and a value a line, longer ones in a block of their own."""
+"""Renders facts as text for `whyrun show`: one name and value per line, and longer values as a block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from whyrun.cli.text import bytes_text, columns, duration_text, local_time, page, short, state_text, value_text
+from whyrun.cli.output import bytes_text, columns, duration_text, local_time, page, short, state_text, value_text
 
 Facts = dict[str, Any]
 
 
 def facts_lines(facts: Facts) -> Iterator[str]:
-    """The same facts for all kinds: a name and a value a line, longer ones in a block of their own."""
+    """The lines for any kind of facts: the ID first, then simple values, then blocks."""
     yield f"{facts.get('id', facts.get('run'))}  ({facts['kind']})"
     yield from columns(_plain_rows(facts))
     for name, value in facts.items():
-        if name in _BLOCKS and value:
+        rows = list(_BLOCKS[name](value)) if name in _BLOCKS and value else []
+        if rows:
             yield f"  {name.replace('_', ' ')}"
-            shown, rest = page(list(_BLOCKS[name](value)), False)
+            shown, rest = page(rows, False)
             yield from columns(shown, 4)
             if rest is not None:
                 yield rest
@@ -52,6 +53,11 @@ def _items(value: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield name, one if isinstance(one, str) else value_text(one)
 
 
+def _given_options(value: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The options of a run that differ from the default: None, an empty list or False."""
+    yield from _items({name: one for name, one in value.items() if one})
+
+
 def _values(value: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     yield from ((name, value_text(one)) for name, one in value.items())
 
@@ -64,7 +70,7 @@ def _files(value: Mapping[str, int | None]) -> Iterator[tuple[str, ...]]:
 def _attempt(value: Facts) -> Iterator[tuple[str, ...]]:
     for name, one in value.items():
         if one is None or (name == "attempt" and one == 0):
-            continue  # reuse and adoption are no attempts of their own
+            continue  # a reused or adopted result has no attempt number
         if name == "adopted":
             yield from ((name if i == 0 else "", f"{id_} in {run}") for i, (id_, run) in enumerate(one.items()))
         elif name == "logs":
@@ -106,7 +112,7 @@ _BLOCKS: Mapping[str, Any] = {
     "outputs": _outputs,
     "changed": _each,
     "read_by": _each,
-    "options": _items,
+    "options": _given_options,
     "inputs": _inputs,
     "files": _files,
 }

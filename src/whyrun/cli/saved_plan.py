@@ -1,4 +1,4 @@
-"""A plan that was saved, read back: `run --plan FILE`."""
+"""Reads a saved plan for `whyrun run --plan FILE`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from whyrun.planning.plan import PlanOptions
-    from whyrun.snapshot.world import World
+    from whyrun.project import Project
 
-LARGEST_PLAN = 1 << 30  # bytes: ten times what a million jobs take
+LARGEST_PLAN = 1 << 30  # bytes: ten times a plan of a million jobs
 
 
-def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptions, dict[str, Any]]:
-    """A saved plan and its options: with them the same plan must come out again."""
+def saved_plan(path: str, options: PlanOptions, project: Project) -> tuple[PlanOptions, dict[str, Any]]:
+    """A saved plan and its options. The run computes the plan with these options again, and both must be equal."""
     from whyrun.errors import error
     from whyrun.planning.plan import PlanOptions, written_digest
 
@@ -23,45 +23,51 @@ def saved_plan(path: str, options: PlanOptions, world: World) -> tuple[PlanOptio
         raise error(
             "USAGE",
             "a saved plan has its own options",
-            hint="leave `--up`, `--target` and `--force` away, or leave `--plan` away",
+            hint="omit `--up`, `--target` and `--force`, or omit `--plan`",
         )
     try:
-        if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for, for ever
+        if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would wait forever
             raise OSError(errno.EINVAL, "it is not a regular file")
         with open(path, "rb") as file:
             data = decode_plan(file.read(LARGEST_PLAN + 1), path)
     except OSError as problem:
         hint = "save one with `whyrun plan --save FILE`"
         raise error("FILE_MISSING", f"the plan `{path}` cannot be read: {problem.strerror}", hint=hint) from None
-    if data["workflow"] != world.workflow.name:
+    if "snapshot_sha256" not in data:
         raise error(
             "USAGE",
-            f"`{path}` is a plan of `{data['workflow']}`, and this workflow is `{world.workflow.name}`",
-            hint="name the workflow file that it was made for",
+            f"`{path}` does not say what its plan was made from, so that it cannot be checked before it runs",
+            hint="save it with `whyrun plan --save FILE`",
+        )
+    if data["workflow"] != project.workflow.name:
+        raise error(
+            "USAGE",
+            f"`{path}` is a plan of `{data['workflow']}`, but this workflow is `{project.workflow.name}`",
+            hint="name the workflow file that the plan was saved for",
         )
     if written_digest(data) != data["digest"]:
-        # What runs is what is planned now, if it has this digest: not what was left of the file.
+        # Only the digest decides what may run, so an edited file must not pass for the plan that was saved.
         raise error(
             "USAGE",
-            f"`{path}` is not as it was saved: its content does not have its digest",
-            hint="save it again with `whyrun plan --save FILE`; `--target` and `--up` make it a plan of fewer jobs",
+            f"`{path}` was changed after it was saved: its content does not match its digest",
+            hint="save it again with `whyrun plan --save FILE`; `--target` and `--up` save a plan of fewer jobs",
         )
-    given = data["options"]
-    return PlanOptions(given["up"], tuple(given["targets"]), tuple(given["force"])), data
+    saved = data["options"]
+    return PlanOptions(saved["up"], tuple(saved["targets"]), tuple(saved["force"])), data
 
 
 def decode_plan(content: bytes, path: str) -> dict[str, Any]:
-    """A saved plan, or USAGE for anything else."""
+    """Decode a saved plan. Anything else is a USAGE error."""
     from whyrun.errors import error
 
     if len(content) > LARGEST_PLAN:
-        raise error("USAGE", f"`{path}` is larger than any plan", hint="save one with `whyrun plan --save FILE`")
+        raise error("USAGE", f"`{path}` is too large for a plan", hint="save one with `whyrun plan --save FILE`")
     try:
         data = json.loads(content)
-    except (ValueError, RecursionError):  # no JSON, no text, or nested as no plan is
+    except (ValueError, RecursionError):  # not JSON, not text, or nested too deeply
         data = None
     if not _is_plan(data):
-        raise error("USAGE", f"`{path}` is no saved plan", hint="save one with `whyrun plan --save FILE`")
+        raise error("USAGE", f"`{path}` is not a saved plan", hint="save one with `whyrun plan --save FILE`")
     assert isinstance(data, dict)
     return data
 
@@ -78,8 +84,18 @@ def _is_plan(data: Any) -> bool:
         and (options.get("up") is None or type(options.get("up")) is int)
         and all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in lists)
         and all(isinstance(data.get(name), dict) for name in ("snapshot", "totals"))
+        and isinstance(data.get("snapshot_sha256", ""), str)
+        and _is_identity(data)
         and isinstance(data.get("jobs"), list)
         and all(_is_job(job) for job in data["jobs"])
+    )
+
+
+def _is_identity(data: dict[str, Any]) -> bool:
+    """What `plan --save` adds to a plan; `plan --json` does not have it."""
+    parts = data.get("snapshot_parts", {})
+    return ("snapshot_sha256" in data) == ("snapshot_parts" in data) and (
+        isinstance(parts, dict) and all(isinstance(part, dict) for part in parts.values())
     )
 
 

@@ -1,10 +1,10 @@
-"""`connections.yaml`: families, their aliases and the fields of each, as written, each with its place.
+"""Reads `connections.yaml`: families, their aliases and the fields of each, with their positions in the file.
 
     connections:
       mysql:
         primary: {default: true, host: db.example.org, user: etl, password: "${MYSQL_PASSWORD}"}
 
-Messages about this file never show its lines: a password may stand in one.
+Messages about this file never show its lines: a line may contain a password.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from whyrun.errors import Diagnostic
 from whyrun.workflow.fields import NAME, Fields
 from whyrun.workflow.model import Place
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, kind_of
-from whyrun.workflow.source import read_source, read_yaml
+from whyrun.workflow.yaml_source import read_source, read_yaml
 
 FILE_NAME = "connections.yaml"
-DEFAULT = "default"  # the one key of an alias that is no field
+DEFAULT = "default"  # the only key of an alias that is not a field
 PORT_HINT = "a port is a number from 1 to 65535"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # of families and aliases
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")  # of families and aliases
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One value: a text with its variables, or a number, a boolean, nothing. `plain` is how a scalar is spelled."""
+    """One value: a text with its variables, a number, a boolean or null. `plain`: the scalar as the file spells it."""
 
     value: Text | int | float | bool | None
     plain: str
@@ -45,7 +45,7 @@ Value = Leaf | Mapping[str, "Value"] | tuple["Value", ...]
 
 @dataclass(frozen=True, slots=True)
 class WrittenConnection:
-    """One alias of one family, as written."""
+    """One alias of one family, as the file has it."""
 
     family: str
     alias: str
@@ -64,7 +64,7 @@ class WrittenConnection:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """The whole file. `problems`: what is wrong with it. `exists`: there is such a file."""
+    """The whole file, its problems, and whether it exists."""
 
     families: Mapping[str, Mapping[str, WrittenConnection]] = field(default_factory=dict)
     problems: tuple[Diagnostic, ...] = ()
@@ -76,7 +76,7 @@ class Connections:
 
 
 def load_connections(project: Path) -> Connections:
-    """The connections of a project; none where it has no such file."""
+    """The connections of a project; none if it has no such file."""
     path = project / FILE_NAME
     try:
         text = read_source(path)
@@ -84,7 +84,7 @@ def load_connections(project: Path) -> Connections:
         return Connections(exists=False)
     except UnicodeDecodeError:
         hint = "save the file as UTF-8"
-        return Connections(problems=(Diagnostic("YAML_SYNTAX", "it is no UTF-8 text", file=FILE_NAME, hint=hint),))
+        return Connections(problems=(Diagnostic("YAML_SYNTAX", "it is not UTF-8 text", file=FILE_NAME, hint=hint),))
     except OSError as problem:
         message = f"`{FILE_NAME}` cannot be read: {problem.strerror}"
         return Connections(problems=(Diagnostic("FILE_MISSING", message, file=FILE_NAME),))
@@ -98,10 +98,10 @@ def parse_connections(text: str) -> Connections:
     return Connections(families, tuple(map(without_line, problems)))
 
 
-def without_line(found: Diagnostic) -> Diagnostic:
-    """The same, and nothing of what stands in the file: that may be a password."""
-    hint = "look at quotes, colons and indentation there" if found.code == "YAML_SYNTAX" else found.hint
-    return replace(found, source_line=None, hint=hint)
+def without_line(diagnostic: Diagnostic) -> Diagnostic:
+    """The diagnostic without any text of the file, which may be a password."""
+    hint = "check quotes, colons and indentation there" if diagnostic.code == "YAML_SYNTAX" else diagnostic.hint
+    return replace(diagnostic, source_line=None, hint=hint)
 
 
 def _leaves(value: Value, path: str) -> Iterator[tuple[str, Leaf]]:
@@ -129,35 +129,34 @@ class _Reader:
             return {}
         entries = self.fields.known_keys(top, ["connections"], f"`{FILE_NAME}`")
         if "connections" not in entries:
-            if top.complete:
-                self.problems.add(top.place, "MISSING_KEY", f"`{FILE_NAME}` has no `connections:`", hint)
+            self.problems.add(top.place, "MISSING_KEY", f"`{FILE_NAME}` has no `connections:`", hint)
             return {}
         node = entries["connections"]
         if isinstance(node, Scalar) and node.value is None:
             return {}
-        families = self.fields.as_map(node, "`connections:`", hint)
-        found = {}
-        for key, value in families.entries if families is not None else ():
+        entries_by_family = self.fields.as_map(node, "`connections:`", hint)
+        families = {}
+        for key, value in entries_by_family.entries if entries_by_family is not None else ():
             if self.name(key, "a family"):
-                found[key.value] = self.aliases(key.value, value)
-        return found
+                families[key.value] = self.aliases(key.value, value)
+        return families
 
     def aliases(self, family: str, node: Node) -> dict[str, WrittenConnection]:
         hint = "write the name of a connection below it, such as `primary:`, and its fields below that"
-        aliases = self.fields.as_map(node, f"the family `{family}`", hint)
-        found: dict[str, WrittenConnection] = {}
-        for key, value in aliases.entries if aliases is not None else ():
+        entries = self.fields.as_map(node, f"the family `{family}`", hint)
+        aliases: dict[str, WrittenConnection] = {}
+        for key, value in entries.entries if entries is not None else ():
             if not self.name(key, "a connection"):
                 continue
             connection = self.connection(family, key, value)
             if connection is None:
                 continue
-            earlier = next((other for other in found.values() if other.default and connection.default), None)
+            earlier = next((other for other in aliases.values() if other.default and connection.default), None)
             if earlier is not None:
-                message = f"`{earlier.reference}` is the default of its family already, in line {earlier.place.line}"
-                self.problems.add(key.place, "CONNECTION_INVALID", message, "keep `default: true` at one of them")
-            found[key.value] = connection
-        return found
+                message = f"`{earlier.reference}` in line {earlier.place.line} is already the default of its family"
+                self.problems.add(key.place, "CONNECTION_INVALID", message, "keep `default: true` in one of them")
+            aliases[key.value] = connection
+        return aliases
 
     def connection(self, family: str, key: Scalar, node: Node) -> WrittenConnection | None:
         what = f"the connection `@{family}.{key.value}`"
@@ -193,7 +192,7 @@ class _Reader:
     def check_port(self, node: Node) -> None:
         value = node.value if isinstance(node, Scalar) else None
         if isinstance(value, str) and "$" in value:
-            return  # known when its variable is
+            return  # checked when the variable has a value
         if as_port(value) is None:
             self.problems.add(node.place, "CONNECTION_INVALID", f"`port:` is {kind_of(node)}", PORT_HINT)
 
@@ -213,7 +212,7 @@ class _Reader:
 
 
 def as_port(value: object) -> int | None:
-    """A port as a number, be it written as one or as digits."""
+    """A port number, from a number or a text of digits; None if it is neither."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value) if len(value) <= 5 else None
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 65536 else None

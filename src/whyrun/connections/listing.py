@@ -1,4 +1,4 @@
-"""Connections as they are shown: what is written, never the value of a variable or of a secret."""
+"""Connections for display: the text of the file, never the value of a variable or a secret."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from whyrun.errors import Diagnostic, InvalidError
 
 
 def chosen(connections: Connections, names: Sequence[str]) -> list[WrittenConnection]:
-    """Those of these names; all of a family where only that is named. Without names all."""
+    """The connections of these names; a family name selects all of its connections. Without names, all."""
     if connections.problems:
         raise InvalidError(connections.problems)
-    found: dict[str, WrittenConnection] = {}
+    selected: dict[str, WrittenConnection] = {}
     problems: list[Diagnostic] = []
     for name in names:
         reference = f"@{name.removeprefix('@')}"
@@ -26,10 +26,10 @@ def chosen(connections: Connections, names: Sequence[str]) -> list[WrittenConnec
             problems.append(Diagnostic(one.code, one.message, hint=one.hint, file=FILE_NAME))
         for connection in (family or {}).values() if family is not None else [one]:
             if isinstance(connection, WrittenConnection):
-                found[connection.reference] = connection
+                selected[connection.reference] = connection
     if problems:
         raise InvalidError(problems)
-    return list(found.values()) if names else list(connections)
+    return list(selected.values()) if names else list(connections)
 
 
 def as_json(
@@ -51,19 +51,19 @@ def as_json(
 
 
 def shown_fields(connection: WrittenConnection, secret_fields: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Each value by its path, as written; of a secret one only its variables."""
+    """Each value by its path, as written; for a secret, only the names of its variables."""
     for path, leaf in connection.leaves():
         name = path.partition(".")[0].partition("[")[0]
         yield path, _hidden(leaf) if name in secret_fields else _plain(leaf)
 
 
 def variables_of(connection: WrittenConnection) -> list[Variable]:
-    """Each once, by name."""
-    found: dict[str, Variable] = {}
+    """The variables of a connection, each name once."""
+    by_name: dict[str, Variable] = {}
     for _, leaf in connection.leaves():
         for variable in leaf.value.variables if isinstance(leaf.value, Text) else ():
-            found.setdefault(variable.name, variable)
-    return list(found.values())
+            by_name.setdefault(variable.name, variable)
+    return list(by_name.values())
 
 
 def _plain(leaf: Leaf) -> str:

@@ -1,4 +1,7 @@
-"""A connection in a planned value: its fields as written, and `"$connection": "@mysql.primary"`. Pure."""
+"""Connections inside planned values: `{"$connection": "@mysql.primary", ...}` with the fields as written.
+
+This module imports nothing, because every plan needs it and few workflows have connections.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,19 @@ MARK = "$connection"
 
 
 def fields_of(mark: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in mark.items() if name != MARK}  # no field has such a name
+    return {name: value for name, value in mark.items() if name != MARK}  # no field can have this name
 
 
-def counted(value: Any) -> Any:
-    """What counts of a planned value: of a connection its fields, and not the name that it goes by."""
+def without_names(value: Any) -> Any:
+    """The value as it counts in a fingerprint: the fields of a connection count, its name does not."""
     if isinstance(value, dict):
         if MARK in value:
             return fields_of(value)
-        return {key: counted(member) for key, member in value.items()}
-    return [counted(member) for member in value] if isinstance(value, list) else value
+        return {key: without_names(member) for key, member in value.items()}
+    return [without_names(member) for member in value] if isinstance(value, list) else value
 
 
-def marks_in(value: Any) -> Iterator[dict[str, Any]]:
+def connections_in(value: Any) -> Iterator[dict[str, Any]]:
     """The connections in a planned value, at any depth."""
     if isinstance(value, dict):
         if MARK in value:
@@ -30,4 +33,4 @@ def marks_in(value: Any) -> Iterator[dict[str, Any]]:
         value = list(value.values())
     if isinstance(value, list):
         for member in value:
-            yield from marks_in(member)
+            yield from connections_in(member)

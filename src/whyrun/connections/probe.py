@@ -1,4 +1,4 @@
-"""Does a connection work? `probe` really connects and asks the other side who it is."""
+"""Tests a connection: `probe` connects to the server and asks for its version."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from whyrun.connections.redact import Redactor
 from whyrun.connections.resolve import Ready
 
 TIMEOUT = 10  # seconds for a server to answer
-LONGEST = 300  # characters of what a driver says
+LONGEST = 300  # characters of a driver's error message
 
 Fields = Mapping[str, Any]
-Told = Callable[[str, Fields, BaseException], str | None]  # family, fields, what was raised → why; None: no idea
+# Family, fields and the driver's exception → what the error means; None: unknown.
+ErrorText = Callable[[str, Fields, BaseException], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """`untried`: nobody here knows how to try it."""
+    """`untried`: there is no driver for this family."""
 
     status: Literal["ok", "failed", "untried"]
     detail: str
@@ -28,20 +29,20 @@ class Probed:
 @dataclass(frozen=True, slots=True)
 class _Driver:
     connect: Callable[[Fields, Path], str]
-    extra: str  # of whyrun, that brings the package
+    extra: str  # the extra of whyrun that installs the package
 
 
-def _in_its_own_words(family: str, fields: Fields, problem: BaseException) -> str | None:
+def _unknown_error(family: str, fields: Fields, problem: BaseException) -> str | None:
     del family, fields, problem
     return None
 
 
-def probe(family: str, ready: Ready, project: Path, told: Told = _in_its_own_words) -> Probed:
-    """Try one. `ready`: with all its variables, or what is missing. `told` says what a driver's error means."""
+def probe(family: str, ready: Ready, project: Path, error_text: ErrorText = _unknown_error) -> Probed:
+    """Test one connection. `error_text` explains a driver's error."""
     driver = DRIVERS.get(family)
     if driver is None:
         known = ", ".join(f"`{name}`" for name in DRIVERS)
-        return Probed("untried", f"a connection of the family `{family}` cannot be tried; these can: {known}")
+        return Probed("untried", f"connections of the family `{family}` cannot be tested; these can: {known}")
     if ready.missing:
         names = ", ".join(f"`{name}`" for name in dict.fromkeys(ready.missing))
         return Probed("failed", f"not in the environment: {names}")
@@ -51,9 +52,9 @@ def probe(family: str, ready: Ready, project: Path, told: Told = _in_its_own_wor
         return Probed("ok", driver.connect(ready.real(), project))
     except ImportError as missing:
         return Probed("failed", f"it needs `{missing.name}`: pip install 'whyrun[{driver.extra}]'")
-    except Exception as problem:  # whatever a driver raises is the answer
-        said = " ".join(str(problem).split()) or "no reason given"
-        text = told(family, ready.real(), problem) or f"{type(problem).__name__}: {said}"
+    except Exception as problem:  # a driver may raise anything: report it
+        message = " ".join(str(problem).split()) or "no reason given"
+        text = error_text(family, ready.real(), problem) or f"{type(problem).__name__}: {message}"
         return Probed("failed", Redactor(ready.secrets).text(text)[:LONGEST])
 
 
@@ -98,9 +99,9 @@ def _duckdb(fields: Fields, project: Path) -> str:
     if not isinstance(path, str) or not path:
         raise ValueError("it has no `path:`")
     with duckdb.connect(str(project / path), read_only=True) as database:
-        found = database.execute("SELECT version(), count(*) FROM duckdb_tables()").fetchone()
-    assert found is not None
-    version, tables = found
+        row = database.execute("SELECT version(), count(*) FROM duckdb_tables()").fetchone()
+    assert row is not None
+    version, tables = row
     return f"DuckDB {version.removeprefix('v')}, {tables} table{'' if tables == 1 else 's'}"
 
 

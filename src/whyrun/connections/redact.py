@@ -1,4 +1,4 @@
-"""Secret values, taken out of everything that is written down: by value, never by the name that they go by."""
+"""Removes secret values from everything that is recorded, by value and not by name."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import re
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-SHORTEST = 4  # characters; a shorter value stands in harmless text too, so it cannot be taken out of logs
+SHORTEST = 4  # characters; a shorter value also occurs in harmless text, so it cannot be removed from logs
 MASK = "***"
 _MASK = MASK.encode()
 _CHUNK = 1 << 20  # bytes
 
 
 class Redactor:
-    """Takes secret values out of text, by value, also where they stand in JSON, in a `repr` or in a URL."""
+    """Removes secret values from text, also in the spelling of JSON, a `repr` or a URL."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        found = {value for whole in secrets.values() for value in (whole, whole.strip()) if len(value) >= SHORTEST}
-        found |= {spelling for value in found for spelling in _spellings(value)}
-        # The longest first, so that one secret inside another leaves no rest.
-        self._values = sorted(found, key=lambda value: (-len(value), value))
+        values = {value for whole in secrets.values() for value in (whole, whole.strip()) if len(value) >= SHORTEST}
+        values |= {spelling for value in values for spelling in _spellings(value)}
+        # The longest first, so that a secret that contains another one is removed completely.
+        self._values = sorted(values, key=lambda value: (-len(value), value))
         self._bytes = [value.encode("utf-8", "surrogateescape") for value in self._values]
         self._overlap = max(map(len, self._bytes), default=1) - 1
-        # Matches nothing where there is nothing secret.
-        self._anyone = re.compile(b"|".join(map(re.escape, self._bytes)) or rb"(?!)")
+        # Without secrets the pattern matches nothing.
+        self._any_secret = re.compile(b"|".join(map(re.escape, self._bytes)) or rb"(?!)")
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -54,8 +54,8 @@ class Redactor:
     def found_in(self, data: bytes) -> bool:
         return any(value in data for value in self._bytes)
 
-    # Files may be far larger than memory: a piece at a time, each with the end of the one before, since a secret may
-    # lie across any boundary.
+    # Files may be larger than memory, so they are read in chunks. Each chunk is searched together with the end of the
+    # previous one, since a secret may cross the boundary.
 
     def found_in_file(self, file: BinaryIO) -> bool:
         kept = b""
@@ -67,29 +67,29 @@ class Redactor:
         return False
 
     def copy(self, source: BinaryIO, target: BinaryIO) -> None:
-        """The content without any secret."""
+        """Copy the content without its secrets."""
         kept = b""
         while chunk := source.read(_CHUNK):
             piece = kept + chunk
             end = max(0, len(piece) - self._overlap)
-            for match in self._anyone.finditer(piece):
+            for match in self._any_secret.finditer(piece):
                 if match.start() < end < match.end():
                     end = match.end()
-            target.write(self._anyone.sub(_MASK, piece[:end]))
+            target.write(self._any_secret.sub(_MASK, piece[:end]))
             kept = piece[end:]
-        target.write(self._anyone.sub(_MASK, kept))
+        target.write(self._any_secret.sub(_MASK, kept))
 
     def tail(self, file: BinaryIO, limit: int) -> bytes:
-        """About the last `limit` bytes; they never begin in the middle of a secret."""
+        """About the last `limit` bytes; they never start in the middle of a secret."""
         size = file.seek(0, os.SEEK_END)
         start = max(0, size - limit - self._overlap)
         file.seek(start)
         piece = file.read()
         begin = self._overlap if start else 0
-        for match in self._anyone.finditer(piece):
+        for match in self._any_secret.finditer(piece):
             if match.start() < begin < match.end():
                 begin = match.end()
-        return self._anyone.sub(_MASK, piece[begin:])
+        return self._any_secret.sub(_MASK, piece[begin:])
 
 
 def _spellings(value: str) -> set[str]:

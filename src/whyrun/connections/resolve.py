@@ -1,7 +1,7 @@
-"""From `@family.alias` to a connection: as written, for plans, and ready to run, for one step.
+"""Resolves `@family.alias`: to the connection as written, for plans, and with its values, for a step.
 
-A plan counts what is written, `${VAR}` and all, so it is the same on any machine. The values come when a run begins, on
-the host; those that are secret stand as references, and travel beside.
+A plan uses the text of the file with its `${VAR}`, so that it is the same on every machine. The host reads the values
+when a run begins. Secret values are replaced by references and sent separately.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from whyrun.connections.file import (
     as_port,
     without_line,
 )
-from whyrun.connections.marks import MARK
+from whyrun.connections.planned_value import MARK
 from whyrun.connections.text import Piece, Text, Variable, pieces
 from whyrun.errors import Diagnostic, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """Why a reference leads nowhere."""
+    """Why a reference cannot be resolved."""
 
     code: str
     message: str
@@ -39,7 +39,7 @@ def find(connections: Connections, reference: str) -> WrittenConnection | Unreso
     family, dot, alias = reference.removeprefix("@").partition(".")
     if not connections.exists:
         example = f"connections: {{{family or 'mysql'}: {{{alias or 'primary'}: {{host: …}}}}}}"
-        hint = f"make it in the project folder: `{example}`"
+        hint = f"create it in the project folder: `{example}`"
         return Unresolved("CONNECTION_UNKNOWN", f"`{reference}`: the project has no `{FILE_NAME}`", hint)
     aliases = connections.families.get(family)
     if aliases is None:
@@ -56,7 +56,7 @@ def find(connections: Connections, reference: str) -> WrittenConnection | Unreso
 
 
 def find_written(connections: Connections, reference: str) -> WrittenConnection:
-    """One that `find` has found before."""
+    """A connection that `find` has resolved before."""
     family, _, alias = reference.removeprefix("@").partition(".")
     return connections.families[family][alias]
 
@@ -72,7 +72,7 @@ def _unknown(reference: str, why: str, connections: Connections) -> Unresolved:
 
 
 def planned(connection: WrittenConnection, secret_fields: Collection[str]) -> dict[str, Any]:
-    """What stands in a plan for it. Nothing of a secret field is in it but the names of its variables."""
+    """The connection in a plan. Of a secret field it contains only the names of the variables."""
     fields = {name: _written(value, name in secret_fields) for name, value in connection.fields.items()}
     return {MARK: connection.reference, **fields}
 
@@ -94,7 +94,7 @@ def _written(value: Value, secret: bool) -> Any:
 
 @dataclass(slots=True)
 class Ready:
-    """A connection as a step gets it: `value` with references in place of secrets, and these by their names."""
+    """A connection as a step receives it: `value` with references instead of secrets, and the secrets by name."""
 
     value: dict[str, Any] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
@@ -102,50 +102,51 @@ class Ready:
     problems: list[Diagnostic] = field(default_factory=list)
 
     def real(self) -> dict[str, Any]:
-        """The same with the secrets in place, for who connects at once."""
-        found = _real(self.value, self.secrets)
-        assert isinstance(found, dict)
-        return found
+        """The fields with their secrets, to connect from this process."""
+        fields = _real(self.value, self.secrets)
+        assert isinstance(fields, dict)
+        return fields
 
 
 def ready(connection: WrittenConnection, secret_fields: Collection[str], environment: Mapping[str, str]) -> Ready:
-    found = Ready()
+    result = Ready()
     for name, value in connection.fields.items():
         path = f"{connection.reference}.{name}"
-        found.value[name] = _ready(value, path, name in secret_fields, environment, found)
-    if "port" in found.value and not found.problems:
-        port = as_port(found.value["port"])
+        result.value[name] = _ready_value(value, path, name in secret_fields, environment, result)
+    if "port" in result.value and not result.problems:
+        port = as_port(result.value["port"])
         if port is None:
             leaf = connection.fields["port"]
             place = leaf.scalar.place if isinstance(leaf, Leaf) else connection.place
-            message = f"the port of `{connection.reference}` is no number"  # it may be anything, so it is not shown
-            found.problems.append(without_line(place.diagnostic("CONNECTION_INVALID", message, PORT_HINT)))
+            # The value is not shown: it may be a secret.
+            message = f"the port of `{connection.reference}` is not a number"
+            result.problems.append(without_line(place.diagnostic("CONNECTION_INVALID", message, PORT_HINT)))
         else:
-            found.value["port"] = port
-    return found
+            result.value["port"] = port
+    return result
 
 
-def _ready(value: Value, path: str, secret: bool, environment: Mapping[str, str], found: Ready) -> Any:
+def _ready_value(value: Value, path: str, secret: bool, environment: Mapping[str, str], result: Ready) -> Any:
     if isinstance(value, tuple):
-        return [_ready(item, f"{path}[{i}]", secret, environment, found) for i, item in enumerate(value)]
+        return [_ready_value(item, f"{path}[{i}]", secret, environment, result) for i, item in enumerate(value)]
     if isinstance(value, Mapping):
-        return {key: _ready(item, f"{path}.{key}", secret, environment, found) for key, item in value.items()}
+        return {key: _ready_value(item, f"{path}.{key}", secret, environment, result) for key, item in value.items()}
     if not isinstance(value.value, Text):
         if not secret or value.value is None:
             return value.value
-        found.secrets[path] = value.plain  # a password of digits is a text all the same
+        result.secrets[path] = value.plain  # a password of digits is a text, too
         return {"$secret": path}
     parts, missing = pieces(value.value, environment)
-    found.problems += [_missing(variable, path, value) for variable in missing]
-    found.missing += [variable.name for variable in missing]
+    result.problems += [_missing(variable, path, value) for variable in missing]
+    result.missing += [variable.name for variable in missing]
     for piece in parts:
-        if not piece.is_secret and not _is_text(piece.text):  # it would stand in a file
-            found.problems.append(_not_text(piece, path, value))
-    return _placed(parts, path, secret, found)
+        if not piece.is_secret and not _is_text(piece.text):  # the run folder would contain it
+            result.problems.append(_not_text(piece, path, value))
+    return _with_references(parts, path, secret, result)
 
 
-def _placed(parts: list[Piece], path: str, secret: bool, found: Ready) -> Any:
-    """The text; where something in it is secret, a reference in its place."""
+def _with_references(parts: list[Piece], path: str, secret: bool, result: Ready) -> Any:
+    """The text, or a reference if a part of it is secret."""
     whole = "".join(piece.text for piece in parts)
     hidden = [piece for piece in parts if piece.is_secret]
     of_parts = {f"{path}:{piece.variable}": piece.text for piece in hidden if piece.text != whole}
@@ -155,10 +156,10 @@ def _placed(parts: list[Piece], path: str, secret: bool, found: Ready) -> Any:
         at = parts.index(hidden[0])
         before, after = ("".join(piece.text for piece in some) for some in (parts[:at], parts[at + 1 :]))
         if (before or after) and "{}" not in before + after:
-            found.secrets |= of_parts
+            result.secrets |= of_parts
             return {"$secret": next(iter(of_parts)), "format": f"{before}{{}}{after}"}
-    # All of it. Its parts travel too: each by itself must not reach a log either.
-    found.secrets |= {path: whole, **of_parts}
+    # The whole text is one secret. Its parts are secrets, too: none of them may appear in a log.
+    result.secrets |= {path: whole, **of_parts}
     return {"$secret": path}
 
 

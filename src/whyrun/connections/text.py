@@ -1,6 +1,6 @@
-"""A text with variables in it, as `connections.yaml` has them: `${VAR}`, `${VAR:-default}`, and text around. Pure.
+"""Texts with variables, as `connections.yaml` has them: `${VAR}`, `${VAR:-default}`, with text around them.
 
-`$${` stands for `${` itself. A default may hold variables again.
+`$${` is a literal `${`. A default may contain variables.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-SHORTEST_SECRET = 8  # bytes: what a variable gives is taken for a secret from this length on
+SHORTEST_SECRET = 8  # bytes: the value of a variable counts as a secret from this length on
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MARK = re.compile(r"\$?\$\{")
 
 
 class TextProblem(ValueError):
-    """What is wrong, and where in the text."""
+    """A syntax error and its position in the text."""
 
     def __init__(self, message: str, at: int, width: int, hint: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class TextProblem(ValueError):
 class Variable:
     name: str
     default: tuple[str | Variable, ...] | None
-    at: int  # where in the written text
+    at: int  # position in the written text
     width: int
 
 
@@ -38,13 +38,13 @@ class Text:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """All of them, those in defaults too, in the order in which they are written."""
+        """All variables, also those in defaults, in the order of the text."""
         return tuple(_variables(self.parts))
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a text that is put together: what stands there, and the variable that gave it."""
+    """A part of a text with its variables replaced, and the variable that it came from."""
 
     text: str
     variable: str | None = None
@@ -60,7 +60,7 @@ def parse_text(written: str) -> Text:
 
 
 def pieces(text: Text, environment: Mapping[str, str]) -> tuple[list[Piece], list[Variable]]:
-    """The text put together, and the variables that have no value."""
+    """The text with its variables replaced, and the variables that have no value."""
     missing: list[Variable] = []
     return list(_pieces(text.parts, environment, missing)), missing
 
@@ -78,8 +78,8 @@ def _pieces(
                 missing.append(part)
             else:
                 yield Piece(value, part.name)
-        elif value:  # as in a shell: an empty one is as good as none
-            # What is written down anyway is no secret, even if the variable says the same.
+        elif value:  # as in a shell, the default also replaces an empty value
+            # A value that equals the default in the file is not a secret.
             yield Piece(value) if part.default == (value,) else Piece(value, part.name)
         else:
             yield from _pieces(part.default, environment, missing)
@@ -93,7 +93,7 @@ def _variables(parts: tuple[str | Variable, ...]) -> Iterator[Variable]:
 
 
 def _parse(text: str, at: int, *, inside: bool) -> tuple[tuple[str | Variable, ...], int]:
-    """The parts from `at` on; `inside` a default up to its `}`. And where it ends."""
+    """The parts from `at` on, and where they end. `inside` a default, they end at its `}`."""
     parts: list[str | Variable] = []
     literal = ""
     while True:
@@ -128,6 +128,6 @@ def _variable(text: str, start: int) -> tuple[Variable, int]:
         known = "write `${" + name[0] + "}` or `${" + name[0] + ":-default}`"
         message = f"`${{{name[0]}` is not closed by `}}`"
         if at < len(text):
-            message = f"`${{{name[0]}` goes on with `{text[at]}`, which means nothing here"
+            message = f"`${{{name[0]}` is followed by `{text[at]}`, which is not allowed here"
         raise TextProblem(message, start, at - start, known)
     return Variable(name[0], default, start, at + 1 - start), at + 1

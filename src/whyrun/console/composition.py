@@ -1,4 +1,4 @@
-"""How data moved in a run, drawn for people from `composition_summary.json`: datasets, steps, rows, decisions."""
+"""Draws the data flow of a run from `composition_summary.json`: datasets, steps, rows, decisions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from whyrun.console.lines import count, seconds
-from whyrun.planning.explain import printable
+from whyrun.errors import printable
 
 
 def composition_tree(summary: Mapping[str, Any]) -> str:
@@ -71,30 +71,30 @@ def _step(step: Mapping[str, Any]) -> Iterator[str]:
 def _decision(decision: Mapping[str, Any]) -> str:
     source = f" (in {decision['from_run']})" if decision.get("from_run") else ""
     if decision["kind"] == "condition":
-        said = f"condition {decision['step_id']}: {decision['predicate']}"
+        condition = f"condition {decision['step_id']}: {decision['predicate']}"
         if decision["result"] is None:
-            return f"{said} was {decision['why']}"
+            return f"{condition} was {decision['why']}"
         why = f"  ({decision['why']})" if decision["why"] else ""
         branches = f"took {_listed(decision['taken'])}, left {_listed(decision['not_taken'])}"
-        return f"{said} is {str(decision['result']).lower()}{why}: {branches}"
+        return f"{condition} is {str(decision['result']).lower()}{why}: {branches}"
     rows = decision["rows"]
     if decision["kind"] == "merge":
         keys = decision["keys"]
         sides = [keys] if isinstance(keys, list) else [keys["primary"], keys["secondary"]]
         on = " = ".join(", ".join(side) for side in sides)
-        asked = decision["cardinality"]["asked"]
-        found = f"{decision['cardinality']['found']}" + (f" (asked {asked})" if asked else "")
+        expected = decision["cardinality"]["asked"]
+        cardinality = f"{decision['cardinality']['found']}" + (f" (asked {expected})" if expected else "")
         keyless = [rows["null_key_left"], rows["null_key_right"]]
         without = f" ({keyless[0]} and {keyless[1]} without a key)" if any(keyless) else ""
         return (
             f"merge {decision['step_id']}: {decision['right']} into {decision['left']} on {on}, {decision['how']}, "
-            f"{found}: "
+            f"{cardinality}: "
             f"{count(rows['left'], 'row')} and {count(rows['right'], 'row')}, {rows['matched_left']} matched, "
             f"{rows['unmatched_left']} and {rows['unmatched_right']} unmatched{without}, "
             + (f"{rows['out']} would be out: refused" if decision["refused"] else f"{rows['out']} out{source}")
         )
     into = " + ".join(f"{name} {number}" for name, number in rows["in"].items())
-    gives = "→" if decision.get("operation") == "summarise" else "="  # a summary is no sum of rows
+    gives = "→" if decision.get("operation") == "summarise" else "="  # the rows of a summary do not add up
     return f"{decision['kind']} {decision['step_id']}: {into} {gives} {count(rows['out'], 'row')}{source}"
 
 

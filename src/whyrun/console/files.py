@@ -1,4 +1,4 @@
-"""The files of a job as its lines name them: at their published path if they have one, else by their ID; with sizes."""
+"""The files of a job as its lines show them: the published path, or the ID if it has none; with sizes."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from whyrun.console.lines import SHOWN_FILES, file_text, listed, size
-from whyrun.graph.graph import ArtifactAt, FirstOf, Graph, Group, InputAt, JobTable, Source
+from whyrun.graph.tables import ArtifactAt, FirstOf, Graph, Group, InputAt, JobTable, Source
 from whyrun.workflow.model import VALUE_TYPES
 
 SizeOf = Callable[[Source], int | None]
 
 
 def inputs_text(graph: Graph, groups: Iterable[Sequence[Source]], size_of: SizeOf) -> str:
-    """What is read, the first few by name. Values are no files; a fan-in of thousands is not gone through."""
+    """The input files, the first few by name. Values are left out. A fan-in of thousands is counted, not walked."""
     names: list[str] = []
     total = 0
     for group in groups:
         for number, source in enumerate(group):
             label = _label(graph, source)
             if label is None:
-                break  # the members of a fan-in are of one type
+                break  # all members of a fan-in have the same type
             if len(names) == SHOWN_FILES:
                 total += len(group) - number
                 break
@@ -34,7 +34,7 @@ def inputs_text(graph: Graph, groups: Iterable[Sequence[Source]], size_of: SizeO
 def outputs_text(
     table: JobTable, position: int, note: Callable[[int], str], artifacts: Iterable[int] | None = None
 ) -> str:
-    """What is written; `note` says of an artifact what stands in the brackets."""
+    """The output files; `note` returns the text in brackets for an artifact."""
     whole = [a for a in range(len(table.artifacts)) if not table.artifacts[a].is_leaf]
     chosen = whole if artifacts is None else [a for a in artifacts if not table.artifacts[a].is_leaf]
     return listed([file_text(output_label(table, a, position), note(a)) for a in chosen], SHOWN_FILES)
@@ -46,7 +46,7 @@ def output_label(table: JobTable, artifact: int, position: int) -> str:
 
 
 def bound_sources(table: JobTable, position: int) -> Iterator[Sequence[Source]]:
-    """The sources of each binding, as far as they are certain: which candidate a `first` takes is not."""
+    """The sources of each binding that are certain. The candidate that `first` will take is not."""
     for slot in table.slots:
         if not slot.binding:
             continue
@@ -72,17 +72,17 @@ def _label(graph: Graph, source: Source) -> str | None:
 
 
 def _size_note(source: Source, size_of: SizeOf) -> str:
-    found = size_of(source)
-    return "" if found is None else size(found)
+    bytes_ = size_of(source)
+    return "" if bytes_ is None else size(bytes_)
 
 
 def input_size(project: Path, source: InputAt) -> int | None:
-    """Of a file that is there; a folder or an array has none of its own."""
+    """The size of an existing file; None for a folder or an array."""
     path = source.value.path
     if path is None:
         return None
     try:
-        found = os.stat(project / path)
-    except OSError:  # it went away since it was looked at: then its step fails, and the line needs no size
+        status = os.stat(project / path)
+    except OSError:  # the file was just removed: its step will fail, and the line needs no size
         return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

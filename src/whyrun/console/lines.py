@@ -1,6 +1,6 @@
-"""The lines people read: `YYYY-MM-DD HH:MM:SS [action-name] STATUS task description (details)`. Pure.
+"""The lines that people read: `YYYY-MM-DD HH:MM:SS [action-name] STATUS task description (details)`.
 
-The set of statuses is closed, so that lines stay parseable; an action puts its own words into the details.
+The set of statuses is closed, so that programs can parse the lines. An action's own text goes into the details.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
 
-SHOWN_FILES = 3  # inputs or outputs named in a line
+SHOWN_FILES = 3  # the number of inputs or outputs that a line names
 
 
 class TaskStatus(StrEnum):
@@ -34,12 +34,12 @@ BAD = frozenset(
 
 
 class LogLevel(IntEnum):
-    """How much is told. Each level tells what the ones before it tell, and more."""
+    """How much is logged. Each level includes the previous ones."""
 
-    NONE = 0  # nothing at all
+    NONE = 0  # nothing
     SUMMARY = 1  # a line for each job that a run touches, notes, and the summary at the end
-    ALL = 2  # up-to-date jobs, and the tasks that actions report, have their lines too
-    DEBUG = 3  # tracebacks, and what the engine itself does
+    ALL = 2  # also up-to-date jobs and the tasks that actions report
+    DEBUG = 3  # also tracebacks and the work of the engine itself
 
     @classmethod
     def named(cls, name: str) -> LogLevel:
@@ -47,37 +47,37 @@ class LogLevel(IntEnum):
 
 
 def task_status(status: str) -> TaskStatus:
-    """The status of that name, or a ValueError that names them all."""
+    """The status of this name. Raises a ValueError that lists all statuses."""
     try:
         return STATUSES[status]
     except KeyError:
-        raise ValueError(f"{status!r:.60} is no status of a task; the statuses are {', '.join(TaskStatus)}") from None
+        raise ValueError(f"{status!r:.60} is not a task status; the statuses are {', '.join(TaskStatus)}") from None
 
 
 @dataclass(slots=True)
 class TaskLine:
-    """One line, and the traceback that belongs below it in a log."""
+    """One line, and the traceback that follows it in a log."""
 
     when: datetime
     action: str
     status: TaskStatus
     text: str
-    level: LogLevel = LogLevel.SUMMARY  # the least level at which it is told
+    level: LogLevel = LogLevel.SUMMARY  # the lowest level that shows it
     traceback: str = ""
-    see: int | None = None  # the line of the log where the traceback begins
+    see: int | None = None  # the number of the log line where the traceback begins
     _rendered: str = ""
 
     def render(self, see: int | None = None) -> str:
-        if not self._rendered:  # every place that it goes to asks
+        if not self._rendered:  # cached: terminal, log file and capture list all render it
             when = self.when.isoformat(" ", "seconds")[:19]
             self._rendered = f"{when} [{self.action}] {self.status.value} {self.text}"
         number = self.see if see is None else see
         return f"{self._rendered} (see log line {number})" if self.traceback and number is not None else self._rendered
 
     def log_lines(self, number: int) -> list[str]:
-        """The line and its traceback, as they stand in a log in which this is line `number`.
+        """The line and its traceback for a log in which this is line `number`.
 
-        What is indented belongs to the line above: whoever parses a log skips it.
+        The traceback is indented, so that a parser can skip it.
         """
         if not self.traceback:
             return [self.render()]
@@ -137,7 +137,7 @@ def size(bytes_: int) -> str:
 
 
 def listed(names: Sequence[str], most: int = 3, total: int | None = None) -> str:
-    """The first few; `total` is how many there are, where `names` are not all of them."""
+    """The first few names. `total`: how many there are, if `names` does not hold all of them."""
     shown = ", ".join(names[:most])
     number = len(names) if total is None else total
     return f"{shown}, … ({number} in all)" if number > most else shown
@@ -147,11 +147,16 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-_NO_VALUE = "the condition cannot be computed: "  # how the failure of a step begins whose condition has none
-_ASKED_BY = "`: condition `"  # of a dataset plan; what stands before it is the step's own expression
+# The error of a step whose condition has no value starts with this text.
+_NO_VALUE = "the condition cannot be computed: "
+# In a dataset plan, this separates the step's own expression from the condition.
+_CONDITION = "`: condition `"
 
 
 def why_no_value(failure: str) -> str | None:
-    """Of a step that failed since its condition has no value, why that is: the same for all that hang on it."""
-    _, found, why = failure.partition(_NO_VALUE)
-    return why.rpartition(_ASKED_BY)[2] if found else None
+    """Why the condition of a failed step has no value; None if it failed otherwise.
+
+    The reason is the same for all steps that depend on the condition.
+    """
+    _, separator, why = failure.partition(_NO_VALUE)
+    return why.rpartition(_CONDITION)[2] if separator else None

@@ -1,7 +1,7 @@
-"""`WorkflowLogger`: one place that tells how work goes, to the terminal, to a file and to a list, at once.
+"""`WorkflowLogger` writes the lines of a run to the terminal, a log file and a list.
 
-All talk goes to stderr, so that `--json` on stdout stays a document. A run tells it what happens (it is the
-`Reporter` of `execution.recorder`); a program may use it by itself.
+It writes to stderr, so that `--json` on stdout stays a valid document. A run reports to it (it is the `Reporter` of
+`execution.recording.recorder`); programs may also use it directly.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from whyrun.console.render import Paint
 from whyrun.errors import error
 
 PathLike = str | os.PathLike[str]
-PIECE = 2000  # characters in one write
+CHUNK = 2000  # characters in one write
 
 
 class WorkflowLogger:
-    """`log_level`: how much of it is told. `quiet`: to the terminal only what is wrong, and notes.
+    """`log_level`: how much is logged. `quiet`: show only errors and notes on the terminal.
 
-    `capture` is a list that gets every line, without colour: for tests and for programs.
+    `capture`: a list that receives every line without colour, for tests and programs.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class WorkflowLogger:
         self._quiet = quiet
         self._capture = capture
         self._file = _LogFile(log_file) if log_file is not None else None
-        shown = stream if stream is not None else sys.stderr  # None where the shell closed it (`2>&-`)
-        self._terminal = _Terminal(shown) if terminal and shown is not None else None
+        output = stream if stream is not None else sys.stderr  # None if the shell closed it (`2>&-`)
+        self._terminal = _Terminal(output) if terminal and output is not None else None
         self._expected: tuple[Mapping[str, float | None], int] | None = None
         self._progress: BarProgress | PlainProgress | None = None
-        self._together: list[str] | None = None  # lines that are written in one go
-        self._lock = threading.RLock()  # actions and the runner may speak from several threads
+        self._batch: list[str] | None = None  # collects lines for one write
+        self._lock = threading.RLock()  # actions and the runner may log from several threads
 
     # --- for programs --------------------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class WorkflowLogger:
         outputs: Any = None,
         job_info: str | None = None,
     ) -> None:
-        """One line. Inputs and outputs are paths: alone, in a list, or by name. Of files the size is told."""
+        """Log one line. Inputs and outputs are paths: one, a list, or a mapping. The line shows the sizes of files."""
         status = task_status(status)
         text = task_text(
             message,
@@ -106,7 +106,7 @@ class WorkflowLogger:
     # --- for a run -----------------------------------------------------------------------------------------------
 
     def expect(self, durations: Mapping[str, float | None], workers: int) -> None:
-        """How long each job may take: what the progress is weighed by."""
+        """Set the expected duration of each job; the progress is weighted by it."""
         self._expected = (durations, workers)
 
     def started(self, run: str, total: int) -> None:
@@ -116,16 +116,16 @@ class WorkflowLogger:
             self._begin(Progress(run, total, workers, work))
 
     def tell(self, lines: Iterable[TaskLine]) -> None:
-        """Many lines; where nothing is drawn below them, in one write."""
+        """Log many lines; without a progress bar, in few writes."""
         with self._lock:
-            self._together = []
+            self._batch = []
             try:
                 for line in lines:
                     self.line(line)
             finally:
-                together, self._together = self._together, None
+                batch, self._batch = self._batch, None
                 if self._terminal is not None:
-                    self._terminal.write_all(together)
+                    self._terminal.write_all(batch)
 
     def line(self, line: TaskLine) -> None:
         with self._lock:
@@ -151,20 +151,20 @@ class WorkflowLogger:
                 self._progress.progress.work.at(step, fraction)
 
     def note(self, text: str) -> None:
-        """Something that a person should know, whatever the level but `none`."""
+        """Log something that the user should know, at every level except `none`."""
         self._say(f"note: {text}", LogLevel.SUMMARY, always=True)
 
     def debug(self, text: str) -> None:
         self._say(f"debug: {text}", LogLevel.DEBUG)
 
     def say(self, text: str, style: str | None = None) -> None:
-        """The first and the last words of a run. `style` is for the first line, where there is colour."""
+        """Log the first and the last text of a run. `style` colours the first line."""
         self._say(text, LogLevel.SUMMARY, style=style)
 
     def finish(self) -> None:
         self.finish_progress()
 
-    # --- how -----------------------------------------------------------------------------------------------------
+    # --- writing -------------------------------------------------------------------------------------------------
 
     def _begin(self, progress: Progress) -> None:
         self.finish_progress()
@@ -191,16 +191,16 @@ class WorkflowLogger:
             return
         try:
             self._file.append(lines)
-        except OSError as problem:  # a full disk: no reason to break off the run, whose own log is elsewhere
+        except OSError as problem:  # such as a full disk; the run goes on, its own log is elsewhere
             path, self._file = self._file.path, None
-            self.note(f"no more is written to the log file `{path}`: {problem.strerror or problem}")
+            self.note(f"logging to `{path}` stopped: {problem.strerror or problem}; the run continues")
 
     def _show(self, text: str) -> None:
         assert self._terminal is not None
         if isinstance(self._progress, BarProgress):
             self._progress.print(text)
-        elif self._together is not None:
-            self._together.append(text)
+        elif self._batch is not None:
+            self._batch.append(text)
         else:
             self._terminal.write(text)
 
@@ -210,34 +210,34 @@ class _Terminal:
         self.stream = stream
         self.paint = Paint.for_stream(stream, os.environ)
         self.interactive = stream is sys.stderr and stream.isatty() and os.environ.get("TERM") != "dumb"
-        self._gone = False
+        self._closed = False
 
     def write_all(self, texts: list[str]) -> None:
-        """In few writes, each of them small enough for the buffer of the stream (see `_flush`)."""
-        piece: list[str] = []
+        """Write in few chunks, each small enough for the buffer of the stream (see `_flush`)."""
+        chunk: list[str] = []
         for text in texts:
-            if piece and sum(map(len, piece)) + len(text) > PIECE:
-                self.write("\n".join(piece))
-                piece.clear()
-            piece.append(text)
-        if piece:
-            self.write("\n".join(piece))
+            if chunk and sum(map(len, chunk)) + len(text) > CHUNK:
+                self.write("\n".join(chunk))
+                chunk.clear()
+            chunk.append(text)
+        if chunk:
+            self.write("\n".join(chunk))
 
     def write(self, text: str) -> None:
-        if self._gone:
+        if self._closed:
             return
         try:
             self.stream.write(f"{text}\n")
             self._flush()
         except OSError as problem:
-            # Nobody listens any more (`whyrun run 2>&1 | head`), or talk goes to a disk that is full: no reason to
-            # break off the run. Lines on stdout are what was asked for (a dry run): that they are lost is told.
+            # The reader is gone (`whyrun run 2>&1 | head`) or the disk is full: the run continues without lines. On
+            # stdout the lines are the result (a dry run), so a lost line is an error.
             if self.stream is sys.stdout and not isinstance(problem, BrokenPipeError):
                 raise
-            self._gone = True
+            self._closed = True
 
     def _flush(self) -> None:
-        """Also where the stream does not wait (others may have set it so): what it did not take stays in its buffer."""
+        """Flush, also if another process made the stream non-blocking: unwritten text stays in the buffer."""
         while True:
             try:
                 return self.stream.flush()
@@ -246,7 +246,7 @@ class _Terminal:
 
 
 class _LogFile:
-    """Lines added to a file that others may write to as well: each write is whole, and knows its line numbers."""
+    """Appends lines to a file that other processes also append to. Each write is atomic and knows its line numbers."""
 
     def __init__(self, path: PathLike) -> None:
         try:
@@ -255,20 +255,20 @@ class _LogFile:
             raise error(
                 "USAGE",
                 f"the log file `{os.fspath(path)}` cannot be written: {problem.strerror}",
-                hint="name a file in a folder that exists and that you may write to",
+                hint="choose a file in an existing folder that you may write to",
             ) from None
         self.path = os.fspath(path)
-        # A pipe or a device cannot be read back: there are only our own lines then, and nobody to wait for.
+        # A pipe or a device cannot be read back, so only our own lines are counted, without a lock.
         self._shared = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
-        self._read = 0  # bytes whose lines are counted
+        self._counted = 0  # bytes whose lines are counted
         self._lines = 0
 
     def __del__(self) -> None:
-        if hasattr(self, "_descriptor"):  # not where it could not be opened
+        if hasattr(self, "_descriptor"):  # missing if the file could not be opened
             os.close(self._descriptor)
 
     def append(self, lines: Callable[[int], list[str]]) -> None:
-        """`lines`: from the number of the first to the lines themselves."""
+        """`lines` returns the lines to write, given the number of the first one."""
         if not self._shared:
             self._lines += self._write(lines(self._lines + 1))
             return
@@ -280,17 +280,17 @@ class _LogFile:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def _write(self, lines: list[str]) -> int:
-        """How many they were."""
+        """Returns the number of lines written."""
         whole = data = "".join(f"{line}\n" for line in lines).encode(errors="replace")
         while data:
             data = data[os.write(self._descriptor, data) :]
         return whole.count(b"\n")
 
     def _count(self) -> None:
-        """The lines that were added since, by us or by others."""
+        """Count the lines that were added since the last call, by us or by others."""
         while True:
-            data = os.pread(self._descriptor, 1 << 20, self._read)
+            data = os.pread(self._descriptor, 1 << 20, self._counted)
             if not data:
                 return
-            self._read += len(data)
+            self._counted += len(data)
             self._lines += data.count(b"\n")

@@ -1,21 +1,27 @@
-"""Lines that a plan alone can write: what a run would do, and what it leaves alone."""
+"""Lines written from the plan alone: what a run would do, what is up to date, and which jobs are invalid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from whyrun.actions.problem import parameter_summary
 from whyrun.console.files import bound_sources, input_size, inputs_text, outputs_text
 from whyrun.console.lines import LogLevel, TaskLine, TaskStatus, runtime_text, size, task_text
-from whyrun.graph.graph import ArtifactAt, InputAt, JobTable, Source
-from whyrun.planning.explain import particulars, printable
+from whyrun.errors import printable
+from whyrun.graph.tables import ArtifactAt, InputAt, JobTable, Source
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
+if TYPE_CHECKING:
+    from whyrun.snapshot.actions.lookup import LookedUp
+    from whyrun.snapshot.actions.parameter_checks import Misfit
+
 
 def task_name(table: JobTable, position: int) -> str:
-    """The job's ID, which is its name, and what it is about."""
+    """The job's ID and description."""
     step = table.job_id(position)
     return f"{step} {printable(table.decl.description)}" if table.decl.description else step
 
@@ -23,35 +29,35 @@ def task_name(table: JobTable, position: int) -> str:
 def dry_run_lines(
     plan: Plan, snapshot: PlanningSnapshot, durations: Mapping[str, float | None], project: Path, when: datetime
 ) -> Iterator[TaskLine]:
-    """A line for each job that a run would touch. An upper bound: what would execute may yet be skipped."""
-    foretold = _Foretold(snapshot, project, when)
+    """A line for each job that a run would touch. A run may still skip some of the jobs that would execute."""
+    preview = _Preview(snapshot, project, when)
     for job in plan.jobs:
         if job.state == "planned" and job.reuse is None:
-            yield foretold.would_execute(job, durations.get(job.id))
+            yield preview.would_execute(job, durations.get(job.id))
         elif job.state == "planned":
             assert job.reuse is not None
-            yield foretold.would_skip(job, f"reused from {job.reuse.told(job.id)}")
+            yield preview.would_skip(job, f"reused from {job.reuse.describe(job.id)}")
         elif job.state == "inactive":
-            yield foretold.would_skip(job, _inactive(job))
+            yield preview.would_skip(job, _inactive(job))
 
 
 def untouched_lines(
     plan: Plan, snapshot: PlanningSnapshot, project: Path, when: datetime, status: TaskStatus
 ) -> Iterator[TaskLine]:
-    """A line for each job that is up to date (level `all`), and in a run for each that is inactive from the start."""
-    foretold = _Foretold(snapshot, project, when)
+    """A line for each up-to-date job (level `all`) and, in a run, for each job that is inactive from the start."""
+    preview = _Preview(snapshot, project, when)
     graph = snapshot.dependency_graph
     jobs = {job.node: job for job in plan.jobs}
     for table in graph.tables:
         for position in range(len(table)):
             job = jobs.get(table.base + position)
             if job is None:
-                yield foretold.up_to_date(table, position, status)
+                yield preview.up_to_date(table, position, status)
             elif job.state == "inactive" and status is TaskStatus.SKIPS:
-                yield foretold.line(table, position, status, [_inactive(job)], LogLevel.ALL)
+                yield preview.line(table, position, status, [_inactive(job)], LogLevel.ALL)
 
 
-class _Foretold:
+class _Preview:
     def __init__(self, snapshot: PlanningSnapshot, project: Path, when: datetime) -> None:
         self.snapshot, self.graph, self.project, self.when = snapshot, snapshot.dependency_graph, project, when
 
@@ -65,7 +71,7 @@ class _Foretold:
             outputs=outputs_text(table, position, lambda a: "estimated"),
             details=[
                 "if its condition holds" if job.conditional else "",
-                f"{reason.code} {particulars(reason, job.id)}".rstrip(),
+                f"{reason.code} {reason.text(job.id)}".rstrip(),
             ],
         )
         return TaskLine(self.when, table.decl.uses, TaskStatus.WOULD_EXECUTE, text)
@@ -75,8 +81,8 @@ class _Foretold:
 
     def up_to_date(self, table: JobTable, position: int, status: TaskStatus) -> TaskLine:
         def exists(artifact: int) -> str:
-            found = self._size(ArtifactAt(table.number, artifact, position))
-            return "exists" if found is None else f"exists, {size(found)}"
+            bytes_ = self._size(ArtifactAt(table.number, artifact, position))
+            return "exists" if bytes_ is None else f"exists, {size(bytes_)}"
 
         return self.line(table, position, status, [], LogLevel.ALL, outputs_text(table, position, exists))
 
@@ -97,3 +103,53 @@ class _Foretold:
 def _inactive(job: PlannedJob) -> str:
     absent = job.because.get("source")
     return f"source is inactive: {absent}" if absent else "condition is false"
+
+
+# --- invalid jobs ------------------------------------------------------------------------------------------------
+
+
+def refused_lines(
+    jobs: Mapping[str, tuple[str, LookedUp]], misfits: Iterable[Misfit], project: Path, when: datetime
+) -> Iterator[TaskLine]:
+    """Lines of jobs that cannot run: the action does not exist or cannot be used, or the `with:` block is invalid.
+
+    `jobs`: by name, the `uses:` of each job and its looked-up action. `misfits`: problems of single instances.
+    """
+    reported: set[str] = set()
+    by_job: dict[str, list[Misfit]] = {}
+    for misfit in misfits:
+        by_job.setdefault(misfit.table.name, []).append(misfit)
+    for name, (uses, looked_up) in jobs.items():
+        if looked_up.info is None and any(problem.code == "INVALID_USES" for problem in looked_up.problems):
+            if uses not in reported:
+                reported.add(uses)
+                text = printable(_unusable(uses, looked_up, project))
+                yield TaskLine(when, printable(uses), TaskStatus.INVALID_USES, text)
+        elif looked_up.misfits:
+            problems = [*looked_up.misfits, *(misfit.problem for misfit in by_job.pop(name, ()))]
+            text = printable(f"Job:{name} → {parameter_summary(problems)}")
+            yield TaskLine(when, uses, TaskStatus.INVALID_PARAMETER, text)
+    for of_job in by_job.values():
+        yield from _of_instances(of_job, when)
+
+
+def _unusable(uses: str, looked_up: LookedUp, project: Path) -> str:
+    """Why an action cannot be used; if it does not exist, the available ones."""
+    from whyrun.actions.registry.registry import action_exists, available_actions, nearest_first
+
+    if action_exists(uses, project):
+        (problem, *_) = (problem for problem in looked_up.problems if problem.code == "INVALID_USES")
+        return f"{uses} → {problem.message.removeprefix(f'the action `{uses}` ')}"
+    return f"{uses} → Available: [{', '.join(nearest_first(uses, available_actions(project)))}]"
+
+
+def _of_instances(misfits: list[Misfit], when: datetime) -> Iterator[TaskLine]:
+    """One line for the first instance that has a problem, with the number of other instances that have it."""
+    by_position: dict[int, list[Misfit]] = {}
+    for misfit in misfits:
+        by_position.setdefault(misfit.position, []).append(misfit)
+    for position, here in by_position.items():
+        table, more = here[0].table, max(misfit.more for misfit in here)
+        others = f" (and {more} more)" if more else ""
+        text = f"{table.job_id(position)}{others} → {parameter_summary(misfit.problem for misfit in here)}"
+        yield TaskLine(when, table.decl.uses, TaskStatus.INVALID_PARAMETER, printable(text))

@@ -1,4 +1,4 @@
-"""How far a run is, and how long it may yet take: a bar on a terminal, a line now and then elsewhere."""
+"""Shows the progress of a run and the remaining time: a bar on a terminal, a line every half minute elsewhere."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 from whyrun.console.lines import listed
 
-LOOK_EVERY = 0.1  # seconds between two looks at how far it is: the runner comes by thousands of times a second
-PLAIN_EVERY = 30.0  # seconds between the lines that tell the progress where there is no terminal
+UPDATE_INTERVAL = 0.1  # seconds between two updates: the runner calls thousands of times a second
+LINE_INTERVAL = 30.0  # seconds between two progress lines without a terminal
 
 
 class Work(Protocol):
-    """What there is to do, weighed in expected seconds."""
+    """The work of a run, weighted by expected seconds."""
 
-    timed: bool  # whether `total` is made of known durations
+    timed: bool  # `total` comes from known durations
     total: float
 
     def done(self, ended: int, running: list[str]) -> float: ...
@@ -26,26 +26,26 @@ class Work(Protocol):
 class Weights:
     """How much of the work is done, in expected seconds.
 
-    The runner tells how many steps have ended and which run now. A step that ran and runs no more has ended; steps
-    that were too quick to be seen running count with the mean of those not seen.
+    The runner reports how many steps have ended and which are running. A step that was running and no longer is has
+    ended. Steps that ended between two reports count with the mean weight of the steps not seen yet.
     """
 
     def __init__(self, expected: Mapping[str, float | None], clock: Callable[[], float] = time.monotonic) -> None:
         known = [d for d in expected.values() if d is not None]
         self.timed = bool(known)
         mean = sum(known) / len(known) if known else 1.0
-        # Nothing weighs nothing: a plan of instant steps still moves its bar.
+        # No weight is zero, so that the bar also moves for a plan of instant steps.
         self.weights = {job: max(mean if d is None else d, 0.01) for job, d in expected.items()}
         self.total = sum(self.weights.values())
         self.clock = clock
-        self.since: dict[str, float] = {}  # of those that run
+        self.since: dict[str, float] = {}  # running step → its start
         self.fractions: dict[str, float] = {}
-        # Summed up as it happens: a run of 100,000 steps asks often.
+        # Running totals: a run of 100,000 steps updates often.
         self.seen, self.seen_weight = 0, 0.0
         self.finished, self.finished_weight = 0, 0.0
 
     def at(self, job: str, fraction: float) -> None:
-        """The step says itself how far it is: better than what the clock makes one believe."""
+        """Set the fraction that a step reports itself; it is better than an estimate from the clock."""
         self.fractions[job] = min(max(fraction, 0.0), 1.0)
 
     def done(self, ended: int, running: list[str]) -> float:
@@ -70,11 +70,11 @@ class Weights:
         weight = self.weights.get(step, 0.0)
         if step in self.fractions:
             return weight * self.fractions[step]
-        return min(now - self.since[step], 0.95 * weight)  # one that takes longer than ever is nearly done, never more
+        return min(now - self.since[step], 0.95 * weight)  # a step that takes longer than expected counts as 95 % done
 
 
 class EqualWork:
-    """So many jobs, all alike, and perhaps a time for all of them."""
+    """A number of equal jobs, optionally with an estimated total time."""
 
     def __init__(self, jobs: int, estimated_runtime: float | None) -> None:
         self.jobs = max(1, jobs)
@@ -89,7 +89,7 @@ class EqualWork:
 
 
 class Progress:
-    """What is told of it: counts, and the time that is left where durations are known."""
+    """The text of the progress: counts, and the remaining time if durations are known."""
 
     def __init__(self, name: str, jobs: int, workers: int, work: Work) -> None:
         self.name, self.jobs, self.workers, self.work = name, jobs, max(1, workers), work
@@ -117,20 +117,20 @@ class Progress:
 
 
 class PlainProgress:
-    """A line every half minute: whoever reads a file or a CI log wants to know that it goes on, and not more."""
+    """A line every half minute, for files and CI logs: enough to see that the run goes on."""
 
     def __init__(self, progress: Progress, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic):
         self.progress, self.write, self.clock = progress, write, clock
-        self.due = clock() + PLAIN_EVERY
-        self.looked = clock()
+        self.next_line = clock() + LINE_INTERVAL
+        self.updated = clock()
 
     def update(self, ended: int, running: list[str]) -> None:
         now = self.clock()
-        if now >= self.looked + LOOK_EVERY or ended >= self.progress.jobs:
-            self.looked = now
+        if now >= self.updated + UPDATE_INTERVAL or ended >= self.progress.jobs:
+            self.updated = now
             self.progress.update(ended, running)
-        if now >= self.due:
-            self.due = now + PLAIN_EVERY
+        if now >= self.next_line:
+            self.next_line = now + LINE_INTERVAL
             self.progress.update(ended, running)
             self.write(f"progress: {self.progress.plain()}")
 
@@ -142,7 +142,7 @@ class BarProgress:
     """A bar below the lines, on a terminal."""
 
     def __init__(self, progress: Progress) -> None:
-        # rich is imported here and not above: everything but a run on a terminal does without it.
+        # Import rich here: only a run on a terminal needs it.
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
@@ -158,15 +158,15 @@ class BarProgress:
             console=self.console,
             transient=True,
         )
-        self.looked = 0.0
+        self.updated = 0.0
         self.task: Any = self.bar.add_task("", total=progress.work.total, count=progress.count, left="", running="")
         self.bar.start()
 
     def update(self, ended: int, running: list[str]) -> None:
         now = time.monotonic()
-        if now < self.looked + LOOK_EVERY and ended < self.progress.jobs:
+        if now < self.updated + UPDATE_INTERVAL and ended < self.progress.jobs:
             return
-        self.looked = now
+        self.updated = now
         self.progress.update(ended, running)
         self.bar.update(
             self.task,
@@ -179,7 +179,7 @@ class BarProgress:
     def print(self, text: str) -> None:
         from rich.text import Text
 
-        # As text with its own colours: brackets in it are IDs, not rich's markup.
+        # Keep our colours, but do not read brackets as rich's markup: they are part of IDs.
         self.console.print(Text.from_ansi(text), soft_wrap=True)
 
     def finish(self) -> None:

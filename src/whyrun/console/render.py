@@ -1,25 +1,26 @@
-"""What commands show: the short form of a plan, a dry run, the summary of a run; and colour where it is welcome."""
+"""Text that commands show: the short form of a plan, the summary of a run, and colour on terminals."""
 
 from __future__ import annotations
 
-import os
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import IO, Any
 
+import msgspec
+
 from whyrun.console.lines import BAD, seconds, size, why_no_value
+from whyrun.errors import printable
+from whyrun.lazy_regex import lazy_regex
 from whyrun.log.events import NOT_PUBLISHED
-from whyrun.planning.explain import about, headline, job_lines, logged_duration, printable
-from whyrun.planning.listing import SHOWN, Listed, Listing, closing_line, listed, summary_lines
+from whyrun.planning.answers.explain import about, headline, job_lines, logged_duration
+from whyrun.planning.answers.listing import SHOWN, Listed, Listing, closing_line, listed, summary_lines
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import CODES, More
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
-LAST_LINES = 3  # of an error of many lines, after its first: for a script the end of what it said
+LAST_LINES = 3  # of a long error, the summary shows the first line and these last ones
 
-# ANSI: enough for a few words, so that no library is loaded for it.
+# Plain ANSI codes: no library is loaded for a few colours.
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STATUS_STYLES: dict[str, str] = {
     "EXECUTES": "green",
@@ -30,12 +31,11 @@ _STATUS_STYLES: dict[str, str] = {
     **dict.fromkeys(BAD, "red"),
 }
 _CODE_STYLES = {code: "red" if "FAIL" in code else "yellow" for code in CODES}
-_CODE = re.compile(r"(?<= )(" + "|".join(CODES) + r")(?= |$)")
+_CODE = lazy_regex(r"(?<= )(" + "|".join(CODES) + r")(?= |$)")
 
 
-@dataclass(frozen=True, slots=True)
-class Paint:
-    """Colour, if `on`. Only for a terminal, and not where NO_COLOR or TERM=dumb ask for none."""
+class Paint(msgspec.Struct, frozen=True):
+    """Colours text if `on`: only on a terminal, and not if NO_COLOR or TERM=dumb is set."""
 
     on: bool
 
@@ -54,7 +54,7 @@ class Paint:
         return text.replace(f"] {status} ", f"] {self.styled(status, style)} ", 1)
 
     def explained(self, text: str) -> str:
-        """The text of `explain` or `plan`: headline, titles and the first code of each line stand out."""
+        """The text of `explain` or `plan`, with coloured headline, titles and first code of each line."""
         if not self.on:
             return text
         lines = text.split("\n")
@@ -73,17 +73,17 @@ class Paint:
 def render_plan(
     plan: Plan, *, estimate: float | None = None, show_all: bool = False, listing: Listing | None = None
 ) -> str:
-    """The short form: each job under its layer with its first reason. `explain` has them all."""
+    """The short form: each job under its layer with its first reason. `explain` shows all reasons."""
     listing = listing or Listing(show_all=show_all)
-    found = listed(plan, listing)
-    text = [headline(plan, estimate), *(summary_lines(found) if found.summary else _short_lines(found))]
-    closing = closing_line(plan, listing, found)
+    jobs = listed(plan, listing)
+    text = [headline(plan, estimate), *(summary_lines(jobs) if jobs.summary else _short_lines(jobs))]
+    closing = closing_line(plan, listing, jobs)
     return "\n".join(text if closing is None else [*text, closing])
 
 
-def _short_lines(found: Listed) -> Iterator[str]:
-    width = max((len(job.id) for block in found.blocks for job in block.jobs), default=0)
-    for block in found.blocks:
+def _short_lines(listed_jobs: Listed) -> Iterator[str]:
+    width = max((len(job.id) for block in listed_jobs.blocks for job in block.jobs), default=0)
+    for block in listed_jobs.blocks:
         yield block.title
         for job in block.jobs:
             yield f"  {job.id:<{width}}   {_short(job)}".rstrip()
@@ -108,22 +108,21 @@ def _short(job: PlannedJob) -> str:
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A job that failed for good, for the summary."""
+class Failure(msgspec.Struct, frozen=True):
+    """A job that failed after all its attempts, for the summary."""
 
     step_id: str
     status: str
     error_type: str
     error: str
-    place: str | None = None  # `weather.py:38`: where in the project it broke
-    note: str = ""  # what its sandbox may have to do with it
+    place: str | None = None  # `weather.py:38`: the line of the project that raised the error
+    note: str = ""  # how the sandbox may have caused it
     has_traceback: bool = False
 
     def to_json(self) -> dict[str, str]:
-        found = {"id": self.step_id, "status": self.status, "error_type": self.error_type, "error": self.error}
-        more = {"place": self.place, "note": self.note}
-        return found | {name: text for name, text in more.items() if text}
+        always = {"id": self.step_id, "status": self.status, "error_type": self.error_type, "error": self.error}
+        optional = {"place": self.place, "note": self.note}
+        return always | {name: text for name, text in optional.items() if text}
 
 
 _COUNTED = (
@@ -141,7 +140,7 @@ _COUNTED = (
 
 
 def saved_seconds(plan: Plan, snapshot: PlanningSnapshot, reused: Sequence[str] = ()) -> float:
-    """The logged durations of what did not have to be executed: up-to-date jobs, and these."""
+    """The total logged duration of the jobs that were not executed: up-to-date jobs, and the `reused` ones."""
     busy = {job.id for job in plan.jobs}
     steps = snapshot.records.steps
     total = sum(logged_duration(steps.get(id_)) or 0.0 for id_ in reused)
@@ -150,15 +149,18 @@ def saved_seconds(plan: Plan, snapshot: PlanningSnapshot, reused: Sequence[str] 
     return total
 
 
-def _each_once(failures: Sequence[Failure]) -> list[tuple[Failure, int]]:
-    """Each with how many more there are like it: one shared file that takes no section fails a step for each, and so
-    does one condition that has no value."""
-    found: dict[tuple[str, str], list[Failure]] = {}
+def _grouped(failures: Sequence[Failure]) -> list[tuple[Failure, int]]:
+    """The first failure of each cause, and the number of others with the same cause.
+
+    A shared file that accepts no sections fails every step that writes to it; a condition without a value fails every
+    step that depends on it.
+    """
+    by_cause: dict[tuple[str, str], list[Failure]] = {}
     for failure in failures:
-        same = failure.error if failure.error_type == NOT_PUBLISHED else why_no_value(failure.error)
-        same = failure.step_id if same is None else same
-        found.setdefault((failure.error_type, same), []).append(failure)
-    return [(alike[0], len(alike) - 1) for alike in found.values()]
+        cause = failure.error if failure.error_type == NOT_PUBLISHED else why_no_value(failure.error)
+        cause = failure.step_id if cause is None else cause
+        by_cause.setdefault((failure.error_type, cause), []).append(failure)
+    return [(group[0], len(group) - 1) for group in by_cause.values()]
 
 
 def run_summary(
@@ -176,25 +178,26 @@ def run_summary(
     options: str = "",
     shared: str = "",
 ) -> str:
-    """What happened, what it cost and spared, what failed and where to look.
+    """The summary of a run: outcome, cost and saved time, failures, and the commands that show more.
 
-    `place` is what further commands need to find the same workflow and inputs: ` then-now.yaml --state DIR`, or
-    nothing; `options` what another run needs to be the same: ` --target Job:Montage`; `shared` what was given to the
-    shared store and taken from it.
+    `place`: the arguments that make another command find the same workflow and inputs, such as
+    ` then-now.yaml --state DIR`; may be empty. `options`: the options that repeat the run, such as
+    ` --target Job:Montage`. `shared`: what the run uploaded to the shared store and downloaded from it.
     """
-    everyone = {**counts, "inactive": counts["inactive"] + totals["inactive"]}  # found during the run, or before
-    everyone.update(deferred=totals["deferred"], clean=totals["clean"])
-    parts = [f"{everyone[key]} {word}" for key, word in _COUNTED if everyone[key]]
-    spared = f"; saved ~{about(saved)} by not running the rest again" if saved >= 0.05 else ""
-    lines = [f"{run} {state} in {seconds(duration)}: {', '.join(parts)}{spared}"]
+    # The plan knows some inactive jobs before the run, the run finds the others.
+    all_counts = {**counts, "inactive": counts["inactive"] + totals["inactive"]}
+    all_counts.update(deferred=totals["deferred"], clean=totals["clean"])
+    parts = [f"{all_counts[key]} {word}" for key, word in _COUNTED if all_counts[key]]
+    savings = f"; saved ~{about(saved)} by not running the rest again" if saved >= 0.05 else ""
+    lines = [f"{run} {state} in {seconds(duration)}: {', '.join(parts)}{savings}"]
     if statuses:
-        lines.append(f"  {_statuses_text(statuses, everyone)}")
+        lines.append(f"  {_statuses_text(statuses, all_counts)}")
     lines.extend(usage_lines(usage))
     lines.extend([f"  shared store: {shared}"] if shared else ())
-    # What was interrupted did nothing wrong: it is counted, and there is nothing to look at.
+    # An interrupted step is counted above, but it has no error to show.
     own = [failure for failure in failures if failure.status != "INTERRUPTED"]
-    told = _each_once(own)
-    for failure, alike in told[:SHOWN]:
+    groups = _grouped(own)
+    for failure, alike in groups[:SHOWN]:
         first, *rest = failure.error.strip().split("\n")
         what = f"{failure.error_type}: {first}" if first else failure.error_type
         at = f"  ({failure.place})" if failure.place is not None else ""
@@ -202,48 +205,41 @@ def run_summary(
         lines.append(f"  {who}  {printable(what + at)}")
         lines.extend(f"    {printable(line)}" for line in rest[-LAST_LINES:])
         lines.extend([f"    {failure.note}"] if failure.note else ())
-    if len(told) > SHOWN:
-        lines.append(f"  … and {len(told) - SHOWN} more")
+    if len(groups) > SHOWN:
+        lines.append(f"  … and {len(groups) - SHOWN} more")
     if state == "interrupted":
-        lines.append(f"  interrupted; run again to go on: whyrun run{place}{options}")
+        lines.append(f"  interrupted; to continue: whyrun run{place}{options}")
     if own:
         step = shlex.quote(own[0].step_id)
         lines.append(f"  look closer: whyrun log {run}{place} --job {step}")
         lines.append(f"               whyrun why {step}{place}")
     traced = any(failure.has_traceback for failure in own)
-    lines.append(f"evidence: {evidence}" + (" (tracebacks stand in its whyrun.log)" if traced else ""))
+    lines.append(f"evidence: {evidence}" + (" (tracebacks are in its whyrun.log)" if traced else ""))
     return "\n".join(lines)
 
 
 def _statuses_text(statuses: Mapping[str, int], counts: Mapping[str, int]) -> str:
-    """`EXECUTES 3, SKIPS 4 (2 up to date, 2 blocked), FAILED 1`: as in the lines, and what is counted apart."""
-    apart = {"SKIPS": ("clean", "reused", "inactive", "blocked"), "FAILED": ("interrupted",)}
-    words = dict(_COUNTED)
-    found = []
+    """`EXECUTES 3, SKIPS 4 (2 up to date, 2 blocked), FAILED 1`: the lines by status, with their states in brackets."""
+    states = {"SKIPS": ("clean", "reused", "inactive", "blocked"), "FAILED": ("interrupted",)}
+    names = dict(_COUNTED)
+    texts = []
     for status, number in statuses.items():
-        parts = [f"{counts[key]} {words[key]}" for key in apart.get(status, ()) if counts[key]]
-        found.append(f"{status} {number}" + (f" ({', '.join(parts)})" if parts else ""))
-    return ", ".join(found)
+        parts = [f"{counts[key]} {names[key]}" for key in states.get(status, ()) if counts[key]]
+        texts.append(f"{status} {number}" + (f" ({', '.join(parts)})" if parts else ""))
+    return ", ".join(texts)
 
 
 def usage_lines(usage: Mapping[str, Any]) -> list[str]:
     if not usage["slowest"]:
         return []  # nothing was executed
     slowest = ", ".join(f"{each['id']} {seconds(each['seconds'])}" for each in usage["slowest"])
-    step = usage["peak_memory_step"]  # None where no step came so far as to be measured
+    step = usage["peak_memory_step"]  # None if no step ran long enough to be measured
     peak = f", peak memory {size(usage['peak_memory_bytes'])} ({step})" if step is not None else ""
     return [f"  cpu {seconds(usage['cpu_seconds'])}{peak}", f"  slowest: {slowest}"]
 
 
 def expectation(estimate: float | None, peak: int | None) -> str:
-    """What a run may cost, from what was logged; said also where it is not known."""
+    """The expected time and memory of a run, from logged steps; "not known yet" without such a log."""
     time = f"~{about(estimate)}" if estimate is not None else "not known yet"
     memory = f"~{size(peak)}" if peak is not None else "not known yet"
     return f"expected time {time}, peak memory {memory}"
-
-
-def relative(path: str | os.PathLike[str]) -> str:
-    """As seen from the working folder, where it lies below it."""
-    full = os.path.abspath(path)
-    near = os.path.relpath(full)
-    return full if near.split(os.sep)[0] == os.pardir else near

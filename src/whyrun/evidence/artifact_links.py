@@ -1,10 +1,10 @@
-"""The links `artifacts/<step>/…` of a long run, made while it goes on by a process of its own.
+"""Make the links `artifacts/<step>/…` of a long run in a separate process, while the run goes on.
 
-They cost more of the file system than anything else that a short step leaves, and nobody waits for them. A thread of
-the host would not do: it would take turns with the host for the interpreter, at every call.
+For short steps, these links are the most expensive file system work, and nothing waits for them. A thread would not
+help: it would compete with the host for the interpreter lock.
 
-As a program, `python -m whyrun.evidence.links RUN STORE HOST`, it is that process: lists of artifacts, a line each,
-come in by its standard input, and `null` is the last of them. HOST is the number of the process that it works for.
+`python -m whyrun.evidence.artifact_links RUN STORE HOST` starts that process. It reads lists of artifacts from standard
+input, one list per line; `null` ends the input. HOST is the pid of the process that it works for.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from whyrun.evidence.run_directory import EndedSteps, RunDirectory, SeenEvents
 from whyrun.log.journal import read_events
 
 _PR_SET_PDEATHSIG = 1
-MOST_WAITING = 1000  # lines that the process has not taken: one that is so far behind is not waited for
-_END = b"null\n"  # not the mere end of the pipe, which a process that was forked meanwhile holds open, too
+MAX_UNSENT = 1000  # lines; a process that is this far behind is abandoned
+_END = b"null\n"  # closing the pipe is not enough: a process forked meanwhile holds it open as well
 
 
-class Links:
-    """The host's side. Nothing depends on the process: what it could not do is done when the run ends."""
+class ArtifactLinks:
+    """The host's side. Nothing depends on the process: links that it did not make are made when the run ends."""
 
     def __init__(self, directory: RunDirectory, store: Store) -> None:
         self.directory, self.store = directory, store
         self._process: subprocess.Popen[bytes] | None = None
         self._unsent: deque[bytes] = deque()
         self._begun = False
-        self.lost = False  # it could not be started, has ended before its time, or does not keep up
+        self.lost = False  # the process could not be started, ended early, or does not keep up
 
     def link(self, steps: EndedSteps) -> None:
-        """Never waits: what the process does not take now is offered again with the next."""
+        """Never blocks: lines that the process does not take now are sent with the next call."""
         if not self._begun:
             self._begun = True
             self._start()
@@ -48,11 +48,11 @@ class Links:
             return
         self._unsent.append(msgspec.json.encode(steps) + b"\n")
         self._send()
-        if len(self._unsent) > MOST_WAITING:
+        if len(self._unsent) > MAX_UNSENT:
             self.abandon()
 
     def _start(self) -> None:
-        program = [sys.executable, "-P", "-m", "whyrun.evidence.links"]
+        program = [sys.executable, "-P", "-m", "whyrun.evidence.artifact_links"]
         try:
             self._process = disk.start(
                 Area.ARTIFACT_LINK,
@@ -61,10 +61,10 @@ class Links:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
-                start_new_session=True,  # Ctrl-C on the host's terminal does not reach it
+                start_new_session=True,  # so that Ctrl-C in the host's terminal does not reach it
             )
         except OSError:
-            self.lost = True  # the host will make them, and is told then what cannot be made
+            self.lost = True  # the host makes the links at the end, and reports what fails
             return
         assert self._process.stdin is not None
         os.set_blocking(self._process.stdin.fileno(), False)
@@ -73,7 +73,7 @@ class Links:
         assert self._process is not None
         assert self._process.stdin is not None
         try:
-            while self._unsent and (taken := self._process.stdin.write(self._unsent[0])):  # else it has enough to do
+            while self._unsent and (taken := self._process.stdin.write(self._unsent[0])):  # 0 or None: the pipe is full
                 line = self._unsent.popleft()
                 if taken < len(line):
                     self._unsent.appendleft(line[taken:])
@@ -81,7 +81,7 @@ class Links:
             self.abandon()
 
     def abandon(self) -> None:
-        """The process ends now; what it has not made is still to be made."""
+        """Kill the process. The links that it did not make are made by `finish`."""
         self.lost = True
         self._unsent.clear()
         if self._process is not None:
@@ -91,7 +91,7 @@ class Links:
             self._process.stdin.close()
 
     def finish(self) -> None:
-        """All that were given are made when this returns."""
+        """Return when all links are made."""
         if self._process is not None and not self.lost:
             assert self._process.stdin is not None
             os.set_blocking(self._process.stdin.fileno(), True)
@@ -109,8 +109,8 @@ class Links:
 
 
 def main(run: str, store: str, host: str) -> None:
-    _end_with(int(host))
-    os.nice(5)  # nobody waits for links while there is something else to do
+    _die_with(int(host))
+    os.nice(5)  # steps come first
     directory, blobs = RunDirectory(run), Store(store)
     decode = msgspec.json.Decoder(EndedSteps | None).decode
     for line in sys.stdin.buffer:
@@ -118,14 +118,14 @@ def main(run: str, store: str, host: str) -> None:
         if steps is None:
             return
         directory.link_steps(blobs, steps)
-    sys.exit(1)  # the host has ended without a word
+    sys.exit(1)  # the host ended without `null`
 
 
-def _end_with(host: int) -> None:
-    """Whoever repairs the run of a killed host is alone with it."""
+def _die_with(host: int) -> None:
+    """End when the host ends, so that nothing writes to the run folder while a later run repairs it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != host:  # it has ended already
+    if os.getppid() != host:  # the host ended before `prctl`
         sys.exit(1)
 
 

@@ -1,6 +1,6 @@
-"""Which blobs runs speak of: `gc` keeps them, and `verify` reads them again. So all that is kept is checked.
+"""Which blobs the runs refer to: `gc` keeps these, and `verify` reads them again. So everything kept is checked.
 
-A hash is looked for as text: an event of a newer version that names a blob in a new way counts all the same.
+Hashes are searched as text, so that an event of a newer version that refers to a blob in a new way also counts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError, error
 from whyrun.evidence.run_directory import RunDirectory
 
-_HEX = re.compile(rb"[0-9a-f]{64,}")  # and then those that are no longer: a look around each match takes twice as long
+_HEX = re.compile(rb"[0-9a-f]{64,}")  # longer matches are dropped later: a lookaround takes twice as long
 _HASH = re.compile("[0-9a-f]{64}")
 _LIST = re.compile(rb'"blob":"([0-9a-f]{64})"')
-# Where the text says that a hash is of a folder: (what stands in any such text, the hash). Of what was displaced it
-# says neither that nor the opposite.
+# Where the log says that a hash is of a folder: (a marker that every such text contains, the pattern of the hash).
+# A displaced path may be a file or a folder; the event does not say which.
 _FOLDERS = (
     (b'"directory"', re.compile(rb'"sha256":"([0-9a-f]{64})","size":[0-9]+,"type":"directory"')),
     (b'"as":"d"', re.compile(rb'"sha256":"([0-9a-f]{64})","as":"d"')),
@@ -29,51 +29,52 @@ _FOLDERS = (
     (b'"file_displaced"', re.compile(rb'"file_displaced","path":"(?:[^"\\]|\\.)*","sha256":"([0-9a-f]{64})"')),
 )
 _CHUNK = 4 << 20
-_OVERLAP = 16 << 10  # more than any of these takes: an ID or a path may be long
-DOUBT_HINT = (
-    "`whyrun verify` tells what speaks of it. Restore it from a copy; where there is none, remove it, and what only it "
-    "names counts as not needed"
+_OVERLAP = 16 << 10  # longer than any of these patterns with a long ID or path
+UNKNOWN_REFERENCES_HINT = (
+    "`whyrun verify` tells what refers to it. Restore it from a copy; without one, remove it, and blobs that only it "
+    "refers to count as not needed"
 )
 
 
 @dataclass(slots=True)
-class Naming:
-    """Blobs that name other blobs, as far as the text that speaks of them says so: who cannot read one of them cannot
-    say what is needed."""
+class IndirectReferences:
+    """Blobs that refer to other blobs. If one of them cannot be read, nobody knows which blobs are needed."""
 
-    folders: set[str] = field(default_factory=set)  # or things of the user's, which may be folders
+    folders: set[str] = field(default_factory=set)  # or displaced files of the user, which may be folders
     lists: set[str] = field(default_factory=set)
 
 
-def hashes_of_runs(folders: Iterable[Path], store: Store, naming: Naming | None = None) -> Iterator[str]:
-    """Every hash in their logs and manifests, and in the long lists that these and the plans refer to; some often.
+def referenced_hashes(
+    folders: Iterable[Path], store: Store, indirect: IndirectReferences | None = None
+) -> Iterator[str]:
+    """Every hash in the logs and manifests of these runs, and in the long lists that they refer to; with repetitions.
 
-    `naming` gets those that name others.
+    `indirect` collects the blobs that refer to other blobs.
     """
-    naming = naming or Naming()
+    indirect = indirect or IndirectReferences()
     for folder in folders:
         run = RunDirectory(folder)
         for chunk in _chunks(run.events):
             yield from _hashes(chunk)
-            naming.lists.update(_lists(chunk))
-            naming.folders.update(_folders(chunk))
-        # The plan also has the hashes of what was superseded, as reasons: of it, only its long lists are needed.
+            indirect.lists.update(_lists(chunk))
+            indirect.folders.update(_folders(chunk))
+        # Reasons in the plan have the hashes of superseded versions: only the long lists of a plan are needed.
         for chunk in _chunks(run.plan):
-            naming.lists.update(_lists(chunk))
+            indirect.lists.update(_lists(chunk))
         for chunk in _chunks(run.manifest):
             yield from _hashes(chunk)
-    for sha in naming.lists:
+    for sha in indirect.lists:
         yield sha
         for chunk in _chunks(Path(store.path(sha))):
             yield from _hashes(chunk)
-            naming.folders.update(_folders(chunk))
+            indirect.folders.update(_folders(chunk))
 
 
-def files_of_folder(sha: str, store: Store, *, may_be_one: bool = False) -> tuple[TreeFile, ...]:
-    """What is in it, if it is a folder. A hash alone does not say what it is of, so the blob is looked at.
+def stored_folder_files(sha: str, store: Store, *, may_be_one: bool = False) -> tuple[TreeFile, ...]:
+    """The files of a folder; none for other blobs. A hash does not say what it stands for, so the blob is read.
 
-    STORE_DAMAGED where nobody can say: it begins as the manifest of a folder, or `may_be_one` by what is known of it,
-    and has other bytes than its name says, or cannot be read.
+    STORE_DAMAGED if the answer is unknown: the blob starts like the manifest of a folder, or `may_be_one`, and its
+    bytes do not match its hash or cannot be read.
     """
     path = store.path(sha)
     try:
@@ -84,15 +85,15 @@ def files_of_folder(sha: str, store: Store, *, may_be_one: bool = False) -> tupl
             _check_hash(bytes_sha256(content) if content else file_sha256(path), sha, path)
         return decode_tree(content).files if content else ()
     except (FileNotFoundError, NotADirectoryError):
-        return ()  # not in the store: the hash of something else, or lost
+        return ()  # not in the store: a hash of something else, or a lost blob
     except OSError as refused:
-        raise _doubtful(sha, f"cannot be read: {refused.strerror}", path) from None
+        raise _damaged_reference(sha, f"cannot be read: {refused.strerror}", path) from None
     except ValueError:
-        return ()  # a file, and sound, that begins as a folder's manifest does
+        return ()  # an undamaged file that starts like the manifest of a folder
 
 
-def check_lists(lists: Iterable[str], store: Store) -> None:
-    """STORE_DAMAGED for a long list that is there and not as it was."""
+def check_long_lists(lists: Iterable[str], store: Store) -> None:
+    """STORE_DAMAGED for a stored long list whose bytes do not match its hash."""
     for sha in lists:
         path = store.path(sha)
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -100,7 +101,7 @@ def check_lists(lists: Iterable[str], store: Store) -> None:
 
 
 def stored_blobs(root: Path) -> Iterator[tuple[str, str, int]]:
-    """Every blob of a store: hash, path, size. Other things there are left alone."""
+    """Every blob of a store: hash, path, size. Other files are skipped."""
     if not root.is_dir():
         return
     for folder in sorted(os.scandir(root), key=lambda entry: entry.name):
@@ -113,39 +114,39 @@ def stored_blobs(root: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def stored_names(root: Path) -> set[str]:
-    """The hashes of all blobs, and perhaps names of other things: ten times as quick as a look at each."""
-    found: set[str] = set()
+    """The hashes of all blobs, and perhaps other file names: ten times faster than `stored_blobs`."""
+    names: set[str] = set()
     for folder in os.listdir(root) if root.is_dir() else ():
         with suppress(NotADirectoryError):
-            found.update(map(folder.__add__, os.listdir(root / folder)))
-    return found
+            names.update(map(folder.__add__, os.listdir(root / folder)))
+    return names
 
 
-def _check_hash(found: str, sha: str, path: str) -> None:
-    if found != sha:
-        raise _doubtful(sha, f"has other bytes (sha256 {found})", path)
+def _check_hash(actual: str, sha: str, path: str) -> None:
+    if actual != sha:
+        raise _damaged_reference(sha, f"has other bytes (sha256 {actual})", path)
 
 
-def _doubtful(sha: str, what: str, path: str) -> WhyrunError:
-    message = f"the stored blob {sha} {what}, and it may name others that are needed"
-    return error("STORE_DAMAGED", message, file=path, hint=DOUBT_HINT)
+def _damaged_reference(sha: str, what: str, path: str) -> WhyrunError:
+    message = f"the stored blob {sha} {what}, and it may refer to other blobs that are needed"
+    return error("STORE_DAMAGED", message, file=path, hint=UNKNOWN_REFERENCES_HINT)
 
 
 def _lists(chunk: bytes) -> Iterator[str]:
-    return (found.decode() for found in _LIST.findall(chunk))
+    return (sha.decode() for sha in _LIST.findall(chunk))
 
 
 def _folders(chunk: bytes) -> Iterator[str]:
-    """The mark is looked for first: most of a log has none, and it is found much quicker than a pattern."""
-    return (found.decode() for mark, said in _FOLDERS if mark in chunk for found in said.findall(chunk))
+    """Look for the marker first: most chunks have none, and a fixed string is found faster than a pattern."""
+    return (sha.decode() for marker, pattern in _FOLDERS if marker in chunk for sha in pattern.findall(chunk))
 
 
 def _hashes(chunk: bytes) -> Iterator[str]:
-    return (found.decode() for found in _HEX.findall(chunk) if len(found) == 64)
+    return (sha.decode() for sha in _HEX.findall(chunk) if len(sha) == 64)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """The content of a file in pieces that overlap, so that no hash is cut in two; nothing, where there is none."""
+    """The content of a file in overlapping pieces, so that no hash is cut in two; nothing if there is no file."""
     try:
         with path.open("rb") as file:
             before = b""

@@ -1,8 +1,8 @@
-"""The folder of one run: which files must stand in it after any run, and how it is completed.
+"""The layout of a run folder: file names, the files that a run adds, and the links to its artifacts.
 
-`create_run` makes it with the files that only the host of the run can know (`manifest.yaml`, `plan.json`, `source/`);
-the run adds `cfg/`, commands, metrics and logs; `finish` folds the rest from the events, so that the repair of a killed
-run writes the same as the run itself would have written.
+`create_run` makes the folder with the files that only the host knows (`manifest.yaml`, `plan.json`, `source/`). The run
+adds `cfg/`, commands, metrics and logs. `finish_run` (see `composition/run_folder.py`) completes it from the events
+alone, so the repair of a killed run writes the same files as the run would have written.
 """
 
 from __future__ import annotations
@@ -20,17 +20,15 @@ from whyrun.artifacts.hashing import Tree, canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError
-from whyrun.evidence.composed_run import complete_composition
 from whyrun.evidence.status import status_of
 from whyrun.ids import file_name, output_of
 from whyrun.log import events as ev
 from whyrun.log.journal import EVENTS_FILE, read_events
 from whyrun.log.outcomes import RunOutcome
-from whyrun.log.runs import RunRef
 
-# Made empty if nothing was written to them.
+# Created empty if nothing was written to them.
 _MAY_BE_EMPTY = ("metrics.jsonl", "commands.jsonl", "whyrun.log", "debug.log")
-FEW = 1000  # steps: below, a second thread is not worth starting
+FEW = 1000  # steps; with fewer, a second thread does not pay
 _SUFFIX_OF_TYPE = {"json": ".json", "text": ".txt"}
 _encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -67,7 +65,7 @@ class RunDirectory:
     # --- while it runs -------------------------------------------------------------------------------------------
 
     def write_cfg(self, step_path: str, data: bytes) -> str:
-        """Write what a step is started with (`step_path`: its ID without the kind); the path within the run folder."""
+        """Write the configuration of a step; return its path in the run folder. `step_path`: its ID without `Job:`."""
         if not self._cfg_made:
             disk.make_folders(Area.CFG, self.cfg)
             self._cfg_made = True
@@ -76,8 +74,7 @@ class RunDirectory:
         try:
             descriptor = disk.open(Area.CFG, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
-            # Of an earlier attempt. The log has its hash: the same bytes are not written over, or a power cut could
-            # take what was there for certain.
+            # From an earlier attempt. The log has its hash. Rewriting the same bytes could lose them in a power cut.
             with open(path, "rb") as file:
                 if file.read() == data:
                     return relative
@@ -89,11 +86,11 @@ class RunDirectory:
         return relative
 
     def step_dir(self, step_path: str) -> Path:
-        """`steps/<step>/`; not created, because empty folders are not made."""
+        """`steps/<step>/`; not created, because run folders have no empty folders."""
         return self.steps / file_name(step_path)
 
     def append_commands(self, commands: Iterable[Any]) -> None:
-        """Add commands to `commands.jsonl`, in one write."""
+        """Append to `commands.jsonl` in one write."""
         _append(self.commands, _encode_lines(commands))
 
     def append_metrics(self, metrics: Iterable[Metric]) -> None:
@@ -101,65 +98,68 @@ class RunDirectory:
 
     # --- at the end ----------------------------------------------------------------------------------------------
 
-    def finish(self, store: Store, seen: SeenEvents | None = None) -> dict[str, Any]:
-        """Complete the folder from its events and return the status. `status.json` comes last: where it is, all is.
+    def complete_files(self, store: Store, seen: SeenEvents | None = None) -> SeenEvents:
+        """Write what a run folder lacks except `status.json`: empty logs, `source/`, the artifact links.
 
-        `seen`: the events, folded while they were written; without it they are read.
+        `seen`: the events, folded while they were written. Without it they are read, and torn lines are removed.
         """
         if seen is None:
             seen = SeenEvents()
             for event in read_events(self.events):
                 seen.add(event)
-            self._remove_unborne(seen)
+            self._remove_torn_evidence(seen)
         self._ensure_files(seen.outcome)
         self.link_artifacts(store, seen.artifacts())
-        complete_composition(self.path, store)
-        status = status_of(seen.outcome)
+        return seen
+
+    def write_status(self, outcome: RunOutcome) -> dict[str, Any]:
+        """Write `status.json`. It comes last: where it exists, the folder is complete, also after a power cut."""
+        status = status_of(outcome)
         disk.sync_filesystem(Area.RUN, self.path)
         atomic_write(self.status, canonical_json(status) + b"\n", Area.STATUS, sync=True)
         return status
 
-    def _remove_unborne(self, seen: SeenEvents) -> None:
-        """Of a run that ended without a word: lines that a power cut tore, and links of steps whose events it took."""
+    def _remove_torn_evidence(self, seen: SeenEvents) -> None:
+        """After a kill: remove half-written lines, and links of steps whose events a power cut took."""
         for path in (self.commands, self.metrics):
             data = path.read_bytes() if path.exists() else b""
             if b"\0" in data or data[-1:] not in (b"\n", b""):
-                whole = [line for line in data.split(b"\n")[:-1] if line and b"\0" not in line]
-                atomic_write(path, b"".join(line + b"\n" for line in whole), Area.RUN)
+                complete = [line for line in data.split(b"\n")[:-1] if line and b"\0" not in line]
+                atomic_write(path, b"".join(line + b"\n" for line in complete), Area.RUN)
         succeeded = {file_name(artifact.step_path) for artifact in seen.artifacts()}
         for name in os.listdir(self.artifacts) if self.artifacts.exists() else ():
             if name not in succeeded:
                 disk.remove(Area.ARTIFACT_LINK, self.artifacts / name)
 
     def missing_files(self, mode: str = "run") -> list[str]:
-        """Which of the files that must exist do not. What stands under the name of a log must be a file."""
+        """Which of the required files are missing, or are not files."""
         names = [EVENTS_FILE, *_MAY_BE_EMPTY, "status.json", "manifest.yaml", "source"]
         if mode == "run":
             names.append("plan.json")
-        return sorted(name for name in names if not self._is_there(name))
+        return sorted(name for name in names if not self._exists(name))
 
-    def _is_there(self, name: str) -> bool:
-        place = self.path / name
+    def _exists(self, name: str) -> bool:
+        path = self.path / name
         if name in _MAY_BE_EMPTY:
-            return place.is_file()
-        return place.is_dir() if name == "source" else place.exists()
+            return path.is_file()
+        return path.is_dir() if name == "source" else path.exists()
 
     def _ensure_files(self, outcome: RunOutcome) -> None:
         for entry in self.path.glob(".tmp-*"):
-            disk.unlink(Area.RUN, entry)  # a completion was killed between writing a file and giving it its name
+            disk.unlink(Area.RUN, entry)  # left by a completion that was killed before a rename
         for name in _MAY_BE_EMPTY:
             os.close(disk.open(Area.RUN, self.path / name, os.O_WRONLY | os.O_CREAT))
         disk.make_folders(Area.RUN, self.source)
-        # `create_run` was given these. Where they are gone all the same, the files say so; nothing is made up.
+        # `create_run` wrote these two. If they are lost, the new files say so instead of making something up.
         if not self.manifest.exists():
             atomic_write(self.manifest, canonical_json({"lost": "this run has no manifest"}) + b"\n", Area.RUN)
         if outcome.start is not None and outcome.start.mode == "run" and not self.plan.exists():
             atomic_write(self.plan, canonical_json({"lost": "this run has no stored plan"}) + b"\n", Area.RUN)
 
     def link_artifacts(self, store: Store, artifacts: Iterable[Artifact]) -> None:
-        """`artifacts/<step>/<output>`: relative links into the store; a folder is a folder of links.
+        """Make `artifacts/<step>/<output>`: relative links into the store. A folder artifact becomes a folder of links.
 
-        By two threads, where there are many: it is all waiting for the file system.
+        Many steps are linked by two threads, because almost all of the time is waiting for the file system.
         """
         by_step: dict[str, list[Artifact]] = {}
         for artifact in artifacts:
@@ -175,37 +175,37 @@ class RunDirectory:
                 half.result()
 
     def link_steps(self, store: Store, steps: EndedSteps) -> None:
-        """Also while a run goes on (`links.py`): so a long one has little left to do at its end."""
-        up = self.way_to(store)
+        """Link the artifacts of these steps. Long runs do this while they go on: see `artifact_links.py`."""
+        up = self.relative_store(store)
         made: set[str] = set()
         for artifact in (artifact for step in steps for artifact in step):
             folder = f"{self.artifacts}/{file_name(artifact.step_path)}"
             if folder not in made:
                 disk.make_folders(Area.ARTIFACT_LINK, folder)
                 made.add(folder)
-            # Bytes that are lost or damaged are for `verify` to tell; then a single link shows which they were.
+            # `verify` reports lost or damaged bytes. A folder without a readable manifest gets one link with its hash.
             tree = stored_tree(artifact, store)
             if tree is not None:
                 self._make_tree(f"{folder}/{file_name(artifact.name)}", tree)
-            for place, target in self.links_of(artifact, tree, up):
-                _link(target, place, self.path)
+            for path, target in self.links_of(artifact, tree, up):
+                _link(target, path, self.path)
 
-    def way_to(self, store: Store) -> str:
-        """From the folder of a step's links to the store."""
+    def relative_store(self, store: Store) -> str:
+        """The path of the store relative to `artifacts/<step>/`."""
         return os.path.relpath(os.path.abspath(store.root), os.path.abspath(self.artifacts / "step"))
 
     def links_of(self, artifact: Artifact, tree: Tree | None, up: str) -> Iterator[tuple[str, str]]:
-        """Where the links of an artifact stand, and where they lead; `tree`: what is in it, if it is a folder."""
-        place = f"{self.artifacts}/{file_name(artifact.step_path)}/{file_name(artifact.name)}"
+        """(path, target) of each link of an artifact. `tree`: the files of a folder. `up`: see `relative_store`."""
+        path = f"{self.artifacts}/{file_name(artifact.step_path)}/{file_name(artifact.name)}"
         if tree is None:
-            yield place, _blob(up, artifact.sha256)
+            yield path, _blob(up, artifact.sha256)
             return
         for file in tree.files:
-            yield f"{place}/{file.path}", "../" * (file.path.count("/") + 1) + _blob(up, file.sha256)
+            yield f"{path}/{file.path}", "../" * (file.path.count("/") + 1) + _blob(up, file.sha256)
 
-    def _make_tree(self, place: str, tree: Tree) -> None:
+    def _make_tree(self, top: str, tree: Tree) -> None:
         for folder in {"", *tree.empty_dirs, *(os.path.dirname(file.path) for file in tree.files)}:
-            disk.make_folders(Area.ARTIFACT_LINK, os.path.join(place, folder))
+            disk.make_folders(Area.ARTIFACT_LINK, os.path.join(top, folder))
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -215,12 +215,12 @@ class Artifact(msgspec.Struct, frozen=True):
     type: str
 
 
-EndedSteps = list[list[Artifact]]  # the artifacts of steps that succeeded
-_OF_ARTIFACTS = (ev.ArtifactAvailable, ev.ArtifactAdopted)
+EndedSteps = list[list[Artifact]]  # the artifacts of each step that succeeded
+_ARTIFACT_EVENTS = (ev.ArtifactAvailable, ev.ArtifactAdopted)
 
 
 class SeenEvents:
-    """What the evidence at the end needs of a run's events, folded one by one."""
+    """A fold of the events of a run: its outcome, and the artifacts that still need links."""
 
     def __init__(self) -> None:
         self.outcome = RunOutcome()
@@ -230,44 +230,44 @@ class SeenEvents:
     def add(self, event: ev.Event) -> None:
         self.outcome.add(event)
         if isinstance(event, ev.StepStart):
-            self._by_step.pop(event.step_id, None)  # a new attempt starts afresh
+            self._by_step.pop(event.step_id, None)  # a new attempt starts from nothing
         elif isinstance(event, ev.StepComplete):
             self._ended.append(event.step_id)
-        elif isinstance(event, _OF_ARTIFACTS):
+        elif isinstance(event, _ARTIFACT_EVENTS):
             artifact = linked_artifact(event)
             if artifact is not None:
                 self._by_step.setdefault(event.step_id, {})[artifact.name] = artifact
 
     @property
     def ended(self) -> int:
-        """How many steps are complete and were not taken yet."""
+        """The number of complete steps that `take_ended` has not returned yet."""
         return len(self._ended)
 
     def take_ended(self) -> EndedSteps:
-        """By step: those of steps that are complete. They are forgotten here."""
+        """The artifacts of each complete step; they are removed from this fold."""
         ended, self._ended = self._ended, []
         return [list(self._by_step.pop(step, {}).values()) for step in ended]
 
     def artifacts(self) -> Iterator[Artifact]:
-        """Those of steps that succeeded and were not taken yet: what a failed attempt left is not an output."""
+        """Artifacts of successful steps that `take_ended` has not returned. Failed attempts have no outputs."""
         for step, artifacts in self._by_step.items():
             if self.outcome.steps.get(step) in ("completed", "skipped"):
                 yield from artifacts.values()
 
 
 def linked_artifact(event: ev.ArtifactAvailable | ev.ArtifactAdopted) -> Artifact | None:
-    """What the run folder links to; None for a leaf, which is a value within the file of its output."""
+    """The artifact as the run folder links to it; None for a leaf, which is a value inside its output's file."""
     output = output_of(event.artifact)
     if output is None:
         return None
-    # What was not published (a comparison) has a suffix all the same; a section has a mark instead of one.
+    # Unpublished outputs (of a comparison) also have a suffix. A section has a one-character mark instead.
     own = event.suffix if len(event.suffix) > 1 and event.type != "directory" else ""
     name = output + (suffix_of(event.type, event.path) or own)
     return Artifact(event.step_id.removeprefix("Job:"), name, event.sha256, event.type)
 
 
 def stored_tree(artifact: Artifact, store: Store) -> Tree | None:
-    """What is in a folder; None for a file, and where that cannot be read."""
+    """The files of a folder artifact; None for a file, and for a manifest that cannot be read."""
     if artifact.type != "directory":
         return None
     try:
@@ -277,29 +277,24 @@ def stored_tree(artifact: Artifact, store: Store) -> Tree | None:
 
 
 def suffix_of(type: str, path: str | None) -> str:
-    """The suffix under which an output stands in the run folder."""
+    """The suffix of an output in the run folder."""
     if type == "directory":
         return ""
     if path is None:
         return _SUFFIX_OF_TYPE.get(type, "")
     name = path[path.rfind("/") + 1 :]
     dot = name.rfind(".")
-    return name[dot:] if 0 < dot < len(name) - 1 else ""  # as `PurePosixPath` has it, which takes twenty times as long
+    return name[dot:] if 0 < dot < len(name) - 1 else ""  # as `PurePosixPath.suffix`, but 20 times faster
 
 
 def source_files(sources: Mapping[str, str | bytes]) -> dict[str, bytes]:
-    """`source/<name>` → bytes. A path that leaves the project is flattened, so that nothing is written elsewhere."""
+    """`source/<name>` → bytes. A path outside the project is flattened, so that it stays in the run folder."""
     files: dict[str, bytes] = {}
     for name, data in sources.items():
         parts = [part for part in PurePosixPath(name).parts if part not in ("/", ".")]
         relative = "/".join(parts) if ".." not in parts and not name.startswith("/") else file_name(name)
         files[f"source/{relative}"] = data.encode() if isinstance(data, str) else data
     return files
-
-
-def complete_run(run: RunRef, store: Store) -> None:
-    """For `repair`: write what the folder of a killed run lacks."""
-    RunDirectory(run.path).finish(store)
 
 
 def _append(path: Path, lines: bytes) -> None:
@@ -311,7 +306,7 @@ def _append(path: Path, lines: bytes) -> None:
         try:
             disk.write(Area.RUN, descriptor, lines)
         except OSError as failed:
-            clear_up(failed, lambda: disk.cut(Area.RUN, descriptor, before))  # a full disk may take half of a line
+            clear_up(failed, lambda: disk.cut(Area.RUN, descriptor, before))  # a full disk may take half a line
             raise
     finally:
         os.close(descriptor)
@@ -321,13 +316,13 @@ def _blob(up: str, sha256: str) -> str:
     return f"{up}/{sha256[:2]}/{sha256[2:]}"
 
 
-def _link(target: str, place: str, run: Path) -> None:
-    """A link that may be there already, from a completion that was killed."""
+def _link(target: str, path: str, run: Path) -> None:
+    """Make a link. It may exist already if an earlier completion was killed."""
     try:
-        disk.link(Area.ARTIFACT_LINK, target, place)
+        disk.link(Area.ARTIFACT_LINK, target, path)
     except FileExistsError:
-        if os.path.islink(place) and os.readlink(place) == target:
+        if os.path.islink(path) and os.readlink(path) == target:
             return
-        temp = f"{run}/.{temp_name()}"  # where the next completion clears up, should this be killed
+        temp = f"{run}/.{temp_name()}"  # if this is killed, the next completion removes it
         disk.link(Area.ARTIFACT_LINK, target, temp)
-        disk.rename(Area.ARTIFACT_LINK, temp, place)
+        disk.rename(Area.ARTIFACT_LINK, temp, path)

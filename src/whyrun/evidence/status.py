@@ -1,7 +1,4 @@
-"""`status.json`: how a run ended, folded from its events and from nothing else. [pure]
-
-(An earlier system guessed it from file names and said `ok: false` of runs that had succeeded.)
-"""
+"""`status.json`: how a run ended, folded from its events alone. [pure]"""
 
 from __future__ import annotations
 
@@ -16,19 +13,19 @@ _EXIT = {"succeeded": Exit.OK, "failed": Exit.FAILED, "interrupted": Exit.INTERR
 
 
 def fold_status(events: Iterable[Event], backend: str | None = None) -> dict[str, Any]:
-    """The status of one run. A log without `run_complete` is that of an interrupted run."""
+    """The status of one run. A log without `run_complete` belongs to an interrupted run."""
     return status_of(fold_outcome(events), backend)
 
 
 def status_of(outcome: RunOutcome, backend: str | None = None) -> dict[str, Any]:
     state = outcome.end.state if outcome.end is not None else "interrupted"
     counts = outcome.counts()
-    still_open = len(outcome.open_steps)  # only before a repair
+    still_open = len(outcome.open_steps)  # none after a repair
     return {
         "ok": state == "succeeded",
         "state": state,
         "exit_code": int(_EXIT[state]),
-        # Runs without a plan (adopt, compare) have as many steps as they tell of.
+        # Runs without a plan (adopt, compare) have as many steps as their events name.
         "steps_total": outcome.planned if outcome.planned is not None else len(outcome.steps),
         "steps_completed": counts["completed"],
         "steps_failed": counts["failed"] + counts["timed_out"],
@@ -43,18 +40,18 @@ def status_of(outcome: RunOutcome, backend: str | None = None) -> dict[str, Any]
 
 
 def error_of(outcome: RunOutcome) -> str | None:
-    """The first thing that went wrong, in one line; a comparison that found a difference is such a thing, too."""
+    """The first failure in one line. In a comparison, a difference counts as a failure."""
     if outcome.end is not None and outcome.end.error is not None:
         return outcome.end.error
     failure = _first_failure(outcome)
     if failure is not None:
         return f"{failure.step_id}: {failure.error_type}: {failure.error}"
-    found = outcome.differences[0] if outcome.differences else None
-    return f"{found.artifact}: DIFFERENT: {found.summary}" if found is not None else None
+    difference = outcome.differences[0] if outcome.differences else None
+    return f"{difference.artifact}: DIFFERENT: {difference.summary}" if difference is not None else None
 
 
 def _first_failure(outcome: RunOutcome) -> StepFailed | None:
-    """The earliest of the failures that were final. A failure of its own comes before an interruption."""
+    """The earliest final failure. A step's own failure comes before an interruption."""
     failures = sorted(outcome.failures.values(), key=lambda failure: failure.seq)
     own = [failure for failure in failures if failure.status != "INTERRUPTED"]
     return next(iter(own or failures), None)

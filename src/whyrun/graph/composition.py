@@ -1,22 +1,20 @@
-"""The shape of a workflow that composes datasets: does its graph fit the mode that `composition:` names? Pure."""
+"""Does the graph of a workflow that composes datasets have the shape of its `composition:` mode? Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from whyrun.errors import Diagnostic
-from whyrun.graph.graph import ArtifactAt, FirstOf, Graph, InputAt, JobTable, sources_of
+from whyrun.graph.tables import ArtifactAt, FirstOf, Graph, InputAt, JobTable, sources_of
 from whyrun.ids import parse_id
-from whyrun.workflow.composition.model import AUXILIARY, MERGING_ACTIONS, Composition
 from whyrun.workflow.composition.shapes import Join, ShapeStep, shape_problems
-from whyrun.workflow.model import Workflow
+from whyrun.workflow.model import AUXILIARY, MERGING_ACTIONS, Composition, Workflow
 
 Composed = Mapping[str, Composition]  # by the prefix of the import; "" for the file itself
 
 
 def composition_problems(graph: Graph) -> list[Diagnostic]:
-    """What does not fit, in the file itself and in what it imports. That of a dataset plan was looked at when it was
-    read, with the places of its steps."""
+    """Shape problems of the file itself and of its imports. A dataset plan is checked when it is read."""
     composed = {prefix: flow.composition for prefix, flow in _flows(graph.workflow, "") if flow.composition is not None}
     return [problem for prefix in composed for problem in _flow_problems(graph, prefix, composed)]
 
@@ -28,13 +26,13 @@ def _flows(workflow: Workflow, prefix: str) -> Iterator[tuple[str, Workflow]]:
 
 
 def _flow_problems(graph: Graph, prefix: str, composed: Composed) -> list[Diagnostic]:
-    """Of one file as it is imported, with all that it imports in turn."""
+    """Of one imported file, with all that it imports."""
     composition = composed[prefix]
     if composition.manifest is not None or composition.place is None:
         return []
     own = [table for table in graph.tables if table.name.startswith(prefix)]
     steps = [step for table in own for step in _steps(graph, table, composed)]
-    # In the order of the file: that is what its reader has before them.
+    # In the order of the file, for the reader of the messages.
     steps.sort(key=lambda step: (step.place.source, step.place.line))
     found = shape_problems(composition.mode, steps, composition.place)
     return [place.diagnostic("COMPOSITION_MODE_SHAPE", message, hint) for place, message, hint in found]
@@ -74,7 +72,7 @@ def _steps(graph: Graph, table: JobTable, composed: Composed) -> Iterator[ShapeS
 
 
 def _is_dataset(source: InputAt, composed: Composed) -> bool:
-    """Not what is auxiliary by the word of the file that declares it."""
+    """A dataset that the declaring file does not call auxiliary."""
     if source.value.type.base != "dataset":
         return False
     parsed = parse_id(source.id)

@@ -1,23 +1,32 @@
-"""MODEL + INPUTS → GRAPH: loops become rows, references become edges, all problems are found at once. Pure."""
+"""MODEL + INPUTS → GRAPH: loops become rows, references become edges. All problems are reported together. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from math import prod
+from typing import Any
 
 from whyrun.errors import Diagnostic, InvalidError
-from whyrun.graph.fill import fill
-from whyrun.graph.graph import (
-    ArtifactSpec,
-    Graph,
-    JobTable,
-)
 from whyrun.graph.layers import check_cycles
 from whyrun.graph.loops import loop_values, rows_of
-from whyrun.graph.published import check_paths
 from whyrun.graph.resolve import Scope
-from whyrun.graph.settle import settle_first
+from whyrun.graph.slots import fill
+from whyrun.graph.tables import (
+    AlignedArtifact,
+    ArtifactAt,
+    ArtifactSpec,
+    Computed,
+    Condition,
+    EachTerm,
+    FirstOf,
+    Graph,
+    InputAt,
+    JobTable,
+    Known,
+    SameTerm,
+    Slot,
+)
 from whyrun.ids import Index, format_indices
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import (
@@ -30,24 +39,31 @@ from whyrun.workflow.model import (
 )
 from whyrun.workflow.values import MAX_INSTANCES
 
+Check = Callable[[Graph], Iterable[Diagnostic]]
 
-def expand(workflow: Workflow, inputs: Mapping[str, InputValue]) -> Graph:
-    """The graph, or `InvalidError` with everything that is wrong."""
+
+def expand(workflow: Workflow, inputs: Mapping[str, InputValue], *checks: Check) -> Graph:
+    """The graph, or `InvalidError` with all problems.
+
+    `checks` of other packages look at the finished tables, so that their problems are reported together with those
+    found here.
+    """
     diagnostics: list[Diagnostic] = []
     tables: dict[str, JobTable] = {}
     scopes = list(_scopes(workflow, "", inputs, tables, {}, diagnostics))
-    # Tables stand in the order of their names, so that a node's number, and with it every list that is sorted by
-    # node, does not depend on the order in which a file happens to be written.
+    # Tables are sorted by name, so that the number of a node, and every list that is sorted by node, does not depend on
+    # the order in the file.
     jobs = [(scope.prefix + name, scope, decl) for scope, flow in scopes for name, decl in flow.jobs.items()]
     for _, scope, decl in sorted(jobs, key=lambda job: job[0]):
         _make_table(scope, decl, tables)
-    _stop_if(diagnostics)  # loops must be right before references can be
+    _stop_if(diagnostics)  # references can be resolved only if all loops are right
     for scope, flow in scopes:
         for name in flow.jobs:
             fill(scope, flow, tables[scope.prefix + name])
     graph = Graph(workflow, inputs, tuple(tables.values()))
-    settle_first(graph)
-    check_paths(graph, diagnostics)
+    _shorten_first(graph)
+    for check in checks:
+        diagnostics.extend(check(graph))
     try:
         check_cycles(graph)
     except InvalidError as circle:
@@ -79,13 +95,13 @@ def _scopes(
 
 
 def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> None:
-    """Rows and artifacts first: references need every table's."""
+    """Only rows and artifacts: references need those of every table."""
     made = None if decl.exclude or decl.include else scope.rows.get(decl.loops)
     if made is None:
         rows = rows_of(scope, decl)
         made = (rows, _texts(rows))
         if not decl.exclude and not decl.include:
-            scope.rows[decl.loops] = made  # shared, so that aligned jobs are recognised by identity
+            scope.rows[decl.loops] = made  # shared, so that aligned jobs are recognized by identity
     last = tables[next(reversed(tables))] if tables else None
     base = last.base + len(last) if last is not None else 0
     if base + len(made[0]) > MAX_INSTANCES:
@@ -98,7 +114,8 @@ def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> Non
         specs.append(ArtifactSpec(output.name, output.type))
         for leaf in output.leaves:
             specs.extend(_leaf_specs(scope, decl, output, leaf, table))
-    # Leaves whose path follows the job's own loop have one text a row: all of them, or authoring order would count.
+    # Leaves that use the job's own loop have one text per row; sort by all of them, so that the order in the file does
+    # not matter.
     table.artifacts = tuple(sorted(specs, key=lambda spec: (spec.output, spec.leaf, *(spec.leaf_by_row or ()))))
     tables[table.name] = table
     scope.of_table[table.name] = scope
@@ -115,7 +132,7 @@ def _texts(rows: Sequence[tuple[Index, ...]]) -> list[str]:
 def _leaf_specs(
     scope: Scope, decl: JobDecl, output: OutputDecl, leaf: LeafDecl, table: JobTable
 ) -> Iterator[ArtifactSpec]:
-    """A leaf over a loop that the job does not have stands for one artifact per value of that loop."""
+    """A leaf over a loop that the job does not have is one artifact per value of that loop."""
     used = [s.loop for _, selectors in leaf.path for s in selectors if isinstance(s, Loop)]
     foreign = [loop for loop in dict.fromkeys(used) if loop not in decl.loops]
     own = [loop for loop in dict.fromkeys(used) if loop in decl.loops]
@@ -142,3 +159,74 @@ def _leaf_path(leaf: LeafDecl, loops: Mapping[str, Index]) -> str:
         indices = [loops[s.loop] if isinstance(s, Loop) else s.index for s in selectors if isinstance(s, Loop | At)]
         text += f".{name}{format_indices(indices)}"
     return text
+
+
+# --- `first(…)` ------------------------------------------------------------------------------------------------------
+
+
+def _shorten_first(graph: Graph) -> None:
+    """Cut each `first(…)` after the first candidate that is surely active; one candidate becomes a plain source."""
+    maybe_inactive = _may_be_inactive(graph)
+
+    def sure(source: Any) -> bool:
+        return isinstance(source, InputAt) or not maybe_inactive[source.table]
+
+    def shorten(term: Any) -> Any:
+        if isinstance(term, FirstOf):
+            kept = []
+            for candidate in term.candidates:
+                kept.append(candidate)
+                if sure(candidate):
+                    break
+            return kept[0] if len(kept) == 1 else FirstOf(tuple(kept))
+        if isinstance(term, Computed):
+            return term._replace(operands=tuple(shorten(o) for o in term.operands))
+        return term
+
+    def shorten_column(column: Any) -> Any:
+        if isinstance(column, SameTerm):
+            return SameTerm(shorten(column.term))
+        if isinstance(column, EachTerm) and column.kinds & {FirstOf, Computed}:
+            return EachTerm([shorten(t) for t in column.terms])
+        return column
+
+    for table in graph.tables:
+        table.slots = tuple(
+            Slot(s.name, s.binding, s.path, s.area, shorten_column(s.column), s.place) for s in table.slots
+        )
+        if table.condition is not None:
+            table.condition = Condition(table.condition.expression, shorten_column(table.condition.operands))
+
+
+def _may_be_inactive(graph: Graph) -> list[bool]:
+    """By job: can an instance be inactive? It has a condition, or requires a job that can be; to the fixed point."""
+    maybe = [table.condition is not None for table in graph.tables]
+
+    def may_be_absent(term: Any, *, optional: bool = False) -> bool:
+        if isinstance(term, ArtifactAt):
+            return not optional and maybe[term.table]
+        if isinstance(term, FirstOf):
+            return all(isinstance(c, ArtifactAt) and maybe[c.table] for c in term.candidates)
+        if isinstance(term, Computed):
+            return any(may_be_absent(o) for o in term.operands)
+        return False
+
+    changed = True
+    while changed:
+        changed = False
+        for table in graph.tables:
+            if maybe[table.number]:
+                continue
+            for slot in table.slots:
+                column = slot.column
+                if isinstance(column, AlignedArtifact):
+                    found = maybe[column.table]
+                elif isinstance(column, EachTerm) and column.kinds <= {InputAt, Known}:
+                    found = False
+                else:
+                    terms: Sequence[Any] = [column.term] if isinstance(column, SameTerm) else column.terms
+                    found = any(map(may_be_absent, terms))
+                if found:
+                    maybe[table.number] = changed = True
+                    break
+    return maybe

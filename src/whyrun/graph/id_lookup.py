@@ -1,7 +1,7 @@
-"""From an ID to what it names, without a list of all IDs: there may be a million, and few are asked for. Pure.
+"""From an ID to its node or artifact, without a dict of all IDs: there may be a million, and few are looked up. Pure.
 
-An ID is taken apart into the job's name, which leads to its table, and the text of its indices, which leads to the row.
-Only tables that somebody asks about are indexed by that text.
+An ID is split into the name of the job, which gives the table, and the text of its indices, which gives the row. Only
+tables that are looked up get an index of these texts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from whyrun.graph.graph import ArtifactAt, JobTable
+    from whyrun.graph.tables import ArtifactAt, JobTable
 
 
 class _ByName:
@@ -54,7 +54,7 @@ class ArtifactsByName(_ByName, Mapping[str, "ArtifactAt"]):
         self._of_own_leaves: dict[str, dict[str, ArtifactAt]] = {}  # of jobs whose leaves differ from row to row
 
     def __getitem__(self, artifact: str) -> ArtifactAt:
-        from whyrun.graph.graph import ArtifactAt
+        from whyrun.graph.tables import ArtifactAt
 
         kind, _, path = artifact.partition(":")
         name, _, tail = path.partition(".")
@@ -72,7 +72,7 @@ class ArtifactsByName(_ByName, Mapping[str, "ArtifactAt"]):
         raise KeyError(artifact)
 
     def _listed(self, table: JobTable) -> dict[str, ArtifactAt]:
-        from whyrun.graph.graph import ArtifactAt
+        from whyrun.graph.tables import ArtifactAt
 
         found = self._of_own_leaves.get(table.name)
         if found is None:

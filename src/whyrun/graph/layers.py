@@ -1,5 +1,8 @@
-"""Cycles and topological layers (longest path), job by job where jobs form no circle, instance by instance where
-they do (`Clip[segment]` takes `Clip[segment-1]`: a circle of jobs, but not of instances). Pure."""
+"""Cycles and topological layers (longest path). Pure.
+
+Jobs that form no cycle are handled as a whole. Jobs in a cycle are handled instance by instance: if `Clip[segment]`
+consumes `Clip[segment-1]`, the jobs form a cycle, but the instances do not.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from whyrun.errors import InvalidError
-from whyrun.graph.graph import (
+from whyrun.graph.tables import (
     AlignedArtifact,
     ArtifactAt,
     Column,
@@ -28,7 +31,7 @@ from whyrun.graph.graph import (
 
 
 def check_cycles(graph: Graph) -> None:
-    """`CYCLE`, naming the instances of one circle, or nothing."""
+    """Raise `CYCLE` with the instances of one cycle, if there is one."""
     for component in _components(graph):
         if _circular(graph, component):
             _walk_instances(graph, component, layers=None)
@@ -100,7 +103,7 @@ def _components(graph: Graph) -> list[list[int]]:
     return found
 
 
-# The layers of a table's rows: one for all of them, which is the rule, or one for each.
+# The layers of a table's rows: mostly one for all rows, else one for each.
 _Layers = int | list[int]
 
 
@@ -149,7 +152,7 @@ def _column_layers(graph: Graph, column: Column, rows: int, layers: list[int]) -
 
 
 def _walk_instances(graph: Graph, component: Sequence[int], layers: list[int] | None) -> None:
-    """Depth first over the instances of jobs that form a circle; with `layers`, fills them in.
+    """Depth-first search over the instances of jobs that form a cycle; fills in `layers` if given.
 
     Sources outside the component have their layers already. `needs` between the jobs of a component is an edge to
     every instance; it goes through one extra node per job, -1 - table.
@@ -191,7 +194,7 @@ def _walk_instances(graph: Graph, component: Sequence[int], layers: list[int] | 
                 other = frame.waiting_for if frame.waiting_for is not None else next(frame.rest, None)
                 frame.waiting_for = None
                 if other is None:
-                    # The extra node of `needs` is no layer of its own: it stands for the highest of its members.
+                    # The extra node of `needs` adds no layer: it has the highest layer of its members.
                     done[frame.node] = frame.layer - 1 if frame.node < 0 else frame.layer
                     if layers is not None and frame.node >= 0:
                         layers[frame.node] = frame.layer
@@ -210,7 +213,7 @@ def _walk_instances(graph: Graph, component: Sequence[int], layers: list[int] | 
 
 
 class _Frame(msgspec.Struct):
-    """A node whose upstream is being walked; `waiting_for` is looked at again once it is done."""
+    """A node whose upstream is being visited; `waiting_for` is visited again once it is done."""
 
     node: int
     rest: Iterator[int]

@@ -1,4 +1,4 @@
-"""Loops: the values of each, and the rows that a job gets from its `for:`. Pure."""
+"""The values of each loop, and the rows that a job gets from its `for:`. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def loop_values(
         source = tuple(given.value) if loop.kind == "values" and isinstance(given.value, list) else given.value
     if loop.kind == "count":
         if isinstance(source, bool) or not isinstance(source, int) or source < 0:
-            return wrong("WRONG_TYPE", f"loop `{loop.name}` counts to {source!r}, which is no whole number from 0")
+            return wrong("WRONG_TYPE", f"loop `{loop.name}` counts to {source!r}, not to a whole number from 0")
         if source > MAX_INSTANCES:
             return wrong("WRONG_TYPE", f"loop `{loop.name}` is too long: it has {source} values", TOO_LONG)
         return range(source)
@@ -57,7 +57,7 @@ def loop_values(
             return wrong("WRONG_TYPE", f"loop `{loop.name}`: {value!r} is neither text nor a number")
         text = format_index(value)
         if value in seen:
-            # `1` and `1.0` are equal, so that as keys each would stand for the other.
+            # `1` and `1.0` are equal, so one could not be told from the other as a key.
             twice = (
                 f"the value `{text}` twice" if seen[value] == text else f"the equal values `{seen[value]}` and `{text}`"
             )
@@ -94,7 +94,7 @@ def rows_of(scope: Scope, decl: JobDecl) -> Sequence[tuple[Index, ...]]:
 
 
 def _check_spelling(scope: Scope, decl: JobDecl) -> None:
-    """`exclude` and `include` name an index as the loop does: `2.0` is not `2`, though Python calls them equal."""
+    """`exclude` and `include` must spell an index as the loop does: `2.0` is not `2`, though Python has them equal."""
     added: dict[tuple[str, Index], Index] = {}
     for kind, entries in (("exclude", decl.exclude), ("include", decl.include)):
         for i, entry in enumerate(entries):

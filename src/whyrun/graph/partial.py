@@ -1,18 +1,17 @@
-"""The part of a workflow that can be expanded though something else in it is wrong, so that its own mistakes are told
-in the same pass. Pure.
+"""The part of an invalid workflow that can still be expanded, so that its mistakes are reported in the same pass. Pure.
 
-Whatever depends on something that is not known is left out: an entry of a job's `with:` alone where it can be, the
-whole job only where its instances are not known. Leaving something out takes edges and paths away and adds none, so
-what is found in the rest would be found in the whole.
+Everything that depends on something unknown is left out: a single entry of a job's `with:` where possible, the whole
+job only if its instances are unknown. This removes edges and paths and adds none, so every problem of the rest is also
+a problem of the whole.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from whyrun.errors import Diagnostic
 from whyrun.graph.loops import loop_values, rows_of
@@ -22,11 +21,11 @@ from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import First, InputRef, JobDecl, Loop, LoopDecl, OutputDecl, Ref, Template, Workflow
 
-_INSTANCES = frozenset({"for", "exclude", "include"})  # what a job's instances come from
+_INSTANCES = frozenset({"for", "exclude", "include"})  # the keys that make a job's instances
 
 
 def known_part(workflow: Workflow, inputs: Mapping[str, InputValue]) -> tuple[Workflow, list[Diagnostic]]:
-    """The workflow as far as it can be expanded with these inputs, and what is wrong with loops and instances."""
+    """The part of the workflow that can be expanded with these inputs, and the problems of loops and instances."""
     problems: list[Diagnostic] = []
     flows: dict[str, _Flow] = {}
     jobs: dict[str, _Job] = {}
@@ -38,7 +37,7 @@ def known_part(workflow: Workflow, inputs: Mapping[str, InputValue]) -> tuple[Wo
 
 
 def without_jobs_at(workflow: Workflow, problems: Collection[Diagnostic]) -> Workflow:
-    """The workflow with the jobs that these problems stand in marked as broken, so that `known_part` drops them."""
+    """The workflow with the jobs that have these problems marked as broken, so that `known_part` drops them."""
     starts = sorted((decl.place.source, decl.place.line) for _, f in _flows(workflow, "") for decl in f.jobs.values())
     lines = [(problem.file or "", problem.line or 0) for problem in problems]
     faulty = {starts[at - 1] for line in lines if (at := bisect_right(starts, line)) > 0}
@@ -70,9 +69,9 @@ def _scope(flow: Workflow, prefix: str, inputs: Mapping[str, InputValue], proble
     for loop in flow.loops.values():
         if not _is_given(loop, prefix, inputs):
             continue
-        told = len(problems)
+        before = len(problems)
         values = loop_values(loop, prefix, inputs, problems)
-        if len(problems) == told:
+        if len(problems) == before:
             loops[loop.name] = values
     positions = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}
     return Scope(prefix, loops, positions, {}, {}, inputs, problems)
@@ -87,14 +86,14 @@ def _with_instances(flow: Workflow, scope: Scope, problems: list[Diagnostic]) ->
     for name, decl in flow.jobs.items():
         if decl.broken & _INSTANCES or not all(loop in scope.loops for loop in decl.loops):
             continue
-        told = len(problems)
+        before = len(problems)
         rows_of(scope, decl)
-        if len(problems) == told:
+        if len(problems) == before:
             yield name, decl
 
 
 class _Flow(msgspec.Struct, frozen=True):
-    """What is known in one workflow file, as it is imported."""
+    """What is known of one imported workflow file."""
 
     prefix: str
     loops: Mapping[str, Sequence[Index]]
@@ -132,7 +131,7 @@ class _Job(msgspec.Struct, frozen=True):
         return not self._is_broken(output) and all(loop in self.flow.loops for loop in used)
 
     def reduced(self) -> JobDecl:
-        """The job without what cannot be expanded."""
+        """The job without the parts that cannot be expanded."""
         decl, flow = self.decl, self.flow
         env = self._readable("env", decl.env, ())
         condition = decl.condition

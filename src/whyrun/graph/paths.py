@@ -1,4 +1,4 @@
-"""Published paths, a column at a time: their texts, and what can be said of all without a look at each. Pure."""
+"""Published paths, a column at a time: their texts, and facts about whole columns without a look at each path. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from itertools import pairwise
 import msgspec
 
 from whyrun.ids import Index
+from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.fields import LONGEST_NAME, LONGEST_PATH
 from whyrun.workflow.model import Expression, Formatted, Template
 
-# What makes a path worth a closer look, in a text of paths a line each; and so at its beginning or end.
-_UNUSUAL = re.compile(r"//|\./|[\0-\x09\x0b-\x1f\\:§]")
-_UNUSUAL_ENDS = re.compile(r"^(?:[/.~ ]|$)|[/. ]$", re.MULTILINE)
-_SURELY_SHORT = LONGEST_NAME // 4  # letters: of at most four bytes each
-_TOO_LONG = re.compile(rb"[^/\n]{%d}|[^\n]{%d}" % (LONGEST_NAME + 1, LONGEST_PATH + 1))
-_WORDS = re.compile(r"[A-Za-z0-9_-]+(?:\n[A-Za-z0-9_-]+)*")
-_WORD = "x"  # stands for any letter of a word: none of them makes a path unusual, but how many there are
+# What makes a path unusual, in a text with one path per line: anywhere in it, and at its beginning or end.
+_UNUSUAL = lazy_regex(r"//|\./|[\0-\x09\x0b-\x1f\\:§]")
+_UNUSUAL_ENDS = lazy_regex(r"^(?:[/.~ ]|$)|[/. ]$", re.MULTILINE)
+_SURELY_SHORT = LONGEST_NAME // 4  # characters, of at most four bytes each
+_TOO_LONG = lazy_regex(rb"[^/\n]{%d}|[^\n]{%d}" % (LONGEST_NAME + 1, LONGEST_PATH + 1))
+_WORDS = lazy_regex(r"[A-Za-z0-9_-]+(?:\n[A-Za-z0-9_-]+)*")
+_WORD = "x"  # stands for any letter of a word: only the length of a word can make a path unusual
 
 
 class LoopWords:
-    """One loop variable as text, by row: `place` is that of the variable. Tables over the same loops share it."""
+    """One loop variable as text, by row. `place` is its position in the row. Tables over the same loops share it."""
 
     def __init__(self, rows: Sequence[tuple[Index, ...]], place: int) -> None:
         self.rows, self.place = rows, place
@@ -48,8 +49,11 @@ class LoopWords:
 
 
 class PathTexts(msgspec.Struct, frozen=True):
-    """The paths of one output by row. `head`: what all of them begin with, where that, and what follows in one and the
-    same folder, tells them from each other; None where each has to be looked at."""
+    """The paths of one output by row.
+
+    `head`: the text that all of them begin with, if they are distinct and all lie in the folder of the head. None if
+    that is not known; then each path has to be looked at.
+    """
 
     texts: list[str]
     are_plain: bool
@@ -61,7 +65,7 @@ def same_path(path: str, rows: int) -> PathTexts:
 
 
 def loop_paths(parts: Sequence[str | LoopWords], rows: int) -> PathTexts:
-    """Of text and loop variables."""
+    """Paths that consist of text and loop variables."""
     variables = [part for part in parts if not isinstance(part, str)]
     if len(variables) == 1:
         at = next(i for i, part in enumerate(parts) if not isinstance(part, str))
@@ -99,7 +103,7 @@ def loop_parts(template: Template, loops: Sequence[str]) -> list[str | int] | No
 
 
 def are_all_plain(paths: Sequence[str]) -> bool:
-    """Are all these paths such that nothing need be looked at? Nearly all are; one search for the whole column."""
+    """Do all these paths need no closer check? Nearly all do not; this is one search for the whole column."""
     text = "\n".join(paths)
     if max(map(len, paths), default=0) > _SURELY_SHORT and _TOO_LONG.search(text.encode(errors="surrogatepass")):
         return False
@@ -107,11 +111,13 @@ def are_all_plain(paths: Sequence[str]) -> bool:
 
 
 def surely_apart(heads: Sequence[str | None], others: Collection[str]) -> bool:
-    """Columns of paths with these heads: surely no path twice, none the folder of another, none among `others`, below
-    one of them (`.` is above all) or the folder of one?
+    """Do columns with these heads surely have no conflict?
 
-    A path of one column begins with that column's head, and has its folder. So no two can be the same, if no head
-    begins with another head, and no folder can be a path, if none begins with a head.
+    No path occurs twice, none is the folder of another, and none is equal to one of `others`, below it (`.` is above
+    all) or its folder.
+
+    Every path of a column begins with its head and lies in the head's folder. So no two paths are equal if no head
+    begins with another head, and no folder is a path if no folder begins with a head.
     """
     known = [head for head in heads if head is not None]
     if len(known) < len(heads):

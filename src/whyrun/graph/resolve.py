@@ -1,18 +1,19 @@
-"""The one resolver: a reference, for every instance of a job, becomes the sources of that instance and no other.
+"""The resolver: turns a reference into its sources, for every instance of a job.
 
-It serves `with`, `if`, `first`, fan-in, formatted strings and lists alike, for inputs and artifacts. It works on
-whole columns: a reference that follows the job's own loops one to one is recognised as such, so that a wide job costs
-one object and not one per instance.
+It serves `with`, `if`, `first`, fan-in, formatted strings and lists, for inputs and artifacts. It works on whole
+columns: a reference that follows the job's own loops one to one becomes one object, not one per instance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from whyrun.errors import Diagnostic
-from whyrun.graph.graph import (
+from whyrun.graph.paths import LoopWords
+from whyrun.graph.tables import (
     Absent,
     AlignedArtifact,
     ArtifactAt,
@@ -25,7 +26,6 @@ from whyrun.graph.graph import (
     SameTerm,
     Source,
 )
-from whyrun.graph.paths import LoopWords
 from whyrun.ids import Index, format_index, format_indices, parse_id
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
@@ -52,8 +52,7 @@ _HOLE = _Hole()
 _EVERY = object()  # `[:]`
 
 
-@dataclass(eq=False)
-class Scope:
+class Scope(msgspec.Struct, eq=False):
     """One workflow file's names: its import prefix, loop values, tables and inputs."""
 
     prefix: str
@@ -62,11 +61,11 @@ class Scope:
     tables: Mapping[str, JobTable]  # by name with imports, as seen from the root
     of_table: dict[str, Scope]  # the scope that each of them was declared in
     inputs: Mapping[str, InputValue]
-    diagnostics: list[Diagnostic] = field(default_factory=list)
-    groups: dict[Any, Group] = field(default_factory=dict)
-    rows: dict[tuple[str, ...], tuple[Sequence[tuple[Index, ...]], Sequence[str]]] = field(default_factory=dict)
-    leaves: dict[int, dict[tuple[str, Leaf], tuple[int, Leaf]]] = field(default_factory=dict)
-    words: dict[tuple[int, int], LoopWords] = field(default_factory=dict)
+    diagnostics: list[Diagnostic] = []
+    groups: dict[Any, Group] = {}
+    rows: dict[tuple[str, ...], tuple[Sequence[tuple[Index, ...]], Sequence[str]]] = {}
+    leaves: dict[int, dict[tuple[str, Leaf], tuple[int, Leaf]]] = {}
+    words: dict[tuple[int, int], LoopWords] = {}
 
 
 class Resolver:
@@ -76,10 +75,10 @@ class Resolver:
         self.scope = scope
         self.table = table
         self.loops = table.decl.loops
-        self._said: set[int] = set()
+        self._reported: set[int] = set()
 
     def operand(self, ref: Ref | First, *, optional: bool) -> OperandColumn:
-        """The column of a reference or `first(…)`. `optional`: it stands in `exists(…)`, where absence is a value."""
+        """The column of a reference or `first(…)`. `optional`: it is inside `exists(…)` and may be absent."""
         if isinstance(ref, First):
             return self._first(ref)
         return self._ref(ref, holes=optional)
@@ -107,7 +106,7 @@ class Resolver:
     # -- selectors --
 
     def _index_of(self, selector: Selector) -> Callable[[int], Any]:
-        """Row → the index that a selector means there."""
+        """Row → the index that a selector means in it."""
         if isinstance(selector, At):
             return lambda position: selector.index
         if isinstance(selector, All):
@@ -121,7 +120,7 @@ class Resolver:
         offset = selector.offset
 
         def neighbour(position: int) -> Any:
-            # A combination added by `include:` may have an index that its loop lacks: it has no neighbours.
+            # An instance that `include:` adds may have an index that its loop lacks; then it has no neighbours.
             here = positions.get(rows[position][place])
             there = -1 if here is None else here + offset
             return values[there] if 0 <= there < len(values) else _HOLE
@@ -137,7 +136,7 @@ class Resolver:
     def _input(self, ref: InputRef, holes: bool) -> OperandColumn:
         base = f"Input:{self.scope.prefix}{ref.name}"
         whole = self.scope.inputs.get(base)
-        if whole is None:  # its own value was already reported as missing
+        if whole is None:  # reported already: the input has no value
             return SameTerm(Absent())  # type: ignore[arg-type]
         if not ref.selectors:
             return SameTerm(InputAt(base, whole))
@@ -159,7 +158,7 @@ class Resolver:
         return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
 
     def _along_loop(self, ref: InputRef, base: str, whole: InputValue) -> EachTerm | None:
-        """`inputs.Photos[photo]` where every row has its element: nearly always, and then nothing is looked up."""
+        """`inputs.Photos[photo]` if every row has its element, which is nearly always so: no lookup per row."""
         (selector, *more), elements = ref.selectors, whole.elements
         if more or elements is None or not isinstance(selector, Loop) or selector.offset:
             return None
@@ -207,7 +206,7 @@ class Resolver:
         indices_at = self._indices(ref.selectors)
         leaf_selectors = [s for _, selectors in ref.leaf for s in selectors]
         parts = [(name, self._indices(selectors)) for name, selectors in ref.leaf]
-        # Where no decimal is about, indices that are equal are the same; nearly always, and then nothing is compared.
+        # Without decimals, equal indices have the same spelling. This is nearly always so and saves the comparison.
         decimals = (
             any(isinstance(s, At) and type(s.index) is float for s in ref.selectors)
             or _has_decimals(self.scope, self.table)
@@ -281,7 +280,7 @@ class Resolver:
         return Group(tuple(members))
 
     def _check_empty(self, ref: OutputRef, target: JobTable, indices: tuple[Any, ...], position: int) -> None:
-        """A fan-in may be empty because combinations are excluded, not because an index is none of its loop's."""
+        """A fan-in may be empty because `exclude:` removes instances, but not because its loop lacks an index."""
         scope = self.scope.of_table[target.name]
         for place, (loop, index) in enumerate(zip(target.decl.loops, indices, strict=True)):
             if index is _EVERY:
@@ -317,7 +316,7 @@ class Resolver:
             self.scope.leaves[key] = found
         return found
 
-    # -- what is not there --
+    # -- problems --
 
     def _hole(self, ref: Ref, holes: bool, position: int) -> Operand:
         if not holes:
@@ -356,10 +355,10 @@ class Resolver:
         self._report(ref, "INDEX_FORMAT_INVALID", message, position, "a whole number and a decimal are two indices")
 
     def _report(self, ref: Ref, code: str, message: str, position: int, hint: str | None = None) -> None:
-        """Once per reference: the first instance stands for the rest."""
-        if id(ref) in self._said:
+        """Once per reference, for the first instance."""
+        if id(ref) in self._reported:
             return
-        self._said.add(id(ref))
+        self._reported.add(id(ref))
         where = f" (in `{self.table.job_id(position)}`)" if len(self.table) > 1 else ""
         self.scope.diagnostics.append(ref.place.diagnostic(code, message + where, hint))
 
@@ -383,7 +382,7 @@ def _has_decimals(scope: Scope, table: JobTable) -> bool:
 
 
 def _same_spelling(one: Sequence[Index], other: Sequence[Index]) -> bool:
-    """Are indices that Python calls equal also one name? `2` and `2.0` are not, nor are `0.0` and `-0.0`."""
+    """Do equal indices also have the same spelling? `2` and `2.0` do not, nor do `0.0` and `-0.0`."""
     kinds = list(map(type, one))
     return kinds == list(map(type, other)) and (float not in kinds or format_indices(one) == format_indices(other))
 

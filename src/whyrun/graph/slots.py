@@ -1,4 +1,4 @@
-"""One job's columns: what its instances consume, under which condition, and where they publish. Pure."""
+"""The columns of one job: what its instances consume, their condition, and where they publish. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.graph.fingerprint import SUFFIX_OF_TYPE, suffix_of_path
-from whyrun.graph.graph import (
+from whyrun.graph.paths import LoopWords, PathTexts, are_all_plain, loop_parts, loop_paths, same_path
+from whyrun.graph.resolve import OperandColumn, Resolver, Scope
+from whyrun.graph.tables import (
     Absent,
     AlignedArtifact,
     ArtifactAt,
@@ -26,11 +28,9 @@ from whyrun.graph.graph import (
     Term,
     sources_of,
 )
-from whyrun.graph.paths import LoopWords, PathTexts, are_all_plain, loop_parts, loop_paths, same_path
-from whyrun.graph.resolve import OperandColumn, Resolver, Scope
 from whyrun.graph.template import compute, contains_binding, expressions_in, uses_loops
 from whyrun.ids import SECTION_MARK, Index
-from whyrun.workflow.expression import ABSENT, ExpressionError
+from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 from whyrun.workflow.fields import path_problem
 from whyrun.workflow.model import (
     Expression,
@@ -101,7 +101,7 @@ class _Filler:
             self.slots.append(Slot(name, False, path, "with", self.parameter(template, place), place))
 
     def parameter(self, template: Template, place: Place) -> Column:
-        """A typed value: known now where it depends on inputs and loops only, else computed when its sources are."""
+        """A typed value: known now if it depends on inputs and loops only, else computed once its sources are known."""
         rows = range(len(self.table))
         operands = self.operands(template)
         later = any(_reads_artifacts(column) for column in operands)
@@ -134,7 +134,7 @@ class _Filler:
             return compute(template, values, self.names(position))
         except ExpressionError as problem:
             if self.scope.diagnostics and any(isinstance(column.at(position), Absent) for column in operands):
-                return None  # the reference itself was reported; that nothing cannot be formatted is no second mistake
+                return None  # the missing reference is reported already
             where = f" (in `{self.table.job_id(position)}`)" if len(self.table) > 1 else ""
             self.report(place, "WRONG_TYPE", f"{problem}{where}")
             return None
@@ -191,7 +191,7 @@ class _Filler:
         return OutputColumn(output.name, output.type, suffix, sites, append=True)
 
     def section_keys(self, output: OutputDecl) -> list[str]:
-        """By row: the key of the section in its shared file. The one place where it is determined."""
+        """By row: the key of the section in its shared file."""
         if output.key is None:
             return [self.table.path(p) for p in range(len(self.table))]
         place = self.place(f"outputs.{output.name}.key")
@@ -200,7 +200,7 @@ class _Filler:
             if not key or not key.isprintable():
                 what = f"the key of `{output.name}` is {key!r} in `{self.table.job_id(position)}`"
                 self.report(place, "WRONG_TYPE", what, "a key has at least one character, and only printable ones")
-                break  # one for each output is enough
+                break  # one problem per output is enough
         return keys
 
     def path_texts(self, template: Template, place: Place, prefix: str = "") -> PathTexts:
@@ -208,7 +208,7 @@ class _Filler:
         if isinstance(template, str):
             return same_path(prefix + template, rows)
         simple = loop_parts(template, self.decl.loops)
-        if simple is not None:  # the hot path: text and loop variables only
+        if simple is not None:  # the common case: text and loop variables only
             return loop_paths([prefix, *(self.words(part) if isinstance(part, int) else part for part in simple)], rows)
         operands = self.operands(template)
         texts = [prefix + str(self.value(template, operands, p, place)) for p in range(rows)]
@@ -229,7 +229,7 @@ class _Filler:
             return path
         problem = path_problem(path)
         if problem is not None:
-            hint = "a value that stands in a path has to make one in the project folder: write another, or leave it out"
+            hint = "the path must lie in the project folder: use another value, or leave it out of the path"
             self.report(place, "PATH_OUTSIDE", f"`{path}` of `{self.table.job_id(position)}`: {problem}", hint)
         return str(PurePosixPath(path))
 
@@ -239,7 +239,7 @@ def fill(scope: Scope, workflow: Workflow, table: JobTable) -> None:
 
 
 def _constant_tail(template: Template) -> str | None:
-    """The text after the last expression of a path, if the suffix surely stands in it."""
+    """The text after the last expression of a path, if it surely contains the suffix."""
     last = template.parts[-1] if isinstance(template, Formatted) else template
     return f"x{last}" if isinstance(last, str) and "." in last else None
 

@@ -1,23 +1,22 @@
-"""The expanded graph: every job instance, what it consumes and what it makes, as columns per job.
+"""The expanded graph: every job instance with what it consumes and makes, as columns per job.
 
 A workflow of 100,000 instances has a handful of jobs. So the graph is a handful of tables: one `JobTable` per job,
 one row ("position") per loop instance, and one `Slot` per thing that an instance consumes, holding a column over the
-rows. Columns that are the same everywhere, or that follow the rows one to one, are stored as just that. ID text is
-made only for the rows that someone asks for. A node is a number: `table.base + position`.
+rows. A column with one value for all rows, or with one row of another table per row, is stored as such. ID texts are
+made only on demand. A node is a number: `table.base + position`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
-from whyrun.graph.named import ArtifactsByName, NodesByName
+from whyrun.graph.id_lookup import ArtifactsByName, NodesByName
 from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Expression, JobDecl, Place, Workflow
@@ -71,7 +70,7 @@ class Computed(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A reference inside `exists(…)` or `first(…)` that can never be there."""
+    """A reference inside `exists(…)` or `first(…)` to an element that does not exist."""
 
 
 Operand = ArtifactAt | InputAt | Group | FirstOf | Absent
@@ -104,7 +103,7 @@ class EachTerm(msgspec.Struct, frozen=True):
 
 
 class AlignedArtifact(msgspec.Struct, frozen=True):
-    """Row p takes row p of another table's column: the commonest wiring, and the one that costs nothing."""
+    """Row p consumes row p of another table's column: the most common case, stored without one object per row."""
 
     table: int
     artifact: int
@@ -176,8 +175,8 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class Opens(IntEnum):
-    """Where an action may be given the content of a `text` file, and not its path. Whether it is, its code decides; but
-    a script is always given the path, and a function is within lists and mappings."""
+    """Where an action may receive the content of a `text` file instead of its path. Its code decides; but a script
+    always receives the path, and so does a function within lists and mappings."""
 
     NOWHERE = 0
     ALONE = 1  # not in lists and mappings
@@ -189,8 +188,7 @@ class Opens(IntEnum):
         return self if self is Opens.ANYWHERE else Opens.NOWHERE
 
 
-@dataclass(eq=False)
-class JobTable:
+class JobTable(msgspec.Struct, eq=False, dict=True):
     number: int
     name: str  # with its imports: "Intro/Script"
     decl: JobDecl
@@ -202,7 +200,7 @@ class JobTable:
     slots: tuple[Slot, ...] = ()
     condition: Condition | None = None
     needs: tuple[int, ...] = ()
-    names: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -219,7 +217,7 @@ class JobTable:
         return f"Artifact:{self.name}.{spec.output}{self.texts[position]}{spec.leaf_at(position)}"
 
     def artifact_ids(self, artifact: int) -> list[str]:
-        """The whole column of IDs at once: the hot path of planning."""
+        """The whole column of IDs at once; planning calls this most."""
         spec = self.artifacts[artifact]
         head = f"Artifact:{self.name}.{spec.output}"
         if spec.leaf_by_row is not None:
@@ -255,7 +253,7 @@ class JobTable:
         return Opens.ANYWHERE
 
     def opens_texts(self, slot: Slot) -> Opens:
-        """Where its action may be given the content of a `text` file, of what this slot holds."""
+        """Where the action may receive the content of `text` files of this slot."""
         return self.opens if len(slot.path) == 1 else self.opens.inside
 
     def operand_columns(self) -> Iterator[tuple[Slot | None, Column]]:
@@ -267,7 +265,7 @@ class JobTable:
 
 
 def sources_of(term: Term | Operand) -> Iterator[Source]:
-    """Every source under a term, fan-in members and all candidates included."""
+    """Every source of a term, including members of a fan-in and all candidates of `first`."""
     if isinstance(term, ArtifactAt | InputAt):
         yield term
     elif isinstance(term, Group):
@@ -279,13 +277,12 @@ def sources_of(term: Term | Operand) -> Iterator[Source]:
             yield from sources_of(operand)
 
 
-@dataclass(eq=False)
-class Graph:
+class Graph(msgspec.Struct, eq=False, dict=True):
     workflow: Workflow
     inputs: Mapping[str, InputValue]  # by canonical ID: Input:Topic, Input:Intro/Topic
     tables: tuple[JobTable, ...]
-    asked: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)  # sites that actions named
-    connected: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # slots that hold connections, as written
+    asked: Mapping[str, Mapping[str, Sequence[str]]] = {}  # sites that output hooks returned
+    connected: Mapping[str, Mapping[str, Any]] = {}  # slots that hold connections, as written
 
     @cached_property
     def bases(self) -> list[int]:
@@ -305,7 +302,7 @@ class Graph:
 
     @cached_property
     def node_of(self) -> Mapping[str, int]:
-        """Job ID → node, for everyone who comes with a name (command line, events)."""
+        """Job ID → node, for IDs of the command line and of events."""
         return NodesByName(self.tables)
 
     @cached_property
@@ -324,7 +321,7 @@ class Graph:
     # -- edges --
 
     def upstream(self, node: int) -> Iterator[int]:
-        """The nodes whose artifacts this one may read; a node may come more than once. `needs` is apart."""
+        """The nodes whose artifacts this one may read; may repeat. Without `needs`."""
         table, position = self.table_at(node)
         for _, column in table.operand_columns():
             for source in sources_of(column.at(position)):
@@ -351,14 +348,14 @@ class Graph:
         return {}
 
     def dependents(self, node: int) -> Iterator[int]:
-        """The nodes that read an artifact of this one, now or perhaps (a candidate of `first`). May repeat."""
+        """The nodes that read, or may read (a candidate of `first`), an artifact of this one; may repeat."""
         for base, rows in self.dependent_rows(node):
             for row in rows:
                 yield base + row
 
     def dependent_rows(self, node: int) -> Iterator[tuple[int, Sequence[int]]]:
-        """The same as (base of the table, rows). Members of one fan-in share one list of rows, the same object: who
-        follows many nodes downstream needs to look at each list only once, so that N × M stays N + M."""
+        """The same as (base of the table, rows). Members of one fan-in share one list object, so that a walk downstream
+        visits each list once: N + M, not N × M."""
         table, position = self.table_at(node)
         for consumer, column in self._consumers[table.number]:
             if isinstance(column, AlignedArtifact):
@@ -372,7 +369,7 @@ class Graph:
                 yield consumer.base, rows
 
     def downstream(self, roots: Iterable[int], within: Container[int] | None = None) -> set[int]:
-        """The roots and everything that depends on them, by edges of artifacts; `within`: by ways through these."""
+        """The roots and everything that depends on them through artifacts; `within`: only through these nodes."""
         seen = set(roots)
         stack = list(seen)
         lists: set[int] = set()  # shared lists that were followed already
@@ -402,7 +399,7 @@ def tables_read(column: Column) -> set[int]:
 
 
 def parts_of(terms: Iterable[Term]) -> Iterator[Operand]:
-    """The operands of many terms; a fan-in that several share comes once, however deep it stands."""
+    """The operands of many terms; a shared fan-in comes once, at any depth."""
     seen: set[int] = set()
     for term in terms:
         for part in operands_of(term):
@@ -420,7 +417,7 @@ def operands_of(term: Term | Operand) -> Sequence[Operand]:
 
 
 def _invert(column: SameTerm | EachTerm, rows: int, table: int) -> dict[int, list[Sequence[int]]]:
-    """Producing row → lists of consuming rows. All members of a fan-in get the very same list."""
+    """Producing row → lists of consuming rows. All members of a fan-in get the same list object."""
     inverse: dict[int, list[Sequence[int]]] = {}
 
     def add(sources: Iterable[Source], consumers: Sequence[int]) -> None:

@@ -1,11 +1,11 @@
-"""Templates of the model (`with:` entries, paths, environment values): what they refer to, and their value. Pure."""
+"""Templates of the model (`with:` entries, paths, environment values): their references and their value. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from whyrun.workflow.expression import (
+from whyrun.workflow.expressions.expression import (
     SecretRef,
     SecretText,
     evaluate,
@@ -38,7 +38,7 @@ def expressions_in(template: Template) -> Iterator[Expression]:
 
 
 def contains_binding(template: Template) -> bool:
-    """Is there a place below that is one whole reference?"""
+    """Is some part of it one whole reference?"""
     if isinstance(template, Expression):
         return template.whole is not None
     if isinstance(template, list):
@@ -49,7 +49,7 @@ def contains_binding(template: Template) -> bool:
 
 
 def optional_operands(template: Template) -> frozenset[int]:
-    """The operands (see `compute`) that stand inside `exists(…)`: their absence is a value."""
+    """The operands (see `compute`) inside `exists(…)`: they may be absent."""
     found: set[int] = set()
     at = 0
     for expression in expressions_in(template):
@@ -76,7 +76,7 @@ def uses_loops(template: Template) -> bool:
 def compute(template: Template, operands: Sequence[Any], names: Mapping[str, Any]) -> Any:
     """The value of a template, given the values of all references of `expressions_in(template)`, flattened.
 
-    It is plain JSON: a secret stands as {"$secret": NAME}, or with a "format" inside a longer string.
+    It is plain JSON: a secret is {"$secret": NAME}, with a "format" inside a longer string.
     """
     value, used = _compute(template, operands, 0, names)
     assert used == len(operands)

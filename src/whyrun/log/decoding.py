@@ -1,8 +1,8 @@
-"""Bytes → records, with the same answer from any depth of the caller's stack.
+"""Bytes → records, with the same result from any depth of the caller's stack.
 
-A decoder stops where the stack of Python ends, and how near that is depends on who calls: `whyrun.plan()` deep inside
-a program is nearer to it than a command. So what nests too deep for here is read once more at the depth of a fresh
-stack. What even that is too small for, no version of Whyrun has written.
+A decoder raises RecursionError when Python's stack is used up, and `whyrun.plan()` deep inside a program has less of it
+left than a command. So data that nests too deep for the caller's stack is decoded again in a new thread, on a fresh
+stack. No version of Whyrun has written data that is too deep for that.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Found = TypeVar("Found")
 
 
 def decoded(decode: Callable[[bytes], Found], data: bytes) -> Found:
-    """`decode(data)`; one of `UNREADABLE` where no record of ours stands, from whatever depth that is asked.
+    """`decode(data)`; raises one of `UNREADABLE` if the data is no record, whatever the depth of the caller.
 
-    RecursionError only where there is no stack left to ask anything: that says nothing about the data.
+    It raises RecursionError only if no stack is left to start a thread; that says nothing about the data.
     """
     try:
         return decode(data)

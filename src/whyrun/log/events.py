@@ -1,9 +1,9 @@
 """Every event of the log, as a typed, versioned record.
 
-A line reads `{"seq", "ts", "session", "event", …the record's fields…, "chain"}`. The journal alone gives the first
-three and the last; a record that is to be written leaves them at their defaults. A record that does not fit its type
-cannot be read (`LOG_DAMAGED`) nor written (`check` raises). Version 1 of a record is written without `v`; what newer
-versions add stays in the file, because no line is ever rewritten.
+A line reads `{"seq", "ts", "session", "event", …the record's fields…, "chain"}`. The journal fills in the first three
+and the last; a new record leaves them at their defaults. A record that does not fit its type can neither be read
+(`LOG_DAMAGED`) nor written (`check` raises). Version 1 of a record is written without `v`. Fields of newer versions
+stay in the file, because no line is ever rewritten.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 import msgspec
 
-# name → [{"id", "sha256", "value"?}]; a list of more than 64 members is {"count", "digest", "blob"} (see `wide.py`).
+# name → [{"id", "sha256", "value"?}]; a list of more than 64 members is {"count", "digest", "blob"} (see `long_lists`).
 Bindings = dict[str, Any]
 
-# How a step counts that was open when its run ended: before the repair writes it down, and after.
+# The failure of a step that was open when its run ended, both before and after the repair records it.
 INTERRUPTED_TYPE = "Interrupted"
 INTERRUPTED_ERROR = "the run ended before this step did"
-Success = Literal["EXECUTES", "IDENTICAL", "DIFFERENT"]  # the last two: what a comparison of the outputs found
-NOT_PUBLISHED = "NotPublished"  # `error_type` of a step whose outputs are recorded, but not all at their paths
+Success = Literal["EXECUTES", "IDENTICAL", "DIFFERENT"]  # the last two are results of comparing the outputs
+NOT_PUBLISHED = "NotPublished"  # `error_type` of a step whose outputs are recorded, but not all published
 
 DAMAGE_HINT = (
     "nothing is guessed from a damaged log: restore it from a copy; without one, move the run's folder and all later "
@@ -28,7 +28,7 @@ DAMAGE_HINT = (
 
 
 class Event(msgspec.Struct, tag_field="event", omit_defaults=True, kw_only=True, gc=False):
-    """What all events share. `seq` is from 1 without gaps within a run, so it is also the number of the line."""
+    """The fields of all events. `seq` counts from 1 without gaps within a run, so it is also the line number."""
 
     seq: int = 0
     ts: str = ""
@@ -47,6 +47,11 @@ class RunStart(Event, tag="run_start"):
     host: str
     pid: int
     previous_chain: str
+
+    def __post_init__(self) -> None:
+        # The fold reads it (`lean_events.Options`): what it could not read must not be written.
+        if type(self.options.get("accept", False)) is not bool:
+            raise TypeError(f"`options.accept` is {self.options['accept']!r}, not true or false")
 
 
 class InputRecorded(Event, tag="input_recorded"):
@@ -81,7 +86,7 @@ class StepStart(Event, tag="step_start"):
     driver: str
     attempt: int
     fingerprint: str
-    bindings: Bindings | None = None  # always written; a log without it is LOG_INCOMPLETE
+    bindings: Bindings | None = None  # always written; a start without it is LOG_INCOMPLETE
 
 
 class ArtifactAvailable(Event, tag="artifact_available"):
@@ -90,9 +95,9 @@ class ArtifactAvailable(Event, tag="artifact_available"):
     sha256: str
     size: int
     type: str
-    suffix: str = ""  # ".png": of files; a consumer sees them under a name with it
+    suffix: str = ""  # ".png": of files; consumers see the file under a name with this suffix
     path: str | None = None  # where it is published, relative to the project
-    section: str | None = None  # its key in the file at `path`, which it shares with others
+    section: str | None = None  # its key in the file at `path`, if outputs share that file
     value: Any = msgspec.UNSET  # leaves and value outputs, always
     reused_from: str | None = None
 
@@ -119,12 +124,17 @@ class StepFailed(Event, tag="step_failed"):
 class StepSkipped(Event, tag="step_skipped"):
     step_id: str
     why: Literal["condition_false", "source_inactive", "reused", "not_comparable"]
-    fingerprint: str | None = None  # these four: for `reused`
+    fingerprint: str | None = None  # this and the next three: for `reused`
     bindings: Bindings | None = None
     from_run: str | None = None
     from_step: str | None = None
-    shared: dict[str, Any] | None = None  # for `reused` from the shared store: where that has it from
-    reason: str | None = None  # for `not_comparable`: what is not as it was; for `source_inactive`: the source
+    shared: dict[str, Any] | None = None  # for `reused` from the shared store: the origin of the result
+    reason: str | None = None  # for `not_comparable`: what has changed; for `source_inactive`: the source
+
+    def __post_init__(self) -> None:
+        # As for `RunStart`: see `lean_events.SharedOrigin`.
+        if self.shared is not None and type(self.shared.get("duration", 0.0)) not in (int, float):
+            raise TypeError(f"`shared.duration` is {self.shared['duration']!r}, not a number")
 
 
 class StepBlocked(Event, tag="step_blocked"):
@@ -177,11 +187,11 @@ class FileDisplaced(Event, tag="file_displaced"):
 class Comparison(Event, tag="comparison"):
     artifact: str
     status: Literal["IDENTICAL", "DIFFERENT"]
-    against: str  # the run whose version it was compared with
+    against: str  # the run whose version was compared
     summary: str
     details: list[str] = []  # the first differences, and notes
     more: int = 0  # differences beyond those
-    adopted: bool = False  # that version was adopted: no run of the job has made it
+    adopted: bool = False  # that version was adopted, not made by a run of the job
 
 
 class StatusContractViolation(Event, tag="status_contract_violation"):
@@ -200,10 +210,10 @@ class RunComplete(Event, tag="run_complete"):
     state: Literal["succeeded", "failed", "interrupted"]
     counts: dict[str, int]
     duration: float
-    error: str | None = None  # of the run itself: its place could not be made ready, and no step began
+    error: str | None = None  # of the run itself: its backend could not be prepared, and no step started
 
 
-# What a decoder may raise for bytes that are no record. (Nesting depends on who asks: see `decoding.decoded`.)
+# What a decoder may raise for bytes that are no record. (For RecursionError see `decoding.decoded`.)
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 
 AnyEvent = (

@@ -15,32 +15,38 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import msgspec
 
 from whyrun import disk
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
+from whyrun.lazy_regex import lazy_regex
 from whyrun.log.decoding import decoded
 from whyrun.log.events import DAMAGE_HINT, UNREADABLE, AnyEvent, Event, RunStart
-from whyrun.log.synced import lines_synced
+from whyrun.log.sync_mark import lines_synced
 
 FIRST_CHAIN = "0" * 64
 EVENTS_FILE = "events.jsonl"
 STATUS_FILE = "status.json"  # the last thing that completing a run folder writes, after all else is synced
 CHUNK = 4 << 20
-RUN_NAME = re.compile(r"r(?!0000)[0-9]{4,}")
+RUN_NAME = lazy_regex(r"r(?!0000)[0-9]{4,}")
 
 _CHAIN_KEY = b',"chain":"'
 _CHAIN_TAIL = len(_CHAIN_KEY) + 64 + len(b'"}')  # the end of every line
-_HEX = re.compile(rb"[0-9a-f]{64}")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_HEX = lazy_regex(rb"[0-9a-f]{64}")
+_TIME = lazy_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
-LONGEST_LINE = 64 << 20  # bytes of an event: ten times what the largest has
+LONGEST_LINE = 64 << 20  # bytes of an event: ten times the largest one seen
 
 _encode = msgspec.json.Encoder().encode
-_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+@cache  # made late: it takes a while, and many commands do not need it
+def _decoder() -> msgspec.json.Decoder[AnyEvent]:
+    return msgspec.json.Decoder(AnyEvent)
+
 
 Clock = Callable[[], datetime]
 
@@ -51,7 +57,7 @@ def utc_now() -> datetime:
 
 
 def timestamp(moment: datetime) -> str:
-    """UTC, ISO, microseconds. A time without a zone is refused: nobody could say when it was."""
+    """UTC, ISO, microseconds. A time without a zone is ambiguous and refused."""
     if moment.tzinfo is not UTC:
         if moment.tzinfo is None:
             raise ValueError("a time in the log needs a zone")
@@ -62,7 +68,7 @@ def timestamp(moment: datetime) -> str:
 
 @lru_cache(maxsize=8)
 def _second(year: int, month: int, day: int, hour: int, minute: int, second: int) -> str:
-    """The part of a time that many events share; `isoformat` would be a fourth of what an event costs."""
+    """The part of a time that many events share. `isoformat` would take a quarter of the time of an event."""
     return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}"
 
 
@@ -75,9 +81,9 @@ def parse_timestamp(text: str) -> datetime:
 
 
 def check(event: Event) -> bytes:
-    """The record as JSON; raises TypeError or ValueError unless reading it gives the same record back.
+    """The record as JSON; raises TypeError or ValueError if it would not be read back as the same record.
 
-    Encoding alone would let through values of the wrong type, and turn NaN into null and number keys into strings.
+    Encoding alone would accept values of the wrong type, and turn NaN into null and number keys into strings.
     """
     if event.seq or event.ts or event.session or event.chain:
         raise ValueError("seq, ts, session and chain are given by the journal alone")
@@ -85,7 +91,7 @@ def check(event: Event) -> bytes:
     if len(encoded) > LONGEST_LINE:
         raise ValueError(f"{type(event).__name__} has {len(encoded)} bytes: no reader would take it for an event")
     try:
-        same = _decoder.decode(encoded) == event
+        same = _decoder().decode(encoded) == event
     except msgspec.ValidationError as wrong:
         raise TypeError(f"{type(event).__name__} does not fit its type: {wrong}") from None
     if not same:
@@ -118,13 +124,13 @@ class Journal:
     def resume(
         cls, run_dir: str | os.PathLike[str], session: str, seq: int, chain: str, offset: int, clock: Clock
     ) -> Journal:
-        """Go on after the first `offset` bytes of a log: for the repair, see there. `cut` takes away what follows."""
+        """Continue after the first `offset` bytes of a log, for the repair. `cut` removes the rest."""
         descriptor = disk.open(Area.LOG, os.path.join(run_dir, EVENTS_FILE), os.O_WRONLY)
         os.lseek(descriptor, offset, os.SEEK_SET)
         return cls(descriptor, session, seq, chain, clock)
 
     def append(self, event: Event, ts: str | None = None) -> str:
-        """Add an event; `ts` where someone else's clock saw it. The time that it is written with."""
+        """Add an event, with the time of a worker's clock (`ts`) or the own one; returns that time."""
         record = check(event)
         if ts is None:
             ts = timestamp(self._clock())
@@ -138,7 +144,7 @@ class Journal:
         return ts
 
     def flush(self) -> None:
-        """Hand all that was appended to the system, in one write. What could not be written stays in the buffer."""
+        """Write all that was appended, in one system call. Data that could not be written stays in the buffer."""
         if not self._lines:
             return
         data = b"".join(self._lines)
@@ -155,10 +161,10 @@ class Journal:
         self.sync_written()
 
     def sync_written(self) -> None:
-        """What was flushed before is on disk when this returns. May be called beside appending, from another thread.
+        """All that was flushed is on disk when this returns. Another thread may append events meanwhile.
 
-        One that failed fails ever after: the system may have dropped what it could not write, and a later sync, which
-        finds nothing left to do, would say that all is well.
+        After one failure every later call fails: the system may have dropped the data that it could not write, so a
+        later fsync would succeed although the data is lost.
         """
         if self._unsyncable is not None:
             raise OSError(self._unsyncable.errno, self._unsyncable.strerror, self._unsyncable.filename)
@@ -169,19 +175,19 @@ class Journal:
             raise
 
     def cannot_sync(self, problem: OSError) -> None:
-        """The bytes that events speak of could not be synced: then no event may be called synced any more, either."""
+        """Files that events refer to could not be synced: from now on no event counts as synced."""
         self._unsyncable = self._unsyncable or problem
 
     def is_synced(self, seq: int, *, for_good: bool = False) -> None:
-        """All up to this event is on disk, with the bytes that it speaks of: says whoever has synced those.
+        """The caller has synced all events up to this one, and the files that they refer to.
 
-        `for_good`: somebody relies on it from here on, so that this, too, is to be known after a power cut.
+        `for_good`: something relies on it from now on, so the sync mark itself must survive a power loss.
         """
         if self.on_synced is not None:
             self.on_synced(seq, for_good)
 
     def cut(self) -> None:
-        """End the file after the last line written."""
+        """Truncate the file after the last line written."""
         self.flush()
         disk.cut(Area.LOG, self._descriptor, os.lseek(self._descriptor, 0, os.SEEK_CUR))
 
@@ -206,9 +212,9 @@ def read_events(path: str | os.PathLike[str], session: str | None = None) -> Ite
 
 
 def read_event_chunks(path: str | os.PathLike[str], session: str | None = None) -> Iterator[list[AnyEvent]]:
-    """The same in lists, for folds that count microseconds.
+    """The same in lists, for folds of a million events.
 
-    `session` is the run that the file should be of; by default what its folder says, or else its first line.
+    `session` is the expected run; by default the name of the folder, or else that of the first line.
     """
     file = os.fspath(path)
     if session is None:
@@ -217,7 +223,7 @@ def read_event_chunks(path: str | os.PathLike[str], session: str | None = None) 
     seq = 0
     for block in read_blocks(file):
         try:
-            events = decoded(_decoder.decode_lines, block)
+            events = decoded(_decoder().decode_lines, block)
         except UNREADABLE:
             raise _find_damage(file, block, seq) from None
         if session is None:
@@ -234,13 +240,13 @@ def read_event_chunks(path: str | os.PathLike[str], session: str | None = None) 
 
 
 def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """The complete lines of a log in blocks of about 4 MB; what follows the last newline is left out.
+    """The complete lines of a log in blocks of about 4 MB, without what follows the last newline.
 
-    So is what follows the first byte 0 in a run that has not come to its end: see `torn_from`. Both only after the
-    lines that were synced: where one of those is missing, the log is damaged.
+    In a run that has not ended, lines from the first zero byte on are left out, too: see `torn_from`. If a line is
+    missing that was synced, the log is damaged.
     """
     synced = lines_synced(path)
-    missing = synced  # of those that must be there
+    missing = synced  # synced lines that were not read yet
     rest, too_long, torn = b"", False, None
     with open(path, "rb", buffering=0) as file:
         while data := file.read(CHUNK):
@@ -259,7 +265,7 @@ def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
                     break
                 rest = data[end:]
             elif len(rest) + len(data) > LONGEST_LINE:
-                rest, too_long = b"", True  # if no newline comes, it is a tail, however long
+                rest, too_long = b"", True  # without a newline it is a torn tail, however long
             elif not too_long:
                 rest += data
     if missing > 0:
@@ -270,10 +276,10 @@ def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 def torn_from(path: str | os.PathLike[str], block: bytes) -> int | None:
-    """Where in these lines a tail begins of which a power cut has left some pages and not others. None: nowhere.
+    """Where in these lines a tail begins that a power loss has torn; None if nowhere.
 
-    Pages that did not reach the disk read as zeros, and no event has a byte 0. A run whose folder is complete was
-    synced to its end, and so was one that has a successor: there it is damage.
+    Pages that did not reach the disk read as zeros, and no event has a zero byte. A run with a complete folder or a
+    later run was synced to its end: there a zero byte is damage.
     """
     at = block.find(b"\0")
     if at == -1 or _was_synced(path):
@@ -290,7 +296,7 @@ def _was_synced(path: str | os.PathLike[str]) -> bool:
 
 
 def read_raw_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """The complete lines as they stand, without their newlines."""
+    """The bytes of the complete lines, without their newlines."""
     for block in read_blocks(path):
         yield from block[:-1].split(b"\n")
 
@@ -311,7 +317,7 @@ def last_line(path: str | os.PathLike[str]) -> bytes | None:
             if begin != -1 or start == 0:
                 return tail[begin + 1 : end] if end != -1 else None
             if span == 2 * LONGEST_LINE:
-                return _last_of_all(path)  # a tail without end, which is left out; or a line that is refused
+                return _last_of_all(path)  # a very long torn tail, which is left out; or a line that is refused
             span = min(8 * span, 2 * LONGEST_LINE)
 
 
@@ -333,7 +339,7 @@ def last_event(path: str | os.PathLike[str]) -> AnyEvent | None:
     if line is None:
         return None
     try:
-        event = decoded(_decoder.decode, line)
+        event = decoded(_decoder().decode, line)
     except UNREADABLE as wrong:
         number = sum(block.count(b"\n") for block in read_blocks(path))
         raise damaged(path, number, f"the line is broken: {wrong}") from None
@@ -350,7 +356,7 @@ def last_chain(path: str | os.PathLike[str]) -> str | None:
 def check_chain(paths: Iterable[str | os.PathLike[str]], chain: str = FIRST_CHAIN) -> str:
     """Verify the chain of a workflow's runs, given in order, and return its last link. Raises LOG_DAMAGED.
 
-    `chain`: what the first of them continues, where that is not the first run.
+    `chain`: the chain that the first of them continues, if it is not the first run.
     """
     for path in paths:
         for number, line in enumerate(read_raw_lines(path), 1):
@@ -366,7 +372,7 @@ def check_chain(paths: Iterable[str | os.PathLike[str]], chain: str = FIRST_CHAI
 
 def _check_first(path: str | os.PathLike[str], line: bytes, chain: str) -> None:
     try:
-        first = decoded(_decoder.decode, line)
+        first = decoded(_decoder().decode, line)
     except UNREADABLE as wrong:
         raise damaged(path, 1, str(wrong)) from None
     if isinstance(first, RunStart) and first.previous_chain != chain:
@@ -381,7 +387,7 @@ def damaged(path: str | os.PathLike[str], line: int | None, what: str) -> Whyrun
 
 
 def _too_long(path: str | os.PathLike[str], before: int) -> WhyrunError:
-    """`before`: where it has not ended yet."""
+    """`before`: a position inside the line."""
     lines = 0
     with open(path, "rb", buffering=0) as file:
         while before > 0 and (data := file.read(min(CHUNK, before))):
@@ -392,7 +398,7 @@ def _too_long(path: str | os.PathLike[str], before: int) -> WhyrunError:
 def _find_damage(path: str, block: bytes, before: int) -> WhyrunError:
     for number, line in enumerate(block[:-1].split(b"\n"), before + 1):
         try:
-            decoded(_decoder.decode, line)
+            decoded(_decoder().decode, line)
         except UNREADABLE as wrong:
             return damaged(path, number, f"the line is broken: {wrong}")
     return damaged(path, None, "the log is broken")
@@ -401,7 +407,7 @@ def _find_damage(path: str, block: bytes, before: int) -> WhyrunError:
 def _find_misplaced(path: str, block: bytes, before: int, session: str) -> WhyrunError:
     for number, line in enumerate(block[:-1].split(b"\n"), before + 1):
         try:
-            event = decoded(_decoder.decode, line)
+            event = decoded(_decoder().decode, line)
         except UNREADABLE as wrong:
             return damaged(path, number, f"the line is broken: {wrong}")
         wrong_place = misplaced(event.session, event.seq, session, number)
@@ -411,7 +417,7 @@ def _find_misplaced(path: str, block: bytes, before: int, session: str) -> Whyru
 
 
 def misplaced(session: object, seq: object, run: str, number: int) -> str | None:
-    """What is wrong where a line of these does not stand as that number in the log of that run."""
+    """Why a line with this session and seq is not line `number` of the log of this run, or None."""
     if session != run:
         return f"the line belongs to `{session}`, not to `{run}`"
     if seq != number:

@@ -1,7 +1,7 @@
-"""Reading logs fast: the fields that the fold needs, a few megabytes at a time.
+"""Fast reading of logs for the fold: only the fields that it needs, a few megabytes at a time.
 
-The same lines as `journal.read_events`, decoded into leaner records: bindings stay undecoded until somebody asks why
-something changed. What follows the last newline is ignored (a torn tail, repaired by the next run); a broken line
+It reads the same lines as `journal.read_events`, into leaner records: bindings stay undecoded until a command asks why
+something changed. Bytes after the last newline are ignored (a torn tail, which the next run repairs); a broken line
 anywhere else is `LOG_DAMAGED`.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -22,7 +23,7 @@ from whyrun.log.journal import read_blocks
 
 MARK = 64 << 10
 
-NOTHING = msgspec.Raw(b"")  # bindings that are not there
+NOTHING = msgspec.Raw(b"")  # no bindings
 
 
 class Lean(msgspec.Struct, tag_field="event", gc=False, kw_only=True):
@@ -177,7 +178,10 @@ LeanEvent = (
     | LogRepaired
 )
 
-_decoder = msgspec.json.Decoder(LeanEvent)
+
+@cache  # made late: it takes a while, and many commands do not need it
+def _decoder() -> msgspec.json.Decoder[LeanEvent]:
+    return msgspec.json.Decoder(LeanEvent)
 
 
 def scan(path: Path) -> Iterator[list[LeanEvent]]:
@@ -185,17 +189,17 @@ def scan(path: Path) -> Iterator[list[LeanEvent]]:
     first_line = 1
     for lines in read_blocks(path):
         try:
-            events = decoded(_decoder.decode_lines, lines)
+            events = decoded(_decoder().decode_lines, lines)
         except UNREADABLE:
             raise _damaged(path, lines, first_line) from None
         if len(events) != lines.count(b"\n"):
-            raise _damaged(path, lines, first_line)  # an empty line: `decode_lines` passes over it
+            raise _damaged(path, lines, first_line)  # an empty line, which `decode_lines` skips
         first_line += len(events)
         yield events
 
 
 def line_marks(path: Path) -> array[int]:
-    """How many lines end before each `MARK`th byte: with these a line is found without reading all before it."""
+    """The number of lines that end before each `MARK`th byte, to find a line without reading all before it."""
     marks = array("Q", [0])
     with path.open("rb") as file:
         while part := file.read(MARK):
@@ -204,7 +208,7 @@ def line_marks(path: Path) -> array[int]:
 
 
 def read_lines(path: Path, numbers: set[int], marks: Sequence[int] = ()) -> dict[int, bytes]:
-    """Several lines of one log. `marks` are those of `line_marks`, made when the file was the same."""
+    """Several lines of one log. `marks` come from `line_marks` of the same file."""
     if len(numbers) * 2 < len(marks):
         with path.open("rb") as file:
             return {number: line for number in sorted(numbers) if (line := _marked_line(file, number, marks))}
@@ -220,7 +224,7 @@ def read_lines(path: Path, numbers: set[int], marks: Sequence[int] = ()) -> dict
 
 
 def _marked_line(file: BinaryIO, number: int, marks: Sequence[int]) -> bytes:
-    """It begins after the line before it, which ends after the last mark that has counted fewer lines than that."""
+    """The line begins after the previous one, which ends after the last mark with a lower count."""
     part = max(0, bisect_left(marks, number - 1) - 1)
     file.seek(part * MARK)
     for _ in range(number - 1 - marks[part]):
@@ -231,7 +235,7 @@ def _marked_line(file: BinaryIO, number: int, marks: Sequence[int]) -> bytes:
 def _damaged(path: Path, lines: bytes, first_line: int) -> WhyrunError:
     for offset, line in enumerate(lines[:-1].split(b"\n")):
         try:
-            decoded(_decoder.decode, line)
+            decoded(_decoder().decode, line)
         except UNREADABLE as problem:
             return damaged(path, first_line + offset, str(problem) if line else "it is empty")
     return damaged(path, first_line, "one of the lines from here on is broken")

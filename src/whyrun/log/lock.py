@@ -1,11 +1,11 @@
-"""The one lock of a workflow: whoever holds it may write runs. An OS lock, so a dead process holds none.
+"""The lock of a workflow: only its holder may write runs. It is an OS lock, so a dead process never holds it.
 
-The file says who holds it; what it says counts only while the lock is held.
+The lock file names the holder; that is valid only while the lock is held.
 
-All workflows of a project share one store. Whoever writes runs also holds the store's lock, together with others;
-whoever removes from the store holds it alone (`StoreLock`). So nothing that a run has decided to reuse, or has stored
-and not recorded yet, is taken away under it. Order: the workflow's lock, then the store's. Nobody waits for a lock that
-is held for long, so there is no circle to wait in.
+All workflows of a project share one store. A process that writes runs also holds a share of the store's lock; a process
+that removes from the store holds it exclusively (`StoreLock`). So `gc` cannot remove a blob that a run has decided to
+reuse, or has stored and not recorded yet. The workflow's lock is taken first, then the store's. No process waits for a
+lock that is held for long, so there can be no deadlock.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from whyrun.errors import WhyrunError, error
 from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import Clock, Journal, timestamp
-from whyrun.log.synced import Synced
+from whyrun.log.sync_mark import Synced
 
 if TYPE_CHECKING:
     from whyrun.log.runs import WorkflowState
 
-# `is_held` and `holder` take the lock for a moment themselves; a run that meets one of them tries again.
+# `is_held` and `holder` take the lock for a moment; a run that meets one of them tries again.
 _PATIENCE = 0.25
 _PAUSE = 0.01
-_SECTOR = 512  # bytes: a disk writes them all, or none
+_SECTOR = 512  # bytes: a disk writes all of a sector or nothing
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -73,7 +73,7 @@ class RunLock:
 
     @classmethod
     def of(cls, state: WorkflowState, clock: Clock, *, to_make_room: bool = False) -> RunLock:
-        """`to_make_room`: the holder only removes, so on a full disk it may stay unsaid who that is."""
+        """`to_make_room`: the holder only removes files, so on a full disk it need not write its name into the lock."""
         return cls(state.lock_path, clock, state.store_lock, to_make_room=to_make_room)
 
     @property
@@ -93,13 +93,13 @@ class RunLock:
             self._descriptor = descriptor
             _held.add(self)
             before = _read(descriptor)
-            synced = before.synced if before is not None else None  # kept until the next run: a repair wants it
+            synced = before.synced if before is not None else None  # kept until the next run: a repair needs it
             if synced is not None and not os.path.exists(f"{os.path.dirname(self.path)}/runs/{synced.run}"):
-                # It is gone, and the next run will have its name: how far it was synced is no word on that one. That
-                # there was one stays said until then, whatever the lock is held for: `gc` must know.
+                # That run is gone, and the next run gets its name, so its sync mark is not valid any more. The lock
+                # still names it until then, whatever the lock is held for: `gc` must know of it.
                 synced = Synced(synced.run, 0)
-            with _may_stay_unsaid(self._to_make_room):
-                self._tell(Holder(os.getpid(), os.uname().nodename, timestamp(self._clock()), synced=synced))
+            with _unless_disk_full(self._to_make_room):
+                self._write_holder(Holder(os.getpid(), os.uname().nodename, timestamp(self._clock()), synced=synced))
         except BaseException:
             self._descriptor = None
             self._leave_store()
@@ -113,47 +113,47 @@ class RunLock:
         self._leave_store()
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
-            # The file stays: removing it would let two processes lock two files of the same name. What it says stays
-            # after a failure: the log may have no end, and whoever repairs it wants to know how far it was synced. And
-            # it stays where the lock was held for something else than a run (a prune), which repairs nothing. After a
-            # run it says that there was one: should all of them be gone one day, nothing else may tell of them.
+            # The file stays: removing it would let two processes lock two files of the same name. Its text stays after
+            # a failure, because a repair needs the sync mark, and if the lock was not held for a run (a prune), because
+            # that repairs nothing. After a run the text names it: if all runs are lost one day, this shows that there
+            # was one.
             holder = self._holder
             assert holder is not None
             try:
                 if kind is None and holder.run is not None:
-                    _say(descriptor, msgspec.structs.replace(holder, synced=Synced(holder.run, 0)))
+                    _write_text(descriptor, msgspec.structs.replace(holder, synced=Synced(holder.run, 0)))
                 elif holder.synced is None:
                     disk.cut(Area.LOCK, descriptor, 0)
             finally:
                 os.close(descriptor)
 
     def announce(self, run: str, journal: Journal | None = None) -> None:
-        """Say which run the lock is held for, and from here on how far its log is synced."""
+        """Record which run the lock is held for, and from now on how far its log is synced."""
         if self._holder is None or self._descriptor is None:
             raise AssertionError("only the holder of a lock may announce a run")
-        self._tell(msgspec.structs.replace(self._holder, run=run, synced=Synced(run, 1)))
+        self._write_holder(msgspec.structs.replace(self._holder, run=run, synced=Synced(run, 1)))
         if journal is not None:
             journal.on_synced = self._note_synced
 
     def synced_of(self, run: str) -> int:
-        """The `seq` up to which the last holder knew that run to be synced; 0 where nobody can say."""
+        """The `seq` up to which that run was synced, as the last holder recorded it; 0 if that is not known."""
         synced = self._holder.synced if self._holder is not None else None
         return synced.seq if synced is not None and synced.run == run else 0
 
     def _note_synced(self, seq: int, for_good: bool) -> None:
-        # Seldom synced itself: after a power cut it may say less than it could, and never more.
+        # Seldom synced itself: after a power loss the mark may be too low, and never too high.
         if self._holder is not None and self._holder.run is not None and self._descriptor is not None:
-            self._tell(msgspec.structs.replace(self._holder, synced=Synced(self._holder.run, seq)))
+            self._write_holder(msgspec.structs.replace(self._holder, synced=Synced(self._holder.run, seq)))
             if for_good:
                 disk.sync(Area.LOCK, self._descriptor)
 
-    def _tell(self, holder: Holder) -> None:
+    def _write_holder(self, holder: Holder) -> None:
         assert self._descriptor is not None
         self._holder = holder
-        _say(self._descriptor, holder)
+        _write_text(self._descriptor, holder)
 
     def _drop_in_child(self) -> None:
-        """A forked child shares the lock with its parent, and would keep it after the parent's death."""
+        """In a forked child: it shares the lock with its parent and would keep it after the parent's death."""
         self._leave_store()
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
@@ -168,7 +168,7 @@ class RunLock:
 class StoreLock:
     """`with StoreLock(state.store_lock, clock, in_use): …`: while it is held, nobody writes runs of any workflow.
 
-    `in_use()` is the error for who comes while somebody does.
+    `in_use()` is the error to raise if some process writes runs now.
     """
 
     def __init__(self, path: str | os.PathLike[str], clock: Clock, in_use: Callable[[], WhyrunError]) -> None:
@@ -181,8 +181,8 @@ class StoreLock:
         descriptor = disk.open(Area.LOCK, self.path, os.O_RDWR | os.O_CREAT)
         try:
             _acquire(descriptor, fcntl.LOCK_EX, self._in_use)
-            with _may_stay_unsaid(True):
-                _say(descriptor, Holder(os.getpid(), os.uname().nodename, timestamp(self._clock())))
+            with _unless_disk_full(True):
+                _write_text(descriptor, Holder(os.getpid(), os.uname().nodename, timestamp(self._clock())))
         except BaseException:
             os.close(descriptor)
             raise
@@ -216,7 +216,7 @@ def _acquire(descriptor: int, kind: int, refused: Callable[[], WhyrunError]) -> 
 
 
 def _share_of(path: str | os.PathLike[str]) -> int:
-    """A share in the store's lock: the descriptor that holds it."""
+    """Take a share of the store's lock; returns the descriptor that holds it."""
     descriptor = disk.open(Area.LOCK, path, os.O_RDWR | os.O_CREAT)
     try:
         _acquire(descriptor, fcntl.LOCK_SH, lambda: _being_cleared(os.fspath(path), _read(descriptor)))
@@ -227,9 +227,9 @@ def _share_of(path: str | os.PathLike[str]) -> int:
 
 
 @contextmanager
-def _may_stay_unsaid(allowed: bool) -> Iterator[None]:
-    """Who holds a lock, where the disk has no room for that: the lock holds without it, and others read "another
-    process". Making room must not need room."""
+def _unless_disk_full(allowed: bool) -> Iterator[None]:
+    """Write who holds a lock, unless the disk is full: freeing space must not need space. Others then read "another
+    process"."""
     try:
         yield
     except OSError as problem:
@@ -237,10 +237,10 @@ def _may_stay_unsaid(allowed: bool) -> Iterator[None]:
             raise
 
 
-def _say(descriptor: int, holder: Holder) -> None:
+def _write_text(descriptor: int, holder: Holder) -> None:
     data = msgspec.json.encode(holder)
-    # Always of one length: where it grew or shrank, a power cut could leave the new text in the old length, and what
-    # was synced before could not be read any more.
+    # Always of one length: if it grew or shrank, a power loss could leave the new text with the old length, and the
+    # sync mark could not be read any more.
     data = data.ljust((len(data) // _SECTOR + 1) * _SECTOR - 1) + b"\n"
     os.lseek(descriptor, 0, os.SEEK_SET)
     disk.write(Area.LOCK, descriptor, data)
@@ -256,12 +256,12 @@ os.register_at_fork(after_in_child=_drop_all_in_child)
 
 
 def is_held(path: str | os.PathLike[str]) -> bool:
-    """Whether some process holds the lock now. Does not wait."""
+    """Does some process hold the lock now? Does not wait."""
     return holder_and_state(path)[0]
 
 
 def holder(path: str | os.PathLike[str]) -> Holder | None:
-    """Who holds the lock now; None if nobody does (or they have not said yet)."""
+    """The holder of the lock; None if there is none (or it has not written its name yet)."""
     return holder_and_state(path)[1]
 
 
@@ -284,7 +284,7 @@ def _read(descriptor: int) -> Holder | None:
     try:
         return decoded(_holder.decode, os.pread(descriptor, 65536, 0))
     except UNREADABLE:
-        return None  # locked this very moment, and not yet said by whom
+        return None  # taken a moment ago, the name is not written yet
 
 
 def _being_cleared(path: str, by: Holder | None) -> WhyrunError:

@@ -1,6 +1,6 @@
-"""Wide lists: more than 64 members stand in events and plans as `{count, digest, blob}`; the blob holds the list.
+"""Long lists: events and plans hold a list of more than 64 members as `{count, digest, blob}`; a blob holds the list.
 
-A fan-in of 10,000 members would otherwise be written again with every attempt.
+Otherwise a fan-in of 10,000 members would be written again with every attempt.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from whyrun.errors import error
 LIMIT = 64
 
 
-def wide(members: Sequence[Any], put_blob: Callable[[bytes], str]) -> list[Any] | dict[str, Any]:
-    """The list itself, or what stands for it."""
+def long_list(members: Sequence[Any], put_blob: Callable[[bytes], str]) -> list[Any] | dict[str, Any]:
+    """The list itself, or its `{count, digest, blob}`."""
     if len(members) <= LIMIT:
         return list(members)
     data = canonical_json(list(members))
     return {"count": len(members), "digest": bytes_sha256(data), "blob": put_blob(data)}
 
 
-def read_wide(value: list[Any] | dict[str, Any], get_blob: Callable[[str], bytes]) -> list[Any]:
-    """The members again. `get_blob` raises STORE_DAMAGED for a blob that is gone or has other bytes."""
+def read_long_list(value: list[Any] | dict[str, Any], get_blob: Callable[[str], bytes]) -> list[Any]:
+    """The members. `get_blob` raises STORE_DAMAGED if the blob is gone or its digest does not match."""
     if isinstance(value, list):
         return value
     data = get_blob(value["blob"])

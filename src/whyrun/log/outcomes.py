@@ -1,20 +1,21 @@
-"""How each step of one run ended, folded from its events. [pure]
+"""How each step of one run ended, folded from its events. Pure.
 
-One fold for the status file, the counts in `run_complete` and the repair, so that they cannot disagree.
+The status file, the counts in `run_complete` and the repair use the same fold, so that they cannot disagree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from whyrun.ids import output_of
 from whyrun.log import events as ev
 
 Outcome = Literal["open", "completed", "failed", "timed_out", "interrupted", "skipped", "blocked"]
 _FAILURES: dict[str, Outcome] = {"FAILED": "failed", "TIMED_OUT": "timed_out", "INTERRUPTED": "interrupted"}
-_SILENT = (ev.ArtifactAvailable, ev.CfgMaterialized)  # half of all events, and they say nothing of how a step ended
+_SILENT = (ev.ArtifactAvailable, ev.CfgMaterialized)  # half of all events, and they do not change an outcome
 COUNTED: tuple[Outcome, ...] = ("completed", "failed", "timed_out", "interrupted", "skipped", "blocked")
 LOST_END_HINT = (
     "restore `events.jsonl` from a copy; without one, delete the run's `status.json`: the run then counts as "
@@ -22,25 +23,24 @@ LOST_END_HINT = (
 )
 
 
-@dataclass(slots=True)
-class RunOutcome:
-    """The state of the fold. `steps` has the latest word on each step, in the order in which they first appeared."""
+class RunOutcome(msgspec.Struct):
+    """The state of the fold. `steps` has the latest outcome of each step, in the order in which the steps appeared."""
 
     start: ev.RunStart | None = None
     end: ev.RunComplete | None = None
     planned: int | None = None
     last_ts: str = ""
-    steps: dict[str, Outcome] = field(default_factory=dict)
-    failures: dict[str, ev.StepFailed] = field(default_factory=dict)  # the latest of each step that ended so
-    drivers: dict[str, str] = field(default_factory=dict)  # of started steps
-    differences: list[ev.Comparison] = field(default_factory=list)  # in the order in which they were found
+    steps: dict[str, Outcome] = msgspec.field(default_factory=dict)
+    failures: dict[str, ev.StepFailed] = msgspec.field(default_factory=dict)  # the latest of each failed step
+    drivers: dict[str, str] = msgspec.field(default_factory=dict)  # of started steps
+    differences: list[ev.Comparison] = msgspec.field(default_factory=list)  # in the order of the log
 
     @property
     def open_steps(self) -> list[str]:
         return [step for step, outcome in self.steps.items() if outcome == "open"]
 
     def counts(self) -> dict[str, int]:
-        """As in `run_complete`: how many steps ended in which way; every way is named."""
+        """As in `run_complete`: the number of steps by outcome; every outcome is listed."""
         return count_outcomes(self.steps)
 
     def add(self, event: ev.Event) -> None:
@@ -61,7 +61,7 @@ class RunOutcome:
                 self.steps[event.step_id] = "skipped"
             case ev.StepBlocked():
                 self.steps[event.step_id] = "blocked"
-            case ev.ArtifactAdopted() if output_of(event.artifact) is not None:  # its leaves come before it
+            case ev.ArtifactAdopted() if output_of(event.artifact) is not None:  # the events of its leaves come first
                 self.steps[event.step_id] = "completed"
             case ev.Comparison() if event.status == "DIFFERENT":
                 self.differences.append(event)
@@ -72,7 +72,7 @@ class RunOutcome:
             case ev.RunComplete():
                 self.end = event
             case _:
-                pass  # says nothing about how a step ended
+                pass  # does not change an outcome
 
 
 def fold_outcome(events: Iterable[ev.Event]) -> RunOutcome:
@@ -96,11 +96,11 @@ class LostEnd(NamedTuple):
 
 
 def lost_end(*, ended: bool, has_status: bool, is_last: bool) -> LostEnd | None:
-    """What to say of a log whose end was cut off after its run had ended; None: nothing shows that.
+    """The message for a log whose end was cut off after its run had ended; None if nothing shows that.
 
-    `ended`: it has a `run_complete`. `has_status`: there was a `status.json` before the log was read, whatever it says.
-    That is written last and in one piece, when the end of the log is on the disk: no kill and no power cut leaves it
-    beside a log without one. `is_last`: no later run began, which would have repaired it first.
+    `ended`: the log has a `run_complete`. `has_status`: there was a `status.json` before the log was read. It is
+    written last and atomically, when the end of the log is on disk, so no kill and no power loss leaves it beside a
+    log without an end. `is_last`: no later run began; a later run would have repaired the log first.
     """
     if ended:
         return None

@@ -7,9 +7,8 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -19,11 +18,12 @@ from whyrun.artifacts.durable import atomic_write
 from whyrun.disk import Area
 from whyrun.errors import error
 from whyrun.json_values import check_utf8
+from whyrun.lazy_regex import lazy_regex
 from whyrun.log.events import DAMAGE_HINT, AnyEvent, RunStart
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, Clock, Journal, last_chain, read_events
-from whyrun.log.settings import CONFIG_FILE
-from whyrun.log.synced import last_synced
+from whyrun.log.sync_mark import last_synced
 from whyrun.log.tombstones import TOMBSTONES_FILE, Tombstone, read_tombstones, run_pruned
+from whyrun.project_config import CONFIG_FILE
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
 
 STAT_CACHE = "stat-cache"
@@ -32,7 +32,7 @@ STORE_LOCK = "store.lock"
 STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"
 MADE_FROM_RUNS = ("memo", "fold")  # files of the index that no workflow has before its first run
-_IN_SHORT = re.compile(r"[rR]?([0-9]{1,9})")
+_IN_SHORT = lazy_regex(r"[rR]?([0-9]{1,9})")
 NOT_THERE = "is not there, and was not pruned"  # a run whose number must have been given
 LAST_NOT_THERE = "is not there, and the lock names it as the last run"
 LAST_LOST_HINT = (
@@ -86,21 +86,20 @@ class RunRef(msgspec.Struct, frozen=True):
         return Path(self.folder, EVENTS_FILE)
 
     def status(self) -> os.stat_result:
-        """Of its log."""
+        """The stat of its log."""
         return os.stat(f"{self.folder}/{EVENTS_FILE}")
 
     def events(self) -> Iterator[AnyEvent]:
         return read_events(self.events_path, self.name)
 
     def tombstone(self) -> Tombstone | None:
-        """For who has listed the runs, and then does not find this one: it may have been pruned in between."""
+        """Its tombstone, if it was pruned after the runs were listed."""
         stones = read_tombstones(self.path.parent.parent / TOMBSTONES_FILE)
         return next((stone for stone in stones if stone.run == self.name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowState:
-    """The places of one workflow's state. Nothing is created by asking."""
+class WorkflowState(msgspec.Struct, frozen=True):
+    """The paths of one workflow's state. No property creates anything."""
 
     state_dir: Path
     workflow: str
@@ -109,7 +108,7 @@ class WorkflowState:
         if self.workflow in RESERVED_WORKFLOW_NAMES or "/" in self.workflow or self.workflow in ("", ".", ".."):
             raise error(
                 "NAME_INVALID",
-                f"a workflow cannot be called `{self.workflow}`: its state would stand where whyrun keeps its own",
+                f"a workflow cannot be called `{self.workflow}`: whyrun uses this name for its own state",
                 hint="choose another name; not " + ", ".join(f"`{name}`" for name in sorted(RESERVED_WORKFLOW_NAMES)),
             )
 
@@ -139,7 +138,7 @@ class WorkflowState:
 
     @property
     def store_lock(self) -> Path:
-        """Shared by all who write runs, held alone by who removes from the store. No workflow has a dot in its name."""
+        """Shared by processes that write runs, exclusive to remove from the store. Workflow names have no dot."""
         return self.state_dir / STORE_LOCK
 
     @property
@@ -152,17 +151,16 @@ class WorkflowState:
 
     @property
     def scratch(self) -> Path:
-        """Where the workers of this workflow's one run write. The dot keeps it apart from all drafts of runs."""
+        """The scratch folder of the workers. The dot keeps it apart from drafts of runs."""
         return self.tmp / f"{self.workflow}.scratch"
 
     @property
     def pruned_folders(self) -> Path:
-        """Where folders of pruned runs are taken apart."""
+        """Where the folders of pruned runs are deleted."""
         return self.tmp / f"{self.workflow}.pruned"
 
     def runs(self) -> list[RunRef]:
-        """All runs that are kept, in order. Other things in the folder are left alone, unless they look like a run and
-        are none."""
+        """All runs that are kept, in order. Other files in the folder are ignored, unless they look like a run."""
         return self.runs_and_tombstones()[0]
 
     def tombstones(self) -> list[Tombstone]:
@@ -174,7 +172,7 @@ class WorkflowState:
             names = os.listdir(self.runs_dir)
         except FileNotFoundError:
             names = []
-        # Read after the folder: a run that is pruned in between is then still listed, and has its tombstone.
+        # Read after the folder: a run that is pruned in between is listed and has its tombstone.
         stones = self.tombstones()
         pruned = {stone.run for stone in stones}
         folder = os.fspath(self.runs_dir)
@@ -197,7 +195,7 @@ class WorkflowState:
         runs, stones = self.runs_and_tombstones()
         missing = missing_run(runs, stones, through)
         if missing is not None and os.path.exists(self.runs_dir / run_name(missing)):
-            runs, stones = self.runs_and_tombstones()  # it was made while the folder was being listed
+            runs, stones = self.runs_and_tombstones()  # it was created while the folder was listed
             missing = missing_run(runs, stones, through)
         if missing is not None:
             what = f"`{run_name(missing)}` of `{self.workflow}` {NOT_THERE}"
@@ -205,30 +203,32 @@ class WorkflowState:
         return runs, stones
 
     def lost_all_runs(self) -> bool:
-        """Whether there is no run, and something tells that there were some: the lock, or what is made from runs."""
+        """Is there no run, although the lock, a tombstone or the index shows that there were some?"""
         runs, stones = self.runs_and_tombstones()
         if runs:
             return False
         indexed = any((self.index_dir / name).exists() for name in MADE_FROM_RUNS)
-        return bool(stones) or indexed or last_synced(self.lock_path) is not None  # no prune takes the latest run
+        return bool(stones) or indexed or last_synced(self.lock_path) is not None  # a prune keeps the latest run
 
     def lost_last_run(self) -> str | None:
-        """The run that the lock names, where neither it nor a later one is there: it was removed by hand. (A run has
-        its folder for good before the lock names it, so no kill leaves this; and no prune takes the latest run.)"""
-        told = last_synced(self.lock_path)  # asked before the folder is listed: a run may begin in between
-        if told is None or RUN_NAME.fullmatch(told.run) is None:
+        """The run that the lock names, if neither it nor a later one exists: it was removed by hand.
+
+        No kill leaves this, since the lock names a run only after its folder is synced. A prune keeps the latest run.
+        """
+        mark = last_synced(self.lock_path)  # read before the folder is listed: a run may begin in between
+        if mark is None or RUN_NAME.fullmatch(mark.run) is None:
             return None
-        return told.run if int(told.run[1:]) > _last_number(*self.runs_and_tombstones()) else None
+        return mark.run if int(mark.run[1:]) > _last_number(*self.runs_and_tombstones()) else None
 
     def check_last_run(self) -> None:
-        """For who is about to remove: LOG_DAMAGED where the last run is gone, and with it what it needs."""
+        """Called before removing anything: LOG_DAMAGED if the last run is gone, since its needs are then unknown."""
         lost = self.lost_last_run()
         if lost is not None:
             what = f"`{lost}` of `{self.workflow}` {LAST_NOT_THERE}"
             raise error("LOG_DAMAGED", what, file=str(self.runs_dir / lost), hint=LAST_LOST_HINT)
 
     def folders_of_pruned(self) -> list[str]:
-        """Runs that have a tombstone and, after a kill, still a folder."""
+        """Runs with a tombstone whose folder a killed prune has left."""
         stones = self.tombstones()
         there = set(os.listdir(self.runs_dir)) if stones and self.runs_dir.exists() else set()
         return [stone.run for stone in stones if stone.run in there]
@@ -252,7 +252,7 @@ class WorkflowState:
         return run_name(_last_number(*self.runs_and_tombstones()) + 1)
 
     def last_chain(self) -> str:
-        """What the next run's log continues."""
+        """The chain that the log of the next run continues."""
         runs, stones = self.runs_and_tombstones()
         if stones and (not runs or stones[-1].number > runs[-1].number):
             return stones[-1].chain
@@ -268,8 +268,23 @@ class WorkflowState:
         return chain
 
 
+def state_left_behind(workflow_file: str | os.PathLike[str], state: WorkflowState) -> Path | None:
+    """The state folder that a new `whyrun.toml` hides, if this workflow seems to have no runs.
+
+    A `whyrun.toml` above the workflow file makes another folder the project. Earlier runs are then still in the state
+    of a folder between the workflow file and the project folder.
+    """
+    project = project_dir_for(workflow_file)
+    if state.state_dir != project / STATE_FOLDER or state.runs_dir.exists():
+        return None
+    folder = Path(os.path.abspath(workflow_file)).parent
+    between = takewhile(lambda one: one != project, (folder, *folder.parents))
+    states = (WorkflowState(one / STATE_FOLDER, state.workflow) for one in between)
+    return next((one.state_dir for one in states if one.runs_dir.is_dir()), None)
+
+
 def run_in_short(word: str) -> str | None:
-    """The run that `r2` or `2` is meant as, whether or not there is such a one; None for a word that is no number."""
+    """The name of the run that `r2` or `2` means, whether or not it exists; None if the word is no number."""
     number = _IN_SHORT.fullmatch(word)
     return run_name(int(number.group(1))) if number is not None else None
 
@@ -284,9 +299,9 @@ def _last_number(runs: Sequence[RunRef], stones: Sequence[Tombstone]) -> int:
 
 
 def missing_run(runs: Sequence[RunRef], stones: Sequence[Tombstone], through: int | None = None) -> int | None:
-    """The first number, up to the last one given or to `through`, that no run and no tombstone has.
+    """The first number, up to the last one or to `through`, that no run and no tombstone has.
 
-    Numbers are given once and without gaps. So counting says whether one is missing, however many runs there are.
+    Runs are numbered without gaps, so counting shows whether one is missing, however many there are.
     """
     last = _last_number(runs, stones)
     if len(runs) + len(stones) == last:
@@ -306,7 +321,7 @@ def all_runs_lost(state: WorkflowState) -> Exception:
 
 
 def log_without_start(run: RunRef) -> Exception:
-    # Whoever listed the runs before a prune and reads after it comes here, too.
+    # The run may have been pruned after the runs were listed.
     stone = run.tombstone()
     if stone is not None:
         return run_pruned(stone)
@@ -323,13 +338,13 @@ def create_run(
 ) -> tuple[RunRef, Journal]:
     """Begin a run: its folder, with `run_start` and these files (`manifest.yaml`, `plan.json`, `source/…`) in it.
 
-    The folder is made under `.whyrun/tmp/`, synced, and then renamed to its name. So a run folder without a
-    `run_start`, or without the files that only the host of the run could write, cannot come from a kill, and the
-    repair never has to invent them. Only the holder of the lock may call this. `start.previous_chain` is filled in.
+    The folder is made under `.whyrun/tmp/`, synced, and then renamed. So a kill never leaves a run folder without a
+    `run_start` or without these files, and the repair never has to invent them. Only the holder of the lock may call
+    this. It fills in `start.previous_chain`.
     """
     name = state.next_run_name()
     previous = state.last_chain()
-    # Named after the run, not at random: what a killed attempt left is found here and removed.
+    # Named after the run, not at random, so that the draft of a killed attempt is found and removed.
     draft = state.tmp / f"{state.workflow}-{name}"
     if draft.exists():
         disk.remove(Area.DRAFT, draft)
@@ -340,7 +355,7 @@ def create_run(
     try:
         journal.append(msgspec.structs.replace(start, previous_chain=previous))
         journal.flush()
-        # Before the sync: `runs/` itself must not be gone after a power cut either, where the lock names the run.
+        # Before the sync: `runs/` itself must survive a power loss, too, because the lock names the run.
         disk.make_folders(Area.DRAFT, state.runs_dir)
         _keep_out_of_git(state.state_dir)
         disk.sync_filesystem(Area.DRAFT, draft)
@@ -353,7 +368,7 @@ def create_run(
 
 
 def _keep_out_of_git(state_dir: Path) -> None:
-    """State is no source: a `.gitignore` in it says so. One that the user has changed stays as it is."""
+    """Write a `.gitignore` into the state folder, unless there is one."""
     path = state_dir / ".gitignore"
     if not path.exists():
         atomic_write(path, b"*\n", Area.DRAFT)

@@ -1,8 +1,8 @@
-"""How far the log of a run was on the disk for certain, as its lock says. What of that is gone, or torn, is damage.
+"""The sync mark: how far the log of a run is on disk for certain. It is kept in the lock file.
 
-The lock is written after the sync of which it speaks. It is synced itself only where somebody relies on what was synced
-(a remembered request, a file of the user's that is written over). So it may say less than is there, though never less
-than was relied on; and never more.
+If a line before the mark is missing or torn, the log is damaged. The mark is written after the sync that it records. It
+is synced itself only if something relies on that sync (a remembered request, a user's file that is replaced). So after
+a power loss the mark may be too low, but never lower than anything relies on, and never too high.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ LOCK_FILE = "lock"
 
 
 class Synced(msgspec.Struct, frozen=True):
-    """How far the log of a run, and the bytes that it speaks of, are on disk for certain."""
+    """Up to this event the log of a run, and all files and blobs that it refers to, are on disk for certain."""
 
     run: str
     seq: int
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _LockText(msgspec.Struct, frozen=True):
     synced: Synced | None = None
 
 
-_decoder = msgspec.json.Decoder(_Told)
+_decoder = msgspec.json.Decoder(_LockText)
 
 
 def lines_synced(log: str | os.PathLike[str]) -> int:
-    """How many lines of this log (`…/runs/r0001/events.jsonl`) were synced for certain; 0 where nobody can say.
+    """How many lines of this log (`…/runs/r0001/events.jsonl`) were synced for certain; 0 if that is not known.
 
-    Ask before reading the log: a run that goes on may sync more while it is read.
+    Call this before reading the log: a run in progress may sync more while the log is read.
     """
     folder = os.path.dirname(os.path.abspath(log))
-    told = last_synced(f"{os.path.dirname(os.path.dirname(folder))}/{LOCK_FILE}")
-    return told.seq if told is not None and told.run == os.path.basename(folder) else 0
+    mark = last_synced(f"{os.path.dirname(os.path.dirname(folder))}/{LOCK_FILE}")
+    return mark.seq if mark is not None and mark.run == os.path.basename(folder) else 0
 
 
 def last_synced(lock: str | os.PathLike[str]) -> Synced | None:
-    """What the lock says of the last run; nothing is synced for certain after one that ended well."""
+    """The mark of the last run; None if there is none."""
     try:
         with open(lock, "rb", buffering=0) as file:
             data = file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return None  # a log outside of any state
+        return None  # a log outside of any state folder
     try:
         return decoded(_decoder.decode, data).synced if data else None
     except UNREADABLE:
-        return None  # a power cut has torn it
+        return None  # torn by a power loss

@@ -1,7 +1,7 @@
-"""What one job instance would consume, given what is known of its sources. Pure.
+"""What one job instance would consume, given the state of the artifacts that it reads. Pure.
 
-Planner and runner both ask here: the planner with what the log says, the runner with what the run has made so far. So
-the rules of absence, `first`, fan-in and conditions exist once, and what is explained is what is executed.
+Planner and runner both use it: the planner with the artifacts of the log, the runner with those that the run has made.
+So the rules of absence, `first`, fan-ins and conditions exist once, and a run does what `explain` says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from whyrun.artifacts.hashing import canonical_json, value_sha256
 from whyrun.graph.fingerprint import artifact_form, fingerprint, group_token, input_form, token
-from whyrun.graph.graph import (
+from whyrun.graph.tables import (
     Absent,
     ArtifactAt,
     Computed,
@@ -33,13 +33,13 @@ from whyrun.graph.graph import (
     Term,
 )
 from whyrun.graph.template import compute, optional_operands
-from whyrun.workflow.expression import ABSENT, ExpressionError
+from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 
-SMALL = 256  # bytes of canonical JSON: values up to this stand in events and reasons
+SMALL = 256  # bytes of canonical JSON: events and reasons contain values up to this size
 
 
 def is_small(value: Any) -> bool:
-    """May this value stand in full in events and reasons? The quick tests first: it is asked for every binding."""
+    """Whether events and reasons contain this value itself. The quick tests come first: this runs for every binding."""
     if value is None or isinstance(value, bool | float) or (isinstance(value, str) and len(value) <= SMALL // 6):
         return True
     if isinstance(value, int) and -(1 << 64) < value < 1 << 64:
@@ -47,7 +47,7 @@ def is_small(value: Any) -> bool:
     return len(canonical_json(value)) <= SMALL
 
 
-class Seen(NamedTuple):
+class Available(NamedTuple):
     """An artifact whose content is known."""
 
     sha256: str
@@ -55,16 +55,16 @@ class Seen(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """An artifact that is still to be made. `maybe`: its job may turn out to be inactive."""
+    """An artifact that no job has made yet. `maybe`: its job may turn out to be inactive."""
 
     maybe: bool
 
 
-Look = Seen | Pending | None  # None: its job is inactive
+ArtifactState = Available | Pending | None  # None: its job is inactive
 
 
 class Entry(NamedTuple):
-    """One thing consumed: where it came from, its content, and the form in which it is handed over."""
+    """One consumed thing: its source, its content, and the form in which the step receives it."""
 
     id: str
     sha256: str
@@ -77,25 +77,25 @@ class Entry(NamedTuple):
         return token(self.form, self.sha256)
 
     def to_json(self) -> dict[str, Any]:
-        found = {"id": self.id, "sha256": self.sha256}
+        body = {"id": self.id, "sha256": self.sha256}
         if self.form != "v":
-            found["as"] = self.form
+            body["as"] = self.form
         if self.value is not UNSET and is_small(self.value):
-            found["value"] = self.value
-        return found
+            body["value"] = self.value
+        return body
 
 
 class GroupState(msgspec.Struct, frozen=True, eq=False):
-    """What is known of a fan-in. Many consumers may share one."""
+    """The state of a fan-in. All its consumers share one."""
 
     entries: Members
     pending: tuple[ArtifactAt, ...]
     ids: list[str]
-    values: list[Any]  # of the entries, for expressions
+    values: list[Any]  # the values of the entries, for expressions
 
 
 class Members(list[Entry]):
-    """The entries of a fan-in. Shared by all its consumers, and so is what is derived from the whole list."""
+    """The entries of a fan-in. All its consumers share the list and everything derived from it."""
 
     @cached_property
     def token(self) -> str:
@@ -103,8 +103,8 @@ class Members(list[Entry]):
 
     @cached_property
     def recorded(self) -> list[dict[str, Any]]:
-        """As its record says it. The only member of a fan-in says that it stood in a list: to be given `[a]` and to be
-        given `a` are two things, and nothing else in the record would tell them apart."""
+        """As the log records it. A single member is marked as `listed`, because a step that receives `[a]` differs from
+        one that receives `a`, and nothing else in the record tells them apart."""
         members = [entry.to_json() for entry in self]
         if len(members) == 1:
             members[0]["listed"] = True
@@ -112,29 +112,29 @@ class Members(list[Entry]):
 
 
 class Decision(NamedTuple):
-    """A condition whose inputs are known."""
+    """The result of a condition, once its inputs are known."""
 
     result: bool
     inputs: dict[str, Any]
 
 
 class Consumption(msgspec.Struct):
-    """The answer for one instance. `entries` has every slot that is known; a fan-in is a list, others a single."""
+    """What one instance would consume. `entries` has every known slot: a list for a fan-in, otherwise one entry."""
 
     entries: dict[str, Entry | Members] = msgspec.field(default_factory=dict)
-    shown: dict[str, Any] = msgspec.field(default_factory=dict)  # bindings as the plan writes them
-    singles: dict[ArtifactAt, None] = msgspec.field(default_factory=dict)  # pending, in order, each once
-    groups: list[GroupState] = msgspec.field(default_factory=list)  # fan-ins with pending members: shared, never copied
-    unknown: list[str] = msgspec.field(default_factory=list)
-    inactive_by: str | None = None  # the source that is absent, or None
+    shown: dict[str, Any] = msgspec.field(default_factory=dict)  # bindings as plans write them
+    singles: dict[ArtifactAt, None] = msgspec.field(default_factory=dict)  # pending artifacts in order, each once
+    groups: list[GroupState] = msgspec.field(default_factory=list)  # fan-ins with pending members, never copied
+    unknown: list[str] = msgspec.field(default_factory=list)  # slots that wait for a pending artifact
+    inactive_by: str | None = None  # the absent source
     decision: Decision | None = None
     undecided: bool = False  # the condition waits for a source
-    maybe: bool = False  # may yet turn out to be inactive
-    problems: dict[str, str] = msgspec.field(default_factory=dict)  # slot ("if": the condition) → why it has no value
+    maybe: bool = False  # it may turn out to be inactive
+    problems: dict[str, str] = msgspec.field(default_factory=dict)  # slot (or "if") → why it has no value
 
     @property
     def pending(self) -> Iterator[ArtifactAt]:
-        """Every artifact that is still to be made; one may come more than once."""
+        """Every pending artifact; one may occur more than once."""
         yield from self.singles
         for group in self.groups:
             yield from group.pending
@@ -156,91 +156,94 @@ class Consumption(msgspec.Struct):
 
 
 class Consumer:
-    """Answers for the instances of a graph. Fan-ins that many share are looked at once."""
+    """Computes consumptions for the instances of a graph. It computes a shared fan-in once."""
 
     def __init__(
-        self, graph: Graph, look: Callable[[ArtifactAt], Look], is_final: Callable[[ArtifactAt], bool] | None = None
+        self,
+        graph: Graph,
+        artifact_state: Callable[[ArtifactAt], ArtifactState],
+        is_final: Callable[[ArtifactAt], bool] | None = None,
     ) -> None:
-        """`is_final`: will what `look` says of this pending artifact stay so? Without it, it always will."""
+        """`is_final`: whether the state of this pending artifact will not change. Without it, no state changes."""
         self.graph = graph
-        self.look = look
+        self.artifact_state = artifact_state
         self.is_final = is_final
-        # By id, and by what their consumers do with texts: an entry says how it is handed over.
+        # By id, and by whether the consumers open texts, because entries contain the form.
         self._groups: dict[tuple[int, Opens], GroupState] = {}
-        self._computed: dict[int, tuple[Any, str]] = {}  # by id of a term that all instances of a job share
+        self._computed: dict[int, tuple[Any, str]] = {}  # by id of a term that instances share
         self._decided: dict[int, Decision] = {}
 
     def consume(self, table: JobTable, position: int) -> Consumption:
-        found = Consumption()
+        consumption = Consumption()
         if table.condition is not None:
-            self._condition(found, table, position)
+            self._condition(consumption, table, position)
         for slot in table.slots:
-            self._slot(found, table, slot, slot.column.at(position), position)
-        return found
+            self._slot(consumption, table, slot, slot.column.at(position), position)
+        return consumption
 
     # -- slots --
 
-    def _slot(self, found: Consumption, table: JobTable, slot: Slot, term: Term, position: int) -> None:
+    def _slot(self, consumption: Consumption, table: JobTable, slot: Slot, term: Term, position: int) -> None:
         name = slot.name
         if isinstance(term, Known):
-            found.entries[name] = Entry(slot.input_id(table.path(position)), term.sha256, "v", term.value)
+            consumption.entries[name] = Entry(slot.input_id(table.path(position)), term.sha256, "v", term.value)
         elif isinstance(term, Computed):
             shared = isinstance(slot.column, SameTerm)
-            if shared and id(term) in self._computed:  # the same for every instance, and known already
+            if shared and id(term) in self._computed:  # every instance has the same value
                 value, sha256 = self._computed[id(term)]
             else:
-                values = self._operands(found, term, optional_operands(term.template))
+                values = self._operands(consumption, term, optional_operands(term.template))
                 if values is None:
-                    found.unknown.append(name)
+                    consumption.unknown.append(name)
                     return
                 try:
                     value = compute(term.template, values, term.names)
                 except ExpressionError as problem:
-                    found.problems[name] = str(problem)
+                    consumption.problems[name] = str(problem)
                     return
                 sha256 = value_sha256(value)
                 if shared:
                     self._computed[id(term)] = value, sha256
-            found.entries[name] = Entry(slot.input_id(table.path(position)), sha256, "v", value)
+            consumption.entries[name] = Entry(slot.input_id(table.path(position)), sha256, "v", value)
         elif isinstance(term, Group):
             group = self._group(term, table.opens_texts(slot))
-            found.shown[name] = group.ids
+            consumption.shown[name] = group.ids
             if group.pending:
-                found.groups.append(group)
-                found.unknown.append(name)
+                consumption.groups.append(group)
+                consumption.unknown.append(name)
             else:
-                found.entries[name] = group.entries
+                consumption.entries[name] = group.entries
         elif isinstance(term, FirstOf):
-            self._first_slot(found, name, term, table.opens_texts(slot))
+            self._first_slot(consumption, name, term, table.opens_texts(slot))
         elif isinstance(term, Absent):
             raise AssertionError("an absent reference outside first and exists passed validation")
         else:
-            found.shown[name] = self.graph.source_id(term)
-            entry = self._source(found, term, table.opens_texts(slot))
+            consumption.shown[name] = self.graph.source_id(term)
+            entry = self._source(consumption, term, table.opens_texts(slot))
             if entry is None:
-                found.unknown.append(name)
+                consumption.unknown.append(name)
             else:
-                found.entries[name] = entry
+                consumption.entries[name] = entry
 
-    # `opens` is about what is handed over; as an operand of an expression a file is nothing but its hash.
+    # `opens` is about what the step receives. As an operand of an expression, a file is only its hash.
 
-    def _source(self, found: Consumption, source: Source, opens: Opens = Opens.NOWHERE) -> Entry | None:
-        """The entry of a required source; None while it is pending or when it is absent."""
+    def _source(self, consumption: Consumption, source: Source, opens: Opens = Opens.NOWHERE) -> Entry | None:
+        """The entry of a required source; None if it is pending or absent."""
         if isinstance(source, InputAt):
             return _input_entry(source, opens)
-        look = self.look(source)
-        if isinstance(look, Seen):
-            return self._artifact_entry(source, look, opens)
-        if look is None:
-            found.inactive_by = found.inactive_by or self.graph.artifact_id(source)
+        state = self.artifact_state(source)
+        if isinstance(state, Available):
+            return self._artifact_entry(source, state, opens)
+        if state is None:
+            consumption.inactive_by = consumption.inactive_by or self.graph.artifact_id(source)
         else:
-            found.singles[source] = None
-            found.maybe = found.maybe or look.maybe
+            consumption.singles[source] = None
+            consumption.maybe = consumption.maybe or state.maybe
         return None
 
-    def _artifact_entry(self, at: ArtifactAt, look: Seen, opens: Opens) -> Entry:
+    def _artifact_entry(self, at: ArtifactAt, available: Available, opens: Opens) -> Entry:
         form = artifact_form(self.graph.tables[at.table], at.artifact, opens)
-        return Entry(self.graph.artifact_id(at), look.sha256, form, look.value, at)
+        return Entry(self.graph.artifact_id(at), available.sha256, form, available.value, at)
 
     def _group(self, group: Group, opens: Opens = Opens.NOWHERE) -> GroupState:
         opens = opens.inside
@@ -256,103 +259,106 @@ class Consumer:
                 entries.append(_input_entry(member, opens))
                 ids.append(member.id)
                 continue
-            look = self.look(member)
-            if look is None:
-                continue  # an inactive member is simply not in a fan-in
+            state = self.artifact_state(member)
+            if state is None:
+                continue  # a fan-in leaves out inactive members
             ids.append(self.graph.artifact_id(member))
-            if isinstance(look, Pending):
+            if isinstance(state, Pending):
                 pending.append(member)
             else:
-                entries.append(self._artifact_entry(member, look, opens))
-        state = GroupState(entries, tuple(pending), ids, [_entry_value(entry) for entry in entries])
+                entries.append(self._artifact_entry(member, state, opens))
+        group_state = GroupState(entries, tuple(pending), ids, [_entry_value(entry) for entry in entries])
         if self.is_final is None or all(map(self.is_final, pending)):
-            self._groups[key] = state
-        return state
+            self._groups[key] = group_state
+        return group_state
 
-    def _first(self, found: Consumption, term: FirstOf, opens: Opens = Opens.NOWHERE) -> tuple[Entry | None, list[str]]:
-        """(the chosen one, the candidates that are left). Without any, the instance is inactive, by the last one."""
+    def _first(
+        self, consumption: Consumption, term: FirstOf, opens: Opens = Opens.NOWHERE
+    ) -> tuple[Entry | None, list[str]]:
+        """(the chosen candidate, the IDs of all candidates that can still be chosen). If no candidate is left, the
+        instance is inactive by the last one."""
         left: list[str] = []
         for candidate in term.candidates:
             if isinstance(candidate, InputAt):
                 left.append(candidate.id)
                 return (_input_entry(candidate, opens) if len(left) == 1 else None), left
-            look = self.look(candidate)
-            if look is None:
+            state = self.artifact_state(candidate)
+            if state is None:
                 continue
             left.append(self.graph.artifact_id(candidate))
-            if isinstance(look, Seen):
-                return (self._artifact_entry(candidate, look, opens) if len(left) == 1 else None), left
-            found.singles[candidate] = None
-            if not look.maybe:
+            if isinstance(state, Available):
+                return (self._artifact_entry(candidate, state, opens) if len(left) == 1 else None), left
+            consumption.singles[candidate] = None
+            if not state.maybe:
                 return None, left
-        if left:  # every candidate that is left may turn out to be inactive
-            found.maybe = True
+        if left:  # all of them may turn out to be inactive
+            consumption.maybe = True
         else:
             last = self.graph.source_id(term.candidates[-1]) if term.candidates else "first()"
-            found.inactive_by = found.inactive_by or last
+            consumption.inactive_by = consumption.inactive_by or last
         return None, left
 
-    def _first_slot(self, found: Consumption, name: str, term: FirstOf, opens: Opens) -> None:
-        entry, left = self._first(found, term, opens)
+    def _first_slot(self, consumption: Consumption, name: str, term: FirstOf, opens: Opens) -> None:
+        entry, left = self._first(consumption, term, opens)
         if not left:
             return
-        found.shown[name] = left[0] if entry is not None or len(left) == 1 else {"first": left}
+        consumption.shown[name] = left[0] if entry is not None or len(left) == 1 else {"first": left}
         if entry is None:
-            found.unknown.append(name)
+            consumption.unknown.append(name)
         else:
-            found.entries[name] = entry
+            consumption.entries[name] = entry
 
     # -- values and conditions --
 
-    def _operands(self, found: Consumption, term: Computed, optional: frozenset[int]) -> list[Any] | None:
-        """The values of all operands, or None while one is pending or absent."""
+    def _operands(self, consumption: Consumption, term: Computed, optional: frozenset[int]) -> list[Any] | None:
+        """The values of all operands, or None if one is pending or absent."""
         values: list[Any] = []
         complete = True
         for i, operand in enumerate(term.operands):
-            known, value = self._operand(found, operand, optional=i in optional)
+            known, value = self._operand(consumption, operand, optional=i in optional)
             complete = complete and known
             values.append(value)
         return values if complete else None
 
-    def _operand(self, found: Consumption, operand: Operand, *, optional: bool) -> tuple[bool, Any]:
+    def _operand(self, consumption: Consumption, operand: Operand, *, optional: bool) -> tuple[bool, Any]:
         if isinstance(operand, Absent):
             return True, ABSENT
         if isinstance(operand, Group):
             group = self._group(operand)
             if group.pending:
-                found.groups.append(group)
+                consumption.groups.append(group)
             return not group.pending, group.values
         if isinstance(operand, FirstOf):
-            entry, _ = self._first(found, operand)
+            entry, _ = self._first(consumption, operand)
             return entry is not None, None if entry is None else _entry_value(entry)
-        if optional and isinstance(operand, ArtifactAt) and self.look(operand) is None:
+        if optional and isinstance(operand, ArtifactAt) and self.artifact_state(operand) is None:
             return True, ABSENT
-        entry = self._source(found, operand)
+        entry = self._source(consumption, operand)
         return entry is not None, None if entry is None else _entry_value(entry)
 
-    def _condition(self, found: Consumption, table: JobTable, position: int) -> None:
+    def _condition(self, consumption: Consumption, table: JobTable, position: int) -> None:
         assert table.condition is not None
         term = table.condition.at(position)
         shared = isinstance(table.condition.operands, SameTerm)
         if shared and id(term) in self._decided:
-            found.decision = self._decided[id(term)]
+            consumption.decision = self._decided[id(term)]
             return
         optional = optional_operands(term.template)
-        values = self._operands(found, term, optional)
-        if found.inactive_by is not None:
+        values = self._operands(consumption, term, optional)
+        if consumption.inactive_by is not None:
             return
-        if values is None or found.waits:  # the condition comes first: nothing else waits yet
-            found.undecided = found.maybe = True
+        if values is None or consumption.waits:  # no slot was looked at yet, so only the condition can wait
+            consumption.undecided = consumption.maybe = True
             return
         try:
             result = bool(compute(term.template, values, term.names))
         except ExpressionError as problem:
-            found.problems["if"] = str(problem)
-            found.undecided = found.maybe = True
+            consumption.problems["if"] = str(problem)
+            consumption.undecided = consumption.maybe = True
             return
-        found.decision = Decision(result, self._named(term, values))
+        consumption.decision = Decision(result, self._named(term, values))
         if shared:
-            self._decided[id(term)] = found.decision
+            self._decided[id(term)] = consumption.decision
 
     def _named(self, term: Computed, values: Sequence[Any]) -> dict[str, Any]:
         """The condition's inputs by ID, for the record."""
@@ -366,9 +372,9 @@ class Consumer:
                     if isinstance(source, InputAt):
                         named[source.id] = source.value.value
                         continue
-                    look = self.look(source)
-                    if isinstance(look, Seen):
-                        named[self.graph.artifact_id(source)] = look.sha256 if look.value is UNSET else look.value
+                    state = self.artifact_state(source)
+                    if isinstance(state, Available):
+                        named[self.graph.artifact_id(source)] = state.sha256 if state.value is UNSET else state.value
         return named
 
 

@@ -1,31 +1,30 @@
 """STATE → PLAN: `plan = compute_execution_plan(snapshot, options)`, deterministic to the byte. Pure.
 
-Controls in their fixed order: dirty roots, propagation and `--force`; `--target`; layers of the whole graph; `--up`.
+The options apply in a fixed order: `--force` while instances are judged, then `--target`, then `--up`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from whyrun.artifacts.hashing import canonical_json, canonical_list, canonical_object
 from whyrun.errors import did_you_mean, error
-from whyrun.graph.graph import Graph
 from whyrun.graph.layers import compute_layers
+from whyrun.graph.tables import Graph
 from whyrun.ids import IdPattern, any_index, output_of, parse_id
-from whyrun.planning.dirty import NOTHING, Verdict, judge_all
+from whyrun.planning.judge import EMPTY, Judge, Verdict
 from whyrun.planning.reasons import Reason, reason_json
 from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.records import run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 VERSION = 1
-WIDE = 64  # members; a longer list stands as {count, digest, blob}
+WIDE = 64  # members; a plan writes a longer list as {count, digest, blob}
 _UP = "`--up 1` runs the first layer that has something to do; `whyrun plan` shows the layers"
 State = Literal["planned", "deferred", "inactive"]
 
@@ -59,8 +58,7 @@ class PlannedJob(msgspec.Struct, frozen=True):
         return self.reasons[0].code if self.reasons else None
 
 
-@dataclass(eq=False)
-class Plan:
+class Plan(msgspec.Struct, eq=False, dict=True):
     workflow: str
     log_position: Mapping[str, Any] | None
     options: PlanOptions
@@ -74,26 +72,26 @@ class Plan:
 
     @property
     def layers(self) -> list[list[str]]:
-        found: dict[int, list[str]] = {}
+        by_layer: dict[int, list[str]] = {}
         for job in self.jobs:
             if job.state == "planned":
-                found.setdefault(job.layer, []).append(job.id)
-        return [found[layer] for layer in sorted(found)]
+                by_layer.setdefault(job.layer, []).append(job.id)
+        return [by_layer[layer] for layer in sorted(by_layer)]
 
     def headlines(self) -> dict[str, str]:
-        """Job ID → the code of its first reason, for everything that is to run."""
+        """Job ID → the code of its first reason, for every planned job."""
         return {job.id: job.headline or "" for job in self.planned}
 
     @cached_property
     def _written(self) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Each part as it is written, and the long lists beside. Not as objects: a plan may have a million jobs."""
+        """Each part as JSON, and the long lists by hash. Bytes, not objects, because a plan may have a million jobs."""
         blobs: dict[str, bytes] = {}
         parts = {name: canonical_json(part) for name, part in self._head(blobs).items()}
         parts["jobs"] = canonical_list(canonical_json(job) for job in self._jobs_json(blobs))
         return parts, blobs
 
     def _head(self, blobs: dict[str, bytes]) -> dict[str, Any]:
-        """All but the jobs."""
+        """Everything except the jobs."""
         return {
             "version": VERSION,
             "workflow": self.workflow,
@@ -110,7 +108,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """Over all but itself and the log position."""
+        """The hash of everything except itself and the log position."""
         return "sha256:" + hashlib.sha256(canonical_object(self._written[0])).hexdigest()
 
     @property
@@ -119,54 +117,58 @@ class Plan:
         return self._written[1]
 
     def written_bindings(self) -> Iterator[tuple[PlannedJob, Mapping[str, Any]]]:
-        """Of what is to run: what it is bound to, as the plan writes it."""
+        """Every planned job with its bindings as the plan writes them."""
         blobs: dict[str, bytes] = {}
         known: dict[int, Any] = {}
         return ((job, _bindings_json(job, blobs, known)) for job in self.jobs if job.state == "planned")
 
     def forget_written(self) -> None:
-        """It can be made again. A run with a large plan has no use for it once it is stored."""
-        self.digest  # noqa: B018  # which is asked for later
+        """Free the written form, which a run no longer needs once the plan is stored. It can be made again."""
+        self.digest  # noqa: B018  # computed now, because it is needed later
         self.__dict__.pop("_written", None)
 
     def to_json(self) -> dict[str, Any]:
         head = self._head({})
         position = dict(self.log_position) if self.log_position is not None else None
-        found = {"version": head.pop("version"), "workflow": head.pop("workflow"), "digest": self.digest}
-        return {**found, "log_position": position, **head, "jobs": list(self._jobs_json({}))}
+        first = {"version": head.pop("version"), "workflow": head.pop("workflow"), "digest": self.digest}
+        return {**first, "log_position": position, **head, "jobs": list(self._jobs_json({}))}
 
-    def to_bytes(self) -> bytes:
-        """The one way a plan is written: two plans of the same state are byte-identical."""
+    def to_bytes(self, identity: Mapping[str, Any] | None = None) -> bytes:
+        """The file format of plans. Two plans of the same state are identical to the byte.
+
+        `identity`: what the plan was made from, for a saved plan.
+        """
         position = dict(self.log_position) if self.log_position is not None else None
         more = {"digest": canonical_json(self.digest), "log_position": canonical_json(position)}
+        more |= {name: canonical_json(value) for name, value in (identity or {}).items()}
         return canonical_object({**self._written[0], **more}) + b"\n"
 
 
-APART = ("digest", "log_position")  # of a written plan: what its digest is not over
+NOT_IN_DIGEST = ("digest", "log_position", "snapshot_sha256", "snapshot_parts")
 
 
 def written_digest(plan: Mapping[str, Any]) -> str | None:
-    """The digest of a plan as it was written and read back. None: with a content that is written nowhere."""
+    """The digest of a plan that was read from a file. None: Whyrun never writes such a content."""
     try:
-        content = canonical_json({name: value for name, value in plan.items() if name not in APART})
+        content = canonical_json({name: value for name, value in plan.items() if name not in NOT_IN_DIGEST})
     except (ValueError, RecursionError):
         return None
     return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
 def _job_json(job: PlannedJob, blobs: dict[str, bytes], known: dict[int, Any]) -> dict[str, Any]:
-    """`known`: what long lists came to, by id, since the instances of a job may share a fan-in of thousands."""
-    found: dict[str, Any] = {"id": job.id, "action": job.action, "layer": job.layer, "state": job.state}
+    """`known`: long lists as they are written, by id, because the instances of a job may share a wide fan-in."""
+    body: dict[str, Any] = {"id": job.id, "action": job.action, "layer": job.layer, "state": job.state}
     if job.conditional:
-        found["conditional"] = True
+        body["conditional"] = True
     if job.reuse is not None:
-        found["reuse"] = job.reuse.run
+        body["reuse"] = job.reuse.run
     if job.state == "inactive":
-        found["because"] = dict(job.because)
+        body["because"] = dict(job.because)
     else:
-        found["reasons"] = [reason_json(reason) for reason in job.reasons]
-        found["bindings"] = _bindings_json(job, blobs, known)
-    return found
+        body["reasons"] = [reason_json(reason) for reason in job.reasons]
+        body["bindings"] = _bindings_json(job, blobs, known)
+    return body
 
 
 def _bindings_json(job: PlannedJob, blobs: dict[str, bytes], known: dict[int, Any]) -> dict[str, Any]:
@@ -198,26 +200,49 @@ def _narrow(members: Sequence[Any], blobs: dict[str, bytes]) -> Any:
 # --- computing ---------------------------------------------------------------------------------------------------
 
 
-def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | None = None) -> Plan:
-    options = options or PlanOptions()
+class Judged(NamedTuple):
+    """The verdicts, and which instances `--target` and `--up` let run."""
+
+    layers: Sequence[int]
+    judge: Judge
+    wanted: set[int] | None  # the targets and everything they need; None without targets
+    up_layers: set[int] | None  # the layers that `--up` lets run; None without `--up`
+
+    def runs(self, node: int) -> bool:
+        """Whether a dirty instance runs. Otherwise it is deferred."""
+        wanted = self.wanted is None or node in self.wanted
+        return wanted and (self.up_layers is None or self.layers[node] in self.up_layers)
+
+
+def judge_instances(snapshot: PlanningSnapshot, options: PlanOptions) -> Judged:
+    """Apply the options in their order: `--force`, `--target`, `--up`."""
     graph = snapshot.dependency_graph
     if options.up is not None and options.up < 1:
         raise error("USAGE", f"`--up {options.up}`: it takes the number of layers to run, from 1", hint=_UP)
     work_to_do = bool(snapshot.suspects or options.force or options.targets)
     layers = compute_layers(graph) if work_to_do else []
     forced = _forced(graph, layers, options.force)
-    verdicts = judge_all(snapshot, layers, forced)
+    judge = Judge(snapshot, forced)
+    judge.judge_all(layers)
     wanted = _wanted(graph, options.targets)
     if wanted is not None:
         _refuse_forcing_outside(graph, forced, wanted)
-    dirty = [n for n, v in verdicts.items() if v.state == "dirty" and (wanted is None or n in wanted)]
+    up_layers = None
     if options.up is not None:
-        kept = set(sorted({layers[n] for n in dirty})[: options.up])
-        dirty = [n for n in dirty if layers[n] in kept]
-    running = set(dirty)
+        dirty = (node for node, verdict in judge.verdicts.items() if verdict.state == "dirty")
+        with_work = sorted({layers[node] for node in dirty if wanted is None or node in wanted})
+        up_layers = set(with_work[: options.up])
+    return Judged(layers, judge, wanted, up_layers)
+
+
+def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | None = None) -> Plan:
+    options = options or PlanOptions()
+    graph = snapshot.dependency_graph
+    judged = judge_instances(snapshot, options)
+    layers, verdicts = judged.layers, judged.judge.verdicts
     jobs = []
     for node in sorted((n for n, v in verdicts.items() if v.state != "clean"), key=lambda n: (layers[n], n)):
-        jobs.append(_planned_job(snapshot, node, verdicts.pop(node), layers[node], node in running))
+        jobs.append(_planned_job(snapshot, node, verdicts.pop(node), layers[node], judged.runs(node)))
     return Plan(
         workflow=graph.workflow.name,
         log_position=snapshot.log_position,
@@ -238,11 +263,11 @@ def _planned_job(snapshot: PlanningSnapshot, node: int, verdict: Verdict, layer:
 
 
 def _replaced(snapshot: PlanningSnapshot, node: int, reuse: Reuse | None) -> Mapping[str, str]:
-    """The outputs that somebody adopted and that stand until the job is executed or another result is taken. What the
-    plan says does not depend on it, so it is not part of its digest."""
+    """The adopted outputs that an execution or another result replaces, each with the run that adopted it. The plan
+    does not depend on it, so it is not part of the digest."""
     record = snapshot.record(node)
     if record is None or not record.latest.ok:
-        return NOTHING
+        return EMPTY
     adopted = {id_: run_name(run) for id_, run in sorted(record.latest.adopted.items()) if output_of(id_) is not None}
     if reuse is None or not adopted:
         return adopted
@@ -267,7 +292,7 @@ def _summary(snapshot: PlanningSnapshot) -> dict[str, Any]:
     graph = snapshot.dependency_graph
     statuses = {"succeeded": graph.size, "failed": 0, "never_run": 0, "running": 0}
     failed: list[str] = []
-    for node in snapshot.suspects:  # whoever is not a suspect has succeeded
+    for node in snapshot.suspects:  # every other instance has succeeded
         record = snapshot.record(node)
         if record is not None and record.latest.ok:
             continue
@@ -281,7 +306,7 @@ def _summary(snapshot: PlanningSnapshot) -> dict[str, Any]:
 
 
 def match_nodes(graph: Graph, text: str) -> list[int]:
-    """The nodes that a job or artifact ID, or a pattern of one, names; an ID that matches nothing is an error."""
+    """The nodes that a job or artifact ID or a pattern matches. An ID that matches nothing is an error."""
     pattern = IdPattern(text)
     if text.startswith("Job:"):
         if text in graph.node_of:
@@ -294,7 +319,7 @@ def match_nodes(graph: Graph, text: str) -> list[int]:
         nodes = sorted({graph.node(at) for id_, at in graph.artifact_of.items() if pattern.matches(id_)})
         known = graph.artifact_of
     else:
-        raise error("USAGE", f"`{text}`: a job or artifact is due here", hint="write `Job:…` or `Artifact:…`")
+        raise error("USAGE", f"`{text}` is not a job or artifact", hint="write `Job:…` or `Artifact:…`")
     if not nodes:
         raise unknown_id(text, list(known))
     return nodes
@@ -305,7 +330,7 @@ def unknown_id(text: str, known: Sequence[str]) -> Exception:
     hint = None
     if near:
         hint = f"it has instances: name one, such as `{near[0]}`, or all with `{_all_of(text, near[0])}`"
-    elif "[*]" in text:  # who asks for all of something that is misspelt wants all of what it should be
+    elif "[*]" in text:  # suggest a pattern for a misspelt pattern
         known = list(dict.fromkeys(map(any_index, known)))
         hint = next((f"did you mean `{each}`?" for each in known if each.startswith(text + "[")), None)
     return error(
@@ -314,7 +339,7 @@ def unknown_id(text: str, known: Sequence[str]) -> Exception:
 
 
 def _all_of(text: str, instance: str) -> str:
-    """The pattern that matches all that is spelt like this instance of `text`: `Job:Fit[*][*]`."""
+    """The pattern that matches all instances of `text`, made from one of them: `Job:Fit[*][*]`."""
     given, full = parse_id(text).segments, parse_id(instance).segments
     at = len(given) - 1
     pattern = text + "[*]" * (len(full[at].indices) - len(given[at].indices))
@@ -322,8 +347,8 @@ def _all_of(text: str, instance: str) -> str:
 
 
 def _forced(graph: Graph, layers: Sequence[int], force: Sequence[str]) -> dict[int, str]:
-    found: dict[int, str] = {}
-    for text in sorted(set(force)):  # in one order, because the first that names a node is told
+    forced: dict[int, str] = {}
+    for text in sorted(set(force)):  # sorted, because the plan names the first option that matches a node
         if text.startswith("layer:"):
             number = text.removeprefix("layer:")
             nodes = [n for n, layer in enumerate(layers) if str(layer) == number]
@@ -333,23 +358,23 @@ def _forced(graph: Graph, layers: Sequence[int], force: Sequence[str]) -> dict[i
         else:
             nodes = match_nodes(graph, text)
         for node in nodes:
-            found.setdefault(node, text)
-    return found
+            forced.setdefault(node, text)
+    return forced
 
 
 def _wanted(graph: Graph, targets: Sequence[str]) -> set[int] | None:
-    """The targets and all they need, `needs:` included; None without targets."""
+    """The targets and everything they need, including `needs:`; None without targets."""
     if not targets:
         return None
     stack = [node for text in targets for node in match_nodes(graph, text)]
     seen = set(stack)
-    opened: set[int] = set()  # jobs whose `needs` were followed already
+    followed: set[int] = set()  # jobs that had their `needs` followed
     while stack:
         node = stack.pop()
         table, _ = graph.table_at(node)
         upstream = list(graph.upstream(node))
-        if table.number not in opened:
-            opened.add(table.number)
+        if table.number not in followed:
+            followed.add(table.number)
             for number in table.needs:
                 needed = graph.tables[number]
                 upstream.extend(range(needed.base, needed.base + len(needed)))
@@ -366,5 +391,5 @@ def _refuse_forcing_outside(graph: Graph, forced: Mapping[int, str], wanted: set
             raise error(
                 "USAGE",
                 f"`--force {text}` names `{graph.job_id(node)}`, which the targets do not need",
-                hint="force something that the target needs, or leave `--target` away",
+                hint="force a job that the target needs, or omit `--target`",
             )

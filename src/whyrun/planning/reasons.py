@@ -1,19 +1,48 @@
-"""The six reasons, each with its particulars. A job instance is in the plan because of these objects; explain only
-renders them. Pure."""
+"""Why a job instance is in the plan: the union of all reasons, in the order in which a plan lists them. Pure.
+
+Everything about reasons follows from the union at the end of this module: codes, order, texts, JSON and how the judge
+finds them. To add a reason, write a class with `code`, `if_none`, `find` and `text`, and add it to `FoundReason`; then
+add a row to the table in docs/planning.md.
+
+The judge looks only at suspects and at jobs downstream of a change. So a reason that needs neither a new fingerprint
+nor a missing output must also make the instance a suspect (`snapshot.suspects`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from heapq import merge
+from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-LISTED = 20  # particulars of one code that are listed; the rest is counted
+from whyrun.errors import printable
+from whyrun.graph.fingerprint import recorded_suffix
+from whyrun.graph.tables import ArtifactAt, Graph
+from whyrun.planning.input_changes import InputChanged
+from whyrun.planning.reason_base import (
+    ArtifactKey,
+    Case,
+    MergedParticulars,
+    Particulars,
+    ReasonBase,
+    artifact_key,
+)
+from whyrun.snapshot.records import KEPT_OF_ERROR, run_name
+
+LISTED = 20  # particulars of one code that a plan lists; it counts the rest
+_CHANGES = {
+    "deleted": "deleted",
+    "changed": "changed",
+    "unpublished": "not published there yet",
+    "unreadable": "the file is no valid JSON object",
+    "lost": "its stored bytes are gone",
+    "retyped": "it was made with another type, suffix or `append`",  # the reason does not say which of them
+    "disowned": "its action does not find its part in it",
+}
 
 
-class RetryPreviousFailure(msgspec.Struct, frozen=True):
+class RetryPreviousFailure(ReasonBase, frozen=True):
     """Its latest attempt failed, timed out or was interrupted."""
 
     run: str
@@ -22,9 +51,24 @@ class RetryPreviousFailure(msgspec.Struct, frozen=True):
     error: str
 
     code = "RETRY_PREVIOUS_FAILURE"
+    if_none = "its latest attempt did not fail"
+
+    @classmethod
+    def find(cls, case: Case) -> list[RetryPreviousFailure]:
+        if case.record is None or case.record.latest.ok:
+            return []
+        latest = case.record.latest
+        return [RetryPreviousFailure(run_name(latest.run), latest.number, latest.error_type, latest.error)]
+
+    def text(self, job: str) -> str:
+        del job
+        attempt = f" attempt {self.attempt}" if self.attempt else ""  # a reuse has no number
+        # The record keeps the beginning of a long message. End it after a word, and say that there is more.
+        error = self.error if len(self.error) < KEPT_OF_ERROR else f"{self.error.rpartition(' ')[0] or self.error} …"
+        return printable(f"{self.run}{attempt}: {self.error_type}: {error}")
 
 
-class MissingOutput(msgspec.Struct, frozen=True):
+class MissingOutput(ReasonBase, frozen=True):
     """A declared output or leaf is not available, or (without an artifact) the instance never succeeded."""
 
     artifact: str | None = None
@@ -32,44 +76,140 @@ class MissingOutput(msgspec.Struct, frozen=True):
     path: str | None = None
 
     code = "MISSING_OUTPUT"
+    if_none = "every declared output is available"
+
+    @classmethod
+    def find(cls, case: Case) -> list[MissingOutput]:
+        table, position, record = case.table, case.position, case.record
+        shas = case.snapshot.shas[table.number]
+        missing: list[MissingOutput] = []
+        for a, spec in enumerate(table.artifacts):
+            if shas[a][position] is not None:
+                continue
+            id_ = table.artifact_id(a, position)
+            change, path = None, None
+            latest = record.latest if record is not None and record.latest.ok else None
+            made = next((o for o in latest.outputs if o.id == id_), None) if latest is not None else None
+            if made is not None:  # it was made, but is no longer there or no longer what the job declares
+                paths = table.output_of(a).paths
+                path = None if paths is None or spec.is_leaf else paths[position]
+                if (made.type, made.suffix) != (spec.type, recorded_suffix(table, a)):
+                    change = "retyped"
+                else:
+                    change = "lost" if path is None else case.snapshot.files.get(path, "lost")
+                    if change == "deleted" and made.path != path:
+                        change = "unpublished"  # the path is new, so nobody deleted the file
+            missing.append(MissingOutput(id_, change, path))
+        if not missing and (record is None or record.last_success() is None):
+            missing.append(MissingOutput())
+        return missing
+
+    @property
+    def needs_execution(self) -> bool:
+        return self.change == "retyped"
+
+    @property
+    def edited_path(self) -> str | None:
+        """The published file or section that someone edited."""
+        return self.path if self.change == "changed" else None
+
+    def text(self, job: str) -> str:
+        del job
+        if self.artifact is None:
+            return "it has not succeeded yet"
+        if self.change is None:
+            return self.artifact
+        where = f"  {self.path}" if self.path else ""
+        return printable(f"{self.artifact}{where} ({_CHANGES.get(self.change, self.change)})")
 
 
-class InputChanged(msgspec.Struct, frozen=True):
-    """What it would consume differs from what its last success consumed. `old` is None for an addition, `new` for a
-    removal. Small values stand beside the hashes."""
+class UpstreamFailed(ReasonBase, frozen=True):
+    """A job that makes one of its inputs failed."""
 
-    binding: str
-    source: str | None = None
-    old_source: str | None = None
-    old: str | None = None
-    new: str | None = None
-    old_value: Any = None
-    new_value: Any = None
-    old_as: str | None = None  # where the content is the same: the form it is handed over in (`f.csv`, `t.txt`, `v[]`)
-    new_as: str | None = None
-    problem: str | None = None  # it cannot be computed
-    files: tuple[str, ...] | None = None  # of an action: those that changed, came or went
-    versions: tuple[str, ...] | None = None  # of an action: `whyrun-text-actions 0.1.0 → 9.9`
-
-    code = "INPUT_CHANGED"
-
-
-class UpstreamFailed(msgspec.Struct, frozen=True):
     artifact: str
 
     code = "UPSTREAM_FAILED"
+    if_none = "no input waits for a job that failed"
+    waits_for_upstream = True
+
+    @classmethod
+    def find(cls, case: Case) -> Particulars[UpstreamFailed]:
+        if not case.consumption.waits:
+            return []
+        graph, fan_ins = case.graph, case.fan_ins
+        failed = {artifact_key(at) for at in case.consumption.singles if fan_ins.has_failed(graph.node(at))}
+
+        def make(key: ArtifactKey) -> UpstreamFailed:
+            table, position, artifact = key
+            return UpstreamFailed(graph.artifact_id(ArtifactAt(table, artifact, position)))
+
+        if not case.consumption.groups:
+            return list(map(make, sorted(failed)))
+        shared = fan_ins.members(case.consumption.groups)
+        return MergedParticulars(shared.failed, sorted(failed - shared.failed_set), make)
+
+    def producer(self, graph: Graph) -> int | None:
+        return graph.node(graph.artifact_of[self.artifact])
+
+    def text(self, job: str) -> str:
+        del job
+        return self.artifact
 
 
-class UpstreamDirty(msgspec.Struct, frozen=True):
+class UpstreamDirty(ReasonBase, frozen=True):
+    """A job that makes one of its inputs will be executed, so the input is not known yet."""
+
     job: str
 
     code = "UPSTREAM_DIRTY"
+    if_none = "no input waits for a job that will be executed"
+    waits_for_upstream = True
+
+    @classmethod
+    def find(cls, case: Case) -> Particulars[UpstreamDirty]:
+        if not case.consumption.waits:
+            return []
+        graph = case.graph
+        nodes = {graph.node(at) for at in case.consumption.singles}
+
+        def make(node: int) -> UpstreamDirty:
+            return UpstreamDirty(graph.job_id(node))
+
+        if not case.consumption.groups:
+            return list(map(make, sorted(nodes)))
+        shared = case.fan_ins.members(case.consumption.groups)
+        return MergedParticulars(shared.nodes, sorted(nodes - shared.node_set), make)
+
+    def producer(self, graph: Graph) -> int | None:
+        return graph.node_of[self.job]
+
+    def text(self, job: str) -> str:
+        del job
+        return self.job
 
 
-class Forced(msgspec.Struct, frozen=True):
+class Forced(ReasonBase, frozen=True):
+    """The user named it with `--force`."""
+
     by: str  # the option's text: `Job:ThenImage[*]`, `layer:0`
 
     code = "FORCED"
+    if_none = "no `--force` names it"
+
+    @classmethod
+    def find(cls, case: Case) -> list[Forced]:
+        return [] if case.forced_by is None else [Forced(case.forced_by)]
+
+    @property
+    def needs_execution(self) -> bool:
+        return True
+
+    def text(self, job: str) -> str:
+        del job
+        return f"--force {self.by}"
+
+
+# --- the union ---------------------------------------------------------------------------------------------------
 
 
 class More(msgspec.Struct, frozen=True):
@@ -78,38 +218,55 @@ class More(msgspec.Struct, frozen=True):
     code: str
     more: int
 
-
-Reason = RetryPreviousFailure | MissingOutput | InputChanged | UpstreamFailed | UpstreamDirty | Forced | More
-CODES = ("RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT", "INPUT_CHANGED", "UPSTREAM_FAILED", "UPSTREAM_DIRTY", "FORCED")
-
-
-def bounded(reasons: Sequence[Reason], most: int | None = LISTED) -> list[Reason]:
-    """At most 20 of one code, and a count of the rest. `most`: None for all of them."""
-    if most is None or len(reasons) <= most:
-        return list(reasons)
-    return [*reasons[:most], More(reasons[0].code, len(reasons) - most)]
+    def text(self, job: str) -> str:
+        del job
+        return f"… and {self.more} more"
 
 
-def listed_reasons(
-    code: str, shared: Sequence[Any], own: Sequence[Any], make: Callable[[Any], Reason], most: int | None = LISTED
-) -> list[Reason]:
-    """The same for two sorted, disjoint lists of particulars: only those that are listed are made into reasons."""
-    first = list(islice(merge(shared, own), most))
-    rest = len(shared) + len(own) - len(first)
-    return [*map(make, first), *([More(code, rest)] if rest else [])]
+# In the order in which a plan lists them. The first reason of a job is its headline.
+FoundReason = RetryPreviousFailure | MissingOutput | InputChanged | UpstreamFailed | UpstreamDirty | Forced
+Reason = FoundReason | More
+
+KINDS: tuple[type[FoundReason], ...] = get_args(FoundReason)
+KIND_OF: Mapping[str, type[FoundReason]] = {kind.code: kind for kind in KINDS}
+CODES = tuple(KIND_OF)
 
 
-def version_changes(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...] | None:
-    """What of an action and its package has another version; None where that is not recorded, or not it."""
-    changed = [name for name in sorted({*was, *now}) if was.get(name) != now.get(name)]
-    texts = [f"{name} {was.get(name) or 'none'} → {now.get(name) or 'none'}" for name in changed]
-    return tuple(texts) if was and texts else None
+def find_reasons(case: Case, most: int | None = LISTED) -> list[Reason]:
+    """Every reason for one instance; at most so many particulars (None: all) of each code, and a count of the rest."""
+    reasons: list[Reason] = []
+    for kind in KINDS:
+        particulars = kind.find(case)
+        if len(particulars):
+            reasons += bounded(kind.code, particulars, most)
+    return reasons
+
+
+def bounded(code: str, particulars: Particulars[FoundReason], most: int | None = LISTED) -> list[Reason]:
+    """At most so many particulars (None: all), and a count of the rest."""
+    if most is None or len(particulars) <= most:
+        return list(particulars)
+    first: list[Reason] = list(islice(particulars, most))
+    return [*first, More(code, len(particulars) - most)]
 
 
 def reason_json(reason: Reason) -> dict[str, Any]:
-    found: dict[str, Any] = {"code": reason.code}
+    """The code and every field that has a value."""
+    body: dict[str, Any] = {"code": reason.code}
     for name in reason.__struct_fields__:
         value = getattr(reason, name)
         if value is not None and name != "code":
-            found[name] = list(value) if isinstance(value, tuple) else value
-    return found
+            body[name] = list(value) if isinstance(value, tuple) else value
+    return body
+
+
+def read_reason(written: Mapping[str, Any]) -> Reason | None:
+    """A reason as `reason_json` wrote it. None: another version of Whyrun wrote it, and this one does not know it."""
+    fields = {name: value for name, value in written.items() if name != "code"}
+    code = written["code"]
+    if "more" in fields:
+        return More(code, fields["more"])
+    try:
+        return msgspec.convert(fields, KIND_OF[code])
+    except (KeyError, msgspec.ValidationError):
+        return None

@@ -1,7 +1,7 @@
-"""Which results of others are worth asking for, and for whom. Pure: whoever can ask is handed in.
+"""Which results of other users to ask the shared store for. Pure: the function that asks is passed in.
 
-The fingerprint of an instance is known once all that it consumes is, and a result that is found makes more known. So
-the graph is gone through layer by layer, and each layer is asked for at once.
+The fingerprint of an instance is known only once everything that it consumes is known, and each result that the store
+has makes more of them known. So this goes through the graph layer by layer and asks once for each layer.
 """
 
 from __future__ import annotations
@@ -9,37 +9,36 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from whyrun.artifacts.shared_result import SharedResult
-from whyrun.graph.graph import JobTable
+from whyrun.artifacts.shared.result import SharedResult
 from whyrun.graph.layers import compute_layers
-from whyrun.planning.dirty import Judge
+from whyrun.graph.tables import JobTable
+from whyrun.planning.judge import Judge
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
-# Fingerprints, each with a step that has it → those of them that others have results of.
+# Fingerprints, each with a step that has it → the results that the store has.
 Ask = Callable[[Mapping[str, str]], Mapping[str, SharedResult]]
 
 
 def is_shareable(snapshot: PlanningSnapshot, table: JobTable) -> bool:
-    """May results of this job be given to others, and theirs be taken?
+    """Whether other users may take results of this job, and this project theirs.
 
-    Only where the fingerprint says all: the job or action is `deterministic`, does nothing outside of the project, and
-    is given no secret and no connection, whose values are in no fingerprint.
+    Only if the fingerprint covers everything: the job or action is `deterministic`, has no effect outside the project,
+    and receives no secret and no connection, because no fingerprint contains their values.
     """
     action = snapshot.actions[table.name]
     apart = table.decl.secrets or table.name in snapshot.dependency_graph.connected
     return action.deterministic and not action.effectful and not apart
 
 
-def find_shared_results(snapshot: PlanningSnapshot, ask: Ask) -> None:
-    """Put into the snapshot what others have of the results that planning would have use for."""
+def with_shared_results(snapshot: PlanningSnapshot, ask: Ask) -> PlanningSnapshot:
+    """The snapshot with the shared results that planning can use."""
     graph = snapshot.dependency_graph
     if not any(is_shareable(snapshot, table) for table in graph.tables):
-        return
-    found: dict[str, SharedResult] = {}
-    snapshot.shared = found
+        return snapshot
+    results: dict[str, SharedResult] = {}
     layers = compute_layers(graph)
-    judge = Judge(snapshot, {})
-    waiting: defaultdict[int, set[int]] = defaultdict(set)
+    judge = Judge(snapshot, {}, results)
+    waiting: defaultdict[int, set[int]] = defaultdict(set)  # by layer
     for node in snapshot.suspects:
         waiting[layers[node]].add(node)
     asked: set[str] = set()
@@ -49,7 +48,7 @@ def find_shared_results(snapshot: PlanningSnapshot, ask: Ask) -> None:
         for node in nodes:
             verdict = judge.verdicts[node] = judge.judge(node)
             if verdict.state == "dirty" and verdict.reuse is None and not verdict.maybe:
-                fingerprint = _takable(snapshot, judge, node)
+                fingerprint = _wanted_fingerprint(snapshot, judge, node)
                 if fingerprint is not None:
                     wanted[node] = fingerprint
         new: dict[str, str] = {}
@@ -58,25 +57,26 @@ def find_shared_results(snapshot: PlanningSnapshot, ask: Ask) -> None:
                 new.setdefault(fingerprint, graph.job_id(node))
         if new:
             asked.update(new)
-            found.update(ask(new))
+            results.update(ask(new))
         for node, fingerprint in wanted.items():
-            if fingerprint in found:
-                judge.verdicts[node] = judge.judge(node)
+            if fingerprint in results:
+                judge.verdicts[node] = judge.judge(node)  # now it reuses the shared result
         for node in nodes:
             if judge.verdicts[node].state != "clean":
                 for base, rows in graph.dependent_rows(node):
                     for row in rows:
                         waiting[layers[base + row]].add(base + row)
+    return snapshot.with_shared(results)
 
 
-def _takable(snapshot: PlanningSnapshot, judge: Judge, node: int) -> str | None:
-    """The fingerprint of an instance, if all that it consumes is known and a result of others would be taken."""
+def _wanted_fingerprint(snapshot: PlanningSnapshot, judge: Judge, node: int) -> str | None:
+    """The fingerprint of an instance, if it is known and planning would take a shared result with it."""
     table, position = snapshot.dependency_graph.table_at(node)
     if not is_shareable(snapshot, table):
         return None
-    found = judge.consumer.consume(table, position)
-    if not found.known:
+    consumption = judge.consumer.consume(table, position)
+    if not consumption.known:
         return None
-    record, fingerprint = snapshot.record(node), judge.fingerprint(table, position, found)
+    record, fingerprint = snapshot.record(node), judge.fingerprint(table, position, consumption)
     own = record.by_fingerprint(fingerprint) if record is not None else None
     return None if own is not None and not own.has_result else fingerprint

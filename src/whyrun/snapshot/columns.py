@@ -1,6 +1,6 @@
-"""The log's records joined to the rows of the graph, a column at a time. Pure.
+"""Joins the records of the log to the rows of the graph, a column at a time. Pure.
 
-Where the log comes from the index, columns are taken as they are, and records are read only for those who ask.
+Columns of the index are used as they are; single records are read only on demand.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import msgspec
 
 from whyrun.artifacts.hash_column import HashColumn
 from whyrun.graph.fingerprint import recorded_suffix
-from whyrun.graph.graph import Graph, JobTable
+from whyrun.graph.tables import Graph, JobTable
+from whyrun.snapshot.index import IndexedSteps, JobBlock
 from whyrun.snapshot.records import Attempt, Output, StepRecord
-from whyrun.snapshot.step_index import IndexedSteps, JobBlock
 
-FEW = 16  # outputs that are gone through each time: a table of a million steps has no room for as many dicts
-_NO_SIZE = -1  # a size that nothing is compared with
-_Made = tuple[Output, ...] | dict[tuple[str, str, str], Output]  # what an attempt made; by ID, type and suffix if many
+FEW = 16  # outputs: so few are searched one by one, because a dict per step needs too much memory
+_NO_SIZE = -1  # no recorded size
+_Made = (
+    tuple[Output, ...] | dict[tuple[str, str, str], Output]
+)  # the outputs of an attempt; by ID, type and suffix if many
 
 
 class StepRows(Sequence[StepRecord | None]):
-    """By row of a table: what the log says of it."""
+    """By row of a table: its record in the log."""
 
     __slots__ = ("_steps", "_table")
 
@@ -50,7 +52,7 @@ class JoinedTable(msgspec.Struct, eq=False):
     """One table's columns of the log."""
 
     rows: StepRows
-    present: int  # rows of which the log says something
+    present: int  # rows with a record
     fingerprints: HashColumn  # of the latest attempt, if that succeeded
     shas: list[
         HashColumn
@@ -92,7 +94,7 @@ def join_tables(graph: Graph, steps: Mapping[str, StepRecord]) -> list[JoinedTab
 
 
 def foreign_steps(graph: Graph, steps: Mapping[str, StepRecord]) -> list[str]:
-    """The steps of the log that the graph does not have."""
+    """The steps of the log that are not in the graph."""
     if isinstance(steps, IndexedSteps):
         return steps.beyond({table.name: table.texts for table in graph.tables})
     return sorted(steps.keys() - graph.node_of.keys())
@@ -104,7 +106,7 @@ def _rows_in(block: JobBlock, texts: Sequence[str]) -> list[int]:
 
 
 def _from_block(table: JobTable, steps: IndexedSteps, block: JobBlock, at: Sequence[int] | None) -> JoinedTable:
-    """`at`: the block's row for each row, negative where it has none; None where they are the same."""
+    """`at`: the block's row for each row, negative if there is none; None if all rows are the same."""
     present = len(table) if at is None else sum(row >= 0 for row in at)
     joined = JoinedTable(StepRows(table, steps), present, _column(block.fingerprints, at), [], [])
     kept = {made: i for i, made in enumerate(block.shape)}
@@ -151,7 +153,7 @@ def _made(attempt: Attempt) -> _Made:
 
 
 def _recorded(made: _Made, id_: str, form: tuple[str, str]) -> Output | None:
-    """The last of this ID, type and suffix."""
+    """The last output with this ID, type and suffix."""
     if isinstance(made, dict):
         return made.get((id_, *form))
     found = None

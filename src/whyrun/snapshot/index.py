@@ -1,9 +1,8 @@
-"""The records of steps as the index keeps them: one block a job, with a column for each thing that plans compare. Pure.
+"""The records of steps in the index: one block per job, with a column for each field that plans compare. Pure.
 
-A plan with nothing to do looks at fingerprints and hashes only, whole columns at a time. So the records themselves
-stand in a file of their own, which is not even opened until somebody asks for one. In a block are the instances whose
-latest attempt succeeded and that have the outputs that most instances of their job have; every other record stands
-beside the blocks.
+A plan with nothing to do reads only fingerprints and hashes, whole columns at a time. So the records themselves are in
+another file, which is opened only when a record is needed. A block has the instances whose latest attempt succeeded
+with the outputs that most instances of the job have; all other records are kept beside the blocks.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import msgspec
 from whyrun.artifacts.hash_column import HashColumn
 from whyrun.snapshot.records import StepRecord
 
-MANY = 256  # records asked for one by one: then those of a whole block are read at once
+MANY = 256  # after this many single reads, all records of a block are read at once
 
 Shape = tuple[tuple[str, str, str, str], ...]  # for each output: its name, leaf, type and suffix
 
@@ -34,8 +33,8 @@ class JobBlock(msgspec.Struct, array_like=True, frozen=True):
     fingerprints: bytes
     sha256: tuple[bytes, ...]  # a column for each output
     sizes: tuple[bytes, ...]
-    ends: bytes  # where the records are in the other file: each begins where the one before it ends
-    checks: bytes  # their checksums, so that each can be read alone
+    ends: bytes  # of the records in the other file: each begins where the previous one ends
+    checks: bytes  # of the records, so that each can be read alone
 
     @property
     def texts(self) -> list[str]:
@@ -43,9 +42,9 @@ class JobBlock(msgspec.Struct, array_like=True, frozen=True):
 
 
 class IndexedSteps(MutableMapping[str, StepRecord]):
-    """Step → its record, like a dict, from blocks and what stands beside them.
+    """Step → its record, like a dict, from blocks and the records beside them.
 
-    A record that was handed out may be changed by whoever folds on, so it is kept, and stands before the block's.
+    A fold may change a record that was returned, so it is kept and takes precedence over the block's.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class IndexedSteps(MutableMapping[str, StepRecord]):
         read: Callable[[int, int], bytes],
         recover: Callable[[], Mapping[str, StepRecord]],
     ) -> None:
-        """`read`: from here to there in the file with the records, or nothing; `recover`: all from the log itself."""
+        """`read(first, end)`: bytes of the file with the records, or nothing; `recover`: all records, from the log."""
         self.blocks = {block.job: block for block in blocks}
         self._read, self._recover = read, recover
         self._made = dict(others)
@@ -63,7 +62,7 @@ class IndexedSteps(MutableMapping[str, StepRecord]):
         self._size = len(others) + sum(map(len, self._rows.values()))
 
     def beside(self) -> dict[str, dict[str, StepRecord]]:
-        """Job → indices → record: all that may be other than the blocks say."""
+        """Job → indices → record: all records that may differ from the blocks."""
         found: dict[str, dict[str, StepRecord]] = {}
         for step, record in self._made.items():
             job, text = split_step(step)
@@ -131,14 +130,14 @@ class IndexedSteps(MutableMapping[str, StepRecord]):
         return self._size
 
     def __iter__(self) -> Iterator[str]:
-        """Names are known without a look at the records."""
+        """The steps, without reading any record."""
         yield from self._made
         for rows in self._rows.values():
             head = f"Job:{rows.job}"
             yield from (step for text in rows.texts if (step := head + text) not in self._made)
 
     def beyond(self, known: Mapping[str, Collection[str]]) -> list[str]:
-        """The steps of other jobs than these, or with other indices. Most blocks need no look at each step."""
+        """The steps of other jobs, or with other indices."""
         found: list[str] = []
         for job, rows in self._rows.items():
             others = set(rows.texts).difference(known.get(job, ()))
@@ -165,7 +164,7 @@ class IndexedSteps(MutableMapping[str, StepRecord]):
 
 
 class _Rows:
-    """The rows of one block, to be asked one by one."""
+    """The rows of one block, for single reads."""
 
     def __init__(self, block: JobBlock) -> None:
         self.job = block.job
@@ -192,7 +191,7 @@ class _Rows:
         return {text: row for row, text in enumerate(self.texts)}
 
     def records(self, read: Callable[[int, int], bytes], first: int, end: int) -> list[StepRecord] | None:
-        """None if the file is not there, not the one that belongs to this block, or nested too deep to be read here."""
+        """None if the file is missing, does not belong to this block, or nests too deep for the stack."""
         ends, start = self._ends[first : end + 1], self._ends[first]
         data = memoryview(read(start, ends[-1]))
         parts = [data[a - start : b - start] for a, b in pairwise(ends)]
@@ -205,7 +204,7 @@ class _Rows:
 
 
 def split_step(step: str) -> tuple[str, str]:
-    """`Job:Fit[asia][7]` → ("Fit", "[asia][7]"). A job's name has no brackets. What is no job's ID has no job."""
+    """`Job:Fit[asia][7]` → ("Fit", "[asia][7]"). A job's name has no brackets. A text that is no job ID has no job."""
     if not step.startswith("Job:"):
         return "", step
     cut = step.find("[")
@@ -216,7 +215,7 @@ def split_step(step: str) -> tuple[str, str]:
 
 
 def into_blocks(steps: Mapping[str, StepRecord]) -> tuple[list[JobBlock], dict[str, StepRecord], list[bytes]]:
-    """The blocks, the records that stand beside them, and in parts the file with those of the blocks."""
+    """The blocks, the records beside them, and the content of the file with the records of the blocks, in parts."""
     data: list[bytes] = []
     end = 0
     alike: dict[str, dict[Shape, list[tuple[str, StepRecord]]]] = {}
@@ -265,7 +264,7 @@ def _output_name(tail: str) -> tuple[str, str]:
 
 
 def _in_loop_order(text: str) -> tuple[int, list[int], str]:
-    """The order in which most loops run: numbers as numbers. Any other order costs a plan time and nothing else."""
+    """The order of most loops: numbers as numbers. Another order only makes planning slower."""
     parts = text[1:-1].split("][")
     numbers = [int(part) for part in parts if part.isdecimal()]
     return (0, numbers, "") if len(numbers) == len(parts) else (1, [], text)
@@ -274,8 +273,10 @@ def _in_loop_order(text: str) -> tuple[int, list[int], str]:
 def _block(
     job: str, shape: Shape, rows: Sequence[tuple[str, StepRecord]], written: Sequence[bytes], start: int
 ) -> JobBlock | None:
-    """None if something in it is written in a way that would not come back from bytes. `written`: the records, which
-    begin at `start` of their file."""
+    """None if a hash in it is not written as hex digits, and so would be lost as bytes.
+
+    `written`: the records, which begin at `start` of their file.
+    """
     attempts = [record.latest for _, record in rows]
     fingerprints = _packed([attempt.fingerprint for attempt in attempts])
     hashes = [_packed([attempt.outputs[i].sha256 for attempt in attempts]) for i in range(len(shape))]

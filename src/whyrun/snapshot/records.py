@@ -1,4 +1,4 @@
-"""What the fold of a log comes to: records of steps, attempts, outputs and inputs. [pure]"""
+"""The result of folding a log: records of steps, attempts, outputs and inputs. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from whyrun.log.events import NOT_PUBLISHED
 
-# Ends that say nothing about the fingerprint itself: they do not stand in the way of reusing an earlier success.
+# Failures that say nothing about the fingerprint: an earlier success with the same fingerprint may still be reused.
 UNSETTLED = frozenset({"INTERRUPTED", "InputChangedDuringRun"})
 
 KEPT_OF_ERROR = 200  # characters of an error message
@@ -32,13 +32,15 @@ class Output(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
     @property
     def bytes_key(self) -> str:
-        """Where its bytes may be: the store, or this output's own published file. Another output with the same
-        content can have lost its bytes, or not, for itself."""
+        """The key of its bytes, which are in the store or in this output's own published file.
+
+        An output with the same content and another path may have lost its bytes or not.
+        """
         return self.sha256 if self.path is None else f"{self.sha256} {self.path}"
 
 
 class Attempt(msgspec.Struct, array_like=True, gc=False):
-    """One try of one job instance, or a reuse or adoption, which count as successes."""
+    """One execution of one job instance, or a reuse or adoption, which count as successes."""
 
     run: int
     seq: int  # the line that holds its bindings
@@ -46,28 +48,28 @@ class Attempt(msgspec.Struct, array_like=True, gc=False):
     fingerprint: str
     ok: bool = False
     outputs: tuple[Output, ...] = ()
-    duration: float = 0.0  # of a reuse: that of what it reuses
+    duration: float = 0.0  # of a reuse: that of the reused result
     status: str = ""  # FAILED TIMED_OUT INTERRUPTED
     error_type: str = ""
     error: str = ""
     origin: str = ""  # "reused", "adopted"
-    made: int = 0  # the run that executed or adopted it, where that is another than `run`
-    apart: dict[str, tuple[int, str]] | None = None  # outputs that another run made, or in another way: see `source_of`
+    made: int = 0  # the run that executed or adopted it, if that is not `run`
+    apart: dict[str, tuple[int, str]] | None = None  # outputs with another source than the attempt: see `source_of`
 
     @property
     def made_in(self) -> int:
         return self.made or self.run
 
     def source_of(self, artifact: str) -> tuple[int, str]:
-        """The run that an output is from, and how it came by it: "" for executed, "reused", "adopted".
+        """The run that an output comes from, and how: "" for executed, "reused", "adopted".
 
-        Adopted bytes stay adopted when they are reused, and an adoption leaves the other outputs of its job alone.
+        Adopted bytes stay adopted when they are reused. An adoption does not change the other outputs of its job.
         """
         return (self.apart or {}).get(artifact) or (self.run, self.origin)
 
     @property
     def adopted(self) -> dict[str, int]:
-        """The outputs that somebody adopted, each with the run of mode `adopt` that did."""
+        """The adopted outputs, each with the run of mode `adopt`."""
         found = {artifact: run for artifact, (run, origin) in (self.apart or {}).items() if origin == "adopted"}
         if self.origin == "adopted":
             found |= {output.id: self.run for output in self.outputs if output.id not in (self.apart or {})}
@@ -75,8 +77,11 @@ class Attempt(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def has_result(self) -> bool:
-        """Its outputs may be taken again. A result that could not be put at its path is one, although the step failed:
-        its bytes are recorded and stored. (An error of a step's own that is called the same has recorded nothing.)"""
+        """Can its outputs be reused?
+
+        Also those of a step that failed only because it could not be published: its bytes are recorded and stored. (A
+        step that itself raises an error of that name has recorded no outputs.)
+        """
         return self.ok or (self.error_type == NOT_PUBLISHED and bool(self.outputs))
 
     @property
@@ -87,8 +92,8 @@ class Attempt(msgspec.Struct, array_like=True, gc=False):
 class StepRecord(msgspec.Struct, array_like=True, gc=False):
     """All that the log says of one job instance.
 
-    `success` is the last success where it is not the latest attempt; `settled` the latest settled attempt of every
-    fingerprint, oldest first, where that is not the latest attempt alone. Nearly all instances have neither.
+    `success` is the last success, if that is not the latest attempt. `settled` holds the latest settled attempt of
+    every fingerprint, oldest first, if that is not just the latest attempt. Nearly all instances have neither.
     """
 
     latest: Attempt
@@ -96,10 +101,10 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
     settled: list[Attempt] | None = None
     requests: dict[str, dict[str, Any]] | None = None  # fingerprint → key → value, until a success clears it
     remembered_by: dict[str, str] | None = None  # key → the fingerprint that remembered it last, until its success
-    unadopted: list[Attempt] | None = None  # by fingerprint, what an adoption has taken the place of: see `for_others`
+    unadopted: list[Attempt] | None = None  # the attempts that adoptions have replaced: see `for_others`
 
     def remembered_elsewhere(self, fingerprint: str) -> dict[str, Any]:
-        """By key, what attempts with other fingerprints remembered after all attempts with this one."""
+        """By key: values that attempts with other fingerprints remembered after the last attempt with this one."""
         last, requests = self.remembered_by or {}, self.requests or {}
         return {key: requests[by][key] for key, by in last.items() if by != fingerprint}
 
@@ -122,12 +127,11 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
         return (self.latest,) if self.latest.settled else ()
 
     def for_others(self) -> list[Attempt]:
-        """The same, as other instances see it: what was adopted is good for its own instance only, and does not hide
-        from them what it has taken the place of."""
+        """The attempts that other instances may reuse: not adopted ones, but those that adoptions have replaced."""
         return [*(attempt for attempt in self.attempts() if not attempt.adopted), *(self.unadopted or ())]
 
     def unadopted_after(self, attempt: Attempt) -> list[Attempt] | None:
-        """What `unadopted` is once this attempt stands for its fingerprint."""
+        """The value of `unadopted` once this attempt is the latest of its fingerprint."""
         if not self.unadopted and not attempt.adopted:
             return None
         kept, of_same = list[Attempt](), list[Attempt]()

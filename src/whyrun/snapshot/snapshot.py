@@ -1,21 +1,21 @@
 """The snapshot: everything that the planner may know.
 
-The planner reads nothing else and touches nothing. What `observe` saw is kept only where it differs from what the log
-says, so that a snapshot can be written down and built again (`replay`).
+The planner reads nothing else and changes nothing. Observations are kept only where they differ from the log, so that a
+snapshot can be recorded and rebuilt (`history.replay`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from whyrun.artifacts.hash_column import HashColumn
-from whyrun.artifacts.shared_result import SharedResult
-from whyrun.graph.graph import (
+from whyrun.artifacts.shared.result import SharedResult
+from whyrun.graph.tables import (
     ArtifactAt,
     Graph,
 )
@@ -52,7 +52,7 @@ class InputStateRecord(msgspec.Struct, frozen=True):
     recorded_sha256: str | None
 
 
-NAMED_FILES = 16  # of an action, in the record of every step
+NAMED_FILES = 16  # of an action, listed in the record of every step
 
 
 class ActionFacts(msgspec.Struct, frozen=True):
@@ -62,13 +62,13 @@ class ActionFacts(msgspec.Struct, frozen=True):
     sha256: str
     deterministic: bool = False
     files: Mapping[str, str] = msgspec.field(default_factory=dict)  # its code in the project: path → hash
-    uncounted: tuple[str, ...] = ()  # parameters that say how and not what: another value is no change
-    versions: Mapping[str, str] = msgspec.field(default_factory=dict)  # of code outside the project, its package
-    effectful: bool = False  # what it does stands outside of the project, where something else can take its place
+    uncounted: tuple[str, ...] = ()  # parameters that do not count in the fingerprint
+    versions: Mapping[str, str] = msgspec.field(default_factory=dict)  # of packages, for code outside the project
+    effectful: bool = False  # it changes something outside of the project, such as a database
 
 
 class BlobCheck(msgspec.Struct, frozen=True):
-    """Stored bytes to look for; a published file with the same content does as well."""
+    """Bytes to look for in the store, or in a published file with the same content."""
 
     sha256: str
     size: int
@@ -78,20 +78,20 @@ class BlobCheck(msgspec.Struct, frozen=True):
 
 
 class Observer(Protocol):
-    """The world's answers. Only deviations are reported: what is as recorded is not worth a word."""
+    """Looks at files and stored bytes. It reports only what differs from the log."""
 
     def changed_files(self, paths: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
-        """path → "deleted" or "changed", for published files whose content is not what the log says."""
+        """path → "deleted" or "changed", for published files whose content is not the recorded one."""
 
     def changed_sections(self, sites: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
-        """The same for sections of shared files, by their sites; asked only where there are any."""
+        """The same for sections of shared files, by their sites; called only if there are any."""
 
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
-        """The keys of those whose bytes are no longer to be had."""
+        """The keys of those whose bytes are lost."""
 
 
 class LogReader(Protocol):
-    """The log, folded, with the detail of single records on demand."""
+    """The folded log, with details of single records on demand."""
 
     @property
     def records(self) -> Records: ...
@@ -103,12 +103,14 @@ class LogReader(Protocol):
         """Read every ID of the log; LOG_DAMAGED with file and line at the first that is not canonical."""
 
 
-# Asks actions for the runtime of instances, by node: seconds, for those that say something.
+# Asks actions for the runtime of instances: seconds by node, for the actions that give an estimate.
 Estimator = Callable[[Sequence[int]], Mapping[int, float]]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class PlanningSnapshot:
+    """Built once (`build_planning_snapshot`) and never changed: more knowledge makes a new snapshot (`with_…`)."""
+
     dependency_graph: Graph
     records: Records
     actions: Mapping[str, ActionFacts]  # by job name
@@ -117,13 +119,20 @@ class PlanningSnapshot:
     suspects: Sequence[int] = ()
     consumed: Mapping[tuple[int, int], Consumed] = field(default_factory=dict)
     rows: Sequence[Sequence[StepRecord | None]] = ()  # [table][row]: what the log says of it
-    shas: list[list[HashColumn]] = field(default_factory=list)  # [table][artifact][row]: available, and there
-    shared: dict[str, SharedResult] = field(default_factory=dict)  # seen in a shared store, by fingerprint
+    shas: Sequence[Sequence[HashColumn]] = ()  # [table][artifact][row]: recorded, and still there
+    shared: Mapping[str, SharedResult] = field(default_factory=dict)  # found in a shared store, by fingerprint
     estimator: Estimator | None = None  # for estimates, which are no part of a plan
 
     @property
     def log_position(self) -> dict[str, Any] | None:
         return {"run": run_name(self.records.run), "seq": self.records.seq} if self.records.run else None
+
+    def with_shared(self, results: Mapping[str, SharedResult]) -> PlanningSnapshot:
+        """With these results of a shared store instead of those known so far."""
+        return replace(self, shared=dict(results))
+
+    def with_estimator(self, estimator: Estimator) -> PlanningSnapshot:
+        return replace(self, estimator=estimator)
 
     # -- one instance --
 
@@ -145,7 +154,7 @@ class PlanningSnapshot:
         output = self.output(at)
         return output.value if output.value is not msgspec.UNSET else output.sha256
 
-    # -- the whole, for people and programs; made on demand --
+    # -- views of the whole, computed on demand --
 
     @cached_property
     def available_artifacts(self) -> Mapping[str, ArtifactAvailabilityRecord]:
@@ -198,14 +207,14 @@ class PlanningSnapshot:
 
     @cached_property
     def inputs_changed(self) -> list[str]:
-        """Inputs and elements whose content is not what the last run recorded; recorded ones that are gone, too."""
+        """Inputs and elements whose content differs from the last recorded one, and recorded ones that are gone."""
         if not self.records.inputs_of:
             return []
         return sorted(changed_inputs(self.dependency_graph.inputs, self.records.inputs))
 
 
 def leaf_inputs(inputs: Mapping[str, InputValue]) -> Iterator[tuple[str, InputValue]]:
-    """Each input by its finest canonical ID: elements of arrays, not the array."""
+    """Each input by its canonical ID; of an array, its elements instead of the array."""
     for id_, value in inputs.items():
         if value.elements is None:
             yield id_, value
@@ -223,5 +232,5 @@ def changed_inputs(inputs: Mapping[str, InputValue], recorded: Mapping[str, Inpu
         if before is None or before.sha256 != value.sha256:
             yield id_
     for id_, before in recorded.items():
-        if id_ not in now and before.sha256:  # an empty hash is the record of a removal
+        if id_ not in now and before.sha256:  # an empty hash records a removal
             yield id_

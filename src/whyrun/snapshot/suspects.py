@@ -1,15 +1,16 @@
-"""Which instances may be other than clean? Whole columns compared. Pure.
+"""Finds the instances that may not be clean, by comparing whole columns. Pure.
 
 Most instances of a large workflow are up to date, and showing that must cost nearly nothing. An instance that is no
-suspect is clean by construction (its fingerprint is that of its latest, successful attempt, its outputs are recorded
-and there, and it has no condition), unless something upstream changes, which the planner follows along the edges.
+suspect is clean: its fingerprint is that of its latest, successful attempt, its outputs are recorded and present, and
+it has no condition. It can still become dirty through a change upstream, which the planner follows along the edges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import repeat
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +26,7 @@ from whyrun.graph.fingerprint import (
     prefixes,
     token,
 )
-from whyrun.graph.graph import (
+from whyrun.graph.tables import (
     AlignedArtifact,
     ArtifactAt,
     Column,
@@ -33,6 +34,7 @@ from whyrun.graph.graph import (
     FirstOf,
     Group,
     InputAt,
+    JobTable,
     Known,
     Opens,
     SameTerm,
@@ -40,12 +42,14 @@ from whyrun.graph.graph import (
 )
 from whyrun.graph.template import compute
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.workflow.expression import ExpressionError
+from whyrun.workflow.expressions.expression import ExpressionError
 
 
 class _Tokens(msgspec.Struct, frozen=True):
-    """The tokens of one slot by row, None where one is not known from the log alone: one for all rows, a text each,
-    or a hash each and the form that they share."""
+    """The tokens of one slot by row; None where the log alone does not tell.
+
+    They are stored as one token for all rows, as one text per row, or as one hash per row and a common form.
+    """
 
     rows: int
     same: str | None = None
@@ -54,7 +58,7 @@ class _Tokens(msgspec.Struct, frozen=True):
     form: str = ""
 
     def parts(self) -> tuple[bytes, ...] | None:
-        """All that they say, for a digest; None where one is not known."""
+        """All tokens as bytes, for a digest; None if one is not known."""
         if self.hashes is not None:
             whole = self.hashes.whole
             return None if whole is None else (b"hashes", self.form.encode(), whole)
@@ -70,16 +74,14 @@ class _Tokens(msgspec.Struct, frozen=True):
 
 
 def find_suspects(snapshot: PlanningSnapshot, fingerprints: Sequence[HashColumn], memo: dict[str, str]) -> list[int]:
-    """`fingerprints`: by table, of the latest attempts that succeeded."""
+    """The nodes that may not be clean. `fingerprints`: by table, of the latest attempts that succeeded."""
     found: list[int] = []
     for table in snapshot.dependency_graph.tables:
         if table.condition is not None:
             found.extend(range(table.base, table.base + len(table)))
             continue
-        action = snapshot.actions[table.name]
-        slots = counted(table, action.uncounted)
-        tokens = [_tokens(snapshot, slot.column, len(table), table.opens_texts(slot)) for slot in slots]
-        heads = prefixes(table, action.sha256, action.uncounted)
+        heads, of_slots = _current_columns(snapshot, table)
+        tokens = list(of_slots.values())
         recorded = fingerprints[table.number]
         incomplete = [column for column in snapshot.shas[table.number] if not column.is_complete]
         digest = None if incomplete else _digest(heads, tokens, recorded)
@@ -100,8 +102,45 @@ def find_suspects(snapshot: PlanningSnapshot, fingerprints: Sequence[HashColumn]
     return found
 
 
+class SuspectCheck(NamedTuple):
+    """What `find_suspects` compares of one instance, for people who look for the reason of a wrong skip."""
+
+    is_suspect: bool  # as `find_suspects` decided
+    has_condition: bool  # then it is a suspect without a comparison
+    recorded: str | None  # the fingerprint of the latest attempt, if that succeeded
+    current: str | None  # None: the token of a slot is not known from the log alone
+    tokens: Mapping[str, str | None]  # by slot that counts
+    missing: Sequence[str]  # artifacts that are not available
+
+
+def check_suspect(snapshot: PlanningSnapshot, node: int) -> SuspectCheck:
+    """Compare one row, as `find_suspects` does, but without its memo."""
+    table, position = snapshot.dependency_graph.table_at(node)
+    heads, of_slots = _current_columns(snapshot, table)
+    tokens = {name: column.by_row()[position] for name, column in of_slots.items()}
+    row = [token_ for token_ in tokens.values() if token_ is not None]
+    record = snapshot.record(node)
+    shas = snapshot.shas[table.number]
+    return SuspectCheck(
+        is_suspect=node in snapshot.suspects,
+        has_condition=table.condition is not None,
+        recorded=record.latest.fingerprint if record is not None and record.latest.ok else None,
+        current=fingerprint(heads[position], row) if len(row) == len(tokens) else None,
+        tokens=tokens,
+        missing=[table.artifact_id(a, position) for a in range(len(shas)) if shas[a][position] is None],
+    )
+
+
+def _current_columns(snapshot: PlanningSnapshot, table: JobTable) -> tuple[Sequence[str], dict[str, _Tokens]]:
+    """The columns that a fingerprint is made of now: its prefix by row, and the tokens of each slot that counts."""
+    action = snapshot.actions[table.name]
+    slots = counted(table, action.uncounted)
+    tokens = {slot.name: _tokens(snapshot, slot.column, len(table), table.opens_texts(slot)) for slot in slots}
+    return prefixes(table, action.sha256, action.uncounted), tokens
+
+
 def _digest(heads: Sequence[str], tokens: Sequence[_Tokens], recorded: HashColumn) -> str | None:
-    """Over everything that comparing the rows would look at, column by column, each part with its length."""
+    """The digest of everything that a comparison of the rows reads, column by column, each part with its length."""
     prints = recorded.whole
     if prints is None:
         return None
@@ -117,9 +156,9 @@ def _digest(heads: Sequence[str], tokens: Sequence[_Tokens], recorded: HashColum
 
 
 def _tokens(snapshot: PlanningSnapshot, column: Column, rows: int, opens: Opens) -> _Tokens:
-    """By row: the token of what a slot would consume."""
+    """By row: the token of the term that a slot would consume."""
     if not rows:
-        return _Tokens(0, texts=())  # a loop without values: what its slots would name was never resolved
+        return _Tokens(0, texts=())  # a loop without values: its slots were never resolved
     graph = snapshot.dependency_graph
     if isinstance(column, AlignedArtifact):
         form = artifact_form(graph.tables[column.table], column.artifact, opens)
@@ -164,7 +203,7 @@ def _plain_token(snapshot: PlanningSnapshot, term: Term, opens: Opens) -> str | 
                     return None
                 values.append(snapshot.value(operand))
             else:
-                return None  # fan-ins, `first`, absences: the planner decides
+                return None  # fan-ins, `first` and absent terms: the planner decides
         try:
             return f"v{value_sha256(compute(term.template, values, term.names))}"
         except ExpressionError:

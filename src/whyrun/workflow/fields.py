@@ -1,4 +1,4 @@
-"""Reading the parts of a node, each mistake told with what is due instead."""
+"""Readers of simple values. Each problem comes with a hint that says what to write instead."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import keyword
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from whyrun.errors import did_you_mean
 from whyrun.ids import SECTION_MARK
+from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.model import BASE_TYPES, Type
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, kind_of
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-WORKFLOW_NAME = re.compile(r"[a-z][a-z0-9-]*")
-RESERVED_WORKFLOW_NAMES = frozenset({"store", "stat-cache", "actions-cache", "tmp"})  # they are `.whyrun`'s own
+NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
+PARAMETER_NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_-]*")
+WORKFLOW_NAME = lazy_regex(r"[a-z][a-z0-9-]*")
+RESERVED_WORKFLOW_NAMES = frozenset({"store", "stat-cache", "actions-cache", "tmp"})  # folders and files of `.whyrun`
 MAX_NAME = 200  # characters
-LONGEST_NAME = 255  # bytes, as file systems have it
-LONGEST_PATH = 3000  # bytes: they take 4,096, with the project folder and the names that are used while it is written
-# Control characters, among them those that turn the direction of writing around; halves of surrogate pairs.
-_NOT_IN_PATHS = re.compile("[\\\\\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+LONGEST_NAME = 255  # bytes, the limit of file systems
+LONGEST_PATH = 3000  # bytes: the limit is 4,096, with the project folder and with temporary names
+# Control characters, also those that reverse the direction of text; halves of surrogate pairs.
+_NOT_IN_PATHS = lazy_regex("[\\\\\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 MAX_ARRAY_DEPTH = 3
-_TYPE = re.compile(r"([a-z]+)((?:\[\])*)")
-_WORDS_FOR_ARRAYS = ("", "array", "list")  # as other languages have it, "" for `[string]`
-_DURATION = re.compile(
+_TYPE = lazy_regex(r"([a-z]+)((?:\[\])*)")
+_OTHER_ARRAYS = ("", "array", "list")  # how other languages write arrays; "" is `[string]`
+_DURATION = lazy_regex(
     r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?"
 )
 _UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
 _MAX_DURATION = 366 * 86400.0
-_DRIVE = re.compile(r"[A-Za-z]:[/\\]")
+_DRIVE = lazy_regex(r"[A-Za-z]:[/\\]")
 
 
 class Fields:
-    """The readers of simple values. Each returns None where the value does not fit and the problem is told."""
+    """Each reader returns None if the value does not fit, and reports the problem."""
 
     def __init__(self, problems: Problems) -> None:
         self.problems = problems
@@ -58,8 +58,8 @@ class Fields:
         """A string without expressions."""
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
             can_be_quoted = isinstance(node, Scalar) and node.value is not None
-            due = "put it in quotes" if can_be_quoted else "write one"
-            self.wrong(node, f"{what} is {kind_of(node)}, not a string", hint or due)
+            default_hint = "put it in quotes" if can_be_quoted else "write one"
+            self.wrong(node, f"{what} is {kind_of(node)}, not a string", hint or default_hint)
             return None
         if "${{" in node.value:
             at = node.value.index("${{")
@@ -74,17 +74,17 @@ class Fields:
 
     def strings(self, node: Node, what: str, member: str, hint: str | None = None) -> list[tuple[str, Scalar]]:
         listed = self.as_list(node, what, hint)
-        found: list[tuple[str, Scalar]] = []
+        texts: list[tuple[str, Scalar]] = []
         for item in listed.items if listed else ():
             text = self.string(item, member, None if isinstance(item, Scalar) else hint)
             if text is None:
                 continue
             assert isinstance(item, Scalar)
-            if any(text == earlier for earlier, _ in found):
-                self.wrong(item, f"{member} `{text}` stands here twice", "remove one", code="NAME_TAKEN")
+            if any(text == earlier for earlier, _ in texts):
+                self.wrong(item, f"{member} `{text}` appears twice", "remove one", code="NAME_TAKEN")
                 continue
-            found.append((text, item))
-        return found
+            texts.append((text, item))
+        return texts
 
     def boolean(self, node: Node, what: str) -> bool | None:
         if isinstance(node, Scalar) and isinstance(node.value, bool):
@@ -95,17 +95,17 @@ class Fields:
     def known_keys(
         self, node: MapNode, allowed: Sequence[str], what: str, elsewhere: Mapping[str, str] | None = None
     ) -> dict[str, Node]:
-        """The entries with a known key; the others are told. `elsewhere`: hints for keys that have another place.
+        """The entries with a known key; other keys are reported. `elsewhere`: hints for keys that belong elsewhere.
 
-        A misspelt key is taken for the one that it resembles, so that nothing is said to be missing on top of it.
+        A misspelt key is read as the key that it resembles, so that this key is not reported as missing.
         """
-        found: dict[str, Node] = {}
+        known: dict[str, Node] = {}
         guessed: dict[str, Node] = {}
         for key, value in node.entries:
             if key.value in allowed:
-                found[key.value] = value
-            elif self.problems.enough:
-                self.problems.doubt()
+                known[key.value] = value
+            elif self.problems.is_full:
+                self.problems.count_failure()
             else:
                 hint = (elsewhere or {}).get(key.value) or did_you_mean(key.value, allowed)
                 if key.value == "<<":
@@ -114,8 +114,8 @@ class Fields:
                 meant = meant_key(key.value, allowed) if key.value not in (elsewhere or {}) else None
                 if meant is not None and node.get(meant) is None and meant not in guessed:
                     guessed[meant] = value
-                    self.problems.close(value.place)  # that the value does not fit either is the same mistake
-        return {**found, **guessed}
+                    self.problems.suppress_at(value.place)  # a value that does not fit is the same mistake
+        return {**known, **guessed}
 
     def name(self, key: Scalar, what: str) -> bool:
         """Whether the key may be the name of an input, loop, job, output or import."""
@@ -140,7 +140,7 @@ class Fields:
         match = _TYPE.fullmatch(text.strip())
         if match is None or match[1] not in BASE_TYPES:
             base = match[1] if match else text.partition("[")[0]
-            arrays = "an array of strings is a `string[]`" if base in _WORDS_FOR_ARRAYS else None
+            arrays = "an array of strings is a `string[]`" if base in _OTHER_ARRAYS else None
             self.wrong(node, f"there is no type `{text}`", arrays or did_you_mean(base, BASE_TYPES))
             return None
         depth = len(match[2]) // 2
@@ -157,7 +157,7 @@ class Fields:
             elif isinstance(node.value, str):
                 seconds = parse_duration(node.value)
         if seconds is None:
-            self.wrong(node, f"{what} is no duration", "write `30s`, `5m`, `1h30m`, or a number of seconds")
+            self.wrong(node, f"{what} is not a duration", "write `30s`, `5m`, `1h30m`, or a number of seconds")
             return None
         if seconds < 0 or (seconds == 0 and not zero) or seconds > _MAX_DURATION:
             self.wrong(
@@ -173,6 +173,8 @@ def is_name(text: str) -> bool:
 
 def meant_key(written: str, allowed: Sequence[str]) -> str | None:
     """The key that a misspelt one resembles."""
+    from difflib import get_close_matches  # imported late: only errors need it
+
     near = get_close_matches(written, allowed, n=1, cutoff=0.6)
     return near[0] if near else None
 
@@ -186,16 +188,16 @@ def parse_duration(text: str) -> float | None:
 
 
 def path_problem(path: str) -> str | None:
-    """Why a published path or code pattern is no place inside the project; None where it is fine.
+    """Why a published path or code pattern is not allowed, or None. It must stay inside the project folder.
 
-    Also for paths that are known only after evaluation.
+    Paths that are known only after evaluation are checked with it, too.
     """
     if not path or path != path.strip():
         return "it is empty, or begins or ends with a space"
     if _NOT_IN_PATHS.search(path):
         return "it has a character that paths cannot have"
     if SECTION_MARK in path:
-        return f"`{SECTION_MARK}` stands between a shared file and the key of a section"
+        return f"`{SECTION_MARK}` separates a shared file from the key of a section"
     if path.startswith(("/", "~")) or _DRIVE.match(path):
         return "it is not relative to the project folder"
     parts = path.split("/")

@@ -10,9 +10,9 @@ from typing import Any
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 from whyrun.json_values import DEEPEST, plain_scalar
 from whyrun.workflow.model import NO_DEFAULT, InputDecl, Type, Workflow
-from whyrun.workflow.nodes import MapNode, Problems, doubtful, kind_of, plain_value
-from whyrun.workflow.source import read_source, read_yaml, resolve_scalar
+from whyrun.workflow.nodes import MapNode, Problems, has_duplicates, kind_of, plain_value
 from whyrun.workflow.values import IndexProblem, InputValue, element, lookup, value_problem
+from whyrun.workflow.yaml_source import read_source, read_yaml, resolve_scalar
 
 __all__ = [
     "IndexProblem",
@@ -29,10 +29,10 @@ __all__ = [
 def collect_inputs(
     workflow: Workflow, inputs_file: Path | None, sets: Sequence[str], given: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A value for every declared input, in the order of their declaration; or all that is wrong at once.
+    """A value for every declared input, in the order of declaration; or `InvalidError` with all problems.
 
-    `given` are values from Python; they win over a file, as `sets` win over them.
-    Paths stay as they were given, and a pattern (`photos/*.png`) for an array of paths stays a string.
+    `given` are values from Python: they override the file, and `sets` override them.
+    Paths stay as given, and a pattern (`photos/*.png`) for an array of paths stays a string.
     """
     values, problems = known_inputs(workflow, inputs_file, sets, given)
     if problems:
@@ -43,14 +43,14 @@ def collect_inputs(
 def known_inputs(
     workflow: Workflow, inputs_file: Path | None, sets: Sequence[str], given: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[Diagnostic]]:
-    """`collect_inputs` that does not stop: the values that there are, and what is wrong with the others."""
+    """`collect_inputs` that does not raise: the valid values, and the problems of the others."""
     unreadable: list[Diagnostic] = []
     text = None
     if inputs_file is not None:
         try:
             text = read_source(inputs_file)
         except UnicodeDecodeError:
-            unreadable.append(Diagnostic("YAML_SYNTAX", "the inputs file is no UTF-8 text", file=str(inputs_file)))
+            unreadable.append(Diagnostic("YAML_SYNTAX", "the inputs file is not UTF-8 text", file=str(inputs_file)))
         except OSError as problem:
             message, hint = f"the inputs file cannot be read: {problem.strerror}", "check the path after `--inputs`"
             unreadable.append(Diagnostic("FILE_MISSING", message, file=str(inputs_file), hint=hint))
@@ -67,10 +67,10 @@ def _combine(
     *,
     unreadable: bool,
 ) -> tuple[dict[str, Any], list[Diagnostic]]:
-    """`unreadable`: what the inputs file holds is not known, so nothing is surely missing or left at its default."""
+    """`unreadable`: the content of the inputs file is not known, so no input is missing or left at its default."""
     problems: list[Diagnostic] = []
     given: dict[str, Any] = {}
-    failed: set[str] = set()  # given, but wrongly: not missing on top of it
+    failed: set[str] = set()  # given with a problem, so not reported as missing
     if text is not None and not _from_file(workflow, text, shown, given, failed, problems):
         unreadable = True
     for name, value in (values_given or {}).items():
@@ -82,7 +82,7 @@ def _combine(
         if name in given:
             values[name] = given[name]
         elif unreadable or name in failed or f"inputs.{name}" in workflow.broken:
-            continue  # what it is meant to be is not known
+            continue  # its value is not known
         elif decl.default is not NO_DEFAULT:
             values[name] = decl.default
         elif not decl.required:
@@ -109,9 +109,9 @@ def read_inputs(workflow: Workflow, text: str, shown: str) -> dict[str, Any]:
 
 
 def _from_file(
-    workflow: Workflow, text: str, shown: str, given: dict[str, Any], failed: set[str], told: list[Diagnostic]
+    workflow: Workflow, text: str, shown: str, given: dict[str, Any], failed: set[str], all_problems: list[Diagnostic]
 ) -> bool:
-    """Whether the file could be read to its end."""
+    """Whether the file could be read."""
     problems = Problems()
     node = read_yaml(text, shown, problems)
     if isinstance(node, MapNode):
@@ -126,7 +126,7 @@ def _from_file(
                         did_you_mean(key.value, list(workflow.inputs)),
                     )
                 continue
-            if key.value in node.twice or doubtful(value_node):
+            if key.value in node.duplicates or has_duplicates(value_node):
                 failed.add(key.value)
                 continue
             value = plain_value(value_node)
@@ -138,39 +138,42 @@ def _from_file(
             given[key.value] = value
     elif node is not None and plain_value(node) is not None:
         problems.add(
-            node.place, "WRONG_TYPE", f"an inputs file is a map, not {kind_of(node)}", "write one `Name: value` a line"
+            node.place,
+            "WRONG_TYPE",
+            f"an inputs file is a map, not {kind_of(node)}",
+            "write one `Name: value` per line",
         )
-    told.extend(problems)
-    return node.complete if isinstance(node, MapNode) else node is not None and plain_value(node) is None
+    all_problems.extend(problems)
+    return isinstance(node, MapNode) or (node is not None and plain_value(node) is None)
 
 
 def _is_unread(workflow: Workflow, name: str) -> bool:
-    """Whether there may be an input of this name in what could not be read of the workflow."""
+    """Whether a declaration that could not be read may have this name."""
     return "inputs" in workflow.broken or f"inputs.{name}" in workflow.broken
 
 
 def _from_python(
-    workflow: Workflow, name: str, value: Any, given: dict[str, Any], failed: set[str], told: list[Diagnostic]
+    workflow: Workflow, name: str, value: Any, given: dict[str, Any], failed: set[str], problems: list[Diagnostic]
 ) -> None:
     decl = workflow.inputs.get(name)
     if decl is None:
         if not _is_unread(workflow, name):
             hint = did_you_mean(name, list(workflow.inputs))
-            told.append(Diagnostic("INPUT_UNKNOWN", f"the workflow has no input `{name}`", hint=hint))
+            problems.append(Diagnostic("INPUT_UNKNOWN", f"the workflow has no input `{name}`", hint=hint))
         return
     value = _as_data(value)
     message = _problem(decl, value)
     if message is not None:
         failed.add(name)
-        told.append(Diagnostic("INPUT_TYPE", f"input `{name}`: {message}", hint=_example(decl.type)))
+        problems.append(Diagnostic("INPUT_TYPE", f"input `{name}`: {message}", hint=_example(decl.type)))
         return
     given[name] = value
 
 
 def _as_data(value: Any, depth: int = 0) -> Any:
-    """Python's paths, tuples and subclasses (a `StrEnum`, a number of numpy) as the plain data that a file would hold.
+    """Paths, tuples and subclasses (a `StrEnum`, a NumPy number) as the plain data that a file would hold.
 
-    What lies deeper than any value may stays as it is, and is refused for that.
+    Parts that are nested too deep stay as they are; the check of the value refuses them.
     """
     if isinstance(value, os.PathLike):
         return os.fspath(value)
@@ -181,16 +184,20 @@ def _as_data(value: Any, depth: int = 0) -> Any:
     return plain_scalar(value)
 
 
-def _from_set(workflow: Workflow, entry: str, given: dict[str, Any], failed: set[str], told: list[Diagnostic]) -> None:
+def _from_set(
+    workflow: Workflow, entry: str, given: dict[str, Any], failed: set[str], problems: list[Diagnostic]
+) -> None:
     name, equals, text = entry.partition("=")
     if not equals:
-        told.append(Diagnostic("USAGE", f"`--set {entry}` has no value", hint="write `--set Name=value`"))
+        problems.append(Diagnostic("USAGE", f"`--set {entry}` has no value", hint="write `--set Name=value`"))
         return
     decl = workflow.inputs.get(name)
     if decl is None:
         if not _is_unread(workflow, name):
             hint = did_you_mean(name, list(workflow.inputs))
-            told.append(Diagnostic("INPUT_UNKNOWN", f"`--set {name}`: the workflow has no input `{name}`", hint=hint))
+            problems.append(
+                Diagnostic("INPUT_UNKNOWN", f"`--set {name}`: the workflow has no input `{name}`", hint=hint)
+            )
         return
     try:
         value = parse_set(decl.type, text)
@@ -199,19 +206,19 @@ def _from_set(workflow: Workflow, entry: str, given: dict[str, Any], failed: set
         message = str(problem)
     if message is not None:
         failed.add(name)
-        told.append(Diagnostic("INPUT_TYPE", f"`--set {name}`: {message}", hint=_example(decl.type)))
+        problems.append(Diagnostic("INPUT_TYPE", f"`--set {name}`: {message}", hint=_example(decl.type)))
         return
     given[name] = value
 
 
 def parse_set(declared: Type, text: str) -> Any:
-    """The text after `--set Name=`, by the declared type. `ValueError` where it cannot be read."""
+    """The text after `--set Name=`, read by the declared type. `ValueError` if it cannot be read."""
     if declared.depth == 0 and (declared.base == "string" or declared.is_path):
         return text
     if declared.depth == 0 and declared.base != "json":
         return resolve_scalar(text.strip())
     if declared.depth and declared.is_path and not text.lstrip().startswith("["):
-        return text  # one path, or a pattern that is expanded when the files are looked at
+        return text  # one path, or a pattern that is expanded when the files are observed
     problems = Problems()
     node = read_yaml(text, "--set", problems)
     for problem in problems:
@@ -226,7 +233,7 @@ def _problem(decl: InputDecl, value: Any) -> str | None:
 
 
 def _example(declared: Type) -> str:
-    """What a value of this type looks like, for hints."""
+    """A hint with an example of this type."""
     examples = {"string": "cinema", "integer": "3", "number": "0.5", "boolean": "true", "json": '{"a": 1}'}
     if declared.depth:
         member = "photos/a.png" if declared.is_path else examples[declared.base]

@@ -1,28 +1,38 @@
-"""The model of a workflow file: what it says, with the place of every word, and nothing resolved yet.
+"""The model of a workflow file: its declarations with their places; nothing is resolved yet.
 
-Made by `parse`, consumed by `graph.expand`. Frozen: a change is a new record.
+`parsing` and `composition.plan_file` make it, `graph.expand` consumes it. Records are frozen: a change makes a new one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from whyrun.errors import Diagnostic
 
-if TYPE_CHECKING:
-    from whyrun.workflow.composition.model import Composition
-
 FILE_TYPES = frozenset({"file", "image", "text", "dataset"})
 VALUE_TYPES = frozenset({"string", "integer", "number", "boolean"})
 BASE_TYPES = (*sorted(VALUE_TYPES), "json", "file", "directory", "image", "text", "dataset")
 
+PRIMARY, SECONDARY, AUXILIARY = "primary_dataset", "secondary_dataset", "auxiliary_data"
+ROLES = (PRIMARY, SECONDARY, AUXILIARY)
+SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL = (
+    "sequential",
+    "merge_then_sequential",
+    "parallel_then_aggregate",
+    "conditional",
+)
+MODES = (SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL)
+MERGING_ACTIONS = {"data/merge": "merge", "data/append": "append"}  # action → its operation
+AGGREGATING_ACTION = "data/aggregate"
+CHECKING_ACTION = "data/check"
+
 
 class Place(msgspec.Struct, frozen=True):
-    """Where something stands in a source file, `source` as shown to the user; line and column are from 1."""
+    """A place in a source file. `source` is its path as shown to the user; line and column count from 1."""
 
     source: str
     line: int
@@ -58,7 +68,7 @@ class Type(msgspec.Struct, frozen=True):
 
     @property
     def is_path(self) -> bool:
-        """Counted by the content of a file or folder, given as a path."""
+        """Given as a path, and compared by the content of the file or folder."""
         return self.base in FILE_TYPES or self.base == "directory"
 
 
@@ -72,7 +82,7 @@ class At(msgspec.Struct, frozen=True):
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """`[character]`, `[segment-1]`: this instance's own index of a loop, or a neighbour in loop order."""
+    """`[character]`, `[segment-1]`: the index of the current instance, or a neighbour in loop order."""
 
     loop: str
     offset: int = 0
@@ -119,17 +129,17 @@ class First(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One `${{ … }}`: the checked text, what it refers to, and how to compute it.
+    """One `${{ … }}`: the checked text, its references, and the compiled body.
 
-    `body` is the compiled expression for `expression.evaluate`; the i-th value that it gets belongs to `refs[i]`.
-    `whole` is set where the expression is nothing but one reference or one `first(…)`: then it can be a binding.
+    `expression.evaluate` calls `body`; the i-th value that it gets belongs to `refs[i]`.
+    `whole` is set if the expression is only one reference or one `first(…)`: then it can be a binding.
     """
 
     text: str
     place: Place
     body: Any = field(compare=False, repr=False)  # a closure: (values, names) → value
     refs: tuple[Ref | First, ...]  # in order of appearance
-    optional: frozenset[int]  # indices into `refs` that stand inside `exists(…)`: absence does not make inactive
+    optional: frozenset[int]  # indices of `refs` inside `exists(…)`: their absence does not make a job inactive
     loops: frozenset[str]  # loop variables used as values (not as selectors)
     secrets: frozenset[str]
     env: frozenset[str]
@@ -155,7 +165,7 @@ class InputDecl(msgspec.Struct, frozen=True):
     name: str
     type: Type
     required: bool
-    default: Any  # the literal as written; NO_DEFAULT where there is none
+    default: Any  # the literal as written, or NO_DEFAULT
     description: str
     place: Place
 
@@ -187,23 +197,22 @@ class LeafDecl(msgspec.Struct, frozen=True):
 
 
 class CompareDecl(msgspec.Struct, frozen=True):
-    """What `whyrun compare` is to mind; nothing of it counts for whether a job is up to date."""
+    """Settings of `whyrun compare`. They do not count for whether a job is up to date."""
 
-    keys: tuple[str, ...] = ()  # columns that name a row of a table
-    tolerance: float = 0.0  # numbers that are as near as this are the same
+    keys: tuple[str, ...] = ()  # columns that identify a row of a table
+    tolerance: float = 0.0  # numbers that differ by no more than this are equal
 
 
-@dataclass(frozen=True, slots=True)
-class OutputDecl:
+class OutputDecl(msgspec.Struct, frozen=True):
     name: str
     type: str
     path: Template | None  # str or Formatted/Expression over loops and inputs
     leaves: tuple[LeafDecl, ...]
     place: Place
     append: bool = False  # a section of a JSON file that several outputs share
-    key: Template | None = None  # of the section; None: the job ID without its kind
+    key: Template | None = None  # the key of the section; None: the job ID without its kind
     compare: CompareDecl | None = None
-    suffix: str = ""  # of the file, where it is not published and no `path` says it (a dataset plan's `produces`)
+    suffix: str = ""  # of a file that is not published and has no `path` (`produces` of a dataset plan)
 
 
 class Retries(msgspec.Struct, frozen=True):
@@ -211,9 +220,8 @@ class Retries(msgspec.Struct, frozen=True):
     backoff: float = 0.0  # seconds before the second attempt; doubled each time
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxDecl:
-    """What a job says of the sandbox: that it must have one, and what it wants of any sandbox that it gets."""
+class SandboxDecl(msgspec.Struct, frozen=True):
+    """Whether a job must run in a sandbox, and its settings for any sandbox that it gets."""
 
     required: bool = False
     network: bool = False
@@ -221,46 +229,89 @@ class SandboxDecl:
     processes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobDecl:
+class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
+    """A job. Each key of a job has its field, and one row in `parsing.job_keys`; an absent key leaves the default."""
+
     name: str
-    uses: str
-    with_: Mapping[str, Template]
-    outputs: Mapping[str, OutputDecl]
-    loops: tuple[str, ...]
-    exclude: tuple[Mapping[str, Any], ...]  # combinations to drop: loop → value, a part of the loops is enough
-    include: tuple[Mapping[str, Any], ...]  # combinations to add: every loop → value
-    condition: Expression | None
-    needs: tuple[str, ...]
-    env: Mapping[str, Template]
-    secrets: tuple[str, ...]
-    code: tuple[str, ...]
-    timeout: float | None
-    retries: Retries
-    resources: Mapping[str, float]
-    deterministic: bool | None
-    description: str
     place: Place
-    # "uses", "with.caption" (its value), "with.caption#key", "outputs.X.path", "env.X", "code[0]", "for[0]"…
-    places: Mapping[str, Place] = field(default_factory=dict)
-    # What could not be read as it was meant: "with" (something is not in it), "with.caption", "for", "outputs.X"….
-    # Only in a workflow with problems, where nothing more is to be said about these.
-    broken: frozenset[str] = frozenset()
+    uses: str = ""
+    with_: Mapping[str, Template] = msgspec.field(default_factory=dict)
+    loops: tuple[str, ...] = ()
+    exclude: tuple[Mapping[str, Any], ...] = ()  # combinations to drop: loop → value, for some or all loops
+    include: tuple[Mapping[str, Any], ...] = ()  # combinations to add: loop → value, for all loops
+    outputs: Mapping[str, OutputDecl] = msgspec.field(default_factory=dict)
+    condition: Expression | None = None
+    needs: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    env: Mapping[str, Template] = msgspec.field(default_factory=dict)
+    code: tuple[str, ...] = ()
+    timeout: float | None = None
+    retries: Retries = msgspec.field(default_factory=Retries)
+    resources: Mapping[str, float] = msgspec.field(default_factory=dict)
     sandbox: SandboxDecl = SandboxDecl()
+    deterministic: bool | None = None
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    # "uses", "with.caption" (its value), "with.caption#key", "outputs.X.path", "env.X", "code[0]", "for[0]"…
+    places: Mapping[str, Place] = msgspec.field(default_factory=dict)
+    # The keys and entries that could not be read: "with" (an entry is not known), "with.caption", "for", "outputs.X"….
+    # Only in a workflow with problems. Later checks say nothing about these.
+    broken: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class ImportDecl:
+class ImportDecl(msgspec.Struct, frozen=True):
     name: str
     workflow: Workflow
     with_: Mapping[str, Template]  # over the importing workflow's inputs and literals only
     place: Place
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, Place] = msgspec.field(default_factory=dict)
     broken: frozenset[str] = frozenset()  # "with" and "with.Topic", as in a job
 
 
-@dataclass(frozen=True, slots=True)
-class Workflow:
+# --- composition of datasets: `composition:` of a workflow file, or a dataset plan ------------------------------------
+
+
+class Dataset(msgspec.Struct, frozen=True):
+    """One data file that the user provides: `Input:<key>`. The role is a label; it wires nothing."""
+
+    key: str
+    role: str | None  # optional in a workflow file
+    filename: str | None  # for people only
+    rel_path: str | None  # as in the manifest; None in a workflow file, whose input has the path
+    path: str | None  # the same, relative to the project folder
+    fingerprint: str | None  # 64 hex digits
+    place: Place
+    fingerprint_place: Place
+
+
+class ConditionStep(msgspec.Struct, frozen=True):
+    """A condition of a dataset plan. It is not a job: it becomes `if` of the steps in its branches."""
+
+    step_id: str
+    predicate: Expression
+    recorded: Mapping[str, Any]  # the predicate as in the manifest of a run: see `predicates.recorded`
+    true_steps: tuple[str, ...]
+    false_steps: tuple[str, ...]
+    place: Place
+
+
+class Composition(msgspec.Struct, frozen=True):
+    mode: str
+    datasets: tuple[Dataset, ...]  # in the order of the manifest, or of the file's inputs
+    conditions: tuple[ConditionStep, ...] = ()  # of a dataset plan, in the order of the plan
+    plan_id: str | None = None
+    rel_path: str | None = None  # of the plan, as given
+    manifest: str | None = None  # the key of the inputs manifest in `Workflow.sources`; None in a workflow file
+    place: Place | None = None  # of `mode:` in a workflow file
+
+    def dataset(self, key: str) -> Dataset | None:
+        return next((dataset for dataset in self.datasets if dataset.key == key), None)
+
+
+# --- the whole ---------------------------------------------------------------------------------------------------
+
+
+class Workflow(msgspec.Struct, frozen=True):
     name: str
     description: str
     inputs: Mapping[str, InputDecl]
@@ -268,6 +319,6 @@ class Workflow:
     jobs: Mapping[str, JobDecl]
     imports: Mapping[str, ImportDecl]
     source: str  # the key of its file in `sources`
-    sources: Mapping[str, str]  # every file that was read for it: path as shown to the user → text (root only)
-    broken: frozenset[str] = frozenset()  # "inputs" (there may be others), "inputs.Topic" (its value is not known)
-    composition: Composition | None = None  # how datasets are composed, where they are
+    sources: Mapping[str, str]  # every file that was read: path as shown to the user → text (root only)
+    broken: frozenset[str] = frozenset()  # "inputs" (there may be more), "inputs.Topic" (its value is not known)
+    composition: Composition | None = None  # how its datasets are composed

@@ -1,4 +1,4 @@
-"""Nodes of a YAML file that know where they stand, and the collection of what is wrong with them."""
+"""Nodes of a YAML or JSON file with their positions, and the collection of problems."""
 
 from __future__ import annotations
 
@@ -6,66 +6,67 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from whyrun.errors import Diagnostic
+from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.model import Place
 
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_PLAIN_KEY = lazy_regex(r"[A-Za-z_][A-Za-z0-9_-]*")
 
-
-MOST = 1000  # problems of all files that are told
+MAX_PROBLEMS = 1000  # in all files together
 
 
 class Problems:
-    """Collects everything that is wrong, so that it can be shown at once."""
+    """Collects all problems, so that they can be reported together."""
 
     def __init__(self) -> None:
-        self._found: dict[Diagnostic, None] = {}  # a dict: the same problem, reached by two ways, is told once
+        self._diagnostics: dict[Diagnostic, None] = {}  # a dict, so that the same problem is reported once
         self._files: dict[str, int] = {}
-        self._closed: set[tuple[str, int, int]] = set()
-        # How often something could not be read as it was meant: also where that was told before, or is told of
-        # something else that it depends on. What was read while this number grew is not to be relied upon.
-        self.doubts = 0
+        self._suppressed: set[tuple[str, int, int]] = set()
+        # How often something could not be read, also where the problem is not reported (again). If this number grows
+        # while a value is read, the value is not reliable.
+        self.failures = 0
 
     def add(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
-        self.doubts += 1
-        if self.enough or (place.source, place.line, place.column) in self._closed:
+        self.failures += 1
+        if self.is_full or (place.source, place.line, place.column) in self._suppressed:
             return
-        if len(self._found) == MOST - 1:
-            message, hint = f"nothing more is told from here on: {MOST} problems are enough", "correct those before it"
-        self._found[place.diagnostic(code, message, hint)] = None
+        if len(self._diagnostics) == MAX_PROBLEMS - 1:
+            message, hint = f"more problems are not reported: the limit is {MAX_PROBLEMS}", "correct these first"
+        self._diagnostics[place.diagnostic(code, message, hint)] = None
 
     @property
-    def enough(self) -> bool:
-        """So many are told that nobody would read more."""
-        return len(self._found) >= MOST
+    def is_full(self) -> bool:
+        """Whether the limit is reached."""
+        return len(self._diagnostics) >= MAX_PROBLEMS
 
-    def doubt(self) -> None:
-        """Something has no meaning because of something else that is told."""
-        self.doubts += 1
+    def count_failure(self) -> None:
+        """Something could not be read because of a problem that is reported elsewhere."""
+        self.failures += 1
 
-    def close(self, place: Place) -> None:
-        """Enough is told about the value that begins here."""
-        self._closed.add((place.source, place.line, place.column))
+    def suppress_at(self, place: Place) -> None:
+        """Report nothing more about the value that begins here."""
+        self._suppressed.add((place.source, place.line, place.column))
 
     def begin_file(self, shown: str) -> None:
         self._files.setdefault(shown, len(self._files))
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._diagnostics)
 
     def __iter__(self) -> Iterator[Diagnostic]:
         """File by file as they were read, then in reading order."""
         last = len(self._files)
         return iter(
-            sorted(self._found, key=lambda d: (self._files.get(d.file or "", last), d.line or 0, d.column or 0))
+            sorted(self._diagnostics, key=lambda d: (self._files.get(d.file or "", last), d.line or 0, d.column or 0))
         )
 
 
 class Source:
-    """One file: its text and the name that the user knows it by."""
+    """One file: its text, and its path as the user knows it."""
 
     def __init__(self, shown: str, text: str) -> None:
         self.shown = shown
@@ -74,7 +75,7 @@ class Source:
         self._lines: dict[int, str] = {}  # places of one line share one string
 
     def place(self, start: int, end: int) -> Place:
-        """The characters from `start` to `end`, as far as they stand in the first line."""
+        """The characters from `start` to `end`, up to the end of the first line."""
         start = min(max(start, 0), len(self.text))
         line = bisect_right(self._starts, start) - 1
         text = self._lines.get(line)
@@ -86,8 +87,7 @@ class Source:
         return Place(self.shown, line + 1, column + 1, max(width, 1), text)
 
 
-@dataclass(slots=True, eq=False)
-class Node:
+class Node(msgspec.Struct, eq=False):
     source: Source
     start: int
     end: int
@@ -98,8 +98,7 @@ class Node:
         return self.source.place(self.start, self.end)
 
 
-@dataclass(slots=True, eq=False)
-class Scalar(Node):
+class Scalar(Node, eq=False):
     value: Any  # None, bool, int, float or str
     text: str  # before resolution
 
@@ -115,9 +114,9 @@ class Scalar(Node):
         return self.source.place(begin, begin + width)
 
     def _align(self, raw: str, offset: int) -> int:
-        """Find the offset in quoted, folded or block text: go to the same `${{`, then walk in step with it.
+        """Find the offset in quoted, folded or block text: find the same `${{`, then walk along both texts.
 
-        Where the two differ, the source has more (indentation, a backslash, a doubled quote), so it is skipped.
+        Where they differ, the source has an extra character (indentation, a backslash, a doubled quote): skip it.
         """
         count = self.text.count("${{", 0, offset + 3)
         anchor = -1
@@ -142,16 +141,13 @@ class Scalar(Node):
         return self.start + position
 
 
-@dataclass(slots=True, eq=False)
-class ListNode(Node):
+class ListNode(Node, eq=False):
     items: list[Node]
 
 
-@dataclass(slots=True, eq=False)
-class MapNode(Node):
+class MapNode(Node, eq=False):
     entries: list[tuple[Scalar, Node]]  # keys are strings, each once
-    complete: bool = True  # False where reading stopped, so that more may have been meant to stand in it
-    twice: set[str] = field(default_factory=set)  # keys that stand in the file more than once; the first is here
+    duplicates: set[str] = msgspec.field(default_factory=set)  # keys that appear again; `entries` has the first
 
     def get(self, key: str) -> Node | None:
         for name, value in self.entries:
@@ -161,7 +157,7 @@ class MapNode(Node):
 
 
 def kind_of(node: Node) -> str:
-    """What stands there, in the words of the user."""
+    """The kind of a node, for messages."""
     if isinstance(node, MapNode):
         return "a map"
     if isinstance(node, ListNode):
@@ -182,11 +178,11 @@ def kind_of_value(value: Any) -> str:
     return "a list" if isinstance(value, list) else "a map"
 
 
-def doubtful(node: Node) -> bool:
-    """Whether something in it, at any depth, is not known for sure."""
+def has_duplicates(node: Node) -> bool:
+    """Whether a map in it, at any depth, has a duplicate key, so that the value is not known."""
     if isinstance(node, MapNode):
-        return not node.complete or bool(node.twice) or any(doubtful(value) for _, value in node.entries)
-    return isinstance(node, ListNode) and any(map(doubtful, node.items))
+        return bool(node.duplicates) or any(has_duplicates(value) for _, value in node.entries)
+    return isinstance(node, ListNode) and any(map(has_duplicates, node.items))
 
 
 def below(path: str, key: str | int) -> str:
@@ -197,7 +193,7 @@ def below(path: str, key: str | int) -> str:
 
 
 def places_below(node: Node, path: str) -> Iterator[tuple[str, Place]]:
-    """Where everything inside a value stands, by its path; the key of an entry under its path and `#key`."""
+    """The place of everything inside a value, by its path; the key of an entry has its path with `#key`."""
     if isinstance(node, MapNode):
         for key, value in node.entries:
             inside = below(path, key.value)

@@ -1,11 +1,12 @@
-"""What expressions may refer to: the names of a workflow, the rules of a place, the text with its positions."""
+"""What expressions may refer to: the names of a workflow, the rules for each key, the text with its positions."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from whyrun.workflow.model import LeafDecl, Place, Type
 
@@ -13,7 +14,7 @@ _Value = TypeVar("_Value")
 
 
 class AnyKey(dict[str, _Value]):
-    """Declarations that could not be read in full: any name may be among them, so none is unknown."""
+    """Declarations that could not be read in full. Every name may be declared, so every lookup succeeds."""
 
     def __init__(self, known: Mapping[str, _Value], other: _Value) -> None:
         super().__init__(known)
@@ -30,7 +31,7 @@ class AnyKey(dict[str, _Value]):
 
 
 class AnyName(frozenset[str]):
-    """Names that could not be read in full: any other may be among them."""
+    """Names that could not be read in full. Every name may be among them, so every name is in it."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -39,23 +40,20 @@ class AnyName(frozenset[str]):
         return super().__contains__(name)
 
 
-@dataclass(frozen=True, slots=True)
-class OutputShape:
-    """What references need to know of an output. `type` is None where its declaration is broken."""
+class OutputShape(msgspec.Struct, frozen=True):
+    """What references need to know about an output. `type` is None if its declaration is broken."""
 
     type: str | None
     leaves: tuple[LeafDecl, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobShape:
+class JobShape(msgspec.Struct, frozen=True):
     loops: tuple[str, ...] | None  # None where `for:` is broken
     outputs: Mapping[str, OutputShape] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What a workflow declares. None stands for a broken declaration: it is known, and no second error is told."""
+class Names(msgspec.Struct, frozen=True):
+    """The names that a workflow declares. None is a broken declaration: references to it are not reported."""
 
     inputs: Mapping[str, Type | None]
     loops: frozenset[str]
@@ -66,23 +64,21 @@ class Names:
 UNKNOWN_JOB = JobShape(None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What the expressions of one place may use."""
+class Scope(msgspec.Struct, frozen=True):
+    """What expressions under one key may use."""
 
     names: Names
     where: str  # "in `with:`": for messages
     roots: frozenset[str]  # of "inputs jobs loops secrets env workflow"
-    binding: bool = False  # a whole reference to a file may stand here
-    loops: Collection[str] = ()  # the job's own, in the order of its `for:`
-    env: Mapping[str, bool | None] | None = None  # declared name → uses a secret; None where it is broken
+    binding: bool = False  # whether a whole reference to a file is allowed
+    loops: Collection[str] = ()  # of the job, in the order of its `for:`
+    env: Mapping[str, bool | None] | None = None  # declared name → whether it uses a secret; None if broken
     secrets: Collection[str] = ()
-    decides: bool = False  # `if:`, where a comparison that has no answer is a decision that nobody made
+    decides: bool = False  # `if:`, where an impossible comparison is refused
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """The text of an expression and where its characters stand."""
+class Text(msgspec.Struct, frozen=True):
+    """The text of an expression with the places of its characters."""
 
     text: str
     locate: Callable[[int, int], Place]  # offset and width → place

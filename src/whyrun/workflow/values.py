@@ -1,4 +1,4 @@
-"""Values of inputs: whether they fit their type, and the element at an index."""
+"""Values of inputs: checks against their type, and elements of arrays."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NO_TEXT = "a text in it is not UTF-8 (half of a surrogate pair)"
 
 
 class InputValue(msgspec.Struct, frozen=True):
-    """An input as it was observed.
+    """An observed input.
 
-    For path types `path` is relative to the project, with `/` (or absolute, as given, where it lies outside), and
+    For path types `path` is relative to the project folder, with `/` (or absolute, as given, if it lies outside), and
     `value` is the same string. An array has `elements`, and `value` is the list of their values.
     """
 
@@ -35,7 +35,7 @@ class InputValue(msgspec.Struct, frozen=True):
 
 
 class IndexProblem(Exception):
-    """An element cannot be had: `code` is one of `INDEX_*`."""
+    """There is no such element: `code` is one of `INDEX_*`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -44,20 +44,20 @@ class IndexProblem(Exception):
 
 
 def not_an_array(value: InputValue, what: str) -> IndexProblem:
-    """Why no element can be taken: an array that was not given (it is optional), or something else than an array."""
+    """The value is an optional array that was not given, or it is not an array."""
     if value.type.depth and value.value is None:
         return IndexProblem("INDEX_PARENT_MISSING", f"{what} was not given, so it has no elements")
-    return IndexProblem("INDEX_PARENT_NOT_ARRAY", f"{what} is no array (type `{value.type}`)")
+    return IndexProblem("INDEX_PARENT_NOT_ARRAY", f"{what} is not an array (type `{value.type}`)")
 
 
 def element(value: InputValue, indices: Sequence[Index]) -> InputValue:
-    """The element at these indices, from the outermost in. Never a default, never another element."""
+    """The element at these indices, outermost first. There is no default and no fallback to another element."""
     for depth, index in enumerate(indices):
         at = format_indices(indices[:depth])
         if value.elements is None:
             raise not_an_array(value, at or "the value")
         if type(index) is not int or index < 0:
-            raise IndexProblem("INDEX_FORMAT_INVALID", f"{index!r} is no index: elements are counted from 0")
+            raise IndexProblem("INDEX_FORMAT_INVALID", f"{index!r} is not an index: elements are counted from 0")
         if index >= len(value.elements):
             count = len(value.elements)
             raise IndexProblem("INDEX_OUT_OF_RANGE", f"there is no element {index}: the array has {count}")
@@ -88,7 +88,7 @@ def lookup(inputs: Mapping[str, InputValue], id_text: str) -> InputValue:
 
 
 def value_problem(declared: Type, value: Any) -> str | None:
-    """Why the value does not fit the type; None where it does. A pattern stands for an array of paths."""
+    """Why the value does not fit the type, or None. A pattern is a valid array of paths."""
     where, message = _misfit(declared, value, "")
     if message is None:
         return _size_problem(value)
@@ -121,8 +121,8 @@ def _misfit(declared: Type, value: Any, where: str) -> tuple[str, str | None]:
         fits = isinstance(value, str) and bool(value) and "\0" not in value
     if fits:
         return where, _json_problem(value)
-    due = f"`{declared}` is given as a path" if declared.is_path else f"`{declared}` is due"
-    return where, f"{due}, not {kind_of_value(value) if value != '' else 'an empty string'}"
+    expected = f"`{declared}` is given as a path" if declared.is_path else f"`{declared}` is expected"
+    return where, f"{expected}, not {kind_of_value(value) if value != '' else 'an empty string'}"
 
 
 def _json_problem(value: Any) -> str | None:
@@ -149,7 +149,7 @@ def _json_problem(value: Any) -> str | None:
             if not is_utf8(part):
                 return NO_TEXT
         elif part is not None:
-            return f"{type(part).__name__} is no JSON value"
+            return f"{type(part).__name__} is not a JSON value"
     return None
 
 

@@ -1,21 +1,22 @@
-"""YAML text → a tree of nodes that know where they stand.
+"""YAML text → a tree of nodes with their positions.
 
-Built on the events of PyYAML's C parser rather than on `compose`: the C composer recurses without a limit, so a
-deeply nested file could end the process. Scalars are resolved by the YAML 1.2 core schema (`yes` and `on` are
-strings), keys are unique strings, and aliases may not blow a small file up.
+It uses the events of PyYAML's C parser and not `compose`: the C composer recurses without a limit, so a deeply nested
+file could crash the process. Scalars are resolved by the YAML 1.2 core schema (`yes` and `on` are strings), keys are
+unique strings, and the expansion of aliases is limited.
 """
 
 from __future__ import annotations
 
 import errno
 import math
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import msgspec
+
 from whyrun.json_values import LARGEST_INTEGER
+from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Source, kind_of
 
 if TYPE_CHECKING:
@@ -30,19 +31,20 @@ MAX_INTEGER = LARGEST_INTEGER
 _STRING_TAGS = frozenset({"!", "tag:yaml.org,2002:str"})
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_DECIMAL = re.compile(r"[-+]?[0-9]+")
-_OCTAL = re.compile(r"0o[0-7]+")
-_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_VALUE_BEFORE = re.compile(r"[^\s,{}\[\]:\"'][^,{}\[\]:\"']*(?<!\s)\Z")  # up to the bracket that YAML stumbled over
-_EXPRESSION_AFTER = re.compile(r"\{\{.*?\}\}[^,{}\[\]]*")
-_BRACKETS_AFTER = re.compile(r"(?:\[[^\]]*\])+")
-_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_DECIMAL = lazy_regex(r"[-+]?[0-9]+")
+_OCTAL = lazy_regex(r"0o[0-7]+")
+_HEXADECIMAL = lazy_regex(r"0x[0-9a-fA-F]+")
+_FLOAT = lazy_regex(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_VALUE_BEFORE = lazy_regex(
+    r"[^\s,{}\[\]:\"'][^,{}\[\]:\"']*(?<!\s)\Z"
+)  # up to the bracket at which the YAML parser stops
+_EXPRESSION_AFTER = lazy_regex(r"\{\{.*?\}\}[^,{}\[\]]*")
+_BRACKETS_AFTER = lazy_regex(r"(?:\[[^\]]*\])+")
+_NOT_FINITE = lazy_regex(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 def read_source(path: Path) -> str:
-    """The text of a file that a user wrote. OSError with a reason where it is none: nobody waits for a pipe, and nobody
-    wrote what would fill the memory."""
+    """The text of a file. Pipes, devices and files that are too large are refused with an `OSError`."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is not a regular file")
     with path.open("rb") as file:
@@ -53,9 +55,9 @@ def read_source(path: Path) -> str:
 
 
 def read_yaml(text: str, shown: str, problems: Problems) -> Node | None:
-    """The root node; None where the text cannot be read at all. An empty text is a null scalar.
+    """The root node, or None after a syntax error. An empty text is a null scalar.
 
-    Where reading has to stop, it is what stood before that place: a map that is not `complete`.
+    A syntax error is the only problem that is reported for the file: it decides how the rest is read.
     """
     import yaml
 
@@ -65,36 +67,35 @@ def read_yaml(text: str, shown: str, problems: Problems) -> Node | None:
         source.text.encode()
     except UnicodeEncodeError as problem:
         place = source.place(problem.start, problem.end)
-        problems.add(place, "YAML_SYNTAX", "a character is no valid Unicode", "save the file as UTF-8")
+        problems.add(place, "YAML_SYNTAX", "a character is not valid Unicode", "save the file as UTF-8")
         return None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    builder = _Builder(source, problems)
     try:
-        return builder.build(yaml.parse(source.text, Loader=loader))
+        return _Builder(source, problems).build(yaml.parse(source.text, Loader=loader))
     except _Stop:
-        pass  # told where it was raised
+        return None  # reported where it was raised
     except yaml.MarkedYAMLError as problem:
         _add_syntax_problem(source, problems, problem)
     except yaml.YAMLError as problem:  # characters that YAML does not allow; without a mark
         position = getattr(problem, "position", 0)
-        found = getattr(problem, "character", "")
-        shown_character = f"U+{found:04X} " if isinstance(found, int) else ""
-        at = _character_index(source.text, found, position)
+        character = getattr(problem, "character", "")
+        shown_character = f"U+{character:04X} " if isinstance(character, int) else ""
+        at = _character_index(source.text, character, position)
         problems.add(
             source.place(at, at + 1),
             "YAML_SYNTAX",
             f"the character {shown_character}is not allowed in YAML",
             "remove it, or write it as an escape inside double quotes",
         )
-    return builder.so_far()
+    return None
 
 
 def _character_index(text: str, character: Any, position: int) -> int:
-    # The C parser counts bytes here; the character itself, if told, is the better witness.
+    # The C parser counts bytes here, so search for the character itself if it is known.
     if isinstance(character, int) and 0 <= character <= 0x10FFFF:
-        found = text.find(chr(character))
-        if found >= 0:
-            return found
+        index = text.find(chr(character))
+        if index >= 0:
+            return index
     return position if isinstance(position, int) else 0
 
 
@@ -113,20 +114,20 @@ def _add_syntax_problem(source: Source, problems: Problems, problem: Any) -> Non
         hint = f'put quotes around it: `"{source.text[start:end]}"`'
         problems.add(source.place(start, end), "YAML_SYNTAX", message, hint)
         return
-    hint = "indent with spaces; look at the line before, too"
+    hint = "indent with spaces; check the line before, too"
     if source.text[at : at + 1] == "\t":
         hint = "YAML is indented with spaces, not tabs"
     elif "alias" in message or "anchor" in message:
-        hint = "a value that begins with `*` or `&` needs quotes"
+        hint = "put a value that begins with `*` or `&` in quotes"
     elif "mapping values" in message:
-        hint = "a value that contains `: ` needs quotes"
+        hint = "put a value that contains `: ` in quotes"
     problems.add(source.place(at, at + 1), "YAML_SYNTAX", message, hint)
 
 
 def _unquoted_value(text: str, at: int) -> tuple[int, int] | None:
-    """The span of a value like `file[]` or `${{ … }}` that stands without quotes inside `{}` or `[]`.
+    """The span of a value like `file[]` or `${{ … }}` that has no quotes inside `{}` or `[]`.
 
-    YAML reads the bracket as the start of another list or map, so that is where its parser stops.
+    YAML reads the bracket as the start of another list or map, so its parser stops there.
     """
     line_start, line_end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
     line_end = len(text) if line_end < 0 else line_end
@@ -141,18 +142,17 @@ def _unquoted_value(text: str, at: int) -> tuple[int, int] | None:
 
 
 def _span(event: Event) -> tuple[int, int]:
-    assert event.start_mark is not None  # only made-up events have none
+    assert event.start_mark is not None  # events of a parser always have them
     assert event.end_mark is not None
     return event.start_mark.index, event.end_mark.index
 
 
 class _Stop(Exception):
-    """The problem is told, and there is no tree."""
+    """The problem is reported, and there is no tree."""
 
 
-@dataclass(slots=True)
-class _Open:
-    """A collection whose end has not come."""
+class _Open(msgspec.Struct):
+    """A map or list that is not closed yet."""
 
     node: MapNode | ListNode
     anchor: str | None
@@ -165,13 +165,14 @@ class _Builder:
     def __init__(self, source: Source, problems: Problems) -> None:
         self.source = source
         self.problems = problems
-        self.anchors: dict[str, Node | None] = {}  # None while the anchored value is still open
+        self.anchors: dict[str, Node | None] = {}  # None while the anchored value is not closed
         self.aliases = 0
         self.aliased_nodes = 0
         self.open: list[_Open] = []
         self.root: Node | None = None
-        self.found: list[tuple[Node, str, str, str]] = []  # about what, code, message, hint: told at the end
-        self.unread: list[Scalar] = []  # values of which nothing more is to be said
+        # Node, code, message, hint: reported at the end, because a syntax error is reported alone.
+        self.pending: list[tuple[Node, str, str, str]] = []
+        self.unreadable: list[Scalar] = []  # their values are not checked any further
 
     def build(self, events: Iterable[Event]) -> Node:
         from yaml import events as kinds
@@ -190,38 +191,11 @@ class _Builder:
                 documents += 1
                 if documents > 1:
                     self._refuse(event, "a second document begins here", "a file holds one document: remove `---`")
-        self._tell(len(self.source.text))
+        for node, code, message, hint in self.pending:
+            self.problems.add(node.place, code, message, hint)
+        for scalar in self.unreadable:
+            self.problems.suppress_at(scalar.place)
         return self.root or Scalar(self.source, 0, 0, 1, None, "")
-
-    def _tell(self, end: int) -> None:
-        for node, code, message, hint in self.found:
-            if node.start <= end:
-                self.problems.add(node.place, code, message, hint)
-        for scalar in self.unread:
-            self.problems.close(scalar.place)
-
-    def so_far(self) -> MapNode | None:
-        """What stood before the place where reading stopped, as far as it can be relied upon.
-
-        Nothing at the edge can: a value may have run into the next line, a map may have ended only because a line
-        was indented wrongly. So the last value is left out, and every map that it stood in is not complete.
-        """
-        # A bracket that is not closed makes keys and values of what was meant as something else.
-        self._tell(next((o.node.start for o in self.open if o.flow), len(self.source.text)))
-        last: Node | None = None
-        for here in reversed(self.open):
-            if isinstance(here.node, MapNode) and not here.flow:
-                if here.key is not None:  # what its value was meant to be is not known, but the name is there
-                    unknown = MapNode(self.source, here.key.end, here.key.end, 1, [])
-                    self._entry(here, here.node, here.key, last if isinstance(last, MapNode) else unknown)
-                last = here.node
-            else:
-                last = None
-        root = last if self.open else self.root
-        if not isinstance(root, MapNode):
-            return None
-        fray(root)
-        return root
 
     def _refuse(self, event: Event, message: str, hint: str) -> NoReturn:
         self.problems.add(self.source.place(*_span(event)), "YAML_SYNTAX", message, hint)
@@ -267,15 +241,15 @@ class _Builder:
         if isinstance(node.value, str):
             return node
         message = f"the key `{node.text}` is {kind_of(node)}, not a string"
-        self.found.append((node, "WRONG_TYPE", message, "put it in quotes"))
+        self.pending.append((node, "WRONG_TYPE", message, "put it in quotes"))
         return Scalar(node.source, node.start, node.end, 1, node.text, node.text)
 
     def _entry(self, top: _Open, node: MapNode, key: Scalar, value: Node) -> None:
         if key.value in top.keys:
             first = next(k for k, _ in node.entries if k.value == key.value)
             hint = f"the first is in line {first.place.line}; remove one or rename it"
-            self.found.append((key, "DUPLICATE_KEY", f"the key `{key.value}` stands here twice", hint))
-            node.twice.add(key.value)
+            self.pending.append((key, "DUPLICATE_KEY", f"the key `{key.value}` appears twice", hint))
+            node.duplicates.add(key.value)
             return
         top.keys.add(key.value)
         node.entries.append((key, value))
@@ -306,24 +280,13 @@ class _Builder:
                 scalar.value = resolve_scalar(text)
             except ValueError as problem:
                 hint = "write a smaller number, or a string in quotes"
-                self.found.append((scalar, "WRONG_TYPE", str(problem), hint))
-                self.unread.append(scalar)
+                self.pending.append((scalar, "WRONG_TYPE", str(problem), hint))
+                self.unreadable.append(scalar)
         return scalar
 
 
-def fray(node: MapNode) -> None:
-    """Take away from the end of a map what cannot be relied upon, and say so in it: `complete`."""
-    node.complete = False
-    if node.entries and not isinstance(node.entries[-1][1], MapNode):
-        node.entries.pop()
-    while node.entries and isinstance(last := node.entries[-1][1], Scalar) and last.value is None:
-        node.entries.pop()  # what came next was meant to stand in it
-    if node.entries and isinstance(last := node.entries[-1][1], MapNode):
-        fray(last)
-
-
 def resolve_scalar(text: str) -> bool | int | float | str | None:
-    """A plain scalar by the YAML 1.2 core schema. `ValueError` where it is a number that JSON cannot hold."""
+    """A plain scalar by the YAML 1.2 core schema. `ValueError` for a number that JSON cannot hold."""
     if text in _NULL:
         return None
     if text in _BOOLEAN:
@@ -343,7 +306,7 @@ def resolve_scalar(text: str) -> bool | int | float | str | None:
             raise ValueError(f"the number `{_short(text)}` is too large")
         return number
     if _NOT_FINITE.fullmatch(text):
-        raise ValueError(f"`{text}` is no finite number")
+        raise ValueError(f"`{text}` is not a finite number")
     return text
 
 

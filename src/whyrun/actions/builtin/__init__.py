@@ -1,20 +1,21 @@
-"""The built-in actions, as data: nothing of them is imported until a workflow uses one.
+"""The table of built-in actions. An action is imported only when a workflow uses it.
 
-The version belongs to the fingerprint. It changes only when an action would give other results for the same
-parameters: it is not Whyrun's own, so an upgrade re-runs nothing by itself.
+In: a name. Out: its version, module, summary and the packages it needs. The version is part of the fingerprint. It
+changes only when an action gives other results for the same parameters, so an upgrade of Whyrun re-runs nothing.
+`python.py`, `shell.py` and `file_copy.py` are here; the others are in `data/`, `movers/` and `http/`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Extra:
-    """An extra of the distribution, and the packages that it brings."""
+
+class Extra(msgspec.Struct, frozen=True):
+    """An extra of the distribution, and the packages it installs."""
 
     name: str
     packages: tuple[str, ...]
@@ -23,41 +24,40 @@ class Extra:
         return [package for package in self.packages if find_spec(package) is None]
 
 
-# Actions that put down what they really execute, for the step's folder: `script.sh`, or `query.sql`.
-WRITTEN_DOWN = frozenset({"shell", "mysql/extract", "postgres/extract", "postgres/load", "duckdb/query"})
+# Actions that save what they execute in the step's folder, as `script.sh` or `query.sql`.
+SAVES_SCRIPT = frozenset({"shell", "mysql/extract", "postgres/extract", "postgres/load", "duckdb/query"})
 
-# What these do stands outside of the project: an earlier result of theirs says nothing once they did something else.
+# Actions that change something outside the project. An earlier result is not valid after a later, different execution.
 EFFECTFUL = frozenset({"postgres/load"})
 
 DATA = Extra("data", ("duckdb", "pyarrow", "pyreadstat", "openpyxl"))
-# Only what an action itself needs: whoever reads MySQL can do without the driver of PostgreSQL.
+# Only the packages that an action needs: MySQL works without the driver of PostgreSQL.
 _MYSQL = Extra("db", ("duckdb", "pyarrow", "pymysql"))
 _POSTGRES = Extra("db", ("duckdb", "pyarrow", "adbc_driver_postgresql"))
 
 
-@dataclass(frozen=True, slots=True)
-class Builtin:
-    """`target` is the module below this package, or `module:Class` of an `Action` subclass.
+class Builtin(msgspec.Struct, frozen=True):
+    """`target`: a module below `whyrun.actions`, or `module:Class` of an `Action` subclass.
 
-    Of a class, parameters, outputs and the example are its own (`Params`, `outputs`, `example`). A module says them
-    here, since its parameters depend on the job: it has `run(parameters, context, logger)`, and a check of its own.
+    A class declares its parameters, outputs and example itself. A module has `run(parameters, context, logger)` and its
+    own check, because its parameters depend on the job; this table describes them.
     """
 
     version: str
     target: str
     summary: str
-    parameters: tuple[tuple[str, str, str], ...] = ()  # (name, type, what it is), of a module
+    parameters: tuple[tuple[str, str, str], ...] = ()  # of a module: (name, type, description)
     example: str = ""  # of a module
-    extra: Extra | None = None  # what must be installed beside Whyrun
+    extra: Extra | None = None  # the extra that must be installed
 
     @property
     def is_class(self) -> bool:
         return ":" in self.target
 
     def load(self) -> Any:
-        """The module or class. Ours, so the host may import it too."""
+        """The module or class. It is our own code, so the host may import it, too."""
         name, _, attribute = self.target.partition(":")
-        module = import_module(f"{__name__}.{name}")
+        module = import_module(f"whyrun.actions.{name}")
         return getattr(module, attribute) if attribute else module
 
 
@@ -79,7 +79,7 @@ jobs:
 BUILTIN: dict[str, Builtin] = {
     "python": Builtin(
         "1",
-        "python",
+        "builtin.python",
         "Call a function of the project, or run a script of it.",
         (
             ("call", 'a text, "module:function"', "imported from the project folder and called with the other entries"),
@@ -90,7 +90,7 @@ BUILTIN: dict[str, Builtin] = {
     ),
     "shell": Builtin(
         "1",
-        "shell",
+        "builtin.shell",
         "Run a script; values arrive as shell variables, outputs are written to `$out_NAME`.",
         (
             ("run", "a text", "the script, without `${{ }}`"),
@@ -99,11 +99,13 @@ BUILTIN: dict[str, Builtin] = {
         ),
         _SHELL,
     ),
-    "file/copy": Builtin("1", "file_copy:FileCopy", "Copy a file or a directory to the job's one output."),
+    "file/copy": Builtin("1", "builtin.file_copy:FileCopy", "Copy a file or a directory to the job's one output."),
     "http/json": Builtin(
-        "1", "http_json:HttpJson", "Ask a web service for JSON, with retries; or submit a request once and poll."
+        "1", "http.http_json:HttpJson", "Ask a web service for JSON, with retries; or submit a request once and poll."
     ),
-    "data/merge": Builtin("1", "data.merge:DataMerge", "Join datasets on keys, checked and counted.", extra=DATA),
+    "data/merge": Builtin(
+        "1", "data.joining.merge:DataMerge", "Join datasets on keys, checked and counted.", extra=DATA
+    ),
     "data/append": Builtin("1", "data.append:DataAppend", "Stack datasets that have the same columns.", extra=DATA),
     "data/aggregate": Builtin(
         "1", "data.aggregate:DataAggregate", "Stack or summarise the results of parallel steps.", extra=DATA
@@ -111,7 +113,7 @@ BUILTIN: dict[str, Builtin] = {
     "data/sql": Builtin("1", "data.sql:DataSql", "Answer one SQL query over datasets.", extra=DATA),
     "data/check": Builtin("1", "data.check:DataCheck", "Compute named diagnostics of datasets, as JSON.", extra=DATA),
     "csv/read": Builtin("1", "movers.csv_files:CsvRead", "Read CSV as a dataset whose columns have types.", extra=DATA),
-    "csv/write": Builtin("1", "movers.csv_files:CsvWrite", "Write a dataset as CSV, as others want it.", extra=DATA),
+    "csv/write": Builtin("1", "movers.csv_files:CsvWrite", "Write a dataset as CSV, in a chosen format.", extra=DATA),
     "parquet/read": Builtin(
         "1", "movers.parquet_files:ParquetRead", "Read Parquet as a dataset: all of it, or some columns.", extra=DATA
     ),
@@ -122,14 +124,14 @@ BUILTIN: dict[str, Builtin] = {
         "1", "movers.duckdb_query:DuckDbQuery", "Answer one SQL query over named files and a database file.", extra=DATA
     ),
     "mysql/extract": Builtin(
-        "1", "movers.mysql_extract:MySqlExtract", "Read a query or a table of MySQL or MariaDB.", extra=_MYSQL
+        "1", "movers.mysql.extract:MySqlExtract", "Read a query or a table of MySQL or MariaDB.", extra=_MYSQL
     ),
     "postgres/extract": Builtin(
-        "1", "movers.postgres_extract:PostgresExtract", "Read a query or a table of PostgreSQL.", extra=_POSTGRES
+        "1", "movers.postgres.extract:PostgresExtract", "Read a query or a table of PostgreSQL.", extra=_POSTGRES
     ),
     "postgres/load": Builtin(
         "1",
-        "movers.postgres_load:PostgresLoad",
+        "movers.postgres.load:PostgresLoad",
         "Load a dataset into a table of PostgreSQL: all or nothing.",
         extra=_POSTGRES,
     ),

@@ -1,4 +1,4 @@
-"""`file/copy`: an input or artifact, as it is, to an output of this job: to publish it, or to fix its content."""
+"""`file/copy`: copies an input or artifact to the job's output, to publish it or to fix its content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ jobs:
 """
 
     class Params(Parameters):
-        source: Annotated[FileOrDirectory, Meta(description="what is copied: bound to an input or artifact")]
+        source: Annotated[FileOrDirectory, Meta(description="what to copy, bound to an input or artifact")]
 
     def run(
         self, inputs: dict[str, Any], mode: str = "dry-run", context: Any = None, logger: Any = None
@@ -31,6 +31,6 @@ jobs:
         del mode, logger
         names = context.output_names
         if len(names) != 1:
-            raise ValueError(f"`file/copy` fills one output, and the job declares {len(names)}")
-        # The worker stores what a path leads to: its bytes are read once, and copied nowhere in between.
+            raise ValueError(f"`file/copy` fills one output, and the job declares {len(names)}; declare one")
+        # The worker stores the file at this path: it reads the bytes once, without a copy in between.
         return {names[0]: inputs["source"]}

@@ -1,4 +1,4 @@
-"""`python`: `call: "story:write"` calls a function of the project, `script: file.py` runs a file of it."""
+"""`python`: `call: "story:write"` calls a function of the project, `script: file.py` runs a file of the project."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.actions.base import CallPlan, call_function, call_plan, plain
-from whyrun.actions.from_source import note
+from whyrun.actions.code.source import SourceError, definitions, find_module, parse_file
+from whyrun.actions.code.source_loader import record_read
 from whyrun.actions.problem import NOT_LITERAL, Problem, check_signature
-from whyrun.actions.source import SourceError, definitions, find_module, parse_file
 from whyrun.errors import InvalidError, did_you_mean
 
 _OWN_KEYS = ("call", "script")
@@ -23,7 +23,7 @@ _OWN_KEYS = ("call", "script")
 
 
 def entry_file(with_: Mapping[str, Any], project: Path) -> Path:
-    """The file that `call` or `script` names, or the errors of `check_with`."""
+    """The file that `call` or `script` names. Raises the problem that `check_with` would report."""
     located = _locate(with_, project)
     if isinstance(located, Problem):
         raise InvalidError([located.diagnostic()])
@@ -47,7 +47,7 @@ def check_with(with_: Mapping[str, Any], project: Path) -> tuple[Problem, ...]:
     if function in defined.functions:
         return tuple(check_signature(defined.functions[function], parameters, f"`{with_['call']}`"))
     if first in defined.functions or first in defined.others or not defined.complete:
-        return ()  # an imported name, a class, a method: its signature is not in this file
+        return ()  # an imported name, a class or a method: this file does not show its signature
     message = f"`{path.relative_to(project).as_posix()}` does not define `{first}`"
     return (Problem("call", message, did_you_mean(first, defined.names) or "define it there, or correct the name"),)
 
@@ -61,7 +61,7 @@ def _locate(with_: Mapping[str, Any], project: Path) -> tuple[Path, str | None] 
     key = given[0]
     value = with_[key]
     if value is NOT_LITERAL or not isinstance(value, str):
-        return Problem(key, f"`{key}:` is a plain text", "what runs may not depend on a computed value")
+        return Problem(key, f"`{key}:` must be a plain text", "the code that runs may not depend on a computed value")
     if key == "script":
         return _locate_script(value, project)
     module, colon, function = value.partition(":")
@@ -95,7 +95,7 @@ def run(parameters: dict[str, Any], context: Any, logger: Any) -> Any:
     script = context.project / parameters["script"]
     inputs = {name: plain(value) for name, value in parameters.items() if name not in _OWN_KEYS}
     sys.argv = [str(script)]
-    note(str(script))
+    record_read(str(script))
     try:
         runpy.run_path(str(script), init_globals={"inputs": inputs, "context": context}, run_name="__main__")
     except SystemExit as ended:

@@ -1,15 +1,13 @@
-"""`shell`: a plain script. Values arrive as shell variables and can never become commands.
+"""`shell`: runs a plain script. Values arrive as shell variables and can never become commands.
 
-The values are written, quoted, into an anonymous file that bash reads before the script (`BASH_ENV`), so they stand in
-no file and no argument list, arrays are possible, and their size is not limited by the environment.
+The values are written, quoted, to an anonymous file that bash reads before the script (`BASH_ENV`). So no file and no
+argument list contains them, arrays are possible, and the environment does not limit their size.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import signal
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,11 @@ import msgspec
 
 from whyrun.actions.base import WorkerContext, plain
 from whyrun.actions.problem import NOT_LITERAL, Problem
+from whyrun.lazy_regex import lazy_regex
 
 _OWN_KEYS = ("run", "shell")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Set by the shell or by the worker; a value under such a name would change how the script runs.
+_VARIABLE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
+# The shell or the worker sets these; a value with such a name would change how the script runs.
 # fmt: off
 _RESERVED = frozenset({
     "_", "BASH", "BASHOPTS", "BASHPID", "BASH_ENV", "BASH_VERSINFO", "CDPATH", "DIRSTACK", "ENV", "EUID", "FUNCNAME",
@@ -33,7 +32,7 @@ _RESERVED = frozenset({
 
 
 class CommandFailed(Exception):
-    """The script ended with another status than 0."""
+    """The script ended with a status other than 0."""
 
 
 # --- on the host -------------------------------------------------------------------------------------------------
@@ -48,21 +47,21 @@ def check_with(with_: Mapping[str, Any], outputs: Mapping[str, str]) -> tuple[Pr
         problems.append(
             Problem(
                 "run",
-                "`run:` is a plain script, without `${{ }}`",
+                "`run:` must be a plain script, without `${{ }}`",
                 'give the value its own entry under `with:` and write "$name" in the script',
                 "EXPRESSION_FORBIDDEN",
             )
         )
     elif not isinstance(script, str) or not script.strip():
-        problems.append(Problem("run", "`run:` is a text that holds commands", None))
+        problems.append(Problem("run", "`run:` must be a text with commands", "write the script under `run:`"))
     shell = with_.get("shell", "bash")
     if not isinstance(shell, str) or not shell.strip():
-        problems.append(Problem("shell", "`shell:` is the name of an interpreter", "for example `shell: sh`"))
+        problems.append(Problem("shell", "`shell:` must be the name of an interpreter", "for example `shell: sh`"))
     for name in with_:
         if name in _OWN_KEYS:
             continue
         if not _VARIABLE.fullmatch(name):
-            hint = "use letters, digits and `_`, not beginning with a digit"
+            hint = "use letters, digits and `_`, not starting with a digit"
             message = f"`{name}` cannot be the name of a shell variable"
             problems.append(Problem(name, message, hint, at_name=True))
         elif name in _RESERVED:
@@ -79,7 +78,8 @@ def check_with(with_: Mapping[str, Any], outputs: Mapping[str, str]) -> tuple[Pr
 
 def run(parameters: dict[str, Any], context: WorkerContext, logger: Any) -> None:
     del logger
-    _ = context.cancelled  # a script gets SIGTERM itself and may clean up: no exception is thrown into the waiting
+    # Reading this opts in to cooperative cancellation: the script itself gets SIGTERM and may clean up.
+    _ = context.cancelled
     variables = {name: plain(value) for name, value in parameters.items() if name not in _OWN_KEYS}
     variables |= {f"out_{name}": context.output(name) for name in context.output_names}
     context.script_path.write_text(parameters["run"], encoding="utf-8")
@@ -91,7 +91,7 @@ def run(parameters: dict[str, Any], context: WorkerContext, logger: Any) -> None
         environment = os.environ | {name: as_text(value, joined=True) for name, value in variables.items()}
         status = _wait([*shell.split(), script], context, environment, ())
     if status != 0:
-        raise CommandFailed(_story(status, context.stderr_tail()))
+        raise CommandFailed(_failure(status, context.stderr_tail()))
 
 
 def _run_bash(script: str, variables: Mapping[str, Any], context: WorkerContext) -> int:
@@ -112,18 +112,20 @@ def _run_bash(script: str, variables: Mapping[str, Any], context: WorkerContext)
 
 def _wait(command: list[str], context: WorkerContext, environment: Mapping[str, str], keep: tuple[int, ...]) -> int:
     if context.cancelled:
-        return -signal.SIGTERM  # it came before there was a script that could have heard it
-    # No new session: the script and what it starts stay in the worker's process group, which is what gets killed.
+        return -signal.SIGTERM  # cancelled before the script started
+    import subprocess  # imported late: a plan checks the job, but only a worker starts it
+
+    # No new session: the script and its children stay in the worker's process group, which is killed as a whole.
     process = subprocess.Popen(
         command, cwd=context.work_dir, env=environment, stdin=subprocess.DEVNULL, pass_fds=keep, close_fds=True
     )
     if context.cancelled:
-        process.send_signal(signal.SIGTERM)  # it came while the script was started, which may have missed it
+        process.send_signal(signal.SIGTERM)  # the signal may have come before the script started
     return process.wait()
 
 
 def declaration(name: str, value: Any) -> str:
-    """A line of bash that gives a variable its value, whatever stands in it."""
+    """A line of bash that sets a variable, with any characters in its value."""
     if isinstance(value, list):
         return f"declare -a {name}=({' '.join(_quoted(as_text(member)) for member in value)})"
     return f"declare -- {name}={_quoted(as_text(value))}"
@@ -136,7 +138,7 @@ def _quoted(text: str) -> str:
 
 
 def as_text(value: Any, joined: bool = False) -> str:
-    """A value as a shell sees it: text as it is, `true`/`false`, nothing for null, JSON for what has structure."""
+    """A value as text for a shell: `true`/`false` for booleans, an empty text for null, JSON for structured values."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -150,7 +152,7 @@ def as_text(value: Any, joined: bool = False) -> str:
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 
-def _story(status: int, stderr: str) -> str:
+def _failure(status: int, stderr: str) -> str:
     if status < 0:
         try:
             ended = f"ended by {signal.Signals(-status).name}"

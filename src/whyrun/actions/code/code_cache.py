@@ -1,6 +1,6 @@
-"""What was seen of a project's code for one plan: the files that `code:` names, by pattern, with their hashes.
+"""Caches a project's code for one plan: the files that `code:` lists, by pattern, with their hashes.
 
-Thousands of jobs may share a pattern, and a pattern may find thousands of files.
+Thousands of jobs may share a pattern, and a pattern may match thousands of files.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.imports import NOTHING_BESIDE, Beside, read_beside
-from whyrun.actions.module_names import ModuleNames
+from whyrun.actions.code.imports import NO_EXTRA_MODULES, ExtraModules, read_extra_modules
+from whyrun.actions.code.module_files import ModuleIndex
 from whyrun.artifacts.hashing import file_sha256
 from whyrun.errors import WhyrunError, error
 
@@ -21,91 +21,94 @@ _TRIES = 20
 _COMPILED = "__pycache__"
 
 
-class SeenCode:
-    """Of a project. What was seen is remembered: have one for each plan, and another to look again."""
+class CodeCache:
+    """Reads each file of the project once. Create one cache for each plan."""
 
     def __init__(self, project: Path) -> None:
         self.project = project
-        self.modules = ModuleNames(project)
+        self.modules = ModuleIndex(project)
         self.fingerprints: dict[tuple[Any, ...], tuple[str, dict[str, Any]]] = {}
-        self._found: dict[str, list[Path]] = {}  # by pattern
+        self._matches: dict[str, list[Path]] = {}  # by pattern
         self._sha256: dict[Path, str] = {}
         self._code: dict[tuple[str, ...], dict[str, str]] = {}  # by all patterns of a job
-        self._beside: dict[tuple[str, ...], Beside] = {}
+        self._extra_modules: dict[tuple[str, ...], ExtraModules] = {}
 
-    def found(self, pattern: str) -> list[Path]:
-        """With their hashes, taken at once: what an editor puts there for a moment is gone at the next look."""
-        if pattern not in self._found:
-            self._found[pattern] = _while_folders_change(lambda: self._read(_found_now(self.project, pattern)))
-        return self._found[pattern]
+    def matches(self, pattern: str) -> list[Path]:
+        """The files that match a pattern. They are hashed at once: a temporary file of an editor may vanish later."""
+        if pattern not in self._matches:
+            self._matches[pattern] = _retry_if_files_vanish(lambda: self._hash(_glob_once(self.project, pattern)))
+        return self._matches[pattern]
 
     def code(self, globs: tuple[str, ...]) -> dict[str, str]:
-        """The files that `code:` names, by path relative to the project, with their hashes; ordered by path bytes."""
+        """The files that `code:` lists, by path relative to the project, with their hashes; sorted by path bytes."""
         if globs not in self._code:
-            found = {path.relative_to(self.project).as_posix(): self._sha256[path] for path in _matches(globs, self)}
-            self._code[globs] = dict(sorted(found.items(), key=lambda item: item[0].encode()))
+            hashes = {path.relative_to(self.project).as_posix(): self._sha256[path] for path in _matches(globs, self)}
+            self._code[globs] = dict(sorted(hashes.items(), key=lambda item: item[0].encode()))
         return self._code[globs]
 
-    def beside(self, globs: tuple[str, ...]) -> Beside:
-        """Those of them that may read the docstrings or the source of the action's own modules."""
-        if globs not in self._beside:
+    def extra_modules(self, globs: tuple[str, ...]) -> ExtraModules:
+        """The Python files among them; they may read docstrings or source of the action's own modules."""
+        if globs not in self._extra_modules:
             try:
                 modules = [path for path in _matches(globs, self) if path.suffix == ".py"]
             except WhyrunError:
-                return NOTHING_BESIDE  # `code` tells, once the source itself is found to be in order
-            self._beside[globs] = read_beside(self.project, modules)
-        return self._beside[globs]
+                return NO_EXTRA_MODULES  # `code` raises the same error, after the source itself is checked
+            self._extra_modules[globs] = read_extra_modules(self.project, modules)
+        return self._extra_modules[globs]
 
-    def _read(self, paths: list[Path]) -> list[Path]:
+    def _hash(self, paths: list[Path]) -> list[Path]:
         for path in paths:
             if path not in self._sha256:
                 self._sha256[path] = file_sha256(path)
         return paths
 
 
-def named_files(project: Path, globs: Sequence[str]) -> frozenset[str]:
-    """What `code:` names now, by path relative to the project; it may be nothing."""
-    return frozenset(path.relative_to(project).as_posix() for pattern in globs for path in _found(project, pattern))
+def matching_code_files(project: Path, globs: Sequence[str]) -> frozenset[str]:
+    """The files that `code:` matches now, by path relative to the project; possibly none."""
+    return frozenset(path.relative_to(project).as_posix() for pattern in globs for path in _glob(project, pattern))
 
 
-def _found(project: Path, pattern: str) -> list[Path]:
-    return _while_folders_change(lambda: _found_now(project, pattern))
+def _glob(project: Path, pattern: str) -> list[Path]:
+    return _retry_if_files_vanish(lambda: _glob_once(project, pattern))
 
 
-def _while_folders_change(look: Callable[[], list[Path]]) -> list[Path]:
+def _retry_if_files_vanish(list_files: Callable[[], list[Path]]) -> list[Path]:
     for _ in range(_TRIES):
         try:
-            return look()
+            return list_files()
         except FileNotFoundError:
-            continue  # a file or folder was removed while it was looked at: what is there now?
-    return look()
+            continue  # a file or folder was removed during the listing
+    return list_files()
 
 
-def _found_now(project: Path, pattern: str) -> list[Path]:
-    """As patterns of inputs have it: `*` and `**` stand for no name that begins with a dot, among them that of our own
-    state. And what Python keeps of a module that it has read is not written by anybody: the module is."""
+def _glob_once(project: Path, pattern: str) -> list[Path]:
+    """As in patterns of inputs, `*` and `**` match no name that starts with a dot, so not our own state folder either.
+
+    `__pycache__` is left out: Python writes it, and the modules themselves count.
+    """
     dotted = [part for part in pattern.split("/") if part.startswith(".")]
 
-    def is_meant(part: str) -> bool:
+    def is_allowed(part: str) -> bool:
         return any(fnmatchcase(part, each) for each in dotted) if part.startswith(".") else part != _COMPILED
 
     if pattern.endswith("/"):
-        return []  # which names folders
-    paths = (path for path in project.glob(_as_pathlib_has_it(pattern)) if path.is_file())
-    return [path for path in paths if all(map(is_meant, path.relative_to(project).parts))]
+        return []  # such a pattern names folders
+    paths = (path for path in project.glob(_portable_glob(pattern)) if path.is_file())
+    return [path for path in paths if all(map(is_allowed, path.relative_to(project).parts))]
 
 
-def _as_pathlib_has_it(pattern: str) -> str:
-    """Where its versions differ, as the newest does: `**` at the end also finds files, and in a name it is `*`."""
+def _portable_glob(pattern: str) -> str:
+    """The pattern with the meaning of the newest pathlib in all versions: a final `**` also matches files, and `**`
+    within a name is `*`."""
     parts = [part if part == "**" else re.sub(r"\*+", "*", part) for part in pattern.split("/") if part]
     return "/".join([*parts, "*"] if parts[-1:] == ["**"] else parts)
 
 
-def _matches(globs: Sequence[str], seen: SeenCode) -> Iterator[Path]:
+def _matches(globs: Sequence[str], cache: CodeCache) -> Iterator[Path]:
     for pattern in globs:
         if os.path.isabs(pattern) or ".." in Path(pattern).parts:
             raise error("PATH_OUTSIDE", f"`code: {pattern}` leaves the project folder", hint="use a path inside it")
-        matches = seen.found(pattern)
+        matches = cache.matches(pattern)
         if not matches:
             raise error(
                 "FILE_MISSING",

@@ -1,27 +1,27 @@
-"""The actions of a project's `actions/` folder, found by reading the files, never by importing them.
+"""Finds the actions in a project's `actions/` folder by reading the files, without importing them.
 
-Found are functions with `@action("name", …)` and subclasses of `Action` with `name = "…"`, where the name is a literal.
-Planning therefore runs no user code, and a file that is broken harms only workflows that use it.
+It finds functions with `@action("name", …)` and subclasses of `Action` with `name = "…"`, where the name is a literal.
+So planning runs no user code, and a broken file affects only workflows that use it.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.base import HOOKS
-from whyrun.actions.source import Signature, SourceError, parse_source, read_source, signature_of
+import msgspec
+
+from whyrun.actions.base import HOOKS, Signature
+from whyrun.actions.code.source import SourceError, parse_source, read_source, signature_of
 
 ACTIONS_FOLDER = "actions"
 _BRINGS = frozenset({"Params", *HOOKS})
 
 
-@dataclass(frozen=True, slots=True)
-class FoundAction:
+class FoundAction(msgspec.Struct, frozen=True):
     name: str
     attribute: str  # the function or class in the file
     path: str  # relative to the project
@@ -29,23 +29,21 @@ class FoundAction:
     outputs: Mapping[str, str] | None  # None where the source does not show them as a literal
     deterministic: bool
     signature: Signature | None  # functions only
-    # A class may bring `Params` and methods of its own: these names, which only running code can say more about.
+    # The class defines `Params` or these optional methods, so the inspector must import it.
     brings: frozenset[str] = frozenset()
     summary: str = ""
     example: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenFile:
+class BrokenFile(msgspec.Struct, frozen=True):
     path: str
     problem: str
-    text: str  # to see whether it speaks of an action by name
+    text: str  # to see whether it mentions an action by name
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectActions:
+class ProjectActions(msgspec.Struct, frozen=True):
     actions: Mapping[str, FoundAction]
-    duplicates: Mapping[str, tuple[str, ...]]  # a name that is defined more than once: where
+    duplicates: Mapping[str, tuple[str, ...]]  # a name that is defined more than once → its files
     broken: tuple[BrokenFile, ...]
 
 
@@ -56,13 +54,13 @@ def discover_project_actions(project: Path) -> ProjectActions:
     for file in action_files(project):
         shown = f"{ACTIONS_FOLDER}/{file.name}"
         try:
-            found_here = _actions_in_source(read_source(file, shown), shown)
+            file_actions = _actions_in_source(read_source(file, shown), shown)
         except SourceError as problem:
             broken.append(BrokenFile(shown, str(problem), _text(file)))
             continue
-        for found in found_here:
-            places.setdefault(found.name, []).append(shown)
-            actions.setdefault(found.name, found)
+        for action in file_actions:
+            places.setdefault(action.name, []).append(shown)
+            actions.setdefault(action.name, action)
     duplicates = {name: tuple(where) for name, where in places.items() if len(where) > 1}
     return ProjectActions(actions, duplicates, tuple(broken))
 
@@ -74,37 +72,37 @@ def action_files(project: Path) -> list[Path]:
 
 @lru_cache(maxsize=256)
 def _actions_in_source(data: bytes, shown: str) -> tuple[FoundAction, ...]:
-    """Every job asks for its action; a file is looked through once, as long as its content is the same."""
+    """Cached by content, because every job looks up its action."""
     return tuple(actions_in(parse_source(data, shown), shown))
 
 
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:  # it is reported as broken already; here only its words are wanted
+    except OSError:  # already reported as broken
         return ""
 
 
 def actions_in(tree: ast.Module, shown: str) -> Iterator[FoundAction]:
     decorators, actions = _local_names(tree)
-    bases = dict.fromkeys(actions, frozenset[str]())  # a class that others may derive from → what it brings
+    bases = dict.fromkeys(actions, frozenset[str]())  # a base class → what it brings
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
             for decorator in statement.decorator_list:
                 if isinstance(decorator, ast.Call) and _dotted(decorator.func) in decorators:
-                    found = _function_action(statement, decorator, shown)
-                    if found is not None:
-                        yield found
+                    action = _function_action(statement, decorator, shown)
+                    if action is not None:
+                        yield action
         elif isinstance(statement, ast.ClassDef) and any(_dotted(base) in bases for base in statement.bases):
             brings = _brought_by(statement, bases)
-            bases[statement.name] = brings  # a subclass of it is an action too
-            found = _class_action(statement, shown, brings)
-            if found is not None:
-                yield found
+            bases[statement.name] = brings  # its subclasses are actions, too
+            action = _class_action(statement, shown, brings)
+            if action is not None:
+                yield action
 
 
 def _local_names(tree: ast.Module) -> tuple[set[str], set[str]]:
-    """How this file calls `whyrun.action` and `whyrun.Action`."""
+    """The names that this file uses for `whyrun.action` and `whyrun.Action`."""
     decorators, bases = set(), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in ("whyrun", "whyrun.actions.base"):
@@ -155,13 +153,13 @@ def _function_action(function: ast.FunctionDef, call: ast.Call, shown: str) -> F
 
 
 def _brought_by(declaration: ast.ClassDef, bases: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """`Params` and optional methods, the class's own and those of its bases; all where a base is not in this file."""
+    """`Params` and optional methods of the class and its bases; all of them if a base is not in this file."""
     own = {s.name for s in declaration.body if isinstance(s, ast.FunctionDef | ast.ClassDef)}
     own |= {name for name, _ in _class_assignments(declaration)}
-    found = own & _BRINGS
+    brings = own & _BRINGS
     for base in declaration.bases:
-        found |= bases.get(_dotted(base), _BRINGS)
-    return frozenset(_BRINGS if declaration.decorator_list or declaration.keywords else found)
+        brings |= bases.get(_dotted(base), _BRINGS)
+    return frozenset(_BRINGS if declaration.decorator_list or declaration.keywords else brings)
 
 
 def _summary(declaration: ast.FunctionDef | ast.ClassDef) -> str:

@@ -1,11 +1,11 @@
-"""Where the interpreter itself looks for modules of the project: what `pip install -e .` leaves.
+"""Where Python finds the project's modules after `pip install -e .`, and where a child process finds whyrun.
 
-An editable installation is a line in a `.pth` file, which puts a folder such as `src` on `sys.path`, or a finder on
-`sys.meta_path` that maps names to paths. Workers have both, since they run with the Python that runs whyrun. What else
-is on the path of this process alone (PYTHONPATH, the current folder, what a program has put there) they do not have: it
-plays no part, or the plan would depend on how whyrun was started.
+An editable installation is either a line in a `.pth` file, which puts a folder such as `src` on `sys.path`, or a finder
+on `sys.meta_path` that maps names to paths. Workers have both, since they use the same Python. They do not have other
+entries of this process's path (PYTHONPATH, the current folder, entries that a program added). Those are ignored here,
+or the plan would depend on how whyrun was started.
 
-Nothing is imported or asked for here: some finders build a package anew when they are asked for it.
+This module imports nothing and calls no finder: some finders rebuild a package when they are called.
 """
 
 from __future__ import annotations
@@ -14,25 +14,27 @@ import os
 import site
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-Name = tuple[str, ...]  # of a module: its parts
-BUNDLED = ".import-folders"  # in a copy of the project, which is elsewhere: the folders that were on the path here
+import msgspec
+
+Name = tuple[str, ...]  # the parts of a module name
+BUNDLED = ".import-folders"  # the file in a bundled copy of the project that lists the import folders
 
 
-@dataclass(frozen=True, slots=True)
-class Editable:
-    folders: tuple[str, ...] = ()  # on the path of workers, in its order: in the project, or those that it lies in
-    mapped: Mapping[Name, tuple[str, ...]] = field(default_factory=dict)  # module → its paths, without a suffix
+class Editable(msgspec.Struct, frozen=True):
+    folders: tuple[str, ...] = ()  # entries of the workers' path, in order, that are inside or above the project
+    mapped: Mapping[Name, tuple[str, ...]] = msgspec.field(default_factory=dict)  # module → its paths without suffix
 
     def __bool__(self) -> bool:
         return bool(self.folders or self.mapped)
 
     def import_folders(self, project: str) -> tuple[str, ...]:
-        """Of the project, relative to it: the folders that make it importable where nothing is installed. Of what is
-        mapped that is so unless a folder has another name than its package."""
+        """The folders, relative to the project, that make it importable where nothing is installed.
+
+        A mapped package is left out if its folder has another name than the package.
+        """
         ends = [(path, f"/{'/'.join(name)}") for name, paths in self.mapped.items() for path in paths]
         holders = [path.removesuffix(end) for path, end in ends if path.endswith(end)]
         inside = (folder for folder in (*self.folders, *holders) if is_below(folder, project))
@@ -40,29 +42,30 @@ class Editable:
 
 
 def editable_in(project: str) -> Editable:
-    """`project` without a slash at its end."""
+    """The editable installation of a project. `project` has no trailing slash."""
     return Editable(_folders(project, tuple(sys.path)), dict(_mapped(project)))
 
 
-# Remembered for a path as it is: this process has what was installed when it began.
+# Cached by `sys.path`: this process does not see packages that are installed after it started.
 @lru_cache(maxsize=64)
 def _folders(project: str, path: tuple[str, ...]) -> tuple[str, ...]:
-    near = [(entry, place) for entry in path if os.path.isabs(entry) and (place := _near(entry, project))]
-    if not near:  # nearly always
+    candidates = [(entry, folder) for entry in path if os.path.isabs(entry) and (folder := _related(entry, project))]
+    if not candidates:  # the usual case
         return ()
     lines = list(_pth_lines())
-    return tuple(dict.fromkeys(place for entry, place in near if any(_adds(line, entry) for line in lines)))
+    return tuple(dict.fromkeys(folder for entry, folder in candidates if any(_adds(line, entry) for line in lines)))
 
 
-def _near(entry: str, project: str) -> str | None:
-    inside = place_in(entry, project)
+def _related(entry: str, project: str) -> str | None:
+    """The folder of a `sys.path` entry that lies inside or above the project."""
+    inside = path_in_project(entry, project)
     if inside is not None:
         return inside if inside != project and is_own(inside, project) else None
     return entry if is_below(project, entry.rstrip("/")) else None
 
 
 def _pth_lines() -> Iterator[str]:
-    """Paths as they come to stand on `sys.path`, and statements."""
+    """The lines of all `.pth` files: paths as they appear on `sys.path`, and import statements."""
     for folder in site.getsitepackages():
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             if not name.endswith(".pth") or name.startswith("."):
@@ -71,7 +74,7 @@ def _pth_lines() -> Iterator[str]:
                 with open(f"{folder}/{name}", encoding="utf-8-sig", errors="surrogateescape") as file:
                     lines = file.read().splitlines()
             except OSError:
-                continue  # as Python does
+                continue  # Python skips unreadable files, too
             for line in lines:
                 is_statement = line.startswith(("#", "import ", "import\t"))
                 yield line if is_statement else os.path.abspath(os.path.join(folder, line.rstrip()))
@@ -81,17 +84,34 @@ def _adds(line: str, entry: str) -> bool:
     return line == entry or (line.startswith("import") and entry in line)
 
 
-# --- elsewhere ---------------------------------------------------------------------------------------------------
+# --- whyrun itself -----------------------------------------------------------------------------------------------
+
+
+def whyrun_home() -> str | None:
+    """The folder to put on PYTHONPATH of a child process, if its interpreter would not find whyrun without it.
+
+    It finds whyrun in site-packages or through a `.pth` file. It does not if whyrun was imported from PYTHONPATH, the
+    current folder or the user's own site-packages (below HOME).
+    """
+    import whyrun
+
+    home = os.path.dirname(os.path.dirname(os.path.abspath(whyrun.__file__)))
+    python_path = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    needed = home in python_path or home == os.getcwd() or home == os.path.abspath(site.getusersitepackages())
+    return home if needed else None
+
+
+# --- bundled copies ----------------------------------------------------------------------------------------------
 
 
 def folders_to_bundle(project: str) -> bytes:
-    """What a copy of the project has in `BUNDLED`; nothing where nothing of it is installed."""
+    """The content of `BUNDLED` in a copy of the project; empty if the project is not installed."""
     folders = editable_in(project.rstrip("/")).import_folders(project.rstrip("/"))
     return b"\0".join(map(os.fsencode, folders))
 
 
 def bundled_folders(project: str) -> list[str]:
-    """In a copy of the project: what is to be on the path there, after the project itself."""
+    """The folders of a bundled copy that go on `sys.path` after the project itself."""
     try:
         with open(f"{project}/{BUNDLED}", "rb") as file:
             return [f"{project}/{os.fsdecode(folder)}" for folder in file.read().split(b"\0")]
@@ -111,17 +131,17 @@ def _of_setuptools(finder: Any) -> bool:
 
 
 def _mapped(project: str) -> Iterator[tuple[Name, tuple[str, ...]]]:
-    found: dict[Name, list[str]] = {}
+    paths_by_name: dict[Name, list[str]] = {}
     for finder in sys.meta_path:
         for name, path in _mappings(finder) if is_editable_finder(finder) else ():
-            place = place_in(path.removesuffix(".py").removesuffix("/__init__"), project)
-            if place is not None and place != project and is_own(place, project):
-                found.setdefault(tuple(name.split(".")), []).append(place)
-    return ((name, tuple(dict.fromkeys(places))) for name, places in found.items())
+            inside = path_in_project(path.removesuffix(".py").removesuffix("/__init__"), project)
+            if inside is not None and inside != project and is_own(inside, project):
+                paths_by_name.setdefault(tuple(name.split(".")), []).append(inside)
+    return ((name, tuple(dict.fromkeys(paths))) for name, paths in paths_by_name.items())
 
 
 def _mappings(finder: Any) -> Iterator[tuple[str, str]]:
-    """Of setuptools: `MAPPING` and `NAMESPACES` of its module. Of the library `editables`: what its class was told."""
+    """setuptools keeps `MAPPING` and `NAMESPACES` in a module; the library `editables` keeps `_redirections`."""
     module = sys.modules.get(finder.__module__) if _of_setuptools(finder) else None
     for name, path in getattr(module, "MAPPING", getattr(finder, "_redirections", {})).items():
         yield name, str(path)
@@ -129,15 +149,15 @@ def _mappings(finder: Any) -> Iterator[tuple[str, str]]:
         yield from ((name, str(path)) for path in paths)
 
 
-# --- what is the project's own -----------------------------------------------------------------------------------
+# --- paths of the project ----------------------------------------------------------------------------------------
 
 
 def is_below(path: str, folder: str) -> bool:
     return path.startswith(f"{folder}/")
 
 
-def place_in(path: str, project: str) -> str | None:
-    """A path in the project, as one that begins with the project's. Either may have come by a link to its place."""
+def path_in_project(path: str, project: str) -> str | None:
+    """The path as one that starts with the project's path, or None if it is outside. Resolves symlinks of both."""
     for by_link in (False, True):
         plain = os.path.realpath(path) if by_link else path.rstrip("/")
         root = os.path.realpath(project) if by_link else project
@@ -147,7 +167,7 @@ def place_in(path: str, project: str) -> str | None:
 
 
 def is_own(path: str, project: str) -> bool:
-    """Not hidden, and not of a virtual environment or an interpreter that lies in the project."""
+    """Whether a path belongs to the project: not hidden, not in a virtual environment or interpreter inside it."""
     inner = path[len(project) + 1 :]
     if any(part.startswith(".") or part.endswith("-packages") for part in inner.split("/")):
         return False

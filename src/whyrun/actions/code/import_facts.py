@@ -1,36 +1,36 @@
-"""What one file of project code says of others: what it imports, and the texts in it that may name modules or files."""
+"""Reads one source file: what it imports, and which of its string constants may name modules or files."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
-from whyrun.actions.source import TextRead, canonical_form, form_sha256, parse_source, text_read
+import msgspec
+
+from whyrun.actions.code.source import TextRead, canonical_form, form_sha256, parse_source, text_read
+from whyrun.lazy_regex import lazy_regex
 
 
-def _words(*found: tuple[str, str]) -> tuple[str, ...]:
-    """As they stand in a canonical form, each after the field that it is in where other code has that name, too."""
-    return tuple(f"{field}\nstr {len(name)} {name}\n" for field, name in found)
+def _patterns(*names: tuple[str, str]) -> tuple[str, ...]:
+    """Text to search for in a canonical form. The field is given where other code uses the same name, too."""
+    return tuple(f"{field}\nstr {len(name)} {name}\n" for field, name in names)
 
 
-# Functions that import what their first argument names: of `importlib`, Python itself, `runpy`, `pkgutil`, `pydoc`.
+# Functions of `importlib`, Python, `runpy`, `pkgutil` and `pydoc` that import the module named by the first argument.
 _IMPORTERS = frozenset(
     {"import_module", "find_spec", "__import__", "run_module", "resolve_name", "locate", "safeimport"}
 )
-_IMPORTER_WORDS = _words(*(("", name) for name in sorted(_IMPORTERS)))
-# What code says that imports packages for their data, or runs what it reads.
-_TEXT_LOADERS = _words(
+_IMPORTER_PATTERNS = _patterns(*(("", name) for name in sorted(_IMPORTERS)))
+# Names in code that imports packages for their data files, or executes text.
+_TEXT_LOADERS = _patterns(
     ("", "pkgutil"),
     ("", "importlib.resources"),
     (".name", "resources"),
     (".id", "exec"),
 )
-# What code says that loads a file which it names; and what it says that changes where imports are looked for, beside
-# `sys.path`.
-_FILE_LOADERS = _words(
+# Names in code that loads a file by its path.
+_FILE_LOADERS = _patterns(
     ("", "spec_from_file_location"),
     ("", "run_path"),
     ("", "load_source"),  # of `imp`, which Python 3.11 still has
@@ -38,13 +38,13 @@ _FILE_LOADERS = _words(
     (".attr", "machinery"),
     (".name", "machinery"),
 )
-_PATH_WORDS = ("\nstr 10 addsitedir\n", "PYTHONPATH")
-# Between the parts of a text that is a template, or a list as in `PYTHONPATH`.
-_GAPS = re.compile(r"%s|\{[^{}]*\}|:")
+# Names in code that changes where modules are found, apart from `sys.path`.
+_PATH_PATTERNS = ("\nstr 10 addsitedir\n", "PYTHONPATH")
+# Separates the fixed parts of a template, or the entries of a list like `PYTHONPATH`.
+_GAPS = lazy_regex(r"%s|\{[^{}]*\}|:")
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(msgspec.Struct, frozen=True):
     """`import a.b` has no names; `from ..a import b, c` has level 2."""
 
     level: int
@@ -52,33 +52,32 @@ class Import:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FileFacts:
+class FileFacts(msgspec.Struct, frozen=True):
     sha256: str
     imports: tuple[Import, ...] = ()
     exports: tuple[str, ...] | None = ()  # what `__all__` lists; None where the source does not show it
-    reads: TextRead = TextRead.NOTHING  # by the names in it; what its imports say is known only beside the project
-    source: bytes | None = None  # None of what is no Python, such as a compiled one
-    moves_path: bool = False  # it may change where absolute imports are looked for
-    loads: bool = False  # it loads modules or files by names that are texts
-    texts: tuple[str, ...] = ()  # those in it that may be paths or names, if it does either
+    reads: TextRead = TextRead.NOTHING  # judged by the names in it, without the libraries that it imports
+    source: bytes | None = None  # None if it is not Python source, such as a compiled module
+    changes_sys_path: bool = False  # it may change where absolute imports are found
+    loads_by_name: bool = False  # it loads modules or files by names in string constants
+    texts: tuple[str, ...] = ()  # string constants that may be paths or names, if it does either
 
 
 @lru_cache(maxsize=4096)
-def facts_of(data: bytes, shown: str) -> FileFacts:
-    """Many jobs share one module: it is looked through once."""
+def read_facts(data: bytes, shown: str) -> FileFacts:
+    """The facts of one file. Cached, because many jobs share a module."""
     tree = parse_source(data, shown)
     form = canonical_form(tree)
     imports = tuple(dict.fromkeys(imports_in(tree)))
-    loads_files = any(word in form for word in _FILE_LOADERS)
-    moves_path = loads_files or any(word in form for word in _PATH_WORDS) or _says_sys_path(tree, form)
-    loads = loads_files or any(word in form for word in (*_IMPORTER_WORDS, *_TEXT_LOADERS))
-    texts = _texts(tree) if moves_path or loads else ()
-    return FileFacts(form_sha256(form), imports, _exports(tree), text_read(form), data, moves_path, loads, texts)
+    loads_files = any(pattern in form for pattern in _FILE_LOADERS)
+    sys_path = loads_files or any(pattern in form for pattern in _PATH_PATTERNS) or _uses_sys_path(tree, form)
+    by_name = loads_files or any(pattern in form for pattern in (*_IMPORTER_PATTERNS, *_TEXT_LOADERS))
+    texts = _texts(tree) if sys_path or by_name else ()
+    return FileFacts(form_sha256(form), imports, _exports(tree), text_read(form), data, sys_path, by_name, texts)
 
 
-def _says_sys_path(tree: ast.Module, form: str) -> bool:
-    if "\nstr 3 sys\n" not in form or "\nstr 4 path\n" not in form:  # saves the walk for most files
+def _uses_sys_path(tree: ast.Module, form: str) -> bool:
+    if "\nstr 3 sys\n" not in form or "\nstr 4 path\n" not in form:  # most files need no walk of the tree
         return False
     nodes = list(ast.walk(tree))
     imported = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
@@ -87,7 +86,7 @@ def _says_sys_path(tree: ast.Module, form: str) -> bool:
 
 
 def _is_sys_path(node: ast.AST, own: set[str]) -> bool:
-    """`sys.path`, `os.sys.path`, `getattr(sys, "path")`, `from sys import path`. `own`: what `sys` is called there."""
+    """`sys.path`, `os.sys.path`, `getattr(sys, "path")`, `from sys import path`. `own`: the local names of `sys`."""
     match node:
         case ast.Attribute(attr="path", value=ast.Attribute(attr="sys")):
             return True
@@ -101,7 +100,7 @@ def _is_sys_path(node: ast.AST, own: set[str]) -> bool:
 
 
 def _texts(tree: ast.Module) -> tuple[str, ...]:
-    """The texts that may be paths or names of modules, and the parts of templates of them, as `"%s/lib"` is one."""
+    """The string constants that may be paths or module names, and the fixed parts of templates such as `"%s/lib"`."""
     values = (text for node in ast.walk(tree) if isinstance(node, ast.Constant) and (text := _text(node)))
     parts = (part for text in values if not {"\n", "\0"} & set(text) for part in _GAPS.split(text))
     return tuple(sorted({part for part in parts if part.strip("/")}))
@@ -124,9 +123,9 @@ def imports_in(tree: ast.Module) -> Iterator[Import]:
             module = tuple(node.module.split(".")) if node.module else ()
             yield Import(node.level, module, tuple(alias.name for alias in node.names))
         elif isinstance(node, ast.Call) and _last_name(node.func) in importers:
-            found = _called_import(node, importers[_last_name(node.func)])
-            if found is not None:
-                yield found
+            import_ = _called_import(node, importers[_last_name(node.func)])
+            if import_ is not None:
+                yield import_
 
 
 def _last_name(function: ast.expr) -> str:
@@ -136,18 +135,20 @@ def _last_name(function: ast.expr) -> str:
 
 
 def _called_import(call: ast.Call, importer: str) -> Import | None:
-    """`import_module("a.b")`, `resolve_name("a.b:c")`. In `locate("a.b.c")` the last part may be a name in `a/b.py`, as
-    it may in `import a.b.c`."""
+    """`import_module("a.b")`, `resolve_name("a.b:c")`, `locate("a.b.c")`.
+
+    The last part of `a.b.c` may be a name in `a/b.py`, as in `from a.b import c`.
+    """
     name = _text(_argument(call, 0, "name", "mod_name", "path"))
-    found = named_import(name.partition(":")[0]) if name is not None else None
-    if found is None:
+    import_ = parse_module_name(name.partition(":")[0]) if name is not None else None
+    if import_ is None:
         return None
     if importer == "__import__":
-        return _low_level_import(call, found.module)
+        return _low_level_import(call, import_.module)
     if importer == "run_module":
-        return run_of(found)
+        return main_module_of(import_)
     package = _text(_argument(call, 1, "package"))
-    return _seen_from(package, found) if found.level and package else found
+    return _absolute(package, import_) if import_.level and package else import_
 
 
 def _low_level_import(call: ast.Call, module: tuple[str, ...]) -> Import:
@@ -159,10 +160,10 @@ def _low_level_import(call: ast.Call, module: tuple[str, ...]) -> Import:
     return Import(0, module, tuple(names or ()))
 
 
-def _seen_from(package: str, found: Import) -> Import | None:
+def _absolute(package: str, import_: Import) -> Import | None:
     """`import_module(".b", "a")`."""
     above = package.split(".")
-    module = (*above[: len(above) - found.level + 1], *found.module)
+    module = (*above[: len(above) - import_.level + 1], *import_.module)
     return Import(0, module) if _may_be_files(module) else None
 
 
@@ -172,20 +173,20 @@ def _argument(call: ast.Call, position: int, *names: str) -> ast.expr | None:
     return next((keyword.value for keyword in call.keywords if keyword.arg in names), None)
 
 
-def run_of(found: Import) -> Import:
-    """Of a package `run_module` runs `__main__`; a module has nothing below it, so that this one is itself."""
-    return Import(found.level, (*found.module, "__main__"))
+def main_module_of(import_: Import) -> Import:
+    """`run_module` runs `__main__` of a package. For a plain module, the lookup ends at the module itself."""
+    return Import(import_.level, (*import_.module, "__main__"))
 
 
-def named_import(name: str) -> Import | None:
-    """`a.b` or `..b`."""
+def parse_module_name(name: str) -> Import | None:
+    """An absolute name `a.b` or a relative name `..b`."""
     parts = name.lstrip(".")
     module = tuple(parts.split(".")) if parts else ()
     return Import(len(name) - len(parts), module) if _may_be_files(module) else None
 
 
 def _may_be_files(module: tuple[str, ...]) -> bool:
-    """A file's name may be any, such as `my-model.py`, but nothing that leads elsewhere."""
+    """Any file name is possible, such as `my-model.py`, but no path separator."""
     return all(part and not {"/", "\0"} & set(part) for part in module)
 
 
@@ -194,7 +195,7 @@ def _text(node: ast.expr | None) -> str | None:
 
 
 def _exports(tree: ast.Module) -> tuple[str, ...] | None:
-    """The names that `import *` takes by `__all__`; None where it is not a plain list."""
+    """The names in `__all__`; None if it is not a plain list."""
     names: list[str] = []
     plain, mentioned = 0, 0
     for node in ast.walk(tree):

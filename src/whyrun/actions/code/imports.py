@@ -1,14 +1,13 @@
-"""Which files of the project a piece of code consists of: itself and whatever it imports, found by reading.
+"""Finds the project files that an action's code consists of, without running it: the entry file and all its imports.
 
-Imports count wherever they stand, also in a function or under a condition that may never hold: to run a step once too
-often costs time, to skip one whose code has changed is wrong. What only running the code would tell, such as a module
-name that is computed, is not found; `code:` of the job names such files.
+All imports count, also those in functions or under conditions: running a step once too often costs time, but skipping a
+step whose code changed is wrong. Computed module names are not found; the job's `code:` lists such files.
 
-Code may change where imports are looked for, or load files by name (`sys.path`, `spec_from_file_location`, …). Then
-every file counts that its texts can mean, since which one it will be only running it would tell.
+Code may change `sys.path` or load files by name (`spec_from_file_location`, …). Which file it loads is not known before
+it runs, so every file counts that one of its string constants may name.
 
-A file counts by its canonical form. Where any file of the code reads docstrings, those of all its files count, since
-the reader may be handed any function; where one reads source, all count by their bytes.
+A file counts by its canonical form. If any file of the code reads docstrings, the docstrings of all its files count,
+because a function can be passed to the reader. If any file reads source code, all files count by their bytes.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from whyrun.actions.discovery import ACTIONS_FOLDER
-from whyrun.actions.editable import Editable, editable_in
-from whyrun.actions.facts import FileFacts, Import
-from whyrun.actions.module_files import files_below, files_of, package_inits, read_module, shown_path
-from whyrun.actions.module_names import ModuleNames
-from whyrun.actions.moved_imports import possible_code
-from whyrun.actions.source import SourceError, TextRead, parse_source, source_sha256
+import msgspec
 
-# Libraries that make prompts, or descriptions of tools, of the docstrings of functions and classes given to them. Code
-# that imports one uses its docstrings as data without a word of `__doc__`. Each name costs its users an execution after
-# every edit of a docstring, so only those are here that are made for it. What makes help texts of docstrings (click,
-# typer, fire, docopt) is not: no result depends on them.
+from whyrun.actions.code.discovery import ACTIONS_FOLDER
+from whyrun.actions.code.dynamic_imports import possible_code
+from whyrun.actions.code.editable import Editable, editable_in
+from whyrun.actions.code.import_facts import FileFacts, Import
+from whyrun.actions.code.module_files import ModuleIndex, files_below, files_of, package_inits, read_module, shown_path
+from whyrun.actions.code.source import SourceError, TextRead, parse_source, source_sha256
+
+# Libraries that turn the docstrings of functions and classes into prompts or tool descriptions. Code that imports one
+# uses its docstrings as data without mentioning `__doc__`. Users of these libraries re-run steps after every edit of a
+# docstring, so the list has only libraries made for this purpose. Libraries that turn docstrings into help texts
+# (click, typer, fire, docopt) are not listed: no result depends on help texts.
 DOCSTRING_READERS = frozenset(
     {
         "agents",  # openai-agents
@@ -55,50 +54,52 @@ DOCSTRING_READERS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectCode:
-    """Files of the project that code consists of, by path relative to the project; and those that do not parse."""
+class ProjectCode(msgspec.Struct, frozen=True):
+    """The project files that code consists of, by path relative to the project, and the files that do not parse."""
 
     digests: tuple[tuple[str, str], ...]
     problems: tuple[str, ...]
-    moves_imports: bool  # it may change where modules are looked for
+    changes_sys_path: bool  # it may change where modules are found
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """Files that count in another way, but may read the text of the code that they go with."""
+class ExtraModules(msgspec.Struct, frozen=True):
+    """The Python files that `code:` lists. They are hashed as data, but may read the text of the action's code."""
 
     files: Mapping[str, FileFacts]
     reads: TextRead
 
 
-NOTHING_BESIDE = Beside({}, TextRead.NOTHING)
+NO_EXTRA_MODULES = ExtraModules({}, TextRead.NOTHING)
 
 
-def read_beside(project: Path, paths: Iterable[Path]) -> Beside:
+def read_extra_modules(project: Path, paths: Iterable[Path]) -> ExtraModules:
     root = str(project).rstrip("/")
     editable = editable_in(root)
     files = _readable(paths, root)
     reads = max((_reads(path, facts, root, editable) for path, facts in files.items()), default=TextRead.NOTHING)
-    return Beside(files, reads)
+    return ExtraModules(files, reads)
 
 
 def project_code(
-    project: Path, entry: Path, *, imported: bool, beside: Beside = NOTHING_BESIDE, modules: ModuleNames | None = None
+    project: Path,
+    entry: Path,
+    *,
+    imported: bool,
+    extra: ExtraModules = NO_EXTRA_MODULES,
+    modules: ModuleIndex | None = None,
 ) -> ProjectCode:
     """A file and, transitively, every project module it imports.
 
-    `imported`: the entry is itself imported by its name, which runs the `__init__.py` of each package it lies in;
-    a script or an action of the project is not. `modules`: what was seen of the project already, where that is recent
-    enough.
+    `imported`: the entry is imported by its module name, which also runs the `__init__.py` of its packages. Scripts and
+    actions of the project are not. `modules`: an index of the project's modules, if a recent one exists.
     """
     root = str(project).rstrip("/")
     editable = editable_in(root)
     found: dict[str, FileFacts] = {}
     problems: list[str] = []
-    reads = beside.reads
+    reads = extra.reads
     queue = [str(entry)]
-    queue.extend(_beside_entry(root, queue[0], editable, imported))
+    queue.extend(_run_with_entry(root, queue[0], editable, imported))
     seen: set[str] = set()
     while queue:
         path = queue.pop()
@@ -114,17 +115,19 @@ def project_code(
         files, by_imports = _follow(facts, root, os.path.dirname(path), editable)
         queue.extend(files)
         reads = max(reads, facts.reads, by_imports)
-    possible = possible_code(found, beside.files, root, modules or ModuleNames(root), editable)
+    possible = possible_code(found, extra.files, root, modules or ModuleIndex(root), editable)
     reads = max((reads, *(_reads(path, facts, root, editable) for path, facts in possible.items())))
     shown = ((shown_path(path, root), facts) for path, facts in (found | possible).items())
     digests = ((name, _digest(facts, name, reads)) for name, facts in shown)
-    moves = any(facts.moves_path for facts in (found | possible).values())
-    return ProjectCode(tuple(sorted(digests)), tuple(sorted(problems)), moves)
+    changes_sys_path = any(facts.changes_sys_path for facts in (found | possible).values())
+    return ProjectCode(tuple(sorted(digests)), tuple(sorted(problems)), changes_sys_path)
 
 
-def _beside_entry(root: str, entry: str, editable: Editable, imported: bool) -> Iterator[str]:
-    """What an import of the entry by its name runs before it, or in its place: a package or a compiled module of the
-    same name. A script is run as it is; an action is a module of the folder that it lies in."""
+def _run_with_entry(root: str, entry: str, editable: Editable, imported: bool) -> Iterator[str]:
+    """The files that run before the entry or instead of it: its packages, or a compiled module of the same name.
+
+    A script runs alone; an action is a module of its own folder.
+    """
     folder, name = os.path.split(entry)
     module = name.partition(".")[0]
     if imported:
@@ -138,13 +141,13 @@ def _beside_entry(root: str, entry: str, editable: Editable, imported: bool) -> 
 
 
 def _follow(facts: FileFacts, project: str, folder: str, editable: Editable) -> tuple[list[str], TextRead]:
-    """The files of the project that a file imports; and what the libraries among its imports read of its text."""
+    """The project files that a file imports, and what the libraries it imports read of its text."""
     files: list[str] = []
     reads = TextRead.NOTHING
     for found in facts.imports:
         own = list(files_of(found, project, folder, editable))
         files.extend(own)
-        if not own:  # the project goes before what is installed: its own `agents.py` is not the library of that name
+        if not own:  # the project comes before installed packages: its `agents.py` is not the library `agents`
             reads = max(reads, _read_by_library(found))
     return files, reads
 
@@ -155,7 +158,7 @@ def _readable(paths: Iterable[Path], project: str) -> dict[str, FileFacts]:
         try:
             found[path] = read_module(path, project)
         except SourceError:
-            continue  # it need not be Python
+            continue  # `code:` may list files that are not Python
     return found
 
 

@@ -1,15 +1,17 @@
-"""Where the modules of a project lie, and what is in each: the files that an import runs."""
+"""Finds the project files that an import runs, and the folders that hold a module of a given name."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 
-from whyrun.actions.editable import Editable, is_below
-from whyrun.actions.facts import FileFacts, Import, facts_of
-from whyrun.actions.source import SourceError, read_source
+import msgspec
+
+from whyrun.actions.code.editable import Editable, is_below
+from whyrun.actions.code.import_facts import FileFacts, Import, read_facts
+from whyrun.actions.code.source import SourceError, read_source
 
 COMPILED = tuple(EXTENSION_SUFFIXES)
 
@@ -17,40 +19,40 @@ COMPILED = tuple(EXTENSION_SUFFIXES)
 def read_module(path: str, project: str) -> FileFacts:
     shown = shown_path(path, project)
     data = read_source(path, shown)
-    if path.endswith(COMPILED):  # what it imports cannot be read
+    if path.endswith(COMPILED):  # the imports of a compiled module cannot be read
         return FileFacts(hashlib.sha256(data).hexdigest())
-    return facts_of(data, shown)
+    return read_facts(data, shown)
 
 
 def shown_path(path: str, project: str) -> str:
     return path[len(project) + 1 :] if is_below(path, project) else os.path.basename(path)
 
 
-def files_of(found: Import, project: str, folder: str, editable: Editable) -> Iterator[str]:
-    """Of an import in a file of that folder."""
+def files_of(import_: Import, project: str, folder: str, editable: Editable) -> Iterator[str]:
+    """The files that an import in a file of `folder` runs."""
     root = project
-    if found.level:
+    if import_.level:
         root = folder
-        for _ in range(found.level - 1):
+        for _ in range(import_.level - 1):
             root = os.path.dirname(root)
         if root != project and not is_below(root, project):
             return
         yield from package_inits(project, root)
-    yield from files_below(root, found, project)
-    if editable and not found.level and found.module and not _is_module(f"{project}/{found.module[0]}"):
-        files = _installed_files(found, project, editable)
+    yield from files_below(root, import_, project)
+    if editable and not import_.level and import_.module and not _is_module(f"{project}/{import_.module[0]}"):
+        files = _installed_files(import_, project, editable)
         yield from (path for path in files if is_below(path, project))
 
 
-def _installed_files(found: Import, project: str, editable: Editable) -> Iterator[str]:
-    """In the order of an import: a folder without `__init__.py` only ends the search if nothing better follows."""
+def _installed_files(import_: Import, project: str, editable: Editable) -> Iterator[str]:
+    """In import order. A folder without `__init__.py` does not end the search; a module or package does."""
     for root in editable.folders:
-        top = f"{root}/{found.module[0]}"
-        if is_below(root, project) or is_below(f"{project}/", top):  # else nothing of it lies in the project
-            yield from files_below(root, found, project)
+        top = f"{root}/{import_.module[0]}"
+        if is_below(root, project) or is_below(f"{project}/", top):  # otherwise it is outside the project
+            yield from files_below(root, import_, project)
             if _is_module(top):
                 return
-    for one in (found, *(Import(0, (*found.module, name)) for name in found.names)):
+    for one in (import_, *(Import(0, (*import_.module, name)) for name in import_.names)):
         for parts in range(len(one.module), 0, -1):
             for path in editable.mapped.get(one.module[:parts], ()):
                 root, name = os.path.split(path)
@@ -61,13 +63,13 @@ def _is_module(path: str) -> bool:
     return bool(_variants(f"{path}/__init__") or _variants(path))
 
 
-def files_below(root: str, found: Import, project: str) -> Iterator[str]:
-    yield from _module_files(root, found.module)
-    for name in found.names:
+def files_below(root: str, import_: Import, project: str) -> Iterator[str]:
+    yield from _module_files(root, import_.module)
+    for name in import_.names:
         if name == "*":
-            yield from _star_files(project, root, found.module)
+            yield from _star_files(project, root, import_.module)
         else:
-            yield from _module_files(root, (*found.module, name))
+            yield from _module_files(root, (*import_.module, name))
 
 
 def package_inits(project: str, folder: str) -> Iterator[str]:
@@ -77,7 +79,7 @@ def package_inits(project: str, folder: str) -> Iterator[str]:
 
 
 def _module_files(root: str, parts: Iterable[str]) -> Iterator[str]:
-    """The file of `a.b.c` below a folder, and the `__init__.py` of each package on the way."""
+    """The file of `a.b.c` below a folder, and the `__init__.py` of each package above it."""
     folder = root
     for part in parts:
         package = f"{folder}/{part}"
@@ -86,14 +88,14 @@ def _module_files(root: str, parts: Iterable[str]) -> Iterator[str]:
             yield from inits
         elif modules := _variants(package):
             yield from modules
-            return  # a module has no modules below it; the next part is one of its names
+            return  # a module contains no modules: the next part is one of its names
         elif not is_folder:
             return
         folder = package
 
 
 def _variants(module: str) -> list[str]:
-    """A compiled one goes before a source; that it may be removed is no concern here."""
+    """The compiled and source files of a module. Python prefers the compiled one, but both count: it may be removed."""
     return [file for suffix in (*COMPILED, ".py") if os.path.isfile(file := module + suffix)]
 
 
@@ -106,8 +108,73 @@ def _star_files(project: str, root: str, module: tuple[str, ...]) -> Iterator[st
     try:
         exports = read_module(init, project).exports
     except SourceError:
-        return  # it is one of the files of this import, and told as such
+        return  # the import itself reports this file
     if exports is None:
         exports = tuple(sorted({name.partition(".")[0] for name in os.listdir(package)}))
     for name in exports:
         yield from _module_files(package, (name,))
+
+
+# --- modules by name ---------------------------------------------------------------------------------------------
+
+
+class ModuleIndex:
+    """The folders of the project's modules by module name, for imports from a folder that is not known.
+
+    A project may hold far more data than code, so the tree is walked only if needed, and once per plan: create one
+    index for each plan.
+    """
+
+    def __init__(self, project: str | os.PathLike[str]) -> None:
+        self._project = os.fspath(project).rstrip("/")
+        self._walks: dict[str, _Walk] = {}
+
+    def folders_with(self, name: str, near: Iterable[str]) -> set[str]:
+        """The folders that hold a module or package of this name: in the project, and in those folders of `near` that
+        the walk of the project leaves out, such as one behind a symlink."""
+        own = self._below(self._project)
+        left_out = [self._below(folder) for folder in near if folder not in own.folders]
+        return {folder for walk in (own, *left_out) for folder in walk.holders.get(name, ())}
+
+    def _below(self, folder: str) -> _Walk:
+        if folder not in self._walks:
+            self._walks[folder] = _walk_below(folder, self._project)
+        return self._walks[folder]
+
+
+class _Walk(msgspec.Struct, frozen=True):
+    folders: frozenset[str]
+    holders: Mapping[str, set[str]]  # top-level name → the folders that hold it
+
+
+def _walk_below(top: str, project: str) -> _Walk:
+    folders: set[str] = set()
+    holders: dict[str, set[str]] = {}
+    packages: set[str] = set()
+    for folder, modules in _modules_below(top, project):
+        folders.add(folder)
+        for module in modules:
+            holders.setdefault(module.partition(".")[0], set()).add(folder)
+        package = folder
+        while modules and package != top and package not in packages:  # otherwise its parents are already included
+            packages.add(package)
+            above, _, name = package.rpartition("/")
+            holders.setdefault(name, set()).add(above)
+            package = above
+    return _Walk(frozenset(folders), holders)
+
+
+def _modules_below(top: str, project: str) -> Iterator[tuple[str, list[str]]]:
+    """The modules of each folder. Hidden folders, installed packages and symlinks are left out, as in `code: "**"`."""
+    if "/." in top[len(project) :]:
+        return
+    for folder, folders, files in os.walk(top):
+        if folder != top and "pyvenv.cfg" in files:  # a virtual environment
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if _may_hold_modules(name)]
+        yield folder, [name for name in files if name.endswith((".py", *COMPILED))]
+
+
+def _may_hold_modules(name: str) -> bool:
+    return not (name.startswith(".") or name.endswith("-packages") or name == "node_modules")

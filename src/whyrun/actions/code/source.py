@@ -1,9 +1,9 @@
-"""Python source, read without running it: its canonical form, and what it defines.
+"""Reads Python source without running it: its canonical form, and the names that it defines.
 
-The canonical form leaves out comments, layout, docstrings and type comments, and does not depend on the Python that
-reads it. `ast.dump` and `ast.unparse` were rejected: both changed between Python versions.
+The canonical form leaves out comments, layout, docstrings and type comments, and is the same in all Python versions.
+`ast.dump` and `ast.unparse` were rejected because their output changed between Python versions.
 
-Code may read its own docstrings, or its own source, and then they are data: `text_read` says whether it seems to.
+Docstrings and source are data if the code reads them; `text_read` detects that.
 """
 
 from __future__ import annotations
@@ -12,32 +12,26 @@ import ast
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from whyrun.actions.base import Signature
+
 _DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# Where it stands, or how it is spelled, but not what it does.
+# Fields for positions and spelling, which do not change what the code does.
 _SKIPPED = frozenset({"ctx", "type_comment", "type_ignores", "kind", "lineno", "col_offset", "end_lineno"})
 
 
 class SourceError(Exception):
-    """A file of the project that is no Python: where and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """The parameters of a function as written; `None` for a callable whose signature the source does not show."""
-
-    required: tuple[str, ...]
-    optional: tuple[str, ...]
-    open_ended: bool  # has **kwargs
+    """A file of the project cannot be read as Python; the message says where and why."""
 
 
 def read_source(path: str | os.PathLike[str], shown: str) -> bytes:
-    """The content of a file. `shown` is how messages name it."""
+    """The content of a file. `shown` is its name in messages."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -49,8 +43,8 @@ def parse_file(path: str | os.PathLike[str], shown: str) -> ast.Module:
     return parse_source(read_source(path, shown), shown)
 
 
-# Remembered by content, not by size and times: an edit of the same size within one tick of the clock shows in neither,
-# and reading a file that is in memory anyway costs next to nothing beside parsing it.
+# Cached by content, not by size and times: an edit of the same size within one clock tick changes neither. Reading a
+# file takes much less time than parsing it.
 @lru_cache(maxsize=256)
 def parse_source(data: bytes, shown: str) -> ast.Module:
     try:
@@ -79,8 +73,8 @@ def form_sha256(form: str) -> str:
 def canonical_tokens(tree: ast.AST, *, docstrings: bool = False) -> Iterator[str]:
     """One token a line: `(Name`, field names, constants with type and length, `)`. Iterative: nesting may be deep.
 
-    With `docstrings` each is one more field, of a name that no node has: so neither form is ever that of other code in
-    the other, and code that has no docstrings has the same form in both.
+    With `docstrings`, each docstring is an additional field whose name no node has. So no code with docstrings has the
+    same form as other code, and code without docstrings has the same form either way.
     """
     stack: list[Any] = [tree]
     while stack:
@@ -105,8 +99,7 @@ def canonical_tokens(tree: ast.AST, *, docstrings: bool = False) -> Iterator[str
             yield _constant(item)
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(msgspec.Struct, frozen=True):
     text: str
 
 
@@ -120,7 +113,7 @@ def _field(node: ast.AST, name: str) -> Any:
 
 
 def _is_absent(node: ast.AST, name: str, value: Any) -> bool:
-    """Optional fields that are not used, so that fields which later Pythons add change nothing."""
+    """Skip optional fields that are not used, so that fields added by later Python versions change nothing."""
     if isinstance(node, ast.Constant) and name == "value":
         return False
     return value is None or value == []
@@ -142,7 +135,7 @@ def _docstring(node: ast.AST) -> str | None:
 
 
 def _joined(values: list[ast.expr]) -> list[ast.expr]:
-    """The parts of an f-string with neighbouring texts put together: how they are cut depends on the Python."""
+    """The parts of an f-string with neighbouring texts joined: Python versions split them differently."""
     parts: list[ast.expr] = []
     for value in values:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
@@ -163,19 +156,19 @@ def _constant(value: Any) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
-# --- text that is data -------------------------------------------------------------------------------------------
+# --- docstrings and source as data -------------------------------------------------------------------------------
 
 
 class TextRead(IntEnum):
-    """What code reads of the text that its canonical form leaves out; the greater includes the lesser."""
+    """Which text outside its canonical form code reads; a greater value includes the smaller ones."""
 
     NOTHING = 0
     DOCSTRINGS = 1
     SOURCE = 2
 
 
-# `__file__` is not among them: nearly always it only leads to a data file nearby. `tokenize` is a method of every
-# tokenizer, so it is looked for among the imports.
+# `__file__` is not in the list: it nearly always leads to a data file. `tokenize` is a method of every tokenizer, so
+# only an import of it counts.
 _SOURCE_NAMES = ("getsource", "getsourcelines", "getcomments", "getblock", "linecache")
 _SOURCE_LINES = tuple(f"\nstr {len(name)} {name}\n" for name in _SOURCE_NAMES)
 # `model_json_schema` of Pydantic puts the docstring of a model into its schema.
@@ -183,13 +176,13 @@ _DOCSTRING_LINES = tuple(f"\nstr {len(name)} {name}\n" for name in ("getdoc", "m
 
 
 def text_read(form: str) -> TextRead:
-    """By the names in a canonical form: attributes, variables, imports, and texts such as in `getattr(f, "__doc__")`.
+    """Judged by the names in a canonical form: attributes, variables, imports, texts as in `getattr(f, "__doc__")`.
 
-    A few searches in what is there for the hash anyway cost next to nothing; another walk over the tree would.
+    The form exists already for the hash. Searching it costs much less than another walk over the tree.
     """
     if any(line in form for line in _SOURCE_LINES):
         return TextRead.SOURCE
-    # `__doc__` also within a text: `"{0.__doc__}".format(f)` and `attrgetter("f.__doc__")` read it.
+    # Also search within texts: `"{0.__doc__}".format(f)` and `attrgetter("f.__doc__")` read it.
     if "__doc__" in form or any(line in form for line in _DOCSTRING_LINES):
         return TextRead.DOCSTRINGS
     return TextRead.NOTHING
@@ -199,7 +192,7 @@ def text_read(form: str) -> TextRead:
 
 
 def find_module(project: Path, dotted: str) -> Path | None:
-    """The file that `import a.b` would run last, if it lies in the project."""
+    """The file of the module `a.b`, if it is in the project."""
     parts = dotted.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
@@ -210,9 +203,8 @@ def find_module(project: Path, dotted: str) -> Path | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Definitions:
-    """The names that a module binds at its top level; `complete` is False where it may bind more (`import *`)."""
+class Definitions(msgspec.Struct, frozen=True):
+    """The names that a module defines at its top level; `complete` is False if it may define more (`import *`)."""
 
     functions: dict[str, Signature]
     others: frozenset[str]
@@ -248,7 +240,7 @@ def _stores(name: ast.Name) -> bool:
 
 
 def _keeps_signature(function: ast.FunctionDef) -> bool:
-    """`@action(…)` hands the function back as it is; what other decorators do is not known."""
+    """`@action(…)` returns the function unchanged; other decorators may not."""
     return all(
         isinstance(d, ast.Call) and getattr(d.func, "id", getattr(d.func, "attr", None)) == "action"
         for d in function.decorator_list

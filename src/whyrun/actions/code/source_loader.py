@@ -1,9 +1,9 @@
-"""Project code is compiled from its source in every process of ours that runs it, never taken from `__pycache__`.
+"""Imports project code from its source, never from `__pycache__`, and records which version of each file it read.
 
-Python believes a `.pyc` whose source has the same size and was written in the same second. An edit from `+ 1` to `+ 2`
-right after a run fits that: the action's fingerprint would be the new one, and the code that runs the old.
+Python trusts a `.pyc` file whose source has the same size and modification second. An edit from `+ 1` to `+ 2` right
+after a run keeps both: the action would get the new fingerprint but run the old code.
 
-What was read is noted by file, so that whoever planned with this code can tell whether it was that.
+The host compares the recorded versions with those that it planned with.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from importlib import invalidate_caches, machinery
 from types import CodeType, ModuleType
 from typing import Any
 
-from whyrun.actions.editable import is_below, is_editable_finder, is_own, place_in
+from whyrun.actions.code.editable import is_below, is_editable_finder, is_own, path_in_project
 
-Version = tuple[int, int, int]  # size and times of a file: no write leaves all of them as they were
+Version = tuple[int, int, int]  # size, mtime and ctime of a file: every write changes at least one of them
 Versions = tuple[Version | None, ...]
 
-_read: dict[str, Version | None] = {}  # file → its version when it was read; None: it changed meanwhile
-_is_project_file: Callable[[str], bool] = lambda path: False  # noqa: E731  # until it is known which project
+_read: dict[str, Version | None] = {}  # file → its version when it was read; None: it changed during the read
+_is_project_file: Callable[[str], bool] = lambda path: False  # noqa: E731  # until the project is known
 
 
 def version_of(path: str) -> Version | None:
-    """None: gone, or out of reach."""
+    """None: the file does not exist or cannot be reached."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def note(path: str) -> None:
-    """That a file is read now."""
+def record_read(path: str) -> None:
+    """Record that this process reads a file now."""
     _read[path] = version_of(path)
 
 
-def take_noted(project: str) -> dict[str, Version | None]:
-    """What was read since the last call, by path in the project."""
+def take_recorded_reads(project: str) -> dict[str, Version | None]:
+    """The files read since the last call, by path relative to the project."""
     root = project.rstrip("/")
-    found = {(place_in(path, root) or path).removeprefix(f"{root}/"): version for path, version in _read.items()}
+    reads = {(path_in_project(path, root) or path).removeprefix(f"{root}/"): version for path, version in _read.items()}
     _read.clear()
-    return found
+    return reads
 
 
 def _code_from_source(loader: machinery.SourceFileLoader, fullname: str) -> CodeType:
     path = loader.get_filename(fullname)
-    note(path)
+    record_read(path)
     data = loader.get_data(path)
     if version_of(path) != _read[path]:
         _read[path] = None
@@ -56,7 +56,7 @@ def _code_from_source(loader: machinery.SourceFileLoader, fullname: str) -> Code
     return code
 
 
-class _FromSource(machinery.SourceFileLoader):
+class _SourceLoader(machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         return _code_from_source(self, fullname)
 
@@ -65,14 +65,14 @@ _get_code = machinery.SourceFileLoader.get_code
 
 
 def _get_project_code(loader: machinery.SourceFileLoader, fullname: str) -> CodeType | None:
-    """For who makes a loader for a file of the project by hand: `spec_from_file_location("k", "plugins/k.py")`."""
+    """Replaces `SourceFileLoader.get_code`, for code that creates a loader itself: `spec_from_file_location(…)`."""
     if _is_project_file(loader.path):
         return _code_from_source(loader, fullname)
     return _get_code(loader, fullname)
 
 
-class _Mapped:
-    """A finder of an editable installation. It maps names to files by itself, past `sys.path_hooks`."""
+class _EditableFinder:
+    """Wraps the finder of an editable installation, which maps names to files without using `sys.path_hooks`."""
 
     def __init__(self, finder: Any, is_inside: Callable[[str], bool]) -> None:
         self._finder = finder
@@ -84,7 +84,7 @@ class _Mapped:
         spec: machinery.ModuleSpec | None = self._finder.find_spec(fullname, path, target)
         loader = spec.loader if spec is not None else None
         if spec is not None and type(loader) is machinery.SourceFileLoader and self._is_inside(loader.path):
-            spec.loader = _FromSource(loader.name, loader.path)
+            spec.loader = _SourceLoader(loader.name, loader.path)
         return spec
 
     def __getattr__(self, name: str) -> Any:
@@ -92,10 +92,12 @@ class _Mapped:
 
 
 def import_project_from_source(project: str) -> None:
-    """For modules under this folder, also those that are found through an editable installation; a virtual environment
-    inside it keeps its compiled files."""
+    """Import modules below this folder from source, also those found through an editable installation.
+
+    A virtual environment inside the project keeps its compiled files.
+    """
     root = project.rstrip("/")
-    roots = {root, os.path.realpath(root)}  # what is installed may know it by either
+    roots = {root, os.path.realpath(root)}  # an installation may know the project by either path
     entries = {(entry.rstrip("/"), each) for entry in sys.path for each in roots if is_below(entry, each)}
     elsewhere = tuple(entry for entry, each in entries if not is_own(entry, each))
 
@@ -105,15 +107,15 @@ def import_project_from_source(project: str) -> None:
 
     finder = machinery.FileFinder.path_hook(
         (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
-        (_FromSource, machinery.SOURCE_SUFFIXES),
+        (_SourceLoader, machinery.SOURCE_SUFFIXES),
     )
 
     def hook(path: str) -> machinery.FileFinder:
         if not is_inside(path):
-            raise ImportError(f"{path} is not the project's own", path=path)
-        found = finder(path)
-        assert isinstance(found, machinery.FileFinder)
-        return found
+            raise ImportError(f"{path} does not belong to the project", path=path)
+        file_finder = finder(path)
+        assert isinstance(file_finder, machinery.FileFinder)
+        return file_finder
 
     global _is_project_file
     _is_project_file = is_inside
@@ -121,34 +123,34 @@ def import_project_from_source(project: str) -> None:
     sys.path_hooks.insert(0, hook)
     for number, each_finder in enumerate(sys.meta_path):
         if is_editable_finder(each_finder):
-            sys.meta_path[number] = _Mapped(each_finder, is_inside)
+            sys.meta_path[number] = _EditableFinder(each_finder, is_inside)
     sys.path_importer_cache.clear()
 
 
-def take_project_modules() -> dict[str, ModuleType]:
-    """As if nothing of the project had been imported in this process yet."""
-    # All are looked at before any is taken: where a package without a file lies, its parent is asked.
+def remove_project_modules() -> dict[str, ModuleType]:
+    """Remove the project's modules from `sys.modules`, so that they are imported afresh. Returns them."""
+    # Select all before removing any: the path of a namespace package is computed from its parent.
     names = [
         name
         for name, module in list(sys.modules.items())
-        if name.partition(".")[0] not in ("__main__", "whyrun")  # a project may be the one of Whyrun itself
-        and any(_is_project_file(place) for place in _places_of(module))
+        if name.partition(".")[0] not in ("__main__", "whyrun")  # the project may be Whyrun itself
+        and any(_is_project_file(path) for path in _paths_of(module))
     ]
-    taken = {name: sys.modules.pop(name) for name in names}
+    removed = {name: sys.modules.pop(name) for name in names}
     invalidate_caches()
-    return taken
+    return removed
 
 
-def put_project_modules(modules: Mapping[str, ModuleType]) -> None:
-    """Those that were taken out once."""
+def restore_project_modules(modules: Mapping[str, ModuleType]) -> None:
+    """Put modules back that `remove_project_modules` removed."""
     sys.modules.update(modules)
 
 
-def _places_of(module: Any) -> list[str]:
-    """Its file; or the folders of a package that has none."""
+def _paths_of(module: Any) -> list[str]:
+    """The file of a module, or the folders of a namespace package."""
     if not isinstance(module, ModuleType):
         return []
-    facts = object.__getattribute__(module, "__dict__")  # a lazy one would be loaded by a plain look at it
-    file = facts.get("__file__")
-    places = [file] if file is not None else facts.get("__path__") or ()
-    return [place for place in places if isinstance(place, str)]
+    attributes = object.__getattribute__(module, "__dict__")  # plain attribute access would load a lazy module
+    file = attributes.get("__file__")
+    paths = [file] if file is not None else attributes.get("__path__") or ()
+    return [path for path in paths if isinstance(path, str)]

@@ -1,4 +1,4 @@
-"""`data/aggregate`: the results of parallel steps as one table: stacked, or summarised."""
+"""`data/aggregate`: combines the results of parallel steps into one table, stacked or summarised."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Struct, field
 
 from whyrun.actions.base import Action
-from whyrun.actions.builtin.data.append import check_labels
-from whyrun.actions.builtin.data.engine import ROW, Engine, name, opened
-from whyrun.actions.builtin.data.output import dataset_path, report, shape, write_table
-from whyrun.actions.builtin.data.params import CombiningParams, Name
-from whyrun.actions.builtin.data.problems import ColumnMissing, ColumnsClash, ColumnsDiffer, counted, listed
-from whyrun.actions.builtin.data.stack import PART, Stack, stacked
-from whyrun.actions.builtin.data.tables import open_tables
+from whyrun.actions.data.append import check_labels
+from whyrun.actions.data.engine import ROW, Engine, name, opened
+from whyrun.actions.data.joining.stack import PART, Stack, stacked
+from whyrun.actions.data.output import dataset_path, report, shape, write_table
+from whyrun.actions.data.params import CombiningParams, Name
+from whyrun.actions.data.problems import ColumnMissing, ColumnsClash, ColumnsDiffer, counted, listed
+from whyrun.actions.data.tables import open_tables
 from whyrun.actions.parameters import File, Files, Meta
 from whyrun.errors import did_you_mean
 
@@ -26,7 +26,7 @@ _FUNCTIONS = {
     "median": "median({})",
     "std": "stddev_samp({})",
 }
-_ORDERED = ("count", "min", "max")  # these take every kind of value
+_ANY_KIND = ("count", "min", "max")  # functions that accept every kind of value
 
 
 class Measure(Struct, forbid_unknown_fields=True, frozen=True):
@@ -37,16 +37,16 @@ class Measure(Struct, forbid_unknown_fields=True, frozen=True):
 class Params(CombiningParams, kw_only=True):
     primary_dataset: Annotated[Files | None, Meta(description="results, one or a list")] = None
     secondary_dataset: Annotated[Files | None, Meta(description="further results")] = None
-    products: Annotated[dict[Name, File], Meta(description="label → result: instead of a list and `labels`")] = field(
+    products: Annotated[dict[Name, File], Meta(description="label → result, instead of a list and `labels`")] = field(
         default_factory=dict
     )
     labels: Annotated[
-        list[str] | None, Meta(description="one for each result of the lists, as the step that made it")
+        list[str] | None, Meta(description="one for each result of the lists, such as the step that made it")
     ] = None
     label: Annotated[Name, Meta(description="the name of the column that holds the labels")] = "step"
-    operation: Annotated[Literal["stack", "summarise"], Meta(description="all rows, or what `measures` says")] = "stack"
+    operation: Annotated[Literal["stack", "summarise"], Meta(description="all rows, or the `measures`")] = "stack"
     columns: Literal["same", "union"] = "same"
-    group_by: Annotated[list[Name] | None, Meta(description="columns; else the label: one row a step")] = None
+    group_by: Annotated[list[Name] | None, Meta(description="columns; null: the label, one row a step")] = None
     measures: Annotated[
         dict[Name, Measure], Meta(description="column → {of, how}: count, sum, mean, min, max, median or std")
     ] = field(default_factory=dict)
@@ -63,13 +63,13 @@ class Params(CombiningParams, kw_only=True):
 
     def results(self) -> dict[str, File]:
         """Label → file."""
-        found = self.files()
+        by_label = self.files()
         if self.labels is not None:
-            found = dict(zip(self.labels, found.values(), strict=True))
-        twice = [label for label in self.products if label in found]
+            by_label = dict(zip(self.labels, by_label.values(), strict=True))
+        twice = [label for label in self.products if label in by_label]
         if twice:
-            raise ValueError(f"the labels {listed(twice)} stand for two results each")
-        return found | self.products
+            raise ValueError(f"two results each have the labels {listed(twice)}; rename one of them")
+        return by_label | self.products
 
 
 class DataAggregate(Action):
@@ -110,13 +110,13 @@ jobs:
                 "rows": {"in": {table.label: table.rows for table in tables}, "out": rows},
             }
             written = write_table(engine, query, order, path)
-        words = f"aggregated {len(tables)} results ({params.operation}): {counted(rows, 'row')}"
-        report(context, words, tables, output, shape(rows, written.columns), details)
+        message = f"aggregated {len(tables)} results ({params.operation}): {counted(rows, 'row')}"
+        report(context, message, tables, output, shape(rows, written.columns), details)
         return None
 
 
 def _summary(engine: Engine, stack: Stack, params: Params) -> tuple[str, list[str]]:
-    """One row a group, in the order in which the groups come first."""
+    """One row for each group, in the order in which the groups first occur."""
     known = {column.name: column for column in stack.columns}
     groups = [params.label] if params.group_by is None else params.group_by
     for wanted, who in [*((g, "group_by") for g in groups), *((m.of, "measures") for m in params.measures.values())]:
@@ -127,13 +127,13 @@ def _summary(engine: Engine, stack: Stack, params: Params) -> tuple[str, list[st
     for title, measure in params.measures.items():
         if title.casefold() in taken:
             raise ColumnsClash(
-                f"`measures` has `{title}`, which is a column of the result already; choose another name"
+                f"`measures` has `{title}`, which is already a column of the result; choose another name"
             )
         taken.add(title.casefold())
         kind = known[measure.of].kind
-        if measure.how not in _ORDERED and kind not in ("integer", "number") and not kind.startswith("decimal"):
+        if measure.how not in _ANY_KIND and kind not in ("integer", "number") and not kind.startswith("decimal"):
             raise ColumnsDiffer(f"`measures.{title}` asks for the {measure.how} of `{measure.of}`, which is {kind}")
-    # Sums of floating-point numbers depend on their order: one thread, over sorted rows, always gives the same.
+    # Sums of floating-point numbers depend on their order: one thread over sorted rows always gives the same result.
     engine.do("SET threads = 1")
     source = engine.new_name("stacked")
     engine.do(f"CREATE TABLE {source} AS SELECT * FROM ({stack.query}) ORDER BY {PART}, {ROW}")

@@ -1,39 +1,39 @@
-"""`data/append`: datasets with the same columns on top of each other."""
+"""`data/append`: stacks datasets with the same columns."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
 from whyrun.actions.base import Action
-from whyrun.actions.builtin.data.engine import opened
-from whyrun.actions.builtin.data.output import dataset_path, report, shape, write_table
-from whyrun.actions.builtin.data.params import CombiningParams, Name
-from whyrun.actions.builtin.data.problems import counted
-from whyrun.actions.builtin.data.stack import stacked
-from whyrun.actions.builtin.data.tables import open_tables
+from whyrun.actions.data.engine import opened
+from whyrun.actions.data.joining.stack import stacked
+from whyrun.actions.data.output import dataset_path, report, shape, write_table
+from whyrun.actions.data.params import CombiningParams, Name
+from whyrun.actions.data.problems import counted
+from whyrun.actions.data.tables import open_tables
 from whyrun.actions.parameters import Files, Meta
 
 
 class Params(CombiningParams, kw_only=True):
-    primary_dataset: Annotated[Files, Meta(description="what comes first")]
-    secondary_dataset: Annotated[Files | None, Meta(description="what comes below it, in the order of the list")] = None
+    primary_dataset: Annotated[Files, Meta(description="the first rows")]
+    secondary_dataset: Annotated[Files | None, Meta(description="the rows below, in the order of the list")] = None
     columns: Annotated[
-        Literal["same", "union"], Meta(description="same: all have the same; union: what one lacks is empty there")
+        Literal["same", "union"], Meta(description="same: all have the same columns; union: missing ones are empty")
     ] = "same"
-    source: Annotated[
-        Name | None, Meta(description="the name of a column to add, which says where a row comes from")
-    ] = None
+    source: Annotated[Name | None, Meta(description="the name of an added column that says where a row comes from")] = (
+        None
+    )
     labels: Annotated[
-        list[str] | None, Meta(description="what `source` says, one for each dataset; else the name of its slot")
+        list[str] | None, Meta(description="the values of `source`, one for each dataset; null: the slot names")
     ] = None
-    operation: Annotated[Literal["append"], Meta(description="as a dataset plan says it")] = "append"
+    operation: Annotated[Literal["append"], Meta(description="the name in a dataset plan")] = "append"
 
     def __post_init__(self) -> None:
         number = len(self.files())
         if number < 2:
             raise ValueError("only one dataset is bound: append takes two or more")
         if self.labels is not None and self.source is None:
-            raise ValueError("`labels` are the values of a column that `source` names, and there is no `source`")
+            raise ValueError("`labels` are the values of the column that `source` names; add `source`")
         check_labels(self.labels, number)
 
 
@@ -45,7 +45,7 @@ def check_labels(labels: list[str] | None, number: int) -> None:
 
 
 class DataAppend(Action):
-    """Stack datasets that have the same columns, or say `columns: union`."""
+    """Stack datasets that have the same columns, or any columns with `columns: union`."""
 
     name = "data/append"
     version = "1"
@@ -79,6 +79,6 @@ jobs:
                 "rows": {"in": {table.label: table.rows for table in tables}, "out": stack.rows},
             }
             written = write_table(engine, stack.selected(), stack.order, path)
-        words = f"appended {len(tables)} datasets: {counted(stack.rows, 'row')}"
-        report(context, words, tables, output, shape(stack.rows, written.columns), details)
+        message = f"appended {len(tables)} datasets: {counted(stack.rows, 'row')}"
+        report(context, message, tables, output, shape(stack.rows, written.columns), details)
         return None

@@ -1,4 +1,4 @@
-"""`data/check`: named diagnostics of datasets as JSON, for people to read and for conditions to decide on."""
+"""`data/check`: computes named diagnostics of datasets as JSON, for people and for conditions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Struct
 
 from whyrun.actions.base import Action
-from whyrun.actions.builtin.data.engine import Engine, name, opened
-from whyrun.actions.builtin.data.kinds import known
-from whyrun.actions.builtin.data.output import only_output, report
-from whyrun.actions.builtin.data.params import Identifier, Name, SqlParams
-from whyrun.actions.builtin.data.problems import QueryFailed, counted
-from whyrun.actions.builtin.data.sql import answered, checked_query, offer, table_name
-from whyrun.actions.builtin.data.tables import Column, Table, open_tables
-from whyrun.actions.builtin.data.written_keys import check_written, without_nan
+from whyrun.actions.data.engine import Engine, name, opened
+from whyrun.actions.data.joining.keys import check_spellings, without_nan
+from whyrun.actions.data.kinds import known
+from whyrun.actions.data.output import only_output, report
+from whyrun.actions.data.params import Identifier, Name, SqlParams
+from whyrun.actions.data.problems import QueryFailed, counted
+from whyrun.actions.data.sql import checked_query, create_views, run_query, table_name
+from whyrun.actions.data.tables import Column, Table, open_tables
 from whyrun.actions.parameters import Meta
 from whyrun.errors import did_you_mean
 
@@ -25,20 +25,20 @@ Columns = Annotated[list[Name], Meta(min_length=1)] | Literal["*"]
 
 
 class Diagnostic(Struct, forbid_unknown_fields=True, frozen=True):
-    """Exactly one of the first four; `of` is the dataset, where it is not the first one."""
+    """Exactly one of the first four fields; `of` is the dataset, if it is not the first one."""
 
-    missing_share: Columns | None = None  # of the values in these columns, how many are missing: 0 to 1
-    missing: Columns | None = None  # how many
-    duplicates: Columns | None = None  # rows whose key an earlier row has
+    missing_share: Columns | None = None  # the share of missing values in these columns: 0 to 1
+    missing: Columns | None = None  # the number of missing values
+    duplicates: Columns | None = None  # the number of rows whose key an earlier row has
     sql: Name | None = None  # a query with one row and one column
     of: Name | None = None
 
     def __post_init__(self) -> None:
-        asked = [field for field in ("missing_share", "missing", "duplicates", "sql") if getattr(self, field)]
-        if len(asked) != 1:
+        given = [field for field in ("missing_share", "missing", "duplicates", "sql") if getattr(self, field)]
+        if len(given) != 1:
             raise ValueError("a diagnostic is one of `missing_share`, `missing`, `duplicates`, `sql`")
         if self.sql is not None and self.of is not None:
-            raise ValueError("`of` says nothing beside `sql`, whose query names its tables")
+            raise ValueError("`of` has no effect with `sql`, whose query names its tables; remove it")
 
 
 class Params(SqlParams, kw_only=True):
@@ -76,38 +76,38 @@ jobs:
         output = only_output(context, self.name)
         with opened(params, context.work_dir, lambda: context.cancelled) as engine:
             tables = open_tables(engine, params)
-            offer(engine, tables, list(params.files().values()))
+            create_views(engine, tables, list(params.files().values()))
             by_name = {table_name(table.label): table for table in tables}
-            found = {title: _value(engine, title, asked, by_name) for title, asked in params.diagnostics.items()}
-        for title, value in found.items():
+            values = {title: _value(engine, title, wanted, by_name) for title, wanted in params.diagnostics.items()}
+        for title, value in values.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 context.metric(title, value)
-        words = f"checked {counted(len(tables), 'dataset')}: "
-        words += ", ".join(f"{title} = {_shown(value)}" for title, value in found.items())
-        report(context, words, tables, output, {"diagnostics": len(found)}, {"decision": "check"})
-        return {output: found}
+        message = f"checked {counted(len(tables), 'dataset')}: "
+        message += ", ".join(f"{title} = {_shown(value)}" for title, value in values.items())
+        report(context, message, tables, output, {"diagnostics": len(values)}, {"decision": "check"})
+        return {output: values}
 
 
-def _value(engine: Engine, title: str, asked: str | Diagnostic, tables: Mapping[str, Table]) -> Any:
+def _value(engine: Engine, title: str, wanted: str | Diagnostic, tables: Mapping[str, Table]) -> Any:
     where = f"diagnostics.{title}"
     first = next(iter(tables.values()))
-    if asked == "rows":
+    if wanted == "rows":
         return first.rows
-    if asked == "columns":
+    if wanted == "columns":
         return len(first.columns)
-    assert isinstance(asked, Diagnostic)
-    if asked.sql is not None:
-        return _scalar(engine, where, asked.sql, list(tables.values()))
-    table = first if asked.of is None else _named(where, asked.of, tables)
-    if asked.duplicates is not None:
-        return _duplicates(engine, table, _columns(where, asked.duplicates, table), asked.duplicates == "*")
-    wanted = asked.missing or asked.missing_share
-    assert wanted is not None
-    columns = _columns(where, wanted, table)
+    assert isinstance(wanted, Diagnostic)
+    if wanted.sql is not None:
+        return _scalar(engine, where, wanted.sql, list(tables.values()))
+    table = first if wanted.of is None else _named(where, wanted.of, tables)
+    if wanted.duplicates is not None:
+        return _duplicates(engine, table, _columns(where, wanted.duplicates, table), wanted.duplicates == "*")
+    names = wanted.missing or wanted.missing_share
+    assert names is not None
+    columns = _columns(where, names, table)
     counts = " + ".join(f"count({known(name(column.name), column.type)})" for column in columns)
     (present,) = engine.row(f"SELECT {counts} FROM {table.relation}")
     cells = table.rows * len(columns)
-    if asked.missing is not None:
+    if wanted.missing is not None:
         return cells - present
     return (cells - present) / cells if cells else 0.0
 
@@ -115,7 +115,7 @@ def _value(engine: Engine, title: str, asked: str | Diagnostic, tables: Mapping[
 def _named(where: str, wanted: str, tables: Mapping[str, Table]) -> Table:
     if wanted not in tables:
         hint = did_you_mean(wanted, list(tables))
-        raise QueryFailed(f"`{where}.of` names `{wanted}`, which is no dataset here; {hint}")
+        raise QueryFailed(f"`{where}.of` names `{wanted}`, which is not a dataset here; {hint}")
     return tables[wanted]
 
 
@@ -124,9 +124,10 @@ def _columns(where: str, wanted: list[str] | str, table: Table) -> list[Column]:
 
 
 def _duplicates(engine: Engine, table: Table, columns: list[Column], whole: bool) -> int:
-    """Rows beyond the first of each key. A key with a missing part is none; as whole rows, missing equals missing."""
+    """The rows after the first of each key. A row with a missing key part is not counted; if whole rows are compared,
+    missing values are equal."""
     for column in () if whole else columns:
-        check_written(engine, [(table, column)])
+        check_spellings(engine, [(table, column)])
     table = without_nan(engine, table, columns)
     grouped = ", ".join(name(column.name) for column in columns)
     present = "" if whole else " WHERE " + " AND ".join(f"{name(column.name)} IS NOT NULL" for column in columns)
@@ -139,8 +140,8 @@ def _duplicates(engine: Engine, table: Table, columns: list[Column], whole: bool
 
 def _scalar(engine: Engine, where: str, query: str, tables: list[Table]) -> Any:
     text = checked_query(engine, query, {}, where)
-    # Two are enough to see that there is more than one.
-    rows = answered(engine, f"SELECT * FROM ({text}) LIMIT 2", {}, tables, where)
+    # Two rows are enough to see that there is more than one.
+    rows = run_query(engine, f"SELECT * FROM ({text}) LIMIT 2", {}, tables, where)
     if len(rows) != 1 or len(rows[0]) != 1:
         width = len(rows[0]) if rows else 0
         raise QueryFailed(
@@ -150,7 +151,7 @@ def _scalar(engine: Engine, where: str, query: str, tables: list[Table]) -> Any:
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, float) and not math.isfinite(value):
-        raise QueryFailed(f"`{where}` gives {value}, which is no number that JSON can hold")
+        raise QueryFailed(f"`{where}` gives {value}, which JSON cannot hold as a number")
     if value is not None and not isinstance(value, bool | int | float | str):
         raise QueryFailed(f"`{where}` gives a {type(value).__name__}; cast it to a number, boolean or text")
     return value

@@ -1,4 +1,4 @@
-"""One DuckDB connection for one step: with a memory limit, a folder to spill to, and nothing it would fetch."""
+"""One DuckDB connection for one step, with a memory limit, a spill folder, and no downloads."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyrun.actions.builtin.data.params import DataParams
-from whyrun.actions.builtin.data.problems import MemoryLimitTooSmall
+from whyrun.actions.data.params import DataParams
+from whyrun.actions.data.problems import MemoryLimitTooSmall
 
 if TYPE_CHECKING:
     import duckdb
 
-ROW = "__whyrun_row"  # the position of a row in its dataset; no column of a user may be called so
+ROW = "__whyrun_row"  # the position of a row in its dataset; users' columns may not have this name
 _SPILL = "spill"
-_LOOK_EVERY = 0.1  # seconds
-_OVERHEAD = 200_000_000  # bytes of a step that DuckDB does not count, measured
+_CHECK_INTERVAL = 0.1  # seconds
+_OVERHEAD = 200_000_000  # bytes of a step that DuckDB does not count (measured)
 
 
 def name(text: str) -> str:
-    """An identifier of SQL."""
+    """A quoted SQL identifier."""
     return '"' + text.replace('"', '""') + '"'
 
 
@@ -31,12 +31,12 @@ def literal(value: str | Path) -> str:
 
 
 def file_literal(path: Path) -> str:
-    """A file for a reader of DuckDB's, which takes names for patterns."""
+    """A file name for DuckDB's readers, which treat names as patterns."""
     return literal(exact_pattern(path))
 
 
 def exact_pattern(path: Path) -> str:
-    """The pattern that only this file fits."""
+    """The pattern that matches only this file."""
     return re.sub(r"[*?[]", r"[\g<0>]", str(path))
 
 
@@ -49,7 +49,7 @@ class Engine:
         self._connection = connection
         self.share = share  # bytes of memory that DuckDB plans with
         self.work_dir = work_dir
-        self._made = 0
+        self._names = 0
 
     def do(self, sql: str, parameters: Any = None) -> None:
         self._connection.execute(sql, parameters)
@@ -58,16 +58,16 @@ class Engine:
         return self._connection.execute(sql, parameters).fetchall()
 
     def row(self, sql: str, parameters: Any = None) -> tuple[Any, ...]:
-        (found,) = self.rows(sql, parameters)
-        return found
+        (row,) = self.rows(sql, parameters)
+        return row
 
     def columns(self, query: str) -> list[tuple[str, str]]:
-        """(name, DuckDB's type) of what a query gives."""
+        """(name, DuckDB type) of the columns of a query."""
         return [(str(row[0]), str(row[1])) for row in self.rows(f"DESCRIBE {query}")]
 
     def spare_bits(self) -> int:
-        """How long a string of bits may be, of which each thread has one for each side of a join: a quarter of the
-        memory for all of them together."""
+        """The largest length of a bit string. Each thread needs one for each side of a join; together they may use a
+        quarter of the memory."""
         (threads,) = self.row("SELECT CAST(current_setting('threads') AS BIGINT)")
         return self.share // 4 * 8 // (2 * (int(threads) + 2))
 
@@ -75,41 +75,41 @@ class Engine:
         return list(self._connection.extract_statements(sql))
 
     def new_name(self, what: str) -> str:
-        """For a table or view of our own. With two underscores in front: no role is called so."""
-        self._made += 1
-        return f"__{what}_{self._made}"
+        """A name for our own table or view. It starts with two underscores, which no role does."""
+        self._names += 1
+        return f"__{what}_{self._names}"
 
     def reader(self, query: str) -> Any:
-        """What a query gives as an Arrow reader, batch by batch. One at a time, and read to its end or closed."""
+        """The result of a query as an Arrow reader. Only one may be open; read it to its end or close it."""
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_stream(self._connection.sql(query))
 
     def register(self, what: str, data: Any) -> str:
         """An Arrow reader as a relation that can be read once."""
-        made = self.new_name(what)
-        self._connection.register(made, data)
-        return made
+        relation = self.new_name(what)
+        self._connection.register(relation, data)
+        return relation
 
     def lock(self, allowed: Sequence[Path]) -> None:
-        """From here on no file is read or written but these, and no setting changes."""
-        spelled = [spelling for path in allowed for spelling in dict.fromkeys((str(path), exact_pattern(path)))]
-        self.do(f"SET allowed_paths = {literals(spelled)}")
+        """From now on, allow only these files, and no change of settings."""
+        spellings = [spelling for path in allowed for spelling in dict.fromkeys((str(path), exact_pattern(path)))]
+        self.do(f"SET allowed_paths = {literals(spellings)}")
         self.do("SET enable_external_access = false")
         self.do("SET lock_configuration = true")
 
 
 def duckdb_share(limit: str) -> int:
-    """How many of the step's bytes DuckDB may plan with: it does not count all it uses, and Python needs some too."""
-    found = re.fullmatch(r"([0-9.]+) ?([KMGT])(i?)B", limit)
-    assert found is not None, "checked with the parameters"
-    whole = float(found[1]) * (1024 if found[3] else 1000) ** ("KMGT".index(found[2]) + 1)
+    """The part of the step's memory that DuckDB may plan with. DuckDB uses more than it counts; Python needs some."""
+    size = re.fullmatch(r"([0-9.]+) ?([KMGT])(i?)B", limit)
+    assert size is not None, "checked with the parameters"
+    whole = float(size[1]) * (1024 if size[3] else 1000) ** ("KMGT".index(size[2]) + 1)
     return int(max(whole - _OVERHEAD, whole * 0.6))
 
 
 @contextmanager
 def opened(params: DataParams, work_dir: Path, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Engine]:
-    """`cancelled` is asked while queries run: a step that is told to stop does not wait for DuckDB to be done."""
+    """Open an engine. While queries run, `cancelled` is checked, so that a cancelled step does not wait for DuckDB."""
     import duckdb
 
     connection = duckdb.connect(":memory:")
@@ -123,7 +123,7 @@ def opened(params: DataParams, work_dir: Path, cancelled: Callable[[], bool] = l
             "temp_directory": literal(work_dir / _SPILL),
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            "python_enable_replacements": "false",  # a query never sees variables of Python
+            "python_enable_replacements": "false",  # queries must not see Python variables
             "preserve_insertion_order": "true",
             "enable_progress_bar": "false",
             "TimeZone": literal("UTC"),
@@ -134,9 +134,9 @@ def opened(params: DataParams, work_dir: Path, cancelled: Callable[[], bool] = l
             connection.execute(f"SET {setting} = {value}")
         yield Engine(connection, work_dir, share)
     except duckdb.OutOfMemoryException as problem:
-        words = " ".join(str(problem).split("\n")[0].split())
+        message = " ".join(str(problem).split("\n")[0].split())
         raise MemoryLimitTooSmall(
-            f"`memory_limit: {params.memory_limit}` is not enough here: {words}; raise it, or lower `threads`"
+            f"`memory_limit: {params.memory_limit}` is not enough here: {message}; raise it, or lower `threads`"
         ) from None
     finally:
         done.set()
@@ -145,6 +145,6 @@ def opened(params: DataParams, work_dir: Path, cancelled: Callable[[], bool] = l
 
 
 def _interrupt_if(cancelled: Callable[[], bool], connection: duckdb.DuckDBPyConnection, done: threading.Event) -> None:
-    while not done.wait(_LOOK_EVERY):
+    while not done.wait(_CHECK_INTERVAL):
         if cancelled():
-            connection.interrupt()  # again and again: the next query is to end as well
+            connection.interrupt()  # repeatedly, to end the following queries, too

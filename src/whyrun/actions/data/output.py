@@ -1,4 +1,4 @@
-"""The one output of a data action: CSV or Parquet by its suffix, sorted, so that the same rows are the same bytes."""
+"""Writes the output of a data action as CSV or Parquet, sorted: the same rows give the same bytes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.actions.base import WorkerContext
-from whyrun.actions.builtin.data.engine import Engine, literal, name
-from whyrun.actions.builtin.data.kinds import FLOATING, INFINITE_TEXTS, NAN_TEXTS
-from whyrun.actions.builtin.data.problems import OutputUnusable, listed
-from whyrun.actions.builtin.data.tables import Column, Table
+from whyrun.actions.data.engine import Engine, literal, name
+from whyrun.actions.data.kinds import FLOATING, INFINITE_TEXTS, NAN_TEXTS
+from whyrun.actions.data.problems import OutputUnusable, listed
+from whyrun.actions.data.tables import Column, Table
 
-_COLUMNS_SHOWN = 200  # in the log: what a task says has a limit
+_COLUMNS_SHOWN = 200  # in the log: the details of a task have a size limit
 _WRITERS = {
     ".csv": "FORMAT csv, HEADER true, DELIMITER ','",
     ".tsv": "FORMAT csv, HEADER true, DELIMITER '\t'",
-    # zstd: smaller by a third at hardly more time. The row group is written down, lest a default of DuckDB's decides.
+    # zstd makes files a third smaller in about the same time. The row group size is fixed here, so that a new default
+    # of DuckDB does not change the bytes.
     ".parquet": "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880",
     "": "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880",
 }
 _TEXT = (".csv", ".tsv")
 _WIDE = ("HUGEINT", "UHUGEINT")  # DuckDB writes them to Parquet as floating-point numbers, which lose digits
-_EXACT = (  # what they are written as instead: the first that holds all values
+_EXACT = (  # the replacement is the first of these types that holds all values
     ("BIGINT", -(2**63), 2**63 - 1),
     ("UBIGINT", 0, 2**64 - 1),
     ("DECIMAL(38,0)", 1 - 10**38, 10**38 - 1),
@@ -40,7 +41,7 @@ def only_output(context: WorkerContext, uses: str) -> str:
 
 
 def dataset_path(context: WorkerContext, uses: str) -> tuple[str, Path]:
-    """Name and path of the output, which can be written."""
+    """The name and path of the output. Raises `OutputUnusable` for an unknown suffix."""
     output = only_output(context, uses)
     path = context.output(output)
     if path.suffix.lower() not in _WRITERS:
@@ -53,16 +54,16 @@ def dataset_path(context: WorkerContext, uses: str) -> tuple[str, Path]:
 @dataclass(frozen=True, slots=True)
 class Written:
     rows: int
-    columns: tuple[Column, ...]  # with the types that the file has
+    columns: tuple[Column, ...]  # with the types in the file
 
 
 def write(engine: Engine, query: str, order: Sequence[str], path: Path, options: str | None = None) -> int:
-    """How many rows were written. `options`: of the format, where the suffix alone does not say them."""
+    """Write a query and return the number of rows. `options`: format options instead of those of the suffix."""
     return write_table(engine, query, order, path, options).rows
 
 
 def write_table(engine: Engine, query: str, order: Sequence[str], path: Path, options: str | None = None) -> Written:
-    """Every value as it is, or none: what the format cannot hold is refused. The query is asked once."""
+    """Write a query. Refuses values that the format cannot hold. The query runs once."""
     import duckdb
 
     suffix = path.suffix.lower()
@@ -86,7 +87,7 @@ def write_table(engine: Engine, query: str, order: Sequence[str], path: Path, op
 
 
 def _as_text(query: str, columns: Sequence[Column]) -> str:
-    """NaN is written as nothing, which is what it means. `inf` would make the column one of texts to who reads it."""
+    """Write NaN as an empty field. Refuse `inf`: readers would take the column for text."""
     floating = {column.name for column in columns if column.type in FLOATING}
     if not floating:
         return query
@@ -104,16 +105,16 @@ def _as_text(query: str, columns: Sequence[Column]) -> str:
 
 
 def _narrowed(engine: Engine, query: str, columns: Sequence[Column]) -> tuple[str, tuple[Column, ...]]:
-    """Integers of 128 bits as a type that Parquet has. (Sums are such, and what comes of BIGINT with UBIGINT.)"""
+    """Replace integers of 128 bits by a type that Parquet has. Sums have this type, and BIGINT mixed with UBIGINT."""
     table = engine.new_name("wide")
     engine.do(f"CREATE TABLE {table} AS {query}")
     wide = [column for column in columns if column.type in _WIDE]
-    asked = [f"{bound}({name(column.name)})" for column in wide for bound in ("min", "max")]
-    bounds = engine.row(f"SELECT {', '.join(asked)} FROM {table}")
+    limits = [f"{bound}({name(column.name)})" for column in wide for bound in ("min", "max")]
+    bounds = engine.row(f"SELECT {', '.join(limits)} FROM {table}")
     types = {column.name: _exact(column, *bounds[2 * at : 2 * at + 2]) for at, column in enumerate(wide)}
     casts = ", ".join(f"CAST({name(column)} AS {type_}) AS {name(column)}" for column, type_ in types.items())
-    found = tuple(Column(column.name, types.get(column.name, column.type)) for column in columns)
-    return f"SELECT * REPLACE ({casts}) FROM {table} ORDER BY rowid", found
+    narrowed = tuple(Column(column.name, types.get(column.name, column.type)) for column in columns)
+    return f"SELECT * REPLACE ({casts}) FROM {table} ORDER BY rowid", narrowed
 
 
 def _exact(column: Column, least: int | None, most: int | None) -> str:
@@ -127,7 +128,7 @@ def _exact(column: Column, least: int | None, most: int | None) -> str:
 
 
 def shape(rows: int, columns: Sequence[Column]) -> dict[str, Any]:
-    """Rows and columns of a dataset, as they stand in the log."""
+    """Rows and columns of a dataset, as the log records them."""
     shown: dict[str, Any] = {"rows": rows, "columns": len(columns)}
     shown["types"] = {column.name[:100]: column.type[:100] for column in columns[:_COLUMNS_SHOWN]}
     if len(columns) > _COLUMNS_SHOWN:
@@ -137,14 +138,14 @@ def shape(rows: int, columns: Sequence[Column]) -> dict[str, Any]:
 
 def report(
     context: WorkerContext,
-    words: str,
+    message: str,
     tables: Sequence[Table],
     output: str,
     made: Mapping[str, Any],
     decision: Mapping[str, Any] | None = None,
 ) -> None:
-    """What was read, decided and written, for the log and the composition's summary."""
+    """Report what was read, decided and written, for the log and the composition summary."""
     read = {table.label: {"rows": table.rows, "columns": len(table.columns)} for table in tables}
-    context.task("EXECUTES", words, {**(decision or {}), "read": read, "wrote": {output: dict(made)}})
+    context.task("EXECUTES", message, {**(decision or {}), "read": read, "wrote": {output: dict(made)}})
     if "rows" in made:
         context.metric("rows_out", made["rows"], "rows")

@@ -1,4 +1,4 @@
-"""What can be wrong with data. Each is an error type of its own in the log; each says what, where, and what next."""
+"""The errors of data actions. The log records the class name as the error type."""
 
 from __future__ import annotations
 
@@ -6,55 +6,55 @@ from collections.abc import Iterable
 
 
 class DataError(ValueError):
-    """The base of all of them."""
+    """The base class."""
 
 
 class UnreadableTable(DataError):
-    """A file is no table in the format that its name promises."""
+    """A file is not a table in the format of its suffix."""
 
 
 class ColumnMissing(DataError):
-    """A column is named that a dataset does not have."""
+    """A parameter names a column that a dataset does not have."""
 
 
 class KeyTypesDiffer(DataError):
-    """Key columns that hold different kinds of values: nothing is cast silently."""
+    """Key columns hold different kinds of values; nothing is cast silently."""
 
 
 class KeyNotExact(DataError):
-    """Keys that are written differently and would be one number."""
+    """Keys with different spellings would become the same number."""
 
 
 class CardinalityViolated(DataError):
-    """The data are not as `cardinality` says."""
+    """The data do not have the cardinality that the user declared."""
 
 
 class ColumnsClash(DataError):
-    """Two datasets have a column of the same name, and nobody said what becomes of it."""
+    """Two datasets have a column of the same name, and no parameter says what to do with it."""
 
 
 class ColumnsDiffer(DataError):
-    """Datasets that should be stacked have other columns, or other kinds of values in them."""
+    """Datasets to stack have different columns, or columns of different kinds."""
 
 
 class ValueNotConvertible(DataError):
-    """A column does not fit the type that `types` asks for."""
+    """A value does not fit the type that `types` declares."""
 
 
 class QueryFailed(DataError):
-    """A query is refused, or cannot be answered."""
+    """A query is not allowed, or cannot be answered."""
 
 
 class OutputUnusable(DataError):
-    """The job declares outputs that the action cannot write."""
+    """The action cannot write the outputs that the job declares."""
 
 
 class MemoryLimitTooSmall(DataError):
-    """Something cannot go to disk and needs more memory than allowed."""
+    """An operation cannot use the disk and needs more memory than allowed."""
 
 
 def listed(names: Iterable[str], limit: int = 12) -> str:
-    """`a`, `b`, …: cut where there are many."""
+    """`a`, `b`, …: the first names of a long list."""
     all_names = list(names)
     shown = ", ".join(f"`{name}`" for name in all_names[:limit])
     return shown + (f", … ({len(all_names) - limit} more)" if len(all_names) > limit else "") or "none"

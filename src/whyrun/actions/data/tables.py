@@ -1,4 +1,4 @@
-"""Files of every format as relations of one DuckDB connection, with the types of their columns decided by all rows."""
+"""Opens files of every format as DuckDB relations. The types of columns follow from all rows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from whyrun.actions.builtin.data.engine import ROW, Engine, file_literal, name
-from whyrun.actions.builtin.data.kinds import FLOATING, asked, kind_of
-from whyrun.actions.builtin.data.params import DataParams
-from whyrun.actions.builtin.data.problems import (
+from whyrun.actions.data.engine import ROW, Engine, file_literal, name
+from whyrun.actions.data.kinds import FLOATING, converted_to, kind_of
+from whyrun.actions.data.params import DataParams
+from whyrun.actions.data.problems import (
     ColumnMissing,
+    DataError,
     UnreadableTable,
     ValueNotConvertible,
     counted,
@@ -41,7 +42,7 @@ _NO_UTF8 = re.compile("not utf-8 encoded|Invalid unicode", re.IGNORECASE)
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
-    type: str  # DuckDB's
+    type: str  # the DuckDB type
 
     @property
     def kind(self) -> str:
@@ -50,9 +51,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a reader made of a file: a relation with the columns and `ROW`. `untyped`: the format has no types of its
-    own, so a column without a value has no type. `texts`: by column, a query for its values as they are written (`t`),
-    where two of them can be the same number."""
+    """A file as a relation with its columns and `ROW`.
+
+    `untyped`: the format has no types, so a column without values has no type. `texts`: for columns of floating-point
+    numbers, a query for the values as written (`t`), because different spellings can be the same number.
+    """
 
     relation: str
     columns: tuple[Column, ...]
@@ -62,21 +65,21 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A dataset: `relation` has these columns and `ROW`, which is its order."""
+    """A dataset: `relation` has these columns, and `ROW` for the order of the rows."""
 
-    label: str  # the slot that it is bound to: `primary_dataset`, `secondary_dataset[0]`
+    label: str  # its slot: `primary_dataset`, `secondary_dataset[0]`
     relation: str
     columns: tuple[Column, ...]
     rows: int
     untyped: bool = False
-    texts: Mapping[str, str] = field(default_factory=dict)  # as in `Source`, unless `types` says what a column is
+    texts: Mapping[str, str] = field(default_factory=dict)  # as in `Source`, without columns of `types`
 
     @property
     def names(self) -> list[str]:
         return [column.name for column in self.columns]
 
     def column(self, wanted: str, what: str) -> Column:
-        """By its exact name. `what` says who names it: `keys`."""
+        """The column of this exact name. `what`: the parameter that names it, such as `keys`."""
         for column in self.columns:
             if column.name == wanted:
                 return column
@@ -85,7 +88,7 @@ class Table:
 
 
 def other_delimiter(names: Sequence[str]) -> str | None:
-    """Advice where the whole header is one column because it is split at another character."""
+    """A hint if the whole header is one column, because the file uses another delimiter."""
     for character in ";\t|,":
         if len(names) == 1 and character in names[0]:
             shown = "\\t" if character == "\t" else character
@@ -94,8 +97,10 @@ def other_delimiter(names: Sequence[str]) -> str | None:
 
 
 def format_of(path: Path) -> str:
-    """By the suffix; else Parquet if it begins so, and CSV if it is text. (What a step made without a `path:` has no
-    suffix, and what stands for one may be the end of its slot's name: `products.large`.)"""
+    """The format by suffix; otherwise Parquet by its first bytes, or CSV if it is text.
+
+    An output without `path:` has no suffix, or the end of its slot name: `products.large`.
+    """
     suffix = path.suffix.lower()
     if suffix in FORMATS:
         return FORMATS[suffix]
@@ -106,7 +111,7 @@ def format_of(path: Path) -> str:
     if b"\0" not in start:
         return "csv"
     known = ", ".join(f"`{known}`" for known in FORMATS)
-    raise UnreadableTable(f"`{path}` is in no format that is known; readable: {known}")
+    raise UnreadableTable(f"`{path}` is in an unknown format; readable: {known}")
 
 
 def delimiter_of(path: Path, params: DataParams) -> str:
@@ -114,7 +119,7 @@ def delimiter_of(path: Path, params: DataParams) -> str:
 
 
 def open_tables(engine: Engine, params: DataParams, files: Mapping[str, Path] | None = None) -> list[Table]:
-    """All bound datasets, in order, each with the types that `types` asks for."""
+    """All bound datasets, in order, with the types that `types` declares."""
     bound = params.files() if files is None else files
     tables = [open_table(engine, label, path, params) for label, path in bound.items()]
     for wanted in params.types:
@@ -129,8 +134,8 @@ def open_table(engine: Engine, label: str, path: Path, params: DataParams) -> Ta
     source = _source(engine, label, path, params)
     check_names(label, [column.name for column in source.columns])
     if not source.untyped:
-        source = _beyond_statistics(engine, source)
-    relation, columns = as_asked(engine, label, source, params.types)
+        source = _without_nan_statistics(engine, source)
+    relation, columns = with_types(engine, label, source, params.types)
     (rows,) = engine.row(f"SELECT count(*) FROM {relation}")
     texts = {column: query for column, query in source.texts.items() if column not in params.types}
     return Table(label, relation, columns, rows, source.untyped, texts)
@@ -146,23 +151,23 @@ def _source(engine: Engine, label: str, path: Path, params: DataParams) -> Sourc
             case "parquet":
                 return _parquet(engine, path)
             case "csv":
-                from whyrun.actions.builtin.data.csv_files import load_csv
+                from whyrun.actions.data.files.csv_files import load_csv
 
                 delimiter = delimiter_of(path, params)
                 return load_csv(engine, path, delimiter, params.missing, params.encoding, as_text=wanted_texts)
             case "json":
-                from whyrun.actions.builtin.data.json_files import load_json
+                from whyrun.actions.data.files.json_files import load_json
 
                 return load_json(engine, path, wanted_texts)
             case "stata":
-                from whyrun.actions.builtin.data.stata_files import load_stata
+                from whyrun.actions.data.files.stata_files import load_stata
 
                 return load_stata(engine, path)
-        from whyrun.actions.builtin.data.excel_files import load_excel
+        from whyrun.actions.data.files.excel_files import load_excel
 
         return load_excel(engine, path, params.sheet, params.missing)
     except (duckdb.OutOfMemoryException, duckdb.InterruptException):
-        raise  # says nothing about the file
+        raise  # not a problem of the file
     except duckdb.Error as problem:
         text = reason(problem)
         hint = "; is it `encoding: latin-1`?" if kind == "csv" and _NO_UTF8.search(text) else ""
@@ -172,13 +177,13 @@ def _source(engine: Engine, label: str, path: Path, params: DataParams) -> Sourc
 
 
 def reason(problem: BaseException) -> str:
-    """DuckDB's own words without the echo of our query and its advice on options that do not exist here."""
+    """DuckDB's message without the echo of our query and hints about options that do not exist here."""
     text = str(problem).split("\n\n")[0].split("\nLINE ")[0].split("\nPossible ")[0]
     return " ".join(text.split()).rstrip(".")
 
 
 def _parquet(engine: Engine, path: Path) -> Source:
-    """Read where it lies: types and order are in the file."""
+    """A view of the file: Parquet has types and an order."""
     view = engine.new_name("parquet")
     scan = f"read_parquet({file_literal(path)}, file_row_number = true, hive_partitioning = false)"
     columns = tuple(Column(*found) for found in engine.columns(f"SELECT * EXCLUDE (file_row_number) FROM {scan}"))
@@ -186,16 +191,18 @@ def _parquet(engine: Engine, path: Path) -> Source:
     return Source(view, columns, untyped=False)
 
 
-def _beyond_statistics(engine: Engine, source: Source) -> Source:
-    """The same rows, with the columns that hold NaN out of the optimiser's reach. Statistics of Parquet leave NaN out,
-    and DuckDB believes them: where all other values are 0.5, `WHERE k = 0.5` keeps the rows of NaN too, and `isnan(k)`
-    finds none. It concludes nothing about what a volatile function had a part in."""
+def _without_nan_statistics(engine: Engine, source: Source) -> Source:
+    """The same rows, but the optimiser cannot use statistics of columns that contain NaN.
+
+    Statistics in Parquet leave NaN out, and DuckDB trusts them: if all other values are 0.5, `WHERE k = 0.5` keeps the
+    rows with NaN, and `isnan(k)` finds none. DuckDB infers nothing about the result of a volatile function.
+    """
     hidden = {c.name: f"CASE WHEN random() < 2 THEN {name(c.name)} END" for c in source.columns if c.type in FLOATING}
     if hidden:
-        held = engine.row(
+        have_nan = engine.row(
             f"SELECT {', '.join(f'bool_or(isnan({value}))' for value in hidden.values())} FROM {source.relation}"
         )
-        hidden = {column: hidden[column] for column, found in zip(hidden, held, strict=True) if found}
+        hidden = {column: hidden[column] for column, has_nan in zip(hidden, have_nan, strict=True) if has_nan}
     if not hidden:
         return source
     view = engine.new_name("with_nan")
@@ -205,7 +212,7 @@ def _beyond_statistics(engine: Engine, source: Source) -> Source:
 
 
 def check_names(label: str | None, names: Sequence[str]) -> None:
-    """Every column can be named, and by one name only. `label`: None where the message is about to get it in front."""
+    """Check that every column has a unique, allowed name. `label`: None if the caller adds it to the message."""
     seen: dict[str, str] = {}
     it = "it" if label is None else f"`{label}`"
     for position, column in enumerate(names, 1):
@@ -214,24 +221,24 @@ def check_names(label: str | None, names: Sequence[str]) -> None:
             raise UnreadableTable(f"column {position}{of} has no name; give it one, or leave it out")
         other = seen.get(column.casefold())
         if other is not None:
-            same = "twice" if other == column else f"once more as `{other}`, which SQL does not tell apart"
+            same = "twice" if other == column else f"and also `{other}`, which is the same name in SQL"
             raise UnreadableTable(f"{it} has the column `{column}` {same}; rename one")
         if column.startswith("__whyrun"):
-            raise UnreadableTable(f"{it} has the column `{column}`; names that begin so are ours, rename it")
+            raise UnreadableTable(f"{it} has the column `{column}`; names with this start are reserved, rename it")
         seen[column.casefold()] = column
 
 
-def as_asked(engine: Engine, label: str, source: Source, types: Mapping[str, str]) -> tuple[str, tuple[Column, ...]]:
-    """The relation with the types that the user asks for; a value that does not fit is an error."""
+def with_types(engine: Engine, label: str, source: Source, types: Mapping[str, str]) -> tuple[str, tuple[Column, ...]]:
+    """The relation with the types that the user declares. Raises `ValueNotConvertible` if a value does not fit."""
     changed = [
         column
         for column in source.columns
-        # A number asked for is one of 64 bits: it can be compared with those of every file.
+        # A declared number has 64 bits, so that it can be compared with numbers of every file.
         if column.name in types and (column.kind != types[column.name] or column.type == "FLOAT")
     ]
     if not changed:
         return source.relation, source.columns
-    converted = {c.name: asked(name(c.name), c.type, types[c.name]) for c in changed}
+    converted = {c.name: converted_to(name(c.name), c.type, types[c.name]) for c in changed}
     for column in changed:
         _, bad = converted[column.name]
         (count,) = engine.row(f"SELECT count(*) FROM {source.relation} WHERE {bad}")
@@ -242,8 +249,8 @@ def as_asked(engine: Engine, label: str, source: Source, types: Mapping[str, str
             )
             shown = ", ".join(repr(example) for (example,) in examples) + (", …" if count > _EXAMPLES else "")
             raise ValueNotConvertible(
-                f"`types` asks for `{column.name}: {types[column.name]}`, and {counted(count, 'value')} of "
-                f"`{label}` cannot be that: {shown}; correct the data, or ask for `text`"
+                f"`types` says `{column.name}: {types[column.name]}`, but {counted(count, 'value')} of "
+                f"`{label}` cannot be that: {shown}; correct the data, or write `{column.name}: text`"
             )
     view = engine.new_name("typed")
     selected = [
@@ -255,38 +262,72 @@ def as_asked(engine: Engine, label: str, source: Source, types: Mapping[str, str
 
 
 def has_value(engine: Engine, table: Table, column: Column) -> bool:
-    """Whether the column holds anything. In a format without types, one that does not has no type either."""
+    """Whether the column has a value. In a format without types, a column without values has no type."""
     return not table.untyped or bool(
         engine.rows(f"SELECT 1 FROM {table.relation} WHERE {name(column.name)} IS NOT NULL LIMIT 1")
     )
 
 
 def column_names(path: Path, params: DataParams) -> list[str] | None:
-    """The header alone, as cheap as the format allows: to check names before anything runs. `UnreadableTable` where
-    there is none; None where it takes more than a look: of JSON any object may bring a column, so only a small file is
-    looked at."""
+    """Only the column names, to check them before a run. Raises `UnreadableTable` if the file has none.
+
+    None if the names would take too long to read: in JSON any object may add a column, so only a small file is read.
+    """
     match format_of(path):
         case "csv":
-            from whyrun.actions.builtin.data.csv_files import header
+            from whyrun.actions.data.files.csv_files import header
 
             return header(path, delimiter_of(path, params), params.encoding)
         case "stata":
-            from whyrun.actions.builtin.data.stata_files import facts_of
+            from whyrun.actions.data.files.stata_files import read_metadata
 
-            return list(facts_of(path).column_names)
+            return list(read_metadata(path).column_names)
         case "excel":
-            from whyrun.actions.builtin.data.excel_files import header_of, opened_sheet
+            from whyrun.actions.data.files.excel_files import header_of, opened_sheet
 
             with opened_sheet(path, params.sheet) as page:
                 return header_of(page)
         case "json":
-            from whyrun.actions.builtin.data.json_files import names_of_small
+            from whyrun.actions.data.files.json_files import names_of_small
 
             return names_of_small(path)
     from tempfile import TemporaryDirectory
 
-    from whyrun.actions.builtin.data.engine import opened
+    from whyrun.actions.data.engine import opened
 
-    # DuckDB also for Parquet: it is imported three times as fast as pyarrow.
+    # DuckDB reads Parquet here, too: it imports three times as fast as pyarrow.
     with TemporaryDirectory() as spill, opened(params, Path(spill)) as engine:
         return [column.name for column in _source(engine, path.name, path, params).columns]
+
+
+# --- counting ----------------------------------------------------------------------------------------------------
+
+# Any text is a table of one column, for example a codebook; such a table counts only with one of these suffixes.
+_ONE_COLUMN = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".json", ".ndjson", ".jsonl", ".dta", ".xlsx", ".xlsm")
+
+
+def count_rows_and_columns(blob: Path, suffix: str) -> dict[str, int] | None:
+    """The size of a stored dataset, for steps whose action does not report it.
+
+    None if it is not a table, or the extra `data` is not installed.
+    """
+    try:
+        import duckdb
+    except ImportError:
+        return None
+    from tempfile import TemporaryDirectory
+
+    from whyrun.actions.data.engine import opened
+
+    with TemporaryDirectory(prefix="whyrun-count-") as folder:
+        named = Path(folder) / f"table{suffix}"  # stored files have no suffix, which gives the format
+        named.symlink_to(blob)
+        params = DataParams()
+        try:
+            with opened(params, Path(folder)) as engine:
+                table = open_table(engine, "table", named, params)
+        except (DataError, duckdb.Error, OSError):
+            return None  # the step itself accepted the file, so this is not an error
+    if len(table.columns) == 1 and suffix not in _ONE_COLUMN:
+        return None
+    return {"rows": table.rows, "columns": len(table.columns)}

@@ -1,7 +1,7 @@
-"""One HTTP request and its answer, with the standard library alone.
+"""Sends one HTTP request and reads its answer, with the standard library only.
 
-What went wrong is told apart by what it means for a second try: `NoConnection` (nothing was sent), `AnswerLost` (sent,
-and nobody knows what became of it), `MalformedAnswer` (an answer that no second try would better).
+The exceptions say whether a retry is safe: `NoConnection` (nothing was sent), `AnswerLost` (sent, but the result is not
+known), `MalformedAnswer` (a retry would not help).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import SplitResult, quote, urlsplit
 
-_SLICE = 0.1  # seconds between two looks at whether the step should stop
-_PIECE = 1 << 16
-_EXCERPT = 200  # bytes of an answer that stand in a message
-_IN_URL = "%/:=&?~#+!$,;'@()*[]"  # what a URL may hold as it is
+_CHECK_INTERVAL = 0.1  # seconds between two checks whether the step is cancelled
+_CHUNK = 1 << 16
+_EXCERPT = 200  # bytes of an answer that a message shows
+_IN_URL = "%/:=&?~#+!$,;'@()*[]"  # characters that need no quoting in a URL
 
 
 class NoConnection(Exception):
@@ -29,15 +29,15 @@ class NoConnection(Exception):
 
 
 class AnswerLost(Exception):
-    """The request was sent, but no whole answer came."""
+    """The request was sent, but the answer did not arrive completely."""
 
 
 class MalformedAnswer(Exception):
-    """There is an answer, but it is not what was asked for."""
+    """The answer does not have the expected form."""
 
 
 class Stopped(Exception):
-    """The step was told to stop."""
+    """The step was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class Answer:
     status: int
     headers: Mapping[str, str]  # names in lower case
     url: str
-    body: bytes  # only its beginning where it went into a file
+    body: bytes  # only the beginning if the body was written to a file
 
     def excerpt(self) -> str:
-        """The first bytes, as they fit into one line."""
+        """The first bytes, in one line."""
         text = self.body[:_EXCERPT].decode("utf-8", "backslashreplace")
         return repr(text) + (" …" if len(self.body) > _EXCERPT else "") if text else "an empty body"
 
@@ -72,22 +72,22 @@ class Answer:
 
 
 def split_url(url: str) -> SplitResult:
-    """The parts of an http(s) URL, all ASCII; ValueError says what is wrong with it, without repeating a password."""
+    """The parts of an http(s) URL, all ASCII. Raises a ValueError that does not show a password."""
     parts = urlsplit(url)
     if not parts.netloc.isascii():
         parts = parts._replace(netloc=parts.netloc.encode("idna").decode())
     parts = urlsplit(quote(parts.geturl(), safe=_IN_URL))
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("it does not begin with http:// or https:// and a host")
+        raise ValueError("it does not start with http:// or https:// and a host")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("it holds a user or password; use the header `Authorization`, with a secret")
+        raise ValueError("it contains a user or password; use the header `Authorization` with a secret")
     if parts.port == 0:
-        raise ValueError("0 is no port")
+        raise ValueError("0 is not a valid port")
     return parts
 
 
 def shown(url: str) -> str:
-    """A URL for messages: without query and fragment, where keys and signatures stand."""
+    """A URL for messages, without query and fragment, which may contain keys and signatures."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -98,7 +98,7 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def _proxy_for(parts: SplitResult) -> SplitResult | None:
-    """As the environment of the step says: `env: {HTTPS_PROXY: …, NO_PROXY: …}`."""
+    """The proxy from the environment of the step: `env: {HTTPS_PROXY: …, NO_PROXY: …}`."""
     if not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
     from urllib.request import getproxies, proxy_bypass
@@ -113,12 +113,12 @@ def _proxy_for(parts: SplitResult) -> SplitResult | None:
 
 
 class Exchange(threading.Thread):
-    """In a thread of its own, so that a step that is told to stop can hang up, whatever it waits for."""
+    """One request in its own thread, so that a cancelled step can close the connection at any time."""
 
     def __init__(
         self, request: Request, limits: Limits, is_fine: Callable[[int], bool], sink: Path | None = None
     ) -> None:
-        """`sink`: the file that takes the body of an answer whose status is fine."""
+        """`sink`: the file for the body of an answer with a good status."""
         super().__init__(daemon=True)
         self._request, self._limits, self._is_fine, self._sink = request, limits, is_fine, sink
         self._hung_up = False
@@ -128,13 +128,13 @@ class Exchange(threading.Thread):
         self._problem: Exception | None = None
 
     def answer(self, stop: Callable[[], bool], *, unbroken: bool) -> Answer:
-        """Wait for it. `unbroken`: even if told to stop, since an answer that nobody hears may have cost something."""
+        """Wait for the answer. `unbroken`: also if the step is cancelled, because the request may cost something."""
         self.start()
         while self.is_alive():
-            self.join(_SLICE)
+            self.join(_CHECK_INTERVAL)
             if not unbroken and stop():
                 self._hang_up()
-                raise Stopped(f"{self._place}: told to stop")
+                raise Stopped(f"{self._place}: the step was cancelled")
         if self._problem is not None:
             raise self._problem from None
         assert self._answer is not None
@@ -142,8 +142,8 @@ class Exchange(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._answer = self._talk()
-        except Exception as problem:  # raised again where the answer is awaited
+            self._answer = self._exchange()
+        except Exception as problem:  # raised again in `answer`
             self._problem = problem
         finally:
             if self._connection is not None:
@@ -153,11 +153,11 @@ class Exchange(threading.Thread):
         self._hung_up = True
         connection = self._connection
         if connection is not None and connection.sock is not None:
-            with contextlib.suppress(OSError):  # it has ended meanwhile
+            with contextlib.suppress(OSError):  # the connection is already closed
                 connection.sock.shutdown(socket.SHUT_RDWR)
-        self.join(1.0)  # so that it does not write into a folder that is being emptied
+        self.join(1.0)  # so that it does not write into the folder while the worker empties it
 
-    def _talk(self) -> Answer:
+    def _exchange(self) -> Answer:
         parts = split_url(self._request.url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         proxy = _proxy_for(parts)
@@ -166,16 +166,16 @@ class Exchange(threading.Thread):
         self._connect(parts, proxy)
         connection = self._connection
         assert connection is not None
-        if self._hung_up:  # while it connected: nothing is sent any more
-            raise Stopped(f"{self._place}: told to stop")
-        with _opened(self._request.body) as body, self._told():
+        if self._hung_up:  # cancelled while connecting: send nothing
+            raise Stopped(f"{self._place}: the step was cancelled")
+        with _opened(self._request.body) as body, self._network_errors():
             connection.request(self._request.method, target, body, dict(self._request.headers))
             response = connection.getresponse()
         return self._read(response)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """What the network does wrong, in our words."""
+    def _network_errors(self) -> Iterator[None]:
+        """Turn network errors into our exceptions."""
         try:
             yield
         except TimeoutError:
@@ -213,25 +213,25 @@ class Exchange(threading.Thread):
         coding = headers.get("content-encoding", "identity")
         if coding.lower() not in ("identity", ""):
             raise MalformedAnswer(f"{self._place}: the answer is encoded as `{coding}`, which was not asked for")
-        kept, size = bytearray(), 0
+        beginning, size = bytearray(), 0
         to_file = self._sink is not None and self._is_fine(response.status)
         with open(self._sink, "wb") if to_file and self._sink else contextlib.nullcontext() as file:
             while True:
-                with self._told():
-                    piece = response.read(_PIECE)
-                if not piece:
+                with self._network_errors():
+                    chunk = response.read(_CHUNK)
+                if not chunk:
                     break
-                size += len(piece)
+                size += len(chunk)
                 if size > self._limits.size:
                     message = f"the answer has more than `max_bytes: {self._limits.size}`"
                     raise MalformedAnswer(f"{self._place}: status {response.status}, {message}")
                 if file is not None:
-                    file.write(piece)
-                if file is None or len(kept) <= _EXCERPT:
-                    kept += piece
-        if response.length:  # `read` with a size does not complain of an end that came too early
+                    file.write(chunk)
+                if file is None or len(beginning) <= _EXCERPT:
+                    beginning += chunk
+        if response.length:  # `read` with a size does not raise if the answer ends too early
             raise AnswerLost(f"{self._place}: the answer broke off after {size} of {size + response.length} bytes")
-        return Answer(response.status, headers, self._request.url, bytes(kept))
+        return Answer(response.status, headers, self._request.url, bytes(beginning))
 
 
 @contextlib.contextmanager

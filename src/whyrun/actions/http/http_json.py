@@ -1,7 +1,7 @@
-"""`http/json`: a request to a service, and its answer as JSON; where it takes long, submitted once and asked for.
+"""`http/json`: sends a request to a service and returns its answer as JSON; long requests are submitted and polled.
 
-What was paid for is not paid for twice: the id of a submitted request is in the log before the wait for it starts, and
-a later attempt asks for that request instead of making another.
+No request is paid for twice: the log has the id of a submitted request before polling starts, and a later attempt polls
+that request instead of submitting another.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from whyrun.actions.base import Action, WorkerContext
-from whyrun.actions.builtin.http_exchange import (
+from whyrun.actions.http.exchange import (
     Answer,
     AnswerLost,
     Exchange,
@@ -27,8 +27,9 @@ from whyrun.actions.builtin.http_exchange import (
     origin,
     shown,
 )
-from whyrun.actions.builtin.http_params import ID, Params, Poll, Wait, seconds
-from whyrun.actions.builtin.http_rules import (
+from whyrun.actions.http.params import ID, Params, Poll, Wait, seconds
+from whyrun.actions.http.rules import (
+    ABSENT,
     MOVED,
     NotInAnswer,
     PollTimedOut,
@@ -37,24 +38,24 @@ from whyrun.actions.builtin.http_rules import (
     RequestGone,
     UnexpectedStatus,
     absolute,
+    described,
     is_good,
     matches,
     parsed,
-    place,
     plain,
     redirected,
     retry_after,
+    value_at,
     with_query,
 )
-from whyrun.actions.builtin.http_submission import RequestId, Submission
-from whyrun.actions.builtin.json_pointer import ABSENT, value_at
+from whyrun.actions.http.submission import RequestId, Submission
 
-_SLICE = 0.1  # seconds between two looks at whether the step should stop
-_REPEATABLE = frozenset({"GET", "PUT", "DELETE"})  # by HTTP's own rules: twice does what once does
-_TOLD = {"level": "summary"}  # a task that is told at the usual level of detail
-_LONG = 1.0  # seconds of a wait that somebody wonders about
+_CHECK_INTERVAL = 0.1  # seconds between two checks whether the step is cancelled
+_REPEATABLE = frozenset({"GET", "PUT", "DELETE"})  # idempotent methods
+_SUMMARY = {"level": "summary"}  # a task line that the default log level shows
+_LONG = 1.0  # seconds; a longer wait gets its own line
 _GONE = frozenset({404, 410})
-_IN_PROGRESS = frozenset({409, 425})  # what servers say of a key whose first request still runs
+_IN_PROGRESS = frozenset({409, 425})  # the first request with this idempotency key is still running
 
 
 class HttpJson(Action):
@@ -102,47 +103,47 @@ class Call:
     def outputs(self) -> dict[str, Any]:
         params = self.params
         if not self.wants_json:
-            self.submitted(sink=self.body_path)
+            self.submit(sink=self.body_path)
             return {}
         if params.poll is not None:
-            return self.taken_from(self.polled(params.poll))
+            return self.outputs_from(self.submit_and_poll(params.poll))
         answer = self.submission.answer_to_others() if self.is_paid else None
         if answer is not None:
-            self.context.task("EXECUTES", "takes the answer that an attempt with other parameters received", _TOLD)
-            return self.taken_from(answer)
-        answer = self.submitted()
+            self.context.task("EXECUTES", "uses the answer that an attempt with other parameters received", _SUMMARY)
+            return self.outputs_from(answer)
+        answer = self.submit()
         try:
-            return self.taken_from(answer)
+            return self.outputs_from(answer)
         except NotInAnswer as problem:
             if not self.is_paid or not self.submission.keep_answer(answer):
                 raise
-            kept = "the answer is remembered: a corrected `result` or `download` is looked for in it"
+            kept = "the answer is remembered: correct `result` or `download`, and the next run uses it"
             raise NotInAnswer(f"{problem}; {kept}") from None
 
     @property
     def is_paid(self) -> bool:
-        """Whether to ask twice may cost twice."""
+        """Whether sending the request twice may cost twice."""
         return self.params.verb not in _REPEATABLE
 
-    def taken_from(self, answer: Answer) -> dict[str, Any]:
+    def outputs_from(self, answer: Answer) -> dict[str, Any]:
         params, document = self.params, parsed(answer)
         if params.download is not None:
-            named = value_at(document, params.download)
-            if not isinstance(named, str):
-                raise NotInAnswer(f"{place(answer)}: there is no URL at `download: {params.download}`")
-            self.download(absolute(answer, named, f"download: {params.download}"))
+            url = value_at(document, params.download)
+            if not isinstance(url, str):
+                raise NotInAnswer(f"{described(answer)}: there is no URL at `download: {params.download}`")
+            self.download(absolute(answer, url, f"download: {params.download}"))
         elif self.body_path is not None:
             self.body_path.write_bytes(answer.body)
         if "Answer" not in self.context.output_names:
             return {}
         result = value_at(document, params.result)
         if result is ABSENT:
-            raise NotInAnswer(f"{place(answer)}: there is nothing at `result: {params.result}`")
+            raise NotInAnswer(f"{described(answer)}: there is nothing at `result: {params.result}`")
         return {"Answer": result}
 
     # -- the request itself --
 
-    def submitted(self, sink: Path | None = None) -> Answer:
+    def submit(self, sink: Path | None = None) -> Answer:
         params = self.params
         headers = dict(params.headers)
         present = {name.lower() for name in headers}
@@ -157,21 +158,21 @@ class Call:
             headers["Content-Length"] = str(body.stat().st_size)
         if params.key_header is not None:
             headers[params.key_header] = self.submission.idempotency_key()
-        request = Request(params.verb, with_query(params.url, params.query), self.usual(headers), body)
+        request = Request(params.verb, with_query(params.url, params.query), self.with_defaults(headers), body)
         repeatable = request.method in _REPEATABLE or params.key_header is not None
         try:
-            return self.ask(request, params.is_expected, repeatable=repeatable, sink=sink, submits=True)
+            return self.send(request, params.is_expected, repeatable=repeatable, sink=sink, submits=True)
         except UnexpectedStatus as problem:
             answer = problem.answer
             if not self.is_paid or answer is None or not is_good(answer.status):
                 raise
-            # The service has done it. That `expect` names another status is no reason to pay again.
+            # The service accepted the request. Do not pay again only because `expect` lists another status.
             if not self.submission.keep_accepted(answer, params.poll):
                 raise
-            kept = "it was accepted, and the answer is remembered: correct `expect`, and the next run goes on from it"
+            kept = "it was accepted, and the answer is remembered: correct `expect`, and the next run uses it"
             raise UnexpectedStatus(f"{problem}; {kept}") from None
 
-    def usual(self, headers: dict[str, str]) -> dict[str, str]:
+    def with_defaults(self, headers: dict[str, str]) -> dict[str, str]:
         present = {name.lower() for name in headers}
         if "user-agent" not in present:
             headers["User-Agent"] = "whyrun"
@@ -181,59 +182,62 @@ class Call:
 
     # -- submit and poll --
 
-    def polled(self, poll: Poll) -> Answer:
-        known = self.submission.known(poll, self.params.is_expected)
-        if known is None:
-            known = self.submission.keep(self.submitted(), poll)
-            self.context.task("EXECUTES", f"submitted request {known}")
+    def submit_and_poll(self, poll: Poll) -> Answer:
+        id_ = self.submission.known(poll, self.params.is_expected)
+        if id_ is None:
+            id_ = self.submission.keep(self.submit(), poll)
+            self.context.task("EXECUTES", f"submitted request {id_}")
         else:
-            message = f"asks again for request {known}, which an earlier attempt submitted"
-            self.context.task("EXECUTES", message, _TOLD)
-        url = str(known) if poll.url == ID else poll.url.replace(ID, quote(str(known), safe=""))
+            message = f"polls request {id_}, which an earlier attempt submitted"
+            self.context.task("EXECUTES", message, _SUMMARY)
+        url = str(id_) if poll.url == ID else poll.url.replace(ID, quote(str(id_), safe=""))
         headers = {name: value for name, value in self.params.headers.items() if name.lower() != "content-type"}
         if poll.url == ID and origin(url) != origin(self.params.url):
-            headers = {}  # a URL that an answer named: what is meant for the one server is not told to another
-        return self.poll_until(poll, self.params.wait, Request("GET", url, self.usual(headers)), known)
+            headers = {}  # the answer named another server: do not send it headers that may hold secrets
+        return self.poll_until(poll, self.params.wait, Request("GET", url, self.with_defaults(headers)), id_)
 
-    def poll_until(self, poll: Poll, wait: Wait, request: Request, known: RequestId) -> Answer:
+    def poll_until(self, poll: Poll, wait: Wait, request: Request, id_: RequestId) -> Answer:
         started = time.monotonic()
-        told = None
+        logged = None
         while True:
             try:
-                answer = self.ask(request, is_good, repeatable=True, also=_GONE)
+                answer = self.send(request, is_good, repeatable=True, also=_GONE)
             except RequestGone as gone:
-                raise self.gone(gone, known, was_known=told is not None) from None
+                raise self.gone(gone, id_, was_known=logged is not None) from None
             document = parsed(answer)
             for pointer, wanted in poll.fail.items():
                 if matches(document, pointer, wanted):
-                    self.submission.forget()  # asking for it again would give the same
-                    message = f"request {known} failed: `{pointer}` is {plain(value_at(document, pointer))}"
-                    raise RequestFailed(f"{message}: {place(answer)}")
+                    self.submission.forget()  # polling again would give the same answer
+                    message = f"request {id_} failed: `{pointer}` is {plain(value_at(document, pointer))}"
+                    raise RequestFailed(f"{message}: {described(answer)}")
             if all(matches(document, pointer, wanted) for pointer, wanted in poll.until.items()):
                 return answer
             state = {pointer: value_at(document, pointer) for pointer in poll.until}
-            if state != told:
-                told = state
-                self.say(f"request {known}: " + ", ".join(f"{p} is {plain(v)}" for p, v in state.items()))
-            self.tell_progress(wait, document)
+            if state != logged:
+                logged = state
+                self.log(f"request {id_}: " + ", ".join(f"{p} is {plain(v)}" for p, v in state.items()))
+            self.report_progress(wait, document)
             left = started + seconds(wait.timeout) - time.monotonic()
             if left <= 0:
-                message = f"request {known} is not done after `wait.timeout` ({seconds(wait.timeout):g}s)"
-                message += "; the next run asks for it again, also with a longer one"
-                raise PollTimedOut(f"{message}: {place(answer)}")
+                message = f"request {id_} is not done after `wait.timeout` ({seconds(wait.timeout):g}s)"
+                message += "; the next run polls it again, also with a longer timeout"
+                raise PollTimedOut(f"{message}: {described(answer)}")
             every = max(seconds(wait.every), min(retry_after(answer) or 0.0, seconds(self.params.retries.limit)))
             self.pause(min(every, left))
 
-    def gone(self, gone: RequestGone, known: RequestId, *, was_known: bool) -> RequestGone:
-        """A request that was known and is not any more is over. One that never was may be asked for at the wrong place:
-        to submit it anew, run after run, would be to pay again and again."""
+    def gone(self, gone: RequestGone, id_: RequestId, *, was_known: bool) -> RequestGone:
+        """The error for a request that the service does not know.
+
+        A request that it knew before is over. For one that it never knew, `poll.url` may be wrong: submitting it again
+        in every run would pay again and again.
+        """
         if was_known:
             self.submission.forget()
-            return RequestGone(f"{gone}: request {known} is not known any more; the next attempt submits it anew")
-        advice = "correct `poll.url` or `poll.id`, and the next run asks again; `--force` submits anew"
-        return RequestGone(f"{gone}: request {known} was submitted, but is not known there; {advice}")
+            return RequestGone(f"{gone}: request {id_} is no longer known; the next attempt submits it again")
+        advice = "correct `poll.url` or `poll.id`, and the next run polls again; `--force` submits it again"
+        return RequestGone(f"{gone}: request {id_} was submitted, but is not known there; {advice}")
 
-    def tell_progress(self, wait: Wait, document: Any) -> None:
+    def report_progress(self, wait: Wait, document: Any) -> None:
         if wait.progress is None:
             return
         total = wait.progress.total
@@ -244,17 +248,17 @@ class Call:
         if all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
             self.context.progress(*numbers)
 
-    # -- what an answer names --
+    # -- the file at a URL in the answer --
 
     def download(self, url: str) -> None:
         headers = dict(self.params.headers) if origin(url) == origin(self.params.url) else {}
         headers = {name: value for name, value in headers.items() if name.lower() not in ("content-type", "accept")}
         request = Request("GET", url, {**headers, "Accept": "*/*", "User-Agent": "whyrun"})
-        self.ask(request, is_good, repeatable=True, sink=self.body_path)
+        self.send(request, is_good, repeatable=True, sink=self.body_path)
 
-    # -- asking --
+    # -- sending with retries --
 
-    def ask(
+    def send(
         self,
         request: Request,
         is_fine: Callable[[int], bool],
@@ -264,22 +268,22 @@ class Call:
         also: frozenset[int] = frozenset(),
         submits: bool = False,
     ) -> Answer:
-        """The answer, after as many tries as it takes and `retries` allows. The schedule is the same every time.
+        """Send a request, with retries as `retries` allows. The schedule of waits is deterministic.
 
-        `also`: statuses that are tried again as well, since what was just submitted may not be visible at once; if
-        they stay, the request is gone. `submits`: a refusal ends the request, so its key is not used again.
+        `also`: more statuses to retry, because a service may not know a new request at once; if such a status stays,
+        the request is gone. `submits`: after a refusal, the idempotency key is not used again.
         """
         retries = self.params.retries
         for number in range(retries.max + 1):
             answer: Answer | None = None
             problem: Exception
             try:
-                answer = self.followed(request, is_fine, repeatable=repeatable, sink=sink)
+                answer = self.follow_redirects(request, is_fine, repeatable=repeatable, sink=sink)
                 if is_fine(answer.status):
                     return answer
                 again = self.params.is_retried(answer.status) or answer.status in also
                 kind = RequestGone if answer.status in also else UnexpectedStatus
-                problem = kind(place(answer))
+                problem = kind(described(answer))
             except NoConnection as failed:
                 again, problem = True, failed
             except AnswerLost as failed:
@@ -297,30 +301,30 @@ class Call:
                     last.answer = answer
                 raise last from None
             wait = self.delay(number, answer, problem)
-            self.say(f"{problem}; again in {wait:g}s")
+            self.log(f"{problem}; again in {wait:g}s")
             if wait >= _LONG:
                 left = f"try {number + 2} of {retries.max + 1}"
-                self.context.task("EXECUTES", f"{problem}; again in {wait:g}s ({left})", _TOLD)
+                self.context.task("EXECUTES", f"{problem}; again in {wait:g}s ({left})", _SUMMARY)
             self.pause(wait)
         raise AssertionError("the last try returns or raises")
 
     def delay(self, number: int, answer: Answer | None, problem: Exception) -> float:
         limit = seconds(self.params.retries.limit)
-        asked = retry_after(answer) if answer is not None else None
-        if asked is not None and asked > limit:
-            message = f"it asks to wait {asked:g}s, more than `retries.limit` allows ({limit:g}s)"
+        requested = retry_after(answer) if answer is not None else None
+        if requested is not None and requested > limit:
+            message = f"it asks to wait {requested:g}s, more than `retries.limit` allows ({limit:g}s)"
             raise UnexpectedStatus(f"{problem}; {message}")
         doubled: float = seconds(self.params.retries.backoff) * 2**number
-        return max(min(doubled, limit), asked or 0.0)
+        return max(min(doubled, limit), requested or 0.0)
 
-    def followed(
+    def follow_redirects(
         self, request: Request, is_fine: Callable[[int], bool], *, repeatable: bool, sink: Path | None
     ) -> Answer:
-        """The answer where the redirects end."""
+        """Send a request and follow its redirects."""
         seen: list[str] = []
         while True:
             if self.context.cancelled:
-                raise Stopped("told to stop")
+                raise Stopped("the step was cancelled")
             exchange = Exchange(request, self.limits, is_fine, sink)
             answer = exchange.answer(lambda: self.context.cancelled, unbroken=not repeatable)
             location = answer.headers.get("location")
@@ -329,16 +333,16 @@ class Call:
             seen.append(shown(request.url))
             if len(seen) > self.params.redirects:
                 chain = " → ".join(seen[-4:])
-                raise RedirectRefused(f"{place(answer)}: more than {self.params.redirects} redirects: … {chain}")
+                raise RedirectRefused(f"{described(answer)}: more than {self.params.redirects} redirects: … {chain}")
             request = redirected(request, answer, urljoin(request.url, location))
 
     def pause(self, wait: float) -> None:
         until = time.monotonic() + wait
         while (left := until - time.monotonic()) > 0:
             if self.context.cancelled:
-                raise Stopped("told to stop while waiting")
-            time.sleep(min(left, _SLICE))
+                raise Stopped("the step was cancelled while waiting")
+            time.sleep(min(left, _CHECK_INTERVAL))
 
-    def say(self, text: str) -> None:
-        """Into the step's log: the statuses of tasks have no word for what is only on its way."""
+    def log(self, text: str) -> None:
+        """Write to the step's log. Task statuses have none for a request that is still running."""
         print(text, file=sys.stderr, flush=True)

@@ -1,44 +1,72 @@
-"""What `http/json` makes of answers: what they mean, what they name, where they point. Nothing is sent from here."""
+"""Interprets the answers of a service: JSON, redirects, `Retry-After`, and values at JSON pointers. Sends nothing."""
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import msgspec
 
-from whyrun.actions.builtin.http_exchange import Answer, MalformedAnswer, Request, origin, shown, split_url
-from whyrun.actions.builtin.json_pointer import ABSENT, same, value_at
+from whyrun.actions.http.exchange import Answer, MalformedAnswer, Request, origin, shown, split_url
 
+ABSENT: Any = object()  # there is no value at the pointer; not the same as `null`
 MOVED = frozenset({301, 302, 303, 307, 308})
-_PLAIN_TYPES = frozenset({"", "text/plain", "application/octet-stream"})  # labels that say nothing
+_PLAIN_TYPES = frozenset({"", "text/plain", "application/octet-stream"})  # content types that may also hold JSON
+_INDEX = re.compile(r"0|[1-9][0-9]*")
 
 
 class NotInAnswer(MalformedAnswer):
-    """The answer is fine, but has not what `result` or `download` names."""
+    """The answer is valid, but has no value at `result` or `download`."""
 
 
 class UnexpectedStatus(Exception):
-    """The server refused, or did what it was asked under another status than `expect` has."""
+    """The server answered with a status that `expect` does not list."""
 
     answer: Answer | None = None
 
 
 class RedirectRefused(Exception):
-    """The server points elsewhere, and following would be wrong."""
+    """The server redirects to a place where the request must not be sent."""
 
 
 class RequestFailed(Exception):
-    """The service says that the request failed."""
+    """The service reports that the request failed."""
 
 
 class RequestGone(Exception):
-    """The service does not know the request any more."""
+    """The service no longer knows the request."""
 
 
 class PollTimedOut(Exception):
-    """The request is still not done."""
+    """The request was not done within `wait.timeout`."""
+
+
+# --- JSON pointers (RFC 6901): `/choices/0/text` names one value in a document, "" the whole document ------------
+
+
+def value_at(document: Any, pointer: str) -> Any:
+    """The value at the pointer, or ABSENT. Negative indices do not count, nor numbers as names of an object."""
+    if not pointer:
+        return document
+    for token in pointer[1:].split("/"):
+        name = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict) and name in document:
+            document = document[name]
+        elif isinstance(document, list) and _INDEX.fullmatch(name) and int(name) < len(document):
+            document = document[int(name)]
+        else:
+            return ABSENT
+    return document
+
+
+def same(value: Any, wanted: Any) -> bool:
+    """Equality in JSON, where `true` is not `1` as in Python."""
+    return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
+
+
+# --- answers -----------------------------------------------------------------------------------------------------
 
 
 def is_good(status: int) -> bool:
@@ -57,7 +85,7 @@ def parsed(answer: Answer) -> Any:
 
 
 def absolute(answer: Answer, named: str, parameter: str) -> str:
-    """The URL that an answer names, wherever it is relative to."""
+    """The URL in an answer, made absolute."""
     url = urljoin(answer.url, named)
     try:
         split_url(url)
@@ -79,20 +107,20 @@ def with_query(url: str, query: dict[str, Any]) -> str:
 
 
 def redirected(request: Request, answer: Answer, url: str) -> Request:
-    """The request that a redirect asks for, or `RedirectRefused`."""
+    """The request that follows a redirect. Raises `RedirectRefused`."""
     try:
-        same_place = origin(url) == origin(request.url)
+        same_origin = origin(url) == origin(request.url)
     except ValueError as problem:
-        raise RedirectRefused(f"{place(answer)}: the redirect is refused: {problem}") from None
+        raise RedirectRefused(f"{described(answer)}: the redirect is refused: {problem}") from None
     if request.url.startswith("https:") and not url.startswith("https:"):
-        raise RedirectRefused(f"{place(answer)}: it leads from https to {shown(url)}")
+        raise RedirectRefused(f"{described(answer)}: it leads from https to {shown(url)}")
     method, body = request.method, request.body
     if answer.status == 303 and method != "GET":
         method, body = "GET", None
-    if method != "GET" and (answer.status in (301, 302) or not same_place):
-        # Other clients turn it into a GET, or send the body to whoever the answer names.
-        raise RedirectRefused(f"{place(answer)}: a {method} is not sent on to {shown(url)}; write that as `url`")
-    keep = ("accept", "user-agent") if not same_place else None
+    if method != "GET" and (answer.status in (301, 302) or not same_origin):
+        # Other clients would turn it into a GET, or send the body to another server.
+        raise RedirectRefused(f"{described(answer)}: a {method} is not sent on to {shown(url)}; write that as `url`")
+    keep = ("accept", "user-agent") if not same_origin else None
     headers = {
         name: value
         for name, value in request.headers.items()
@@ -102,13 +130,13 @@ def redirected(request: Request, answer: Answer, url: str) -> Request:
 
 
 def matches(document: Any, pointer: str, wanted: Any) -> bool:
-    """A place that is not there matches nothing: many services leave out what is not so yet."""
-    found = value_at(document, pointer)
-    return found is not ABSENT and any(same(found, one) for one in (wanted if isinstance(wanted, list) else [wanted]))
+    """Whether the value at the pointer is one of the wanted ones. An absent value matches nothing."""
+    value = value_at(document, pointer)
+    return value is not ABSENT and any(same(value, one) for one in (wanted if isinstance(wanted, list) else [wanted]))
 
 
 def retry_after(answer: Answer) -> float | None:
-    """Seconds that the server asks to wait: a number, or a date; None if it does not say, or nothing sensible."""
+    """The seconds of the header `Retry-After`, which is a number or a date; None if it is missing or invalid."""
     text = answer.headers.get("retry-after", "").strip()
     if text.isdecimal() and text.isascii():
         return float(text)
@@ -120,12 +148,12 @@ def retry_after(answer: Answer) -> float | None:
         return None
 
 
-def place(answer: Answer) -> str:
+def described(answer: Answer) -> str:
     return f"{shown(answer.url)} answered {answer.status}: {answer.excerpt()}"
 
 
 def malformed(answer: Answer, what: str) -> MalformedAnswer:
-    return MalformedAnswer(f"{place(answer)}: {what}")
+    return MalformedAnswer(f"{described(answer)}: {what}")
 
 
 def plain(value: Any) -> str:

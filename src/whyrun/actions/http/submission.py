@@ -1,8 +1,8 @@
-"""What `http/json` remembers of a request that it submitted, so that it is not paid for twice.
+"""Remembers submitted requests, so that `http/json` does not pay for one twice.
 
-The key is made of the request itself. So it is found again whatever else of the job was changed since, and nothing but
-this very request can be found under it. What is kept is the answer, and the id in it: also where `poll.id` names a
-place that is not there, it is known that something was ordered, and a corrected `poll.id` finds the id.
+The key is a hash of the request itself, so a request is found again after other parameters of the job change, and only
+this request is found. The answer is stored with the id in it. So a submission is known even if `poll.id` was wrong, and
+a corrected `poll.id` finds the id in the stored answer.
 """
 
 from __future__ import annotations
@@ -15,27 +15,35 @@ from typing import Any
 import msgspec
 
 from whyrun.actions.base import WorkerContext
-from whyrun.actions.builtin.http_exchange import Answer, MalformedAnswer
-from whyrun.actions.builtin.http_params import ID, Params, Poll
-from whyrun.actions.builtin.http_rules import UnexpectedStatus, absolute, malformed, parsed, place, with_query
-from whyrun.actions.builtin.json_pointer import ABSENT, value_at
+from whyrun.actions.http.exchange import Answer, MalformedAnswer
+from whyrun.actions.http.params import ID, Params, Poll
+from whyrun.actions.http.rules import (
+    ABSENT,
+    UnexpectedStatus,
+    absolute,
+    described,
+    malformed,
+    parsed,
+    value_at,
+    with_query,
+)
 from whyrun.json_values import limit_problem
 
-_BODY = 8_000  # characters of an answer that are kept
-_HEADERS = 16_000  # characters of all its headers
+_BODY = 8_000  # characters of an answer that are stored
+_HEADERS = 16_000  # characters of all stored headers
 _NOT_KEPT = frozenset({"set-cookie", "www-authenticate", "proxy-authenticate", "date", "server", "connection"})
 _ADVICE = (
     "it was submitted, and this answer is remembered: correct `poll.id`, and the next run takes the id from it; "
-    "`--force` submits anew"
+    "`--force` submits it again"
 )
-_WHOLE = 40_000  # characters of an answer that is kept as a whole
-_NO_WAY_BACK = "it was submitted, and is not submitted again unless by `--force`"
+_WHOLE = 40_000  # characters of the longest answer that is stored completely
+_NO_WAY_BACK = "it was submitted, and only `--force` submits it again"
 RequestId = str | int
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """As it stands in the log. `at`: the `poll.id` that named the id, and whether it was to be a URL. `lost`: why it
-    can never be asked for."""
+    """A submitted request in the log. `at`: the `poll.id` that found the id, and whether the id is a URL. `lost`: why
+    the request can never be polled."""
 
     id: RequestId | None
     at: tuple[str, bool]
@@ -50,7 +58,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class _Received(msgspec.Struct, frozen=True):
-    """An answer that came at once. `wanted`: what was expected of it, or looked for in it, and is not there."""
+    """An answer without polling. `wanted`: the parameters `result`, `download` and `expect` that did not fit it."""
 
     wanted: tuple[str, str | None, str]
     status: int
@@ -69,71 +77,71 @@ class Submission:
         )
 
     def idempotency_key(self) -> str:
-        """Random, not derived from the request: a forced step is meant as another one, also for the server."""
+        """A random key, not derived from the request: a forced step must be a new request for the server, too."""
         key = self._context.recall(self._key, any_parameters=True)
         if key is None:
             import uuid
 
             key = str(uuid.uuid4())
         if self._context.recall(self._key) != key:
-            self._context.remember(self._key, key)  # before the first byte is sent: whatever happens then, it is known
+            self._context.remember(self._key, key)  # before sending, so that the key is never lost
         return str(key)
 
     def keep(self, answer: Answer, poll: Poll) -> RequestId:
-        """Remember that it was submitted, before the wait starts; then the id, if the answer names one."""
-        found: RequestId | None = None
+        """Remember the submission and the id in the answer, before polling starts."""
+        id_: RequestId | None = None
         missing: MalformedAnswer | None = None
         try:
-            found = request_id(poll, answer)
+            id_ = request_id(poll, answer)
         except MalformedAnswer as problem:
             missing = problem
-        if self._context.without_secrets(found) != found:
-            # It cannot be written down, and in an answer with a part masked would stand another.
-            lost = f"the id at `poll.id: {poll.id}` holds a secret of the step"
+        if self._context.without_secrets(id_) != id_:
+            # The log must not contain it, and a masked answer would contain another id.
+            lost = f"the id at `poll.id: {poll.id}` contains a secret of the step"
             self._remember(Answer(answer.status, {}, answer.url, b""), poll, None, lost)
             raise MalformedAnswer(f"{lost}; {_NO_WAY_BACK}")
-        self._remember(answer, poll, found)
+        self._remember(answer, poll, id_)
         if missing is not None:
             raise MalformedAnswer(f"{missing}; {_ADVICE}")
-        assert found is not None
-        return found
+        assert id_ is not None
+        return id_
 
     def keep_accepted(self, answer: Answer, poll: Poll | None) -> bool:
-        """Remember an answer whose status is none that `expect` has; whether that could be done."""
+        """Remember an answer with a status that `expect` does not list. Returns whether that was possible."""
         if poll is None:
             return self.keep_answer(answer)
         try:
             self.keep(answer, poll)
         except MalformedAnswer:
-            pass  # it is remembered all the same, and told once `expect` is right
+            pass  # it is remembered anyway; the problem is reported after `expect` is corrected
         return True
 
     def known(self, poll: Poll, is_expected: Callable[[int], bool]) -> RequestId | None:
-        """The id of the request, if an earlier attempt submitted it, with these or with other parameters."""
+        """The id of the request, if an earlier attempt submitted it, with these or other parameters."""
         remembered = self._context.recall(self._request, any_parameters=True)
         if remembered is None:
             return None
         kept = msgspec.convert(remembered, _Kept)
         if not kept.lost and not is_expected(kept.status):
-            message = "it was accepted by an earlier attempt: correct `expect`, or submit anew with `--force`"
-            raise UnexpectedStatus(f"{place(kept.answer())}; {message}")
-        if kept.id is not None and kept.at == _place(poll):
+            message = "an earlier attempt submitted it: correct `expect`, or submit it again with `--force`"
+            raise UnexpectedStatus(f"{described(kept.answer())}; {message}")
+        if kept.id is not None and kept.at == _id_source(poll):
             if self._context.recall(self._request) != remembered:
-                self._context.remember(self._request, remembered)  # it belongs to these parameters from now on
+                self._context.remember(self._request, remembered)  # store it for these parameters, too
             return kept.id
         if kept.lost:
             raise MalformedAnswer(f"{kept.lost}; {_NO_WAY_BACK}")
         try:
-            found = request_id(poll, kept.answer())
+            id_ = request_id(poll, kept.answer())
         except MalformedAnswer as problem:
             raise MalformedAnswer(f"{problem}; {_ADVICE}") from None
-        self._remember(kept.answer(), poll, found)
-        return found
+        self._remember(kept.answer(), poll, id_)
+        return id_
 
-    # -- an answer that came at once --
+    # -- answers without polling --
 
     def keep_answer(self, answer: Answer) -> bool:
-        """Whether it could be remembered: whole, and with nothing secret in it."""
+        """Remember the whole answer, if it is short enough and contains no secret. Returns whether it did."""
         try:
             body = answer.body.decode()
         except UnicodeDecodeError:
@@ -145,7 +153,7 @@ class Submission:
         return True
 
     def answer_to_others(self) -> Answer | None:
-        """The answer to the same request in which something else was looked for. The same is asked for anew."""
+        """The answer to the same request with other `result`, `download` or `expect`; None if these are the same."""
         remembered = self._context.recall(self._answer, any_parameters=True)
         if remembered is None:
             return None
@@ -153,7 +161,7 @@ class Submission:
         if kept.wanted == self._wanted:
             return None
         if self._context.recall(self._answer) != remembered:
-            self._context.remember(self._answer, remembered)  # success with these parameters ends it
+            self._context.remember(self._answer, remembered)  # store it for these parameters, too
         return Answer(kept.status, kept.headers, kept.url, kept.body.encode())
 
     def forget(self) -> None:
@@ -161,41 +169,39 @@ class Submission:
             if self._context.recall(key, any_parameters=True) is not None:
                 self._context.remember(key, None)
 
-    def _remember(self, answer: Answer, poll: Poll, found: RequestId | None, lost: str = "") -> None:
+    def _remember(self, answer: Answer, poll: Poll, id_: RequestId | None, lost: str = "") -> None:
         body = answer.body.decode("utf-8", "backslashreplace")[:_BODY]
-        kept = _Kept(found, _place(poll), answer.status, answer.url, _headers(answer), body, lost)
+        kept = _Kept(id_, _id_source(poll), answer.status, answer.url, _headers(answer), body, lost)
         self._context.remember(self._request, self._context.without_secrets(msgspec.to_builtins(kept)))
 
 
 def _headers(answer: Answer) -> dict[str, str]:
-    found: dict[str, str] = {}
+    kept: dict[str, str] = {}
     room = _HEADERS
     for name, value in answer.headers.items():
         room -= len(name) + len(value)
         if name not in _NOT_KEPT and room >= 0:
-            found[name] = value
-    return found
+            kept[name] = value
+    return kept
 
 
 def request_id(poll: Poll, answer: Answer) -> RequestId:
-    if poll.id.startswith("/"):
-        found = value_at(parsed(answer), poll.id)
-    else:
-        found = answer.headers.get(poll.id.lower(), ABSENT)
-    if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
-        what = "nothing" if found is ABSENT else "no text or number"
-        raise malformed(answer, f"there is {what} at `poll.id: {poll.id}`, so the request cannot be asked for")
-    if limit_problem(found) is not None:
-        found = str(found)  # as a text it can be remembered, and it stands in the same URL
-    return found if poll.url != ID else absolute(answer, str(found), f"poll.id: {poll.id}")
+    in_body = poll.id.startswith("/")
+    id_ = value_at(parsed(answer), poll.id) if in_body else answer.headers.get(poll.id.lower(), ABSENT)
+    if isinstance(id_, bool) or not isinstance(id_, str | int) or id_ == "":
+        what = "nothing" if id_ is ABSENT else "no text or number"
+        raise malformed(answer, f"there is {what} at `poll.id: {poll.id}`, so the request cannot be polled")
+    if limit_problem(id_) is not None:
+        id_ = str(id_)  # too large for the log as a number; as a text it gives the same URL
+    return id_ if poll.url != ID else absolute(answer, str(id_), f"poll.id: {poll.id}")
 
 
-def _place(poll: Poll) -> tuple[str, bool]:
+def _id_source(poll: Poll) -> tuple[str, bool]:
     return poll.id, poll.url == ID
 
 
 def _identity(params: Params, context: WorkerContext) -> str:
-    """Of the request alone: method, address, headers and body, without secrets. Another token asks for the same."""
+    """A hash of method, address, headers and body, without secrets: a new token does not make a new request."""
     body: Any = params.json
     if isinstance(params.body, Path):
         with open(params.body, "rb") as file:

@@ -1,8 +1,8 @@
-"""Questions about actions that only running code can answer, put to a process of its own (`answer`).
+"""Asks the inspector process what only running code can tell about an action.
 
-It is started when the first question comes that is not answered yet, and only for workflows that use such an action:
-the host itself never imports the user's code. Answers that depend on code and literals alone are kept in a derived
-file, so that a second plan need not import, say, scikit-learn again. The file may be deleted at any time.
+The host never imports the user's code. It starts the inspector process for the first request whose reply is not cached,
+and only for workflows that use such an action. Replies that depend only on code and literals are cached in a derived
+file, so that the next plan does not import, say, scikit-learn again. The file may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -16,170 +16,169 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from whyrun.actions.describe import Description
-from whyrun.actions.imports import project_code
+from whyrun.actions.code.imports import project_code
+from whyrun.actions.description import ActionInfo, Description
+from whyrun.actions.inspection.messages import Reply, Request, WithBlock, encode_value
 from whyrun.actions.problem import Problem
-from whyrun.actions.questions import Answer, Block, Question, as_json
 from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import canonical_json, digest
 from whyrun.disk import Area
 
 if TYPE_CHECKING:
-    from whyrun.actions.asked_process import AskedProcess
-    from whyrun.actions.registry import ActionInfo
+    from whyrun.actions.inspection.inspector_process import InspectorProcess
 
-TIMEOUT = 60.0  # seconds for one question: the import of a large library may take many
-KEPT = 4096  # answers in the file
+TIMEOUT = 60.0  # seconds for one request: importing a large library may take long
+CACHE_SIZE = 4096  # replies in the file
 _FORMAT = 1
 
 
-class Asker:
-    """Answers for the actions of one project. `cache`: the derived file; None keeps nothing."""
+class Inspector:
+    """Inspects the actions of one project. `cache`: the derived file; None caches nothing."""
 
     def __init__(self, project: Path, cache: Path | None = None, timeout: float = TIMEOUT) -> None:
         self.project = Path(os.path.abspath(project))
         self._cache = cache
         self._timeout = timeout
-        self._known: dict[str, bytes] | None = None  # key → encoded answer
-        self._fresh: dict[str, bytes] = {}
-        self._process: AskedProcess | None = None
-        self._codes: dict[tuple[str, str, str], str] = {}
+        self._cached: dict[str, bytes] | None = None  # key → encoded reply; None: the file is not read yet
+        self._unsaved: dict[str, bytes] = {}
+        self._process: InspectorProcess | None = None
+        self._code_digests: dict[tuple[str, str, str], str] = {}
 
     def describe(self, info: ActionInfo) -> Description | str:
-        """What the action says of itself, or why it cannot be used."""
-        answer = self._ask(_question("describe", info))
-        if answer.error is not None or answer.description is None:
-            return answer.error or "it gave no answer"
-        return answer.description
+        """What the action declares, or why it cannot be used."""
+        reply = self._cached_reply(_request("describe", info))
+        if reply.error is not None or reply.description is None:
+            return reply.error or "it gave no answer"
+        return reply.description
 
     def check(self, info: ActionInfo, given: Mapping[str, Any]) -> list[Problem]:
         (problems,) = self.check_all(info, [given])
         return problems
 
     def check_all(self, info: ActionInfo, given: Sequence[Mapping[str, Any]]) -> list[list[Problem]]:
-        """Many `with:` blocks against `Params`; see `check_values`."""
-        blocks = [Block({name: as_json(value) for name, value in entries.items()}) for entries in given]
-        answer = self._ask(_question("check", info, blocks))
-        if answer.error is not None:
-            message = f"the action `{info.name}` cannot check its parameters: {answer.error}"
+        """Check many `with:` blocks against `Params`; see `check_values`."""
+        blocks = [WithBlock({name: encode_value(value) for name, value in entries.items()}) for entries in given]
+        reply = self._cached_reply(_request("check", info, blocks))
+        if reply.error is not None:
+            message = f"the action `{info.name}` cannot check its parameters: {reply.error}"
             return [[Problem(None, message, "`whyrun actions` shows whether it can be used")]] * len(given)
-        return answer.problems
+        return reply.problems
 
-    def is_known_to_fit(self, info: ActionInfo, blocks: str) -> bool:
-        """Were these blocks (a digest of all of them) checked before, and nothing was wrong?"""
-        return self._fit_key(info, blocks) in self._answers()
+    def is_known_valid(self, info: ActionInfo, blocks: str) -> bool:
+        """Whether an earlier check of these blocks (`blocks` is their digest) found no problem."""
+        return self._valid_key(info, blocks) in self._replies()
 
-    def keep_that_it_fits(self, info: ActionInfo, blocks: str) -> None:
-        key = self._fit_key(info, blocks)
-        self._answers()[key] = self._fresh[key] = b""
+    def remember_valid(self, info: ActionInfo, blocks: str) -> None:
+        key = self._valid_key(info, blocks)
+        self._replies()[key] = self._unsaved[key] = b""
 
-    def _fit_key(self, info: ActionInfo, blocks: str) -> str:
-        code = self._machine if info.origin == "builtin" else self._code_of(_question("check", info))
+    def _valid_key(self, info: ActionInfo, blocks: str) -> str:
+        code = self._machine if info.origin == "builtin" else self._code_digest(_request("check", info))
         return digest("fits/v1", info.name, code, blocks)
 
     def call(
         self,
         info: ActionInfo,
         method: str,
-        blocks: Sequence[Block],
+        blocks: Sequence[WithBlock],
         *,
         timeout: float | None = None,
         keep: bool = False,
     ) -> list[dict[str, Any]]:
-        """An optional method, block by block: `{"value": …}` or `{"error": why}`.
+        """Call an optional method for each block. Each result is `{"value": …}` or `{"error": why}`.
 
-        `keep`: it looks at no files but those that it is given.
+        `keep`: cache the results. The method must read no files except those in its block.
         """
-        question = _question(method, info, blocks)
-        given = list(dict.fromkeys(_paths_in([block.given for block in blocks]))) if keep else []
-        if keep and not any(map(os.path.isdir, given)):  # what lies in a folder does not show in the folder
-            answer = self._ask(question, [_changed(path) for path in given])
+        request = _request(method, info, blocks)
+        files = list(dict.fromkeys(_paths_in([block.given for block in blocks]))) if keep else []
+        # The metadata of a folder do not show changes of the files in it, so such a reply is not cached.
+        if keep and not any(map(os.path.isdir, files)):
+            reply = self._cached_reply(request, [_file_version(path) for path in files])
         else:
-            answer = self._put(question, self._timeout if timeout is None else timeout)
-        return [{"error": answer.error}] * len(blocks) if answer.error is not None else answer.values
+            reply = self._send(request, self._timeout if timeout is None else timeout)
+        return [{"error": reply.error}] * len(blocks) if reply.error is not None else reply.values
 
     def save(self) -> None:
-        """Keep new answers, if there is a state folder. A file that cannot be written costs time and nothing else."""
-        if not self._fresh or self._cache is None or not self._cache.parent.is_dir():
+        """Write new replies to the cache file, if there is a state folder. A failed write only costs time later."""
+        if not self._unsaved or self._cache is None or not self._cache.parent.is_dir():
             return
-        entries = list({**(self._known or {}), **self._fresh}.items())[-KEPT:]
+        entries = list({**(self._cached or {}), **self._unsaved}.items())[-CACHE_SIZE:]
         try:
             atomic_write(self._cache, with_checksum(msgspec.msgpack.encode((_FORMAT, dict(entries)))), Area.INDEX)
         except OSError:
-            return  # no right to write, a read-only or a full disk
-        self._known, self._fresh = dict(entries), {}
+            return  # no permission, or a read-only or full disk
+        self._cached, self._unsaved = dict(entries), {}
 
     def close(self) -> None:
         if self._process is not None:
             self._process.end()
             self._process = None
 
-    # --- asking --------------------------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------------------------
 
-    def _ask(self, question: Question, files: Sequence[Sequence[int]] = ()) -> Answer:
-        """`files`: as they are now, those that the question hands over; the answer may come from what they hold."""
-        key = digest("asked/v2", msgspec.json.encode(question), self._code_of(question), canonical_json(files))
-        known = self._answers().get(key)
-        if known is not None:
-            return msgspec.msgpack.decode(known, type=Answer)
-        answer = self._put(question, self._timeout)
-        encoded = msgspec.msgpack.encode(answer)
-        self._answers()[key] = encoded
-        failed = answer.error is not None or any("error" in value for value in answer.values)
-        if not failed:  # what went wrong may go right when the machine is less busy
-            self._fresh[key] = encoded
-        return answer
+    def _cached_reply(self, request: Request, files: Sequence[Sequence[int]] = ()) -> Reply:
+        """`files`: the versions of the files in the request; the reply may depend on their content."""
+        key = digest("asked/v2", msgspec.json.encode(request), self._code_digest(request), canonical_json(files))
+        cached = self._replies().get(key)
+        if cached is not None:
+            return msgspec.msgpack.decode(cached, type=Reply)
+        reply = self._send(request, self._timeout)
+        encoded = msgspec.msgpack.encode(reply)
+        self._replies()[key] = encoded
+        failed = reply.error is not None or any("error" in value for value in reply.values)
+        if not failed:  # do not save a failure: it may succeed when the machine is less busy
+            self._unsaved[key] = encoded
+        return reply
 
-    def _put(self, question: Question, timeout: float) -> Answer:
-        from whyrun.actions.asked_process import AskedProcess
+    def _send(self, request: Request, timeout: float) -> Reply:
+        from whyrun.actions.inspection.inspector_process import InspectorProcess
 
-        for _ in range(2):  # one that was idle may go at the very moment of the question
-            if self._process is None or self._process.is_gone():
+        for _ in range(2):  # an idle process may end just when the request arrives
+            if self._process is None or self._process.has_ended():
                 self.close()
-                self._process = AskedProcess(self.project)
-            answer = self._process.ask(question, timeout)
-            if answer is not None:
-                return answer
+                self._process = InspectorProcess(self.project)
+            reply = self._process.send(request, timeout)
+            if reply is not None:
+                return reply
             ended = self._process.end()
             self._process = None
             if not ended.idle:
                 break
-        return Answer(error=ended.why)
+        return Reply(error=ended.why)
 
-    def _answers(self) -> dict[str, bytes]:
-        if self._known is None:
-            self._known = _load(self._cache) if self._cache is not None else {}
-        return self._known
+    def _replies(self) -> dict[str, bytes]:
+        if self._cached is None:
+            self._cached = _load(self._cache) if self._cache is not None else {}
+        return self._cached
 
-    # --- what an answer depends on -------------------------------------------------------------------------------
+    # --- cache keys ----------------------------------------------------------------------------------------------
 
-    def _code_of(self, question: Question) -> str:
-        """The code behind an answer: with other code, another Python or other packages, our own included, it is asked
-        anew."""
-        place = (question.origin, question.path, question.attribute)
-        if place not in self._codes:
-            if question.origin == "project":
-                code = project_code(self.project, self.project / question.path, imported=False)
+    def _code_digest(self, request: Request) -> str:
+        """A digest of the code that the reply depends on: the action, Python, and the packages, whyrun included."""
+        source = (request.origin, request.path, request.attribute)
+        if source not in self._code_digests:
+            if request.origin == "project":
+                code = project_code(self.project, self.project / request.path, imported=False)
                 facts: Any = [*code.digests, *code.problems]
             else:
-                facts = _package_files(question.path.partition(":")[0].partition(".")[0])
-            self._codes[place] = digest("asked-code/v1", canonical_json(facts), self._machine)
-        return self._codes[place]
+                facts = _package_files(request.path.partition(":")[0].partition(".")[0])
+            self._code_digests[source] = digest("asked-code/v1", canonical_json(facts), self._machine)
+        return self._code_digests[source]
 
     @cached_property
     def _machine(self) -> str:
-        # An installation changes the folder that it goes to.
-        folders = [[entry, _changed(entry)] for entry in sys.path if entry.endswith("-packages")]
+        # Installing a package changes the times of the folder.
+        folders = [[entry, _file_version(entry)] for entry in sys.path if entry.endswith("-packages")]
         return digest("machine/v1", canonical_json([sys.version, sys.executable, folders, _package_files("whyrun")]))
 
 
-def _question(ask: str, info: ActionInfo, blocks: Sequence[Block] = ()) -> Question:
+def _request(ask: str, info: ActionInfo, blocks: Sequence[WithBlock] = ()) -> Request:
     assert info.path is not None
-    return Question(ask, info.name, info.origin, info.path, info.attribute or "", list(blocks))
+    return Request(ask, info.name, info.origin, info.path, info.attribute or "", list(blocks))
 
 
 def _load(cache: Path) -> dict[str, bytes]:
-    """The kept answers; none where the file is missing, damaged or of another version: then they are asked again."""
+    """The cached replies; none if the file is missing, damaged or of another version."""
     try:
         version, entries = msgspec.msgpack.decode(checked(cache.read_bytes()), type=tuple[int, dict[str, bytes]])
     except (OSError, ValueError, msgspec.MsgspecError):
@@ -188,10 +187,10 @@ def _load(cache: Path) -> dict[str, bytes]:
 
 
 def _package_files(name: str) -> list[list[Any]]:
-    """The source files of an installed package as they lie there: an editable one changes under the same version."""
+    """The source files of an installed package with their versions. An editable package changes without a release."""
     from importlib.util import find_spec
 
-    spec = find_spec(name)  # of a top-level name: nothing is imported
+    spec = find_spec(name)  # imports nothing for a top-level name
     if spec is None:
         return []
     files = [spec.origin] if spec.origin else []
@@ -199,11 +198,11 @@ def _package_files(name: str) -> list[list[Any]]:
         files += [
             os.path.join(parent, file) for parent, _, names in os.walk(root) for file in names if file[-3:] == ".py"
         ]
-    return [[file, _changed(file)] for file in sorted(set(files))]
+    return [[file, _file_version(file)] for file in sorted(set(files))]
 
 
 def _paths_in(value: Any) -> Iterator[str]:
-    """The files and folders that blocks hand over (see `as_json`)."""
+    """The files and folders in encoded blocks (see `encode_value`)."""
     if isinstance(value, dict):
         if value.keys() == {"$path"}:
             yield value["$path"]
@@ -214,9 +213,9 @@ def _paths_in(value: Any) -> Iterator[str]:
             yield from _paths_in(member)
 
 
-def _changed(path: str) -> list[int]:
+def _file_version(path: str) -> list[int]:
     try:
-        found = os.stat(path)
-    except OSError:  # an entry of the path, or a file that is yet to be made
+        status = os.stat(path)
+    except OSError:  # an entry of sys.path that does not exist, or a file that a step will create
         return []
-    return [found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino]
+    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]

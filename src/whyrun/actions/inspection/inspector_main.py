@@ -1,7 +1,8 @@
-"""The asked process: `python -m whyrun.actions.answer FD PROJECT`. Imports actions and answers questions about them.
+"""The inspector process: `python -m whyrun.actions.inspection.inspector_main FD PROJECT`.
 
-It is the only place besides workers where the user's code runs. One line of JSON in, one out, over a socket of its own;
-what imported code prints goes elsewhere and cannot be taken for an answer.
+It imports actions and answers requests about them. Apart from workers, it is the only process that runs the user's
+code. Requests and replies are lines of JSON on a socket of its own, so that whatever imported code prints cannot be
+mistaken for a reply.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from typing import Any
 
 import msgspec
 
-from whyrun.actions.from_source import import_project_from_source
-from whyrun.actions.load import import_found, prepared
-from whyrun.actions.questions import Answer, Question, with_paths
+from whyrun.actions.code.action_import import import_target, prepare_instance
+from whyrun.actions.code.source_loader import import_project_from_source
+from whyrun.actions.inspection.messages import Reply, Request, decode_value
 
 _PR_SET_PDEATHSIG = 1
-IDLE = 10.0  # seconds
+IDLE = 10.0  # seconds without a request after which the process ends
 _SHOWN = 300  # characters of an error message
 
 
@@ -33,68 +34,73 @@ def main(descriptor: str, project: str) -> None:
     _end_with_parent()
     channel = socket.socket(fileno=int(descriptor))
     os.set_inheritable(channel.fileno(), False)
-    os.environ.pop("PYTHONPATH", None)  # needed to get here, but nothing that an action should see
-    sys.argv = ["whyrun-asked"]
+    os.environ.pop("PYTHONPATH", None)  # it led here, but actions must not see it
+    sys.argv = ["whyrun-inspector"]
     import_project_from_source(project)
     sys.path.insert(0, project)
-    decode = msgspec.json.Decoder(Question).decode
-    with channel.makefile("rb") as questions:
-        # One question at a time, so nothing waits in the buffer. Who is not asked any more goes, with all that it has
-        # imported; a later question starts another.
-        while select.select([channel], [], [], IDLE)[0] and (line := questions.readline()):
-            channel.sendall(msgspec.json.encode(_answer(decode(line), Path(project))) + b"\n")
-    os._exit(0)  # threads and exit handlers of imported code have no say in when this ends
+    decode = msgspec.json.Decoder(Request).decode
+    with channel.makefile("rb") as requests:
+        # The host sends one request at a time, so the buffer never holds another one. An idle process ends and frees
+        # the memory of everything it imported; a later request starts a new one.
+        while select.select([channel], [], [], IDLE)[0] and (line := requests.readline()):
+            channel.sendall(msgspec.json.encode(_reply(decode(line), Path(project))) + b"\n")
+    os._exit(0)  # do not wait for threads and exit handlers of imported code
 
 
 def _end_with_parent() -> None:
-    """A host that is killed leaves nobody behind, not even one that hangs in an import."""
+    """Die when the host is killed, even during an import that hangs."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _answer(question: Question, project: Path) -> Answer:
+def _reply(request: Request, project: Path) -> Reply:
     try:
-        target = import_found(question.origin, question.path, question.attribute, project)
-        answer: Answer = _ANSWERS[question.ask](question, target)
-        return answer
-    except BaseException as problem:  # whatever imported code raises, exits included, is the answer
-        return Answer(error=told(problem, str(project)))
+        target = import_target(request.origin, request.path, request.attribute, project)
+        reply: Reply = _HANDLERS[request.ask](request, target)
+        return reply
+    except BaseException as problem:  # imported code may raise anything, also SystemExit: report it
+        return Reply(error=_error_text(problem, str(project)))
 
 
-def _describe(question: Question, target: Any) -> Answer:
-    from whyrun.actions.describe import describe
+def _describe(request: Request, target: Any) -> Reply:
+    from whyrun.actions.description import describe
 
-    return Answer(description=describe(target))
+    return Reply(description=describe(target))
 
 
-def _check(question: Question, target: Any) -> Answer:
-    """Each block against `Params`."""
-    from whyrun.actions.describe import params_of
+def _check(request: Request, target: Any) -> Reply:
+    """Check each block against `Params`."""
+    from whyrun.actions.description import params_of
     from whyrun.actions.parameters import check_values
 
-    params, what = params_of(target), f"the action `{question.uses}`"
-    return Answer(problems=[check_values(params, with_paths(block.given), what) for block in question.blocks])
+    params, what = params_of(target), f"the action `{request.uses}`"
+    return Reply(problems=[check_values(params, decode_value(block.given), what) for block in request.blocks])
 
 
-def _call(question: Question, target: Any) -> Answer:
-    """An optional method, for each block. One that raises or answers nonsense has no answer, and says why."""
+def _call(request: Request, target: Any) -> Reply:
+    """Call an optional method for each block. If it raises or returns an invalid value, that block gets the error."""
     values: list[Any] = []
-    for block in question.blocks:
+    for block in request.blocks:
         try:
-            given, made = with_paths(block.given), question.ask not in _BEFORE
-            instance, inputs = prepared(question.uses, target, given, partial=bool(block.missing), made=made)
-            method = getattr(instance, question.ask)
+            instance, inputs = prepare_instance(
+                request.uses,
+                target,
+                decode_value(block.given),
+                partial=bool(block.missing),
+                files_exist=request.ask not in _CALLED_BEFORE_THE_RUN,
+            )
+            method = getattr(instance, request.ask)
             value = method(block.file, inputs) if block.file is not None else method(inputs)
-            values.append({"value": _CHECKED[question.ask](value)})
+            values.append({"value": _RESULT_CHECKS[request.ask](value)})
         except Exception as problem:
-            values.append({"error": told(problem, "")})
-    return Answer(values=values)
+            values.append({"error": _error_text(problem, "")})
+    return Reply(values=values)
 
 
 def _seconds(value: Any) -> float:
     seconds = float(value)
     if not math.isfinite(seconds) or seconds < 0:
-        raise ValueError(f"{value!r} is no duration in seconds")
+        raise ValueError(f"{value!r} is not a duration in seconds")
     return seconds
 
 
@@ -102,31 +108,32 @@ def _paths(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): os.fspath(path) for name, path in value.items()}
     if isinstance(value, str):
-        raise TypeError("a list of paths is due, not one text")
+        raise TypeError("it must return a list of paths, not one text")
     return [os.fspath(path) for path in value]
 
 
 def _key(value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise TypeError(f"a key is a text or None, not {type(value).__name__}")
+        raise TypeError(f"a key must be a text or None, not {type(value).__name__}")
     return value
 
 
-_CHECKED: Mapping[str, Any] = {
+_RESULT_CHECKS: Mapping[str, Any] = {
     "estimate_runtime": _seconds,
     "get_output_files": _paths,
     "get_output_contribution_key": _key,
     "has_existing_contribution": bool,
 }
-_BEFORE = frozenset({"get_output_files", "get_output_contribution_key"})  # asked before anything is made
-_ANSWERS: Mapping[str, Any] = {"describe": _describe, "check": _check, **dict.fromkeys(_CHECKED, _call)}
+# Planning calls these before the run, when input files may not exist yet.
+_CALLED_BEFORE_THE_RUN = frozenset({"get_output_files", "get_output_contribution_key"})
+_HANDLERS: Mapping[str, Any] = {"describe": _describe, "check": _check, **dict.fromkeys(_RESULT_CHECKS, _call)}
 
 
-def told(problem: BaseException, project: str) -> str:
-    """Type, message, and the innermost line of the project that it came from."""
-    from whyrun.actions.describe import DoesNotFit
+def _error_text(problem: BaseException, project: str) -> str:
+    """The type, the message, and the innermost line of project code in the traceback."""
+    from whyrun.actions.description import InvalidAction
 
-    if isinstance(problem, DoesNotFit):
+    if isinstance(problem, InvalidAction):
         return str(problem)
     text = " ".join(str(problem).split())
     message = f"{type(problem).__name__}: {text}" if text else type(problem).__name__

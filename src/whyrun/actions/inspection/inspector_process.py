@@ -1,4 +1,4 @@
-"""The host's end of an asked process: start it, put a question, end it, and say how it ended."""
+"""The host's side of the inspector process: start it, send a request, end it, and report how it ended."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from typing import IO
 
 import msgspec
 
-from whyrun.actions.child import whyrun_home
-from whyrun.actions.questions import Answer, Question
+from whyrun.actions.code.editable import whyrun_home
+from whyrun.actions.inspection.messages import Reply, Request
 
-_TAIL = 300  # bytes of what a process printed before it died
+_TAIL = 300  # bytes of the process's output that an error message shows
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     why: str
-    idle: bool  # it went by itself, as it does when nobody asks
+    idle: bool  # it ended by itself, as it does when it gets no requests
 
 
-class AskedProcess:
-    """One asked process, with nothing of the host's environment but what a step would see of it."""
+class InspectorProcess:
+    """One inspector process. Of the host's environment it sees only what a step would see."""
 
     def __init__(self, project: Path) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="whyrun-asked-")
+        self._folder = tempfile.TemporaryDirectory(prefix="whyrun-inspector-")
         self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `_finish`
         self._channel, theirs = socket.socketpair()
         environment = {
@@ -46,7 +46,14 @@ class AskedProcess:
             environment["PYTHONPATH"] = home
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "whyrun.actions.answer", str(theirs.fileno()), str(project)],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "whyrun.actions.inspection.inspector_main",
+                    str(theirs.fileno()),
+                    str(project),
+                ],
                 env=environment,
                 cwd=self._folder.name,
                 stdin=subprocess.DEVNULL,
@@ -56,43 +63,43 @@ class AskedProcess:
                 start_new_session=True,
             )
         self._lines = self._channel.makefile("rb")
-        self._trouble = ""
+        self._timeout_message = ""
         self._finish = weakref.finalize(
             self, _finish, self._process, self._channel, self._lines, self._folder, self._printed
         )
 
-    def ask(self, question: Question, timeout: float) -> Answer | None:
-        """None: it died or did not answer in time; `end` says which."""
+    def send(self, request: Request, timeout: float) -> Reply | None:
+        """None: the process died or did not answer in time; `end` says which."""
         self._channel.settimeout(timeout)
         try:
-            self._channel.sendall(msgspec.json.encode(question) + b"\n")
+            self._channel.sendall(msgspec.json.encode(request) + b"\n")
             line = self._lines.readline()
         except TimeoutError:
-            self._trouble = f"it gave no answer within {timeout:g} s"
+            self._timeout_message = f"it gave no answer within {timeout:g} s"
             return None
-        except OSError:  # it is gone
+        except OSError:  # the process died
             return None
-        return msgspec.json.decode(line, type=Answer) if line.endswith(b"\n") else None
+        return msgspec.json.decode(line, type=Reply) if line.endswith(b"\n") else None
 
-    def is_gone(self) -> bool:
+    def has_ended(self) -> bool:
         return self._process.poll() is not None
 
     def end(self) -> Ended:
-        """End it; in words, how it went."""
-        if self._trouble:
+        """End the process and say how it ended."""
+        if self._timeout_message:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._channel.shutdown(socket.SHUT_RDWR)
         status = self._process.wait()
         size = self._printed.seek(0, os.SEEK_END)
         self._printed.seek(max(0, size - _TAIL))
-        last = " ".join(self._printed.read().decode(errors="replace").split())
+        tail = " ".join(self._printed.read().decode(errors="replace").split())
         self._finish()
-        if self._trouble:
-            return Ended(self._trouble, idle=False)
+        if self._timeout_message:
+            return Ended(self._timeout_message, idle=False)
         ended = f"exit status {status}" if status >= 0 else f"signal {-status}"
-        said = f" after: …{last}" if last else ""
-        return Ended(f"the process that imported it ended with {ended}{said}", idle=status == 0)
+        printed = f" after: …{tail}" if tail else ""
+        return Ended(f"the process that imported it ended with {ended}{printed}", idle=status == 0)
 
 
 def _finish(
@@ -106,7 +113,7 @@ def _finish(
     channel.close()
     if process.poll() is None:
         try:
-            process.wait(0.5)  # it ends by itself when nobody can ask any more
+            process.wait(0.5)  # it ends by itself once the socket is closed
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

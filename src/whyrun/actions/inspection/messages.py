@@ -1,4 +1,4 @@
-"""What the host asks about actions, and what comes back: plain records that travel as JSON."""
+"""The messages between the host and the inspector process: plain records that are sent as JSON."""
 
 from __future__ import annotations
 
@@ -7,55 +7,55 @@ from typing import Any
 
 import msgspec
 
-from whyrun.actions.describe import Description
+from whyrun.actions.description import Description
 from whyrun.actions.problem import Bound, Problem
 
 
-class Block(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One `with:` block, as `as_json` makes it. `missing`: entries that are there, but not known at all."""
+class WithBlock(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One `with:` block, encoded by `encode_value`. `missing`: entries whose values are not known yet."""
 
     given: dict[str, Any]
     missing: list[str] = []
     file: str | None = None  # has_existing_contribution: the file in question
 
 
-class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     ask: str  # "describe", "check", or the name of an optional method
     uses: str
     origin: str
     path: str
     attribute: str = ""
-    blocks: list[Block] = []
+    blocks: list[WithBlock] = []
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str | None = None
     description: Description | None = None
     problems: list[list[Problem]] = []  # by block
     values: list[dict[str, Any]] = []  # by block: {"value": …} or {"error": why}
 
 
-def as_json(value: Any) -> Any:
-    """A value that can travel: a path as `{"$path": …}`, what is known by its type as `{"$bound": …}`."""
+def encode_value(value: Any) -> Any:
+    """A value as JSON: a path becomes `{"$path": …}`, a bound value `{"$bound": type}`."""
     if isinstance(value, Path):
         return {"$path": str(value)}
     if isinstance(value, Bound):
         return {"$bound": value.type}
     if isinstance(value, list):
-        return [as_json(member) for member in value]
+        return [encode_value(member) for member in value]
     if isinstance(value, dict):
-        return {key: as_json(member) for key, member in value.items()}
+        return {key: encode_value(member) for key, member in value.items()}
     return value
 
 
-def with_paths(value: Any) -> Any:
-    """The way back."""
+def decode_value(value: Any) -> Any:
+    """The reverse of `encode_value`."""
     if isinstance(value, list):
-        return [with_paths(member) for member in value]
+        return [decode_value(member) for member in value]
     if isinstance(value, dict):
         if value.keys() == {"$path"}:
             return Path(value["$path"])
         if value.keys() == {"$bound"}:
             return Bound(value["$bound"])
-        return {key: with_paths(member) for key, member in value.items()}
+        return {key: decode_value(member) for key, member in value.items()}
     return value

@@ -1,5 +1,6 @@
 """Actions that move rows: out of MySQL and PostgreSQL, into PostgreSQL, through DuckDB, between CSV and Parquet.
 
-Rows go by in batches and never lie in memory all at once. What is counted (`rows_read`, `rows_written`) is counted
-where it happens. No password is in any message.
+They read rows in batches, so that memory never holds all of them, and count them where they are read and written
+(`rows_read`, `rows_written`). No message contains a password. Start with `extracting.py` for databases and
+`converting.py` for files.
 """

@@ -1,4 +1,4 @@
-"""Rows from a driver, batch by batch, into one file: in a defined order, so that the same rows are the same bytes."""
+"""Writes the batches of a database driver to one file, in a defined order: the same rows give the same bytes."""
 
 from __future__ import annotations
 
@@ -7,42 +7,44 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.builtin.data.engine import Engine, name
-from whyrun.actions.builtin.data.output import write
-from whyrun.actions.builtin.data.problems import ColumnMissing, ValueNotConvertible, listed
-from whyrun.actions.builtin.data.tables import Column, check_names, reason
+from whyrun.actions.data.engine import Engine, name
+from whyrun.actions.data.output import write
+from whyrun.actions.data.problems import ColumnMissing, ValueNotConvertible, listed
+from whyrun.actions.data.tables import Column, check_names, reason
 from whyrun.errors import did_you_mean
 
-MAX_DIGITS = 38  # of a decimal, in DuckDB and in Parquet as everyone reads it
+MAX_DIGITS = 38  # the largest precision of a decimal in DuckDB and in portable Parquet
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column as it comes. `cast`: DuckDB's type, where Arrow's does not say all. `loose`: a decimal, as text, whose
-    scale nobody declared: its values have to be looked at."""
+    """A column of the result. `cast`: the DuckDB type, if the Arrow type does not determine it.
+
+    `undeclared_scale`: a decimal, sent as text, without a declared scale: the scale is found from its values.
+    """
 
     name: str
     arrow: Any
     cast: str = ""
-    loose: bool = False
+    undeclared_scale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenRows:
     rows_read: int
     rows_written: int
     columns: tuple[Column, ...]
 
 
-class Feed:
-    """Batches on their way into DuckDB, counted; and what the driver raised, which DuckDB would tell in other words."""
+class _CountedBatches:
+    """Counts the rows that DuckDB reads, and keeps the driver's exception, which DuckDB would replace by its own."""
 
     def __init__(self, batches: Iterable[Any]) -> None:
         self.rows = 0
         self.problem: BaseException | None = None
         self._batches = batches
 
-    def counted(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:
         try:
             for batch in self._batches:
                 self.rows += batch.num_rows
@@ -52,43 +54,43 @@ class Feed:
             raise
 
 
-def write_feed(
+def write_batches(
     engine: Engine, fields: Sequence[Field], batches: Iterable[Any], order_by: Sequence[str] | None, path: Path
-) -> Written:
-    """`order_by` None: in the order in which the rows come; else by these columns first, then by all the others."""
+) -> WrittenRows:
+    """`order_by` None keeps the order of the batches; else sort by these columns first, then by all others."""
     import duckdb
     import pyarrow as pa
 
     check_names("the result", [field.name for field in fields])
     order = None if order_by is None else _order(fields, order_by)
     schema = pa.schema([(field.name, field.arrow) for field in fields])
-    feed = Feed(batches)
-    relation = engine.register("rows", pa.RecordBatchReader.from_batches(schema, feed.counted()))
+    source_rows = _CountedBatches(batches)
+    relation = engine.register("rows", pa.RecordBatchReader.from_batches(schema, iter(source_rows)))
     casts = {field.name: field.cast for field in fields}
     try:
-        if any(field.loose for field in fields):
+        if any(field.undeclared_scale for field in fields):
             table = engine.new_name("kept")
             engine.do(f"CREATE TABLE {table} AS SELECT * FROM {relation}")
-            casts |= {f.name: _decimal(engine, table, f.name) for f in fields if f.loose}
-            relation = table  # read by one thread: in the order in which the rows came
+            casts |= {f.name: _decimal(engine, table, f.name) for f in fields if f.undeclared_scale}
+            relation = table  # one thread reads it, so the order of the rows stays
         columns = _columns(engine, schema, casts)
         selected = ", ".join(f"{_expression(column, casts, path)} AS {name(column.name)}" for column in columns)
         inner = ", ".join(f"{_cast(f.name, casts)} AS {name(f.name)}" for f in fields)
         source = f"(SELECT {inner} FROM {relation})"
         written = write(engine, f"SELECT {selected} FROM {source}", order or [], path)
     except (duckdb.OutOfMemoryException, duckdb.InterruptException):
-        if feed.problem is not None:
-            raise feed.problem from None
+        if source_rows.problem is not None:
+            raise source_rows.problem from None
         raise
     except duckdb.Error as problem:
-        if feed.problem is not None:
-            raise feed.problem from None
+        if source_rows.problem is not None:
+            raise source_rows.problem from None
         raise ValueNotConvertible(f"a value of the result cannot be written: {reason(problem)}") from None
-    return Written(feed.rows, written, columns)
+    return WrittenRows(source_rows.rows, written, columns)
 
 
 def _order(fields: Sequence[Field], wanted: Sequence[str]) -> list[str]:
-    """By all columns in the end: rows that are equal in every one of them are the same, in whatever order."""
+    """All columns, the wanted ones first: rows that are equal in all columns are interchangeable."""
     names = [field.name for field in fields]
     for column in wanted:
         if column not in names:
@@ -112,7 +114,7 @@ def _expression(column: Column, casts: dict[str, str], path: Path) -> str:
 
 
 def as_text(column: Column) -> str:
-    """What text can hold of it: bytes as hexadecimal digits, lists and records as JSON."""
+    """The column as CSV can hold it: bytes as hexadecimal digits, lists and records as JSON."""
     if column.type == "BLOB":
         return f"lower(hex({name(column.name)}))"
     if column.type.endswith("]") or column.type.startswith(("STRUCT", "MAP", "UNION")):
@@ -121,7 +123,7 @@ def as_text(column: Column) -> str:
 
 
 def _decimal(engine: Engine, table: str, column: str) -> str:
-    """A type that holds all of the values exactly, or an error."""
+    """The decimal type that holds all values exactly. Raises `ValueNotConvertible` if there is none."""
     text = name(column)
     plain = f"regexp_full_match({text}, '-?[0-9]+(\\.[0-9]+)?')"
     whole, scale, other = engine.row(
@@ -130,8 +132,8 @@ def _decimal(engine: Engine, table: str, column: str) -> str:
         f"FROM {table} WHERE {text} IS NOT NULL"
     )
     if other is not None or whole + scale > MAX_DIGITS:
-        held = f"`{other}`" if other is not None else f"{whole} digits before and {scale} after the point"
+        example = f"`{other}`" if other is not None else f"{whole} digits before and {scale} after the point"
         raise ValueNotConvertible(
-            f"the column `{column}` holds {held}, and a decimal has {MAX_DIGITS} digits; cast it in the query"
+            f"the column `{column}` holds {example}, and a decimal has {MAX_DIGITS} digits; cast it in the query"
         )
     return f"DECIMAL({MAX_DIGITS}, {scale})"

@@ -1,4 +1,4 @@
-"""`csv/read` and `csv/write`."""
+"""`csv/read` reads CSV as a typed dataset; `csv/write` writes a dataset as CSV."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import field
 
 from whyrun.actions.base import Action
-from whyrun.actions.builtin.data.engine import Engine, literal, opened
-from whyrun.actions.builtin.data.params import DataParams, Name
-from whyrun.actions.builtin.data.problems import ColumnMissing, UnreadableTable, listed
-from whyrun.actions.builtin.data.tables import Table, as_asked, open_tables, reason
-from whyrun.actions.builtin.movers.converting import ConvertParams, convert, output_path, report_conversion
+from whyrun.actions.data.engine import Engine, literal, opened
+from whyrun.actions.data.params import DataParams, Name
+from whyrun.actions.data.problems import ColumnMissing, UnreadableTable, listed
+from whyrun.actions.data.tables import Table, open_tables, reason, with_types
+from whyrun.actions.movers.converting import ConvertParams, convert, output_path, report_conversion
 from whyrun.actions.parameters import Meta
 from whyrun.errors import did_you_mean
 
@@ -29,16 +29,14 @@ CsvKind = Annotated[
 class ReadParams(ConvertParams, kw_only=True):
     types: Annotated[
         dict[Name, CsvKind],
-        Meta(description="column → type, of what is written there; the others are found"),
+        Meta(description="column → type; the types of other columns are detected"),
     ] = field(default_factory=dict)
     missing: Annotated[list[str], Meta(description="texts that mean: no value")] = field(default_factory=lambda: [""])
-    delimiter: Annotated[OneCharacter | None, Meta(description="where it is null: a comma, in .tsv and .tab a tab")] = (
-        None
-    )
+    delimiter: Annotated[OneCharacter | None, Meta(description="null: a comma, or a tab in .tsv and .tab")] = None
     encoding: Literal["utf-8", "latin-1", "utf-16"] = "utf-8"
     names: Annotated[
         Annotated[list[Name], Meta(min_length=1)] | None,
-        Meta(description="of the columns, in a file whose first line is data already"),
+        Meta(description="names of the columns, for a file without a header line"),
     ] = None
 
     def __post_init__(self) -> None:
@@ -46,11 +44,11 @@ class ReadParams(ConvertParams, kw_only=True):
             if kind.startswith("decimal("):
                 digits, scale = map(int, kind[8:-1].split(","))
                 if scale > digits:
-                    raise ValueError(f"`types.{column}` has more digits after the point than in all")
+                    raise ValueError(f"`types.{column}` has more digits after the point than in total")
 
 
 class CsvRead(Action):
-    """Read CSV as a dataset whose columns have types, found in all rows or as you say."""
+    """Read CSV as a dataset whose columns have types, detected from all rows or set by `types`."""
 
     name = "csv/read"
     version = "1"
@@ -84,7 +82,7 @@ jobs:
 def _read(engine: Engine, params: ReadParams) -> Table:
     import duckdb
 
-    from whyrun.actions.builtin.data.csv_files import load_csv
+    from whyrun.actions.data.files.csv_files import load_csv
 
     delimiter = params.delimiter or ("\t" if params.data.suffix.lower() in (".tsv", ".tab") else ",")
     try:
@@ -92,7 +90,7 @@ def _read(engine: Engine, params: ReadParams) -> Table:
             engine, params.data, delimiter, params.missing, params.encoding, as_text=params.types, names=params.names
         )
     except (duckdb.OutOfMemoryException, duckdb.InterruptException):
-        raise  # says nothing about the file
+        raise  # not a problem of the file
     except duckdb.Error as problem:
         raise UnreadableTable(f"`data` cannot be read as CSV: {reason(problem)} (`{params.data}`)") from None
     except UnreadableTable as problem:
@@ -102,24 +100,24 @@ def _read(engine: Engine, params: ReadParams) -> Table:
         if wanted not in known:
             hint = did_you_mean(wanted, known) or f"its columns: {listed(known)}"
             raise ColumnMissing(f"`types` names `{wanted}`, and `data` has no such column; {hint}")
-    relation, columns = as_asked(engine, "data", source, params.types)
+    relation, columns = with_types(engine, "data", source, params.types)
     (rows,) = engine.row(f"SELECT count(*) FROM {relation}")
     return Table("data", relation, columns, rows, untyped=True)
 
 
 class WriteParams(ConvertParams, kw_only=True):
-    delimiter: Annotated[OneCharacter | None, Meta(description="where it is null: a comma, in .tsv a tab")] = None
-    header: Annotated[bool, Meta(description="whether the first line names the columns")] = True
+    delimiter: Annotated[OneCharacter | None, Meta(description="null: a comma, or a tab in .tsv")] = None
+    header: Annotated[bool, Meta(description="write the column names in the first line")] = True
     quote: Annotated[
-        Literal["needed", "all"], Meta(description="which fields are in quotes: those that need it, or every one")
+        Literal["needed", "all"], Meta(description="which fields are quoted: those that need it, or all")
     ] = "needed"
-    missing: Annotated[str, Meta(description="what is written where there is no value")] = ""
-    date_format: Annotated[Name | None, Meta(description="as `%d.%m.%Y`; where it is null: 2024-02-29")] = None
-    timestamp_format: Annotated[Name | None, Meta(description="where it is null: 2024-02-29 10:30:00")] = None
+    missing: Annotated[str, Meta(description="the text for a missing value")] = ""
+    date_format: Annotated[Name | None, Meta(description="such as `%d.%m.%Y`; null: 2024-02-29")] = None
+    timestamp_format: Annotated[Name | None, Meta(description="null: 2024-02-29 10:30:00")] = None
 
 
 class CsvWrite(Action):
-    """Write a dataset as CSV, the way others want it: CSV, Parquet, JSON, Stata or Excel in."""
+    """Write a dataset (CSV, Parquet, JSON, Stata or Excel) as CSV, in the format that others need."""
 
     name = "csv/write"
     version = "1"

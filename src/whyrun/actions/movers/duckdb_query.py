@@ -1,4 +1,4 @@
-"""`duckdb/query`: one query over named files and, if there is one, a database file of DuckDB."""
+"""`duckdb/query`: answers one SQL query over named files and, optionally, a DuckDB database file."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Annotated, Any, ClassVar
 from msgspec import field
 
 from whyrun.actions.base import Action, WorkerContext
-from whyrun.actions.builtin.data.engine import Engine, literal, name, opened
-from whyrun.actions.builtin.data.output import dataset_path, shape, write
-from whyrun.actions.builtin.data.params import DataParams, Identifier, Name
-from whyrun.actions.builtin.data.problems import UnreadableTable, counted
-from whyrun.actions.builtin.data.sql import answered, checked_query, offer
-from whyrun.actions.builtin.data.tables import Column, check_names, open_tables, reason
-from whyrun.actions.builtin.movers.connections import DuckDbConnection
-from whyrun.actions.builtin.movers.extracting import keep_sql, report_rows
-from whyrun.actions.builtin.movers.feed import as_text
-from whyrun.actions.builtin.movers.statement import Scalar
+from whyrun.actions.data.engine import Engine, literal, name, opened
+from whyrun.actions.data.output import dataset_path, shape, write
+from whyrun.actions.data.params import DataParams, Identifier, Name
+from whyrun.actions.data.problems import UnreadableTable, counted
+from whyrun.actions.data.sql import checked_query, create_views, run_query
+from whyrun.actions.data.tables import Column, check_names, open_tables, reason
+from whyrun.actions.movers.batch_writer import as_text
+from whyrun.actions.movers.connections import DuckDbConnection
+from whyrun.actions.movers.extracting import keep_sql, report_rows
+from whyrun.actions.movers.statement import Scalar
 from whyrun.actions.parameters import File, Meta
 
 _DATABASE = "db"
@@ -26,26 +26,26 @@ _DATABASE = "db"
 class Params(DataParams, kw_only=True):
     uncounted: ClassVar[tuple[str, ...]] = ("memory_limit",)
 
-    query: Annotated[Name, Meta(description="one SELECT; values come in as `$name`, see `values`")]
-    tables: Annotated[dict[Identifier, File], Meta(description="name in the query → file, bound")] = field(
+    query: Annotated[Name, Meta(description="one SELECT; write `$name` for a value of `values`")]
+    tables: Annotated[dict[Identifier, File], Meta(description="name in the query → bound file")] = field(
         default_factory=dict
     )
-    values: Annotated[dict[str, Scalar], Meta(description="what `$name` stands for: never text of the query")] = field(
-        default_factory=dict
-    )
+    values: Annotated[
+        dict[str, Scalar], Meta(description="the values of `$name`; they never become part of the statement")
+    ] = field(default_factory=dict)
     database: Annotated[
         File | None,
-        Meta(description="a database file, bound: its tables are there under their names, and as `db.NAME`"),
+        Meta(description="a bound database file; the query uses its tables by name or as `db.NAME`"),
     ] = None
     connection: Annotated[
         DuckDbConnection | None,
-        Meta(description="`path` of a database file that is not bound: what changes in it is not noticed"),
+        Meta(description="`path` of a database file that is not bound: changes in it are not noticed"),
     ] = None
-    threads: Annotated[int, Meta(ge=0, le=256, description="more than 1 is faster, and may change the order")] = 1
+    threads: Annotated[int, Meta(ge=0, le=256, description="more than 1 is faster, but may change the order")] = 1
 
     def __post_init__(self) -> None:
         if self.database is not None and self.connection is not None:
-            raise ValueError("there are both `database` and `connection`; a query sees one database")
+            raise ValueError("use either `database` or `connection`: a query sees one database")
         for table in self.tables:
             if table.lower() == _DATABASE:
                 raise ValueError(f"`tables` names `{table}`, which is the name of the database; choose another")
@@ -55,7 +55,7 @@ class Params(DataParams, kw_only=True):
 
 
 class DuckDbQuery(Action):
-    """Answer one SQL query over named files and a database file; it can read nothing else, and write nothing."""
+    """Answer one SQL query over named files and a database file; it can read no other files and write nothing."""
 
     name = "duckdb/query"
     version = "1"
@@ -83,16 +83,16 @@ jobs:
         with opened(params, context.work_dir, lambda: context.cancelled) as engine:
             tables = open_tables(engine, params)
             database = _attach(engine, params, context)
-            offer(engine, tables, [*params.tables.values(), *database, path])
+            create_views(engine, tables, [*params.tables.values(), *database, path])
             query = checked_query(engine, params.query, params.values)
             keep_sql(context, query)
             answer = engine.new_name("answer")
-            # Before the table, whose making would rename what is there twice.
-            described = answered(engine, f"DESCRIBE {query}", params.values, tables)
+            # Before the table is created, which would rename duplicate columns.
+            described = run_query(engine, f"DESCRIBE {query}", params.values, tables)
             columns = tuple(Column(str(found[0]), str(found[1])) for found in described)
             check_names("answer", [column.name for column in columns])
-            answered(engine, f"CREATE TABLE {answer} AS {query}", params.values, tables)
-            # A column of the user's may be called so; DuckDB keeps the order of a table on its own, too.
+            run_query(engine, f"CREATE TABLE {answer} AS {query}", params.values, tables)
+            # If the user has a column `rowid`, do not sort by it; DuckDB keeps the order of a table anyway.
             order = [] if any(column.name.casefold() == "rowid" for column in columns) else ["rowid"]
             written = write(engine, f"SELECT {written_as(columns, path)} FROM {answer}", order, path)
         read = sum(table.rows for table in tables)
@@ -110,7 +110,7 @@ jobs:
 
 
 def _attach(engine: Engine, params: Params, context: WorkerContext) -> list[Path]:
-    """Make the database readable, and nothing more than that. Returns its file, if there is one."""
+    """Attach the database read-only. Returns its file, if there is one."""
     import duckdb
 
     if params.database is not None:
@@ -125,13 +125,13 @@ def _attach(engine: Engine, params: Params, context: WorkerContext) -> list[Path
         engine.do(f"ATTACH {literal(file)} AS {_DATABASE} (READ_ONLY)")
     except duckdb.Error as problem:
         raise UnreadableTable(f"the database cannot be opened: {reason(problem)}") from None
-    # What the tables of a query are called is theirs first; then the database is asked.
+    # A name means a table of `tables` first, then a table of the database.
     engine.do(f"SET search_path = 'memory.main,{_DATABASE}.main'")
     return [file]
 
 
 def written_as(columns: tuple[Column, ...], path: Path) -> str:
-    """The columns as the format can hold them."""
+    """The columns in the form that the output format can hold."""
     if path.suffix.lower() not in (".csv", ".tsv"):
         return "*"
     return ", ".join(f"{as_text(column)} AS {name(column.name)}" for column in columns)

@@ -1,4 +1,4 @@
-"""What `mysql/extract` and `postgres/extract` share: parameters, and what they report."""
+"""The common part of `mysql/extract` and `postgres/extract`: parameters, cancellation and reports."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Annotated, ClassVar, TypeVar
 from msgspec import field
 
 from whyrun.actions.base import WorkerContext
-from whyrun.actions.builtin.data.output import shape
-from whyrun.actions.builtin.data.params import DataParams, Identifier, Name, Size
-from whyrun.actions.builtin.data.problems import counted
-from whyrun.actions.builtin.movers.feed import Written
-from whyrun.actions.builtin.movers.statement import Dialect, Scalar, is_sorted, problems_of
+from whyrun.actions.data.output import shape
+from whyrun.actions.data.params import DataParams, Identifier, Name, Size
+from whyrun.actions.data.problems import counted
+from whyrun.actions.movers.batch_writer import WrittenRows
+from whyrun.actions.movers.statement import Dialect, Scalar, is_sorted, problems_of
 from whyrun.actions.parameters import Meta, Parameters
 
-_LOOK_EVERY = 0.1  # seconds
+_CHECK_INTERVAL = 0.1  # seconds
 Result = TypeVar("Result")
 
 
@@ -27,21 +27,21 @@ class ExtractParams(Parameters, kw_only=True):
     dialect: ClassVar[Dialect]
 
     query: Annotated[
-        Name | None, Meta(description="one SELECT; values come in as `$name`, see `values`; or name a `table`")
+        Name | None, Meta(description="one SELECT; write `$name` for a value of `values`; or use `table`")
     ] = None
     values: Annotated[
-        dict[Identifier, Scalar], Meta(description="what `$name` stands for: never text of the query")
+        dict[Identifier, Scalar], Meta(description="the values of `$name`; they never become part of the statement")
     ] = field(default_factory=dict)
     table: Annotated[Name | None, Meta(description="a table or view, instead of a query")] = None
-    schema: Annotated[Name | None, Meta(description="of `table`, where it is not the usual one")] = None
+    schema: Annotated[Name | None, Meta(description="the schema of `table`, if it is not the default one")] = None
     columns: Annotated[
-        Annotated[list[Name], Meta(min_length=1)] | None, Meta(description="of `table`; where it is null: all")
+        Annotated[list[Name], Meta(min_length=1)] | None, Meta(description="columns of `table`; null: all")
     ] = None
     order_by: Annotated[
         Annotated[list[Name], Meta(min_length=1)] | None,
-        Meta(description="columns to sort the file by; where it is null: as the query sorts, else by all columns"),
+        Meta(description="sort the file by these; null: the ORDER BY of the query, else all columns"),
     ] = None
-    memory_limit: Annotated[Size, Meta(description="of the step; what needs more goes to its folder on disk")] = "1GB"
+    memory_limit: Annotated[Size, Meta(description="memory of the step; it uses its folder on disk for more")] = "1GB"
 
     def __post_init__(self) -> None:
         if (self.query is None) == (self.table is None):
@@ -49,21 +49,23 @@ class ExtractParams(Parameters, kw_only=True):
         if self.query is not None:
             for entry in ("schema", "columns"):
                 if getattr(self, entry) is not None:
-                    raise ValueError(f"`{entry}` belongs to `table`; the query says it itself")
-            if found := problems_of(self.query, self.values, self.dialect):
-                raise ValueError("; ".join(found))
+                    raise ValueError(f"`{entry}` belongs to `table`; with `query`, write it in the query")
+            if problems := problems_of(self.query, self.values, self.dialect):
+                raise ValueError("; ".join(problems))
         elif self.values:
-            raise ValueError("`values` are for a query, and there is none")
+            raise ValueError("`values` belong to a `query`, and there is none")
 
     def order(self) -> Sequence[str] | None:
-        """The columns to sort by first; None: the order of the server, which the query asked for. Without ORDER BY
-        SQL defines no order, and the same rows could come as other bytes."""
+        """The columns to sort by first; None: keep the order of the query's ORDER BY.
+
+        Without ORDER BY, SQL defines no order, and the same rows could give different bytes.
+        """
         if self.order_by is None and self.query is not None and is_sorted(self.query, self.dialect):
             return None
         return self.order_by or ()
 
     def engine(self) -> DataParams:
-        return DataParams(memory_limit=self.memory_limit, threads=1)  # one thread: one order
+        return DataParams(memory_limit=self.memory_limit, threads=1)  # one thread keeps the order of the rows
 
     def select(self, quoted: Callable[[str], str]) -> str:
         """The query that reads `table`."""
@@ -77,18 +79,18 @@ class ExtractParams(Parameters, kw_only=True):
 
     @property
     def what(self) -> str:
-        """For messages: what is read."""
+        """The source of the rows, for messages."""
         return "`query`" if self.table is None else f"`table: {self.table}`"
 
 
-def report_extract(context: WorkerContext, output: str, path: Path, source: str, written: Written) -> None:
-    words = f"read {counted(written.rows_read, 'row')} from {source}"
+def report_extract(context: WorkerContext, output: str, path: Path, source: str, written: WrittenRows) -> None:
+    message = f"read {counted(written.rows_read, 'row')} from {source}"
     details = {
         "decision": "extract",
         "rows": {"read": written.rows_read, "written": written.rows_written},
         "wrote": {output: shape(written.rows_written, written.columns)},
     }
-    context.task("EXECUTES", words, details)
+    context.task("EXECUTES", message, details)
     report_rows(context, read=written.rows_read, written=written.rows_written, bytes_out=path.stat().st_size)
 
 
@@ -100,7 +102,7 @@ def report_rows(
     bytes_in: int | None = None,
     bytes_out: int | None = None,
 ) -> None:
-    """Counts of what happened; a number that nobody counted is not reported."""
+    """Report the counts as metrics; a count that is not known is left out."""
     context.metric("rows_read", read, "rows")
     context.metric("rows_written", written, "rows")
     if bytes_in is not None:
@@ -111,12 +113,12 @@ def report_rows(
 
 @contextmanager
 def stopping(context: WorkerContext, stop: Callable[[], None]) -> Iterator[None]:
-    """While this lasts, `stop` is called when the step is told to end: a server would go on with a query otherwise."""
+    """Call `stop` when the step is cancelled, so that the server does not go on with the query."""
     done = threading.Event()
-    _ = context.cancelled  # from here on the step is not ended in the midst of a query
+    _ = context.cancelled  # reading this opts in to cooperative cancellation
 
     def watch() -> None:
-        while not done.wait(_LOOK_EVERY):
+        while not done.wait(_CHECK_INTERVAL):
             if context.cancelled:
                 stop()
 
@@ -129,17 +131,20 @@ def stopping(context: WorkerContext, stop: Callable[[], None]) -> Iterator[None]
         watcher.join()
 
 
-def aside(context: WorkerContext, work: Callable[[], Result]) -> Result:
-    """Do it in a thread of its own, and wait for it. A driver that waits for its server in C lets no signal be heard in
-    the thread that it waits in; this one hears that the step is to stop, and `stopping` tells the server."""
-    _ = context.cancelled  # who looks is trusted to stop by himself: the work is never left alone
+def in_thread(context: WorkerContext, work: Callable[[], Result]) -> Result:
+    """Run the work in another thread and wait for it.
+
+    A driver that waits for its server in C code blocks signal handlers in its thread. The main thread stays free to
+    receive the signal that cancels the step, and `stopping` then cancels the query.
+    """
+    _ = context.cancelled  # reading this opts in to cooperative cancellation, so the thread is always joined
     results: list[Result] = []
     problems: list[BaseException] = []
 
     def run() -> None:
         try:
             results.append(work())
-        except BaseException as problem:  # raised below, where the step is
+        except BaseException as problem:  # raised again below, in the step's thread
             problems.append(problem)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -151,5 +156,5 @@ def aside(context: WorkerContext, work: Callable[[], Result]) -> Result:
 
 
 def keep_sql(context: WorkerContext, sql: str) -> None:
-    """The statement really sent, for the step's folder."""
+    """Save the statement that is sent in the step's folder."""
     context.script_path.with_name("query.sql").write_text(sql.rstrip() + "\n", encoding="utf-8")

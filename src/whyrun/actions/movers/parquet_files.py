@@ -1,4 +1,4 @@
-"""`parquet/read` and `parquet/write`."""
+"""`parquet/read` reads Parquet as a dataset; `parquet/write` writes a dataset as Parquet."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import field
 
 from whyrun.actions.base import Action
-from whyrun.actions.builtin.data.engine import opened
-from whyrun.actions.builtin.data.params import DataParams, Kind, Name
-from whyrun.actions.builtin.data.problems import UnreadableTable
-from whyrun.actions.builtin.data.tables import open_tables
-from whyrun.actions.builtin.movers.converting import ConvertParams, convert, output_path, report_conversion
+from whyrun.actions.data.engine import opened
+from whyrun.actions.data.params import DataParams, Kind, Name
+from whyrun.actions.data.problems import UnreadableTable
+from whyrun.actions.data.tables import open_tables
+from whyrun.actions.movers.converting import ConvertParams, convert, output_path, report_conversion
 from whyrun.actions.parameters import Meta
 
 _ANY = (".parquet", ".pq", ".csv", ".tsv", "")
 _PARQUET = (".parquet", ".pq", "")
-_ROW_GROUP = 122_880  # rows; DuckDB's own number, written down lest a default decides
+_ROW_GROUP = 122_880  # rows; DuckDB's default, fixed here so that a new version does not change the bytes
 
 
 class ParquetRead(Action):
-    """Read Parquet as a dataset: all of it, or some columns; into Parquet or CSV, by the output's path."""
+    """Read Parquet, all or some columns, as a dataset; the output's path selects Parquet or CSV."""
 
     name = "parquet/read"
     version = "1"
@@ -42,7 +42,7 @@ jobs:
         output, path = output_path(context, self.name, _ANY)
         with params.data.open("rb") as file:
             if file.read(4) != b"PAR1":
-                raise UnreadableTable("`data` is no Parquet file; for CSV there is `csv/read`, for both `duckdb/query`")
+                raise UnreadableTable("`data` is not a Parquet file; use `csv/read` for CSV, `duckdb/query` for both")
         with opened(params.reading(), context.work_dir, lambda: context.cancelled) as engine:
             (table,) = open_tables(engine, params.reading(), {"data": _named(params.data, context.work_dir)})
             text = path.suffix.lower() in (".csv", ".tsv")
@@ -53,7 +53,7 @@ jobs:
 
 
 def _named(file: Path, folder: Path) -> Path:
-    """Under a name that says what it is, whatever its own."""
+    """The file under a name with the suffix of Parquet, which decides how it is read."""
     if file.suffix.lower() in (".parquet", ".pq"):
         return file
     named = folder / "data.parquet"
@@ -62,7 +62,7 @@ def _named(file: Path, folder: Path) -> Path:
 
 
 class WriteParams(ConvertParams, kw_only=True):
-    types: Annotated[dict[Name, Kind], Meta(description="column → type, instead of what was found")] = field(
+    types: Annotated[dict[Name, Kind], Meta(description="column → type, instead of the detected one")] = field(
         default_factory=dict
     )
     compression: Annotated[Literal["zstd", "snappy", "gzip", "lz4", "none"], Meta(description="of the pages")] = "zstd"
@@ -73,7 +73,7 @@ class WriteParams(ConvertParams, kw_only=True):
 
 
 class ParquetWrite(Action):
-    """Write a dataset as Parquet: CSV, JSON, Stata, Excel or Parquet in; sorted and compressed as you say."""
+    """Write a dataset (CSV, JSON, Stata, Excel or Parquet) as Parquet, sorted and compressed."""
 
     name = "parquet/write"
     version = "1"

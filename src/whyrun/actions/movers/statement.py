@@ -1,7 +1,7 @@
-"""A query as text: where `$name` stands in it, whether it sorts, whether it is one statement. Pure.
+"""Reads the text of a query: finds `$name`, checks that it is one statement, and detects an ORDER BY.
 
-Values never become text of a query by chance: a `$name` in a string, a quoted name or a comment is left alone, and
-what is put in its place is one literal, written by the server's rules.
+A `$name` in a string, a quoted name or a comment is not replaced. Elsewhere one literal replaces it, quoted by the
+server's rules, so that a value can never become part of the statement.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ MYSQL = Dialect("MySQL", _MYSQL, nested_comments=False)
 
 
 def tokens(query: str, dialect: Dialect) -> Iterator[tuple[Kind, str]]:
-    """All of the text, in pieces."""
+    """The whole text, split into tokens."""
     at = 0
     while at < len(query):
-        found = dialect.pattern.match(query, at)
-        assert found is not None, "the last alternative takes any character"
-        end = found.end()
-        if found["comment"] == "/*":
+        token = dialect.pattern.match(query, at)
+        assert token is not None, "the last alternative matches any character"
+        end = token.end()
+        if token["comment"] == "/*":
             end = _end_of_comment(query, end, dialect.nested_comments)
-        kind: Kind = next(kind for kind in _KINDS if found[kind] is not None)
+        kind: Kind = next(kind for kind in _KINDS if token[kind] is not None)
         yield kind, query[at:end]
         at = end
 
@@ -70,25 +70,25 @@ def _end_of_comment(query: str, at: int, nested: bool) -> int:
 
 
 def problems_of(query: str, values: Mapping[str, Scalar], dialect: Dialect) -> list[str]:
-    """What is wrong with the two, as far as the text shows it."""
+    """The problems of a query and its values that its text shows."""
     pieces = [(kind, text) for kind, text in tokens(query, dialect) if kind != "comment" and text.strip()]
     while pieces and pieces[-1] == ("other", ";"):
         pieces.pop()
     if not pieces:
         return ["`query` is empty"]
-    found = []
+    problems = []
     if ("other", ";") in pieces:
-        found.append("`query` has more than one statement; it takes one SELECT")
+        problems.append("`query` has more than one statement; it takes one SELECT")
     used = {text[1:] for kind, text in pieces if kind == "value"}
     if lacking := sorted(used - set(values)):
-        found.append(f"`query` uses {_names(f'${name}' for name in lacking)}, and `values` does not have it")
+        problems.append(f"`query` uses {_names(f'${name}' for name in lacking)}, and `values` does not have it")
     if unused := sorted(set(values) - used):
-        found.append(f"`values` has {_names(unused)}, which `query` does not use")
-    return found
+        problems.append(f"`values` has {_names(unused)}, which `query` does not use")
+    return problems
 
 
 def filled(query: str, values: Mapping[str, Scalar], dialect: Dialect, literal: Callable[[Scalar], str]) -> str:
-    """The query with a literal in place of every `$name`, and without the `;` at its end."""
+    """The query with a literal for every `$name`, without a final `;`."""
     pieces = [(kind, literal(values[text[1:]]) if kind == "value" else text) for kind, text in tokens(query, dialect)]
     at = len(pieces)
     while at and (pieces[at - 1][0] == "comment" or not pieces[at - 1][1].strip() or pieces[at - 1][1] == ";"):
@@ -97,7 +97,7 @@ def filled(query: str, values: Mapping[str, Scalar], dialect: Dialect, literal: 
 
 
 def is_sorted(query: str, dialect: Dialect) -> bool:
-    """Whether the query as a whole has an ORDER BY: one inside of parentheses says nothing about the result."""
+    """Whether the whole query has an ORDER BY. One in parentheses does not sort the result."""
     depth, last = 0, ""
     for kind, text in tokens(query, dialect):
         if kind == "comment" or not text.strip():

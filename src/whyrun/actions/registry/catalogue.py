@@ -1,4 +1,4 @@
-"""Every action there is, as `whyrun actions` shows it: built in, of the project, of plugins; usable or broken."""
+"""The list of all actions for `whyrun actions`: built-in, of the project and of plugins, usable or broken."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.asking import Asker
 from whyrun.actions.builtin import BUILTIN, Builtin
-from whyrun.actions.describe import Description, ParameterInfo, describe
-from whyrun.actions.discovery import FoundAction, ProjectActions, discover_project_actions
-from whyrun.actions.plugins import Plugin, installed_plugins
-from whyrun.actions.registry import ActionInfo, broken_file
+from whyrun.actions.code.discovery import FoundAction, ProjectActions, discover_project_actions
+from whyrun.actions.description import ActionInfo, Description, ParameterInfo, describe
+from whyrun.actions.inspection.inspector import Inspector
+from whyrun.actions.registry.registry import Plugin, broken_file, installed_plugins
 from whyrun.errors import did_you_mean, error
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class CatalogueEntry:
     name: str
     version: str
     origin: str  # "builtin", "project" or "plugin"
@@ -27,7 +26,7 @@ class Listed:
     description: Description | None = None
 
     def to_json(self, *, details: bool) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "name": self.name,
             "version": self.version,
             "origin": self.origin,
@@ -37,14 +36,14 @@ class Listed:
         }
         if details and self.description is not None:
             known = self.description
-            found |= {
+            entry |= {
                 "parameters": None if known.parameters is None else [_plain(p) for p in known.parameters],
                 "open_ended": known.open_ended,
                 "outputs": known.outputs,
                 "deterministic": known.deterministic,
                 "example": known.example,
             }
-        return found
+        return entry
 
 
 def _plain(parameter: ParameterInfo) -> dict[str, Any]:
@@ -58,22 +57,22 @@ def _plain(parameter: ParameterInfo) -> dict[str, Any]:
     }
 
 
-def catalogue(project: Path, wanted: str | None = None) -> list[Listed]:
-    """By name. Code of the project and of plugins runs in a process of its own; nothing that was kept is believed.
+def catalogue(project: Path, wanted: str | None = None) -> list[CatalogueEntry]:
+    """All actions, sorted by name. The inspector imports those of the project and of plugins, without its cache.
 
-    A built-in one is described only if it is `wanted`: its summary stands in the table, and nothing is imported for it.
+    A built-in action is described only if it is `wanted`. The table has its summary, so listing it imports nothing.
     """
-    asker = Asker(project)
+    inspector = Inspector(project)
     try:
-        found = [*_builtins(wanted), *_of_project(project, asker, wanted), *_of_plugins(project, asker)]
+        entries = [*_builtins(wanted), *_of_project(project, inspector, wanted), *_of_plugins(project, inspector)]
     finally:
-        asker.close()
+        inspector.close()
     order = ("builtin", "project", "plugin")
-    return sorted(found, key=lambda action: (action.name, order.index(action.origin), action.place))
+    return sorted(entries, key=lambda action: (action.name, order.index(action.origin), action.place))
 
 
-def listed_action(name: str, actions: list[Listed]) -> Listed:
-    """The one of that name that a workflow would get; else an error with the nearest."""
+def catalogue_entry(name: str, actions: list[CatalogueEntry]) -> CatalogueEntry:
+    """The action that a workflow would get under this name; else an error that suggests the nearest name."""
     candidates = [action for action in actions if action.name == name]
     if not candidates:
         hint = did_you_mean(name, sorted({action.name for action in actions})) or "`whyrun actions` lists them"
@@ -81,17 +80,17 @@ def listed_action(name: str, actions: list[Listed]) -> Listed:
     return next((action for action in candidates if action.error is None), candidates[0])
 
 
-def _builtins(wanted: str | None) -> Iterator[Listed]:
+def _builtins(wanted: str | None) -> Iterator[CatalogueEntry]:
     for name, builtin in BUILTIN.items():
         missing = builtin.extra.missing() if builtin.extra is not None else []
         if builtin.extra is not None and missing:
             problem = f"it needs {', '.join(missing)}: pip install 'whyrun[{builtin.extra.name}]'"
-            yield Listed(name, builtin.version, "builtin", "", builtin.summary, problem)
+            yield CatalogueEntry(name, builtin.version, "builtin", "", builtin.summary, problem)
             continue
         known = None
         if name == wanted:
             known = describe(builtin.load()) if builtin.is_class else _of_module(builtin)
-        yield Listed(name, builtin.version, "builtin", "", builtin.summary, None, known)
+        yield CatalogueEntry(name, builtin.version, "builtin", "", builtin.summary, None, known)
 
 
 def _of_module(builtin: Builtin) -> Description:
@@ -102,31 +101,32 @@ def _of_module(builtin: Builtin) -> Description:
 # --- the project -------------------------------------------------------------------------------------------------
 
 
-def _of_project(project: Path, asker: Asker, wanted: str | None) -> Iterator[Listed]:
-    found = discover_project_actions(project)
-    for action in found.actions.values():
-        yield _listed(action, found, asker)
-    meant = broken_file(wanted, found) if wanted is not None and wanted not in found.actions else None
-    for broken in found.broken:
-        # What is in it cannot be told; but that it speaks of the one that is looked for.
+def _of_project(project: Path, inspector: Inspector, wanted: str | None) -> Iterator[CatalogueEntry]:
+    discovered = discover_project_actions(project)
+    for action in discovered.actions.values():
+        yield _project_entry(action, discovered, inspector)
+    meant = broken_file(wanted, discovered) if wanted is not None and wanted not in discovered.actions else None
+    for broken in discovered.broken:
+        # The actions in a broken file are not known. If it mentions the wanted name, list it under that name.
         name = wanted if broken is meant and wanted is not None else "?"
-        yield Listed(name, "", "project", broken.path, error=broken.problem)
+        yield CatalogueEntry(name, "", "project", broken.path, error=broken.problem)
 
 
-def _listed(action: FoundAction, found: ProjectActions, asker: Asker) -> Listed:
+def _project_entry(action: FoundAction, discovered: ProjectActions, inspector: Inspector) -> CatalogueEntry:
     problem: str | None = None
     known: Description | None = None
     if action.name in BUILTIN:
-        problem = "the name is that of a built-in action; give it another"
-    elif action.name in found.duplicates:
-        problem = "defined more than once: " + ", ".join(found.duplicates[action.name])
+        problem = "a built-in action has this name; give yours another"
+    elif action.name in discovered.duplicates:
+        problem = "defined more than once: " + ", ".join(discovered.duplicates[action.name])
     else:
-        answer = asker.describe(ActionInfo(action.name, action.version, "project", action.path, action.attribute))
-        if isinstance(answer, str):
-            problem = answer
+        info = ActionInfo(action.name, action.version, "project", action.path, action.attribute)
+        described = inspector.describe(info)
+        if isinstance(described, str):
+            problem = described
         else:
-            known = _of_function(action) if action.signature is not None else answer
-    return Listed(action.name, action.version, "project", action.path, action.summary, problem, known)
+            known = _of_function(action) if action.signature is not None else described
+    return CatalogueEntry(action.name, action.version, "project", action.path, action.summary, problem, known)
 
 
 def _of_function(action: FoundAction) -> Description:
@@ -147,33 +147,34 @@ def _of_function(action: FoundAction) -> Description:
 # --- plugins -----------------------------------------------------------------------------------------------------
 
 
-def _of_plugins(project: Path, asker: Asker) -> Iterator[Listed]:
+def _of_plugins(project: Path, inspector: Inspector) -> Iterator[CatalogueEntry]:
     plugins = installed_plugins()
     names = [plugin.name for plugin in plugins]
     of_project = discover_project_actions(project).actions
     for plugin in plugins:
         hidden = _hidden(plugin, names.count(plugin.name), of_project)
         if hidden is not None:
-            yield Listed(plugin.name, "", "plugin", plugin.distribution, error=hidden)
+            yield CatalogueEntry(plugin.name, "", "plugin", plugin.distribution, error=hidden)
             continue
         info = ActionInfo(plugin.name, "", "plugin", plugin.target, distribution=plugin.distribution)
-        answer = asker.describe(info)
-        if isinstance(answer, str):
-            yield Listed(plugin.name, "", "plugin", plugin.distribution, error=answer)
+        described = inspector.describe(info)
+        source = plugin.distribution
+        if isinstance(described, str):
+            yield CatalogueEntry(plugin.name, "", "plugin", source, error=described)
         else:
-            yield Listed(plugin.name, answer.version, "plugin", plugin.distribution, answer.summary, None, answer)
+            yield CatalogueEntry(plugin.name, described.version, "plugin", source, described.summary, None, described)
 
 
 def _hidden(plugin: Plugin, offers: int, of_project: Any) -> str | None:
     if plugin.name in BUILTIN:
-        return "the name is that of a built-in action: the plugin cannot be used under it"
+        return "a built-in action has this name, so the plugin cannot be used"
     if plugin.name in of_project:
-        return f"hidden by the project's own in {of_project[plugin.name].path}"
+        return f"hidden by the project's action in {of_project[plugin.name].path}"
     return "more than one installed package offers this name" if offers > 1 else None
 
 
-def example_of(action: Listed) -> str:
-    """The action's own example, or one made from what it takes and gives."""
+def example_of(action: CatalogueEntry) -> str:
+    """The action's own example, or one generated from its parameters and outputs."""
     known = action.description
     if known is None or known.example:
         return known.example if known is not None else ""

@@ -1,7 +1,7 @@
-"""The fingerprint of an action: name, version, distribution and, for project code, what its source does.
+"""The fingerprint of an action: name, version, distribution and, for project code, the canonical form of its source.
 
-Called once per job definition. Pure apart from reading the project's files; nothing is imported. Thousands of jobs may
-share an action or a pattern: what was seen for one of them is not read again for the next.
+Called once per job definition. It reads the project's files and imports nothing. Thousands of jobs may share an action
+or a pattern, so the `CodeCache` reads each file only once.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.actions.builtin.python import entry_file
-from whyrun.actions.imports import project_code
-from whyrun.actions.registry import ActionInfo, resolve_action
-from whyrun.actions.seen_code import SeenCode
+from whyrun.actions.code.code_cache import CodeCache
+from whyrun.actions.code.imports import project_code
+from whyrun.actions.description import ActionInfo
+from whyrun.actions.registry.registry import resolve_action
 from whyrun.artifacts.hashing import canonical_json, digest
 from whyrun.errors import Diagnostic, InvalidError
 
@@ -24,31 +25,31 @@ def action_fingerprint(
     project: Path,
     code_globs: Sequence[str] = (),
     info: ActionInfo | None = None,
-    seen: SeenCode | None = None,
+    cache: CodeCache | None = None,
 ) -> tuple[str, dict[str, Any]]:
-    """`(sha256, facts)`. `with_literals` needs to hold `call` or `script` for `python`; the rest is not looked at.
-    `info`: the action, if it was resolved already. `seen`: what was seen of the project for other jobs.
+    """`(sha256, facts)`. Of `with_literals`, only `call` and `script` of `python` are used.
 
-    The facts are what the hash is over, for `show` and for telling which file of an action changed.
+    `info`: the action, if it is resolved already. `cache`: shared by the jobs of one plan. The facts are the hashed
+    content; `show` prints them, and they tell which file of an action changed.
     """
     info = info or resolve_action(uses, project)
-    seen = seen or SeenCode(project)
+    cache = cache or CodeCache(project)
     entry = _entry(info, with_literals, project)
-    called = info.name == "python" and "call" in with_literals
-    asked = (info.name, info.version, info.distribution, entry, called, *code_globs)
-    if asked not in seen.fingerprints:
-        facts = _facts(uses, info, entry, called, tuple(code_globs), seen)
-        seen.fingerprints[asked] = digest("action/v1", canonical_json(facts)), facts
-    return seen.fingerprints[asked]
+    imported = info.name == "python" and "call" in with_literals
+    key = (info.name, info.version, info.distribution, entry, imported, *code_globs)
+    if key not in cache.fingerprints:
+        facts = _facts(uses, info, entry, imported, tuple(code_globs), cache)
+        cache.fingerprints[key] = digest("action/v1", canonical_json(facts)), facts
+    return cache.fingerprints[key]
 
 
 def _facts(
-    uses: str, info: ActionInfo, entry: Path | None, called: bool, code_globs: tuple[str, ...], seen: SeenCode
+    uses: str, info: ActionInfo, entry: Path | None, imported: bool, code_globs: tuple[str, ...], cache: CodeCache
 ) -> dict[str, Any]:
     facts: dict[str, Any] = {"name": info.name, "version": info.version, "distribution": info.distribution}
     if entry is not None:
-        beside = seen.beside(code_globs)
-        code = project_code(seen.project, entry, imported=called, beside=beside, modules=seen.modules)
+        extra = cache.extra_modules(code_globs)
+        code = project_code(cache.project, entry, imported=imported, extra=extra, modules=cache.modules)
         if code.problems:
             raise InvalidError(
                 Diagnostic("INVALID_USES", f"the action `{uses}` cannot be read: {p}", hint="correct that file")
@@ -56,7 +57,7 @@ def _facts(
             )
         facts["source"] = dict(code.digests)
     if code_globs:
-        facts["code"] = seen.code(code_globs)
+        facts["code"] = cache.code(code_globs)
     return facts
 
 

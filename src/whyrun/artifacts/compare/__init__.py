@@ -1,4 +1,5 @@
-"""Comparers: what differs between two versions of an artifact, in one line and in bounded detail.
+"""What differs between two versions of an artifact: one line, and limited details.
 
-Each module knows one kind of content; `files.compare_files` chooses. Bytes that are equal are never opened.
+In: two files or folders. Out: a `Comparison`. Each module knows one kind of content.
+Start with `compare_files` in `files.py`, which chooses the module. Equal bytes are never parsed.
 """

@@ -1,27 +1,29 @@
-"""Which comparer for which content: by the declared type, the suffix, and how the bytes begin."""
+"""Compare two files or folders: choose the comparer by declared type, suffix and first bytes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from whyrun.artifacts.compare.graphs import is_graphml
-from whyrun.artifacts.compare.raw import first_difference
-from whyrun.artifacts.compare.result import IDENTICAL, CompareSettings, Comparison, Unreadable
+from whyrun.artifacts.compare.result import IDENTICAL, CompareSettings, Comparison, Findings, Unreadable, phrase
+from whyrun.artifacts.hashing import Tree
 
 Comparer = Callable[[Path, Path, CompareSettings], Comparison]
-HEAD = 4096  # bytes that are looked at to see what a file is
+_CHUNK = 1 << 16
+HEAD = 4096  # first bytes that are read to guess the kind of a file
 
-# kind → (module, function, what it is called in notes). Imported when needed: most outputs are equal bytes.
+# kind → (module, function, name in notes). Imported on demand: most outputs have equal bytes.
 _COMPARERS = {
     "json": ("json_values", "compare_json", "JSON"),
     "table": ("tables", "compare_csv", "a table"),
-    "parquet": ("parquet", "compare_parquet", "Parquet"),
+    "parquet": ("tables", "compare_parquet", "Parquet"),
     "graph": ("graphs", "compare_graphs", "a graph"),
     "image": ("images", "compare_images", "an image"),
     "text": ("text", "compare_text", "text"),
-    "bytes": ("raw", "compare_bytes", "bytes"),
+    "bytes": ("files", "compare_bytes", "bytes"),
 }
 _BY_TYPE = {"json": "json", "string": "json", "integer": "json", "number": "json", "boolean": "json", "image": "image"}
 _BY_SUFFIX = {
@@ -37,7 +39,7 @@ _BY_BEGINNING = {
 
 
 def compare_files(old: Path, new: Path, type_: str, suffix: str, settings: CompareSettings) -> Comparison:
-    """What differs between two files. One that is not what it is taken for is compared more plainly, and says so."""
+    """What differs between two files. If a file is not of its kind, it is compared as text or bytes, with a note."""
     if first_difference(old, new) is None:
         return IDENTICAL
     notes: list[str] = []
@@ -45,14 +47,14 @@ def compare_files(old: Path, new: Path, type_: str, suffix: str, settings: Compa
         module, function, name = _COMPARERS[kind]
         compare: Comparer = getattr(import_module(f"whyrun.artifacts.compare.{module}"), function)
         try:
-            found = compare(old, new, settings)
+            comparison = compare(old, new, settings)
         except Unreadable as problem:
-            if kind != "text" or type_ == "text":  # that a file is no text is worth no word, unless it should be
+            if kind != "text" or type_ == "text":  # no note that a binary file is not text
                 notes.append(f"not compared as {name}: {problem}")
             continue
         for note in reversed(notes):
-            found = found.with_note(note)
-        return found
+            comparison = comparison.with_note(note)
+        return comparison
     raise AssertionError("bytes can always be compared")
 
 
@@ -71,3 +73,71 @@ def kind_of(old: Path, new: Path, type_: str, suffix: str) -> str:
 def _beginning(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(HEAD)
+
+
+# --- bytes -----------------------------------------------------------------------------------------------------------
+
+
+def compare_bytes(old: Path, new: Path, settings: CompareSettings) -> Comparison:
+    del settings  # bytes are equal or not
+    position = first_difference(old, new)
+    if position is None:
+        return IDENTICAL
+    was, now = os.path.getsize(old), os.path.getsize(new)
+    size = f"{was:,} bytes" if was == now else f"{was:,} → {now:,} bytes"
+    return Comparison(False, f"{size}, different from byte {position:,}", _around(old, new, position))
+
+
+def first_difference(old: Path, new: Path) -> int | None:
+    """The offset of the first byte that differs; None if the files are equal."""
+    offset = 0
+    with old.open("rb") as a, new.open("rb") as b:
+        while True:
+            left, right = a.read(_CHUNK), b.read(_CHUNK)
+            if left != right:
+                shorter = min(len(left), len(right))
+                return offset + next((i for i in range(shorter) if left[i] != right[i]), shorter)
+            if not left:
+                return None
+            offset += len(left)
+
+
+def _around(old: Path, new: Path, position: int) -> tuple[str, ...]:
+    shown = []
+    for word, path in (("before", old), ("now", new)):
+        with path.open("rb") as file:
+            file.seek(position)
+            data = file.read(8)
+        shown.append(f"byte {position:,} {word}: {data.hex(' ') or 'the end'}")
+    return tuple(shown)
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+
+def compare_trees(old: Tree, new: Tree, locate: Callable[[str], Path], settings: CompareSettings) -> Comparison:
+    """Compare two folders file by file. `locate`: the path of the blob with a hash."""
+    findings = Findings()
+    before, after = ({file.path: file for file in tree.files} for tree in (old, new))
+    for path in sorted({*before, *after}):
+        was, now = before.get(path), after.get(path)
+        if was is None:
+            findings.add("added", f"{path} added")
+        elif now is None:
+            findings.add("removed", f"{path} removed")
+        elif was.sha256 != now.sha256:
+            suffix = PurePosixPath(path).suffix
+            comparison = compare_files(locate(was.sha256), locate(now.sha256), "file", suffix, settings)
+            why = "; ".join(comparison.details[:1])
+            if comparison.identical:
+                findings.notes.append(f"{path}: unchanged; {why}")
+            else:
+                findings.add("changed", f"{path}: {comparison.summary}" + (f" ({why})" if why else ""))
+        elif was.executable != now.executable:
+            findings.add("changed", f"{path}: {'no longer' if was.executable else 'now'} executable")
+    for word, one, other in (("added", new, old), ("removed", old, new)):
+        for folder in sorted({*one.empty_dirs} - {*other.empty_dirs}):
+            findings.add(f"folder {word}", f"empty folder {folder} {word}")
+    files = phrase("file", [(findings.counts.get(kind, 0), kind) for kind in ("changed", "added", "removed")])
+    folders = phrase("empty folder", [(findings.counts.get(f"folder {k}", 0), k) for k in ("added", "removed")])
+    return findings.result(", ".join(part for part in (files, folders) if part))

@@ -1,4 +1,4 @@
-"""Graphs in GraphML: edges added, removed, reversed; nodes; and what is written on either."""
+"""Compare graphs in GraphML: edges added, removed or reversed, nodes, and attributes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class GraphFile:
 
     nodes: dict[str, Attributes] = field(default_factory=dict)
     edges: dict[Pair, Counter[str]] = field(default_factory=dict)
-    written: dict[tuple[Pair, str], list[Attributes]] = field(default_factory=dict)  # on edges
-    graph: dict[str, str] = field(default_factory=dict)  # on the graph itself
+    written: dict[tuple[Pair, str], list[Attributes]] = field(default_factory=dict)  # attributes of edges
+    graph: dict[str, str] = field(default_factory=dict)  # attributes of the graph itself
 
 
 def compare_graphs(old: Path, new: Path, settings: CompareSettings) -> Comparison:
@@ -50,7 +50,7 @@ def compare_graphs(old: Path, new: Path, settings: CompareSettings) -> Compariso
 
 
 def is_graphml(head: bytes) -> bool:
-    """Whether the beginning of a file is that of GraphML."""
+    """Whether a file with these first bytes is GraphML."""
     return b"<graphml" in head and head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
 
 
@@ -86,13 +86,13 @@ def _compare_nodes(old: GraphFile, new: GraphFile, findings: Findings) -> None:
 
 
 def _compare_attributes(old: GraphFile, new: GraphFile, settings: CompareSettings, findings: Findings) -> int:
-    """Of what is there in both; how many numbers were near enough."""
+    """Compare the attributes that both graphs have; returns how many numbers differ within the tolerance."""
     near = _compare_written("graph", old.graph, new.graph, settings, findings)
     for name in sorted(old.nodes.keys() & new.nodes.keys()):
         near += _compare_written(f"node {name}", old.nodes[name], new.nodes[name], settings, findings)
     for key in sorted(old.written.keys() & new.written.keys()):
         pair, mark = key
-        # Parallel edges have no names of their own: they are paired by what is written on them.
+        # Parallel edges have no names: they are paired by their attributes.
         for was, now in zip(_sorted(old.written[key]), _sorted(new.written[key]), strict=False):
             near += _compare_written(f"edge {_edge(pair, mark)}", was, now, settings, findings)
     return near
@@ -134,18 +134,18 @@ class _Key:
 
 
 class _Reader:
-    """GraphML as it comes from the parser. No document type, no entities: nothing in it can grow."""
+    """Reads GraphML. A document type or entities are refused, so that nothing can expand."""
 
     def __init__(self, which: str) -> None:
         self.which = which
-        self.found = GraphFile()
+        self.graph = GraphFile()
         self.keys: dict[str, _Key] = {}
         self.directed = [True]
-        self.owners: list[tuple[str, dict[str, str]]] = []  # (element, what is written on it)
+        self.owners: list[tuple[str, dict[str, str]]] = []  # (element, its attributes)
         self.edges: list[tuple[str, str, bool, dict[str, str]]] = []
         self.key: dict[str, Any] | None = None
         self.text: list[str] | None = None
-        self.inside = 0  # elements within data that are open
+        self.inside = 0  # open elements within data
         self.data_key = ""
         self.seen_root = False
 
@@ -163,7 +163,7 @@ class _Reader:
         except expat.ExpatError as problem:
             raise Unreadable(f"the version {self.which} is not valid XML: {problem}") from None
         self.finish()
-        return self.found
+        return self.graph
 
     def refuse(self, *particulars: Any) -> None:
         del particulars
@@ -173,9 +173,9 @@ class _Reader:
         element = name.rpartition(" ")[2]
         if not self.seen_root:
             if element != "graphml":
-                raise Unreadable(f"the version {self.which} is no GraphML: it begins with <{element}>")
+                raise Unreadable(f"the version {self.which} is not GraphML: it begins with <{element}>")
             self.seen_root = True
-        if self.text is not None:  # what stands within data is its text, tags and all
+        if self.text is not None:  # everything within data is text, tags included
             self.inside += 1
             self.text.append(f"<{' '.join([element, *(f'{key}={attributes[key]!r}' for key in sorted(attributes))])}>")
             return
@@ -187,13 +187,13 @@ class _Reader:
                 if self.owners:
                     raise Unreadable(f"the version {self.which} has graphs within nodes or edges, which are not read")
                 self.directed.append(attributes.get("edgedefault", "directed") != "undirected")
-                self.owners.append(("graph", self.found.graph))
+                self.owners.append(("graph", self.graph.graph))
             case "node":
                 written: dict[str, str] = {}
                 node = self.of(attributes, "id", element)
-                if node in self.found.nodes:
+                if node in self.graph.nodes:
                     raise Unreadable(f"the version {self.which} has the node `{shortened(node, 60)}` twice")
-                self.found.nodes[node] = written
+                self.graph.nodes[node] = written
                 self.owners.append(("node", written))
             case "edge":
                 written = {}
@@ -239,15 +239,15 @@ class _Reader:
                 self.directed.pop()
 
     def finish(self) -> None:
-        """Keys by their names instead of the writer's numbering; defaults filled in; edges by their pairs."""
-        found = self.found
-        found.graph = self.named("graph", found.graph)
-        found.nodes = {name: self.named("node", written) for name, written in found.nodes.items()}
+        """Replace key IDs by names, fill in defaults, and group edges by pairs of nodes."""
+        graph = self.graph
+        graph.graph = self.named("graph", graph.graph)
+        graph.nodes = {name: self.named("node", written) for name, written in graph.nodes.items()}
         for source, target, directed, written in self.edges:
             pair = (source, target) if source <= target else (target, source)
             mark = "—" if not directed else "→" if (source, target) == pair else "←"
-            found.edges.setdefault(pair, Counter())[mark] += 1
-            found.written.setdefault((pair, mark), []).append(self.named("edge", written))
+            graph.edges.setdefault(pair, Counter())[mark] += 1
+            graph.written.setdefault((pair, mark), []).append(self.named("edge", written))
 
     def named(self, about: str, written: Mapping[str, str]) -> dict[str, str]:
         named = {

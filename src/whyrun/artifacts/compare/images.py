@@ -1,4 +1,4 @@
-"""Images: their pixels, whatever else stands in the file. Needs Pillow (extra `images`)."""
+"""Compare images by their pixels; metadata does not count. Needs Pillow (extra `images`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 
 from whyrun.artifacts.compare.result import CompareSettings, Comparison, Findings, Unreadable, counted
 
-_SIMPLE = frozenset({"1", "L", "LA", "RGB", "RGBA"})  # the others are made into these, or compared as they lie there
-_NUMBERS = frozenset({"I", "F", "I;16", "I;16L", "I;16B"})  # more than a byte a pixel
+_SIMPLE = frozenset({"1", "L", "LA", "RGB", "RGBA"})  # other modes are converted to RGBA, or compared as bytes
+_NUMBERS = frozenset({"I", "F", "I;16", "I;16L", "I;16B"})  # more than one byte per pixel
 _WIDE = _NUMBERS | frozenset({"CMYK", "YCbCr", "LAB", "HSV"})
 
 
@@ -33,13 +33,13 @@ def _read(file: BinaryIO, which: str) -> Any:
             return image
     # Pillow's own errors are OSErrors and ValueErrors, by format also SyntaxErrors.
     except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as problem:
-        raise Unreadable(f"the version {which} is no image that can be read: {_why(problem)}") from None
+        raise Unreadable(f"the version {which} is not a readable image: {_why(problem)}") from None
     except image_module.DecompressionBombWarning:
         raise Unreadable(f"the version {which} has too many pixels to be opened") from None
 
 
 def _why(problem: BaseException) -> str:
-    """Without the file, which Pillow names by its place in memory."""
+    """The message without the file object, whose address changes."""
     return str(problem).split(" <_io", 1)[0] or type(problem).__name__
 
 
@@ -54,7 +54,7 @@ def _compare(before: Any, after: Any) -> Comparison:
         findings.add("frames", f"frames: {frames[0]} → {frames[1]}")
         return findings.result(f"{frames[0]} → {counted(frames[1], 'frame')}")
     if before.mode != after.mode and _NUMBERS & {before.mode, after.mode}:
-        # Neither can be made into the other without cutting numbers off.
+        # Neither can be converted to the other without losing precision.
         findings.add("mode", f"numbers are kept as {before.mode} → {after.mode}")
         return findings.result(f"pixels {before.mode} → {after.mode}")
     different = 0
@@ -70,7 +70,7 @@ def _compare(before: Any, after: Any) -> Comparison:
     if before.mode != after.mode:
         findings.notes.append(f"colours are kept as {before.mode} → {after.mode}")
     if not different and not findings.notes:
-        findings.notes.append("the pixels are the same; only what else stands in the file differs")
+        findings.notes.append("the pixels are the same; only other data in the file differs")
     total = before.width * before.height * frames[0]
     return findings.result(f"{counted(different, 'pixel')} changed of {total:,}")
 
@@ -85,7 +85,7 @@ def _seek(image: Any, frame: int, which: str) -> None:
 
 
 def _different_pixels(before: Any, after: Any) -> tuple[int, str]:
-    """(how many, the box in which they lie)."""
+    """(number of different pixels, their bounding box)."""
     chops = import_module("PIL.ImageChops")
     if before.mode in _WIDE and before.mode == after.mode:
         old, new = before.tobytes(), after.tobytes()
@@ -95,7 +95,7 @@ def _different_pixels(before: Any, after: Any) -> tuple[int, str]:
         number = sum(old[i : i + step] != new[i : i + step] for i in range(0, len(old), step))
         return number, f"{before.width}×{before.height}"
     plain = before.mode == after.mode and before.mode in _SIMPLE
-    see_through = "transparency" in before.info or "transparency" in after.info  # one colour that stands for nothing
+    see_through = "transparency" in before.info or "transparency" in after.info  # one colour is transparent
     mode = before.mode if plain and not see_through else "RGBA"
     bands = [chops.difference(a, b) for a, b in zip(_bands(before, mode), _bands(after, mode), strict=True)]
     largest = bands[0]

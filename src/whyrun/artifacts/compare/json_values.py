@@ -1,4 +1,4 @@
-"""JSON: values changed, added, removed, each by its path. Key order and spelling do not count."""
+"""Compare JSON: values changed, added or removed, each with its path. Key order and spelling do not count."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _read(path: Path, which: str) -> Any:
         return json.loads(path.read_bytes())
     except RecursionError:
         raise Unreadable(f"the version {which} is nested too deeply") from None
-    except ValueError as problem:  # bytes that are no text, text that is no JSON, numbers of thousands of digits
+    except ValueError as problem:  # not UTF-8, not JSON, or a number with thousands of digits
         raise Unreadable(f"the version {which} is not valid JSON: {problem}") from None
 
 
@@ -62,7 +62,7 @@ def is_number(value: Any) -> bool:
 
 
 def _differences(old: Any, new: Any) -> Iterator[tuple[str, str, Any, Any]]:
-    """(path, kind, before, after), in the order of the documents. A stack, since documents may be deep."""
+    """(path, kind, before, after) in document order. Uses a stack, because documents may be deep."""
     waiting = [("$", old, new)]
     while waiting:
         path, a, b = waiting.pop()

@@ -1,6 +1,6 @@
-"""Tables: columns, rows and cells. Rows are matched by `keys` where they are declared, else by their order.
+"""Compare tables: columns, rows and cells. Rows are matched by `keys` if declared, else by their order.
 
-CSV and TSV are read here; `parquet.py` reads the rest and comes here to compare.
+CSV and TSV are read with the standard library, Parquet with pyarrow or duckdb.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from whyrun.artifacts.compare.result import (
 )
 from whyrun.artifacts.compare.text import read_text
 
-# A number as data files write it. `007` is a name: as a number it would be another one's.
+# A number as data files write it. `007` is an ID, not the number 7.
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*|(?=\.\d))(\.\d*)?([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _CELL = 40  # characters of a cell that are shown
 
@@ -62,6 +64,51 @@ def _read(path: Path, which: str) -> Table:
         if len(row) != len(columns):
             raise Unreadable(f"row {number} of the version {which} has {len(row)} cells for {len(columns)} columns")
     return Table(columns, rows)
+
+
+# --- Parquet, read with pyarrow or duckdb, whichever is installed ----------------------------------------------------
+
+
+def compare_parquet(old: Path, new: Path, settings: CompareSettings) -> Comparison:
+    read = _parquet_reader()
+    return compare_tables(read(old, "before"), read(new, "now"), settings)
+
+
+def _parquet_reader() -> Callable[[Path, str], Table]:
+    if find_spec("pyarrow") is not None:
+        return _with_pyarrow
+    if find_spec("duckdb") is not None:
+        return _with_duckdb
+    raise Unreadable("neither pyarrow nor duckdb is installed")
+
+
+def _with_pyarrow(path: Path, which: str) -> Table:
+    parquet, arrow = import_module("pyarrow.parquet"), import_module("pyarrow")
+    try:
+        table = parquet.read_table(str(path), memory_map=False)
+    except (arrow.ArrowException, OSError) as problem:
+        raise Unreadable(f"the version {which} is not a Parquet file: {_why(problem, path)}") from None
+    names = tuple(table.column_names)
+    columns = [column.to_pylist() for column in table.columns]
+    types = {name: str(kind) for name, kind in zip(names, table.schema.types, strict=True)}
+    return Table(names, list(zip(*columns, strict=True)) if columns else [], types)
+
+
+def _with_duckdb(path: Path, which: str) -> Table:
+    duckdb = import_module("duckdb")
+    try:
+        with duckdb.connect() as connection:
+            result = connection.execute("select * from read_parquet(?)", [str(path)])
+            names = tuple(column[0] for column in result.description)
+            types = {column[0]: str(column[1]) for column in result.description}
+            return Table(names, result.fetchall(), types)
+    except duckdb.Error as problem:
+        raise Unreadable(f"the version {which} is not a Parquet file: {_why(problem, path)}") from None
+
+
+def _why(problem: BaseException, path: Path) -> str:
+    """The first line of the message, without the path of the file."""
+    return str(problem).split("\n", 1)[0].replace(str(path), "it")
 
 
 # --- comparing ---------------------------------------------------------------------------------------------------
@@ -113,16 +160,16 @@ class _Tables:
                 self.columns["retyped"] += 1
                 self.findings.add("retyped", f"column `{name}`: {was} → {now}")
         if [name for name in self.new.columns if name in self.old.columns] != self.shared:
-            self.findings.notes.append("the columns stand in another order")
+            self.findings.notes.append("the columns are in another order")
 
     # -- matching rows --
 
     def _by_key(self) -> bool:
-        """Match rows by their keys, whatever their order; False (and a note) if they have none."""
+        """Match rows by their keys in any order; False, with a note, if the keys are missing or not unique."""
         absent = [key for key in self.settings.keys if key not in self.shared]
         if absent:
             names = ", ".join(f"`{key}`" for key in absent)
-            self.findings.notes.append(f"the key {names} is no column of both versions: rows are compared in order")
+            self.findings.notes.append(f"the key {names} is not a column of both versions: rows are compared in order")
             return False
         old, new = self._keyed(self.old), self._keyed(self.new)
         if old is None or new is None:
@@ -138,20 +185,20 @@ class _Tables:
             if key not in old:
                 self._row("added", self._key_text(key))
         if not self.findings.total and list(old) != list(new):
-            self.findings.notes.append("the rows stand in another order")
+            self.findings.notes.append("the rows are in another order")
         return True
 
     def _keyed(self, table: Table) -> dict[tuple[Any, ...], Row] | None:
         at = [table.columns.index(key) for key in self.settings.keys]
-        found = {tuple(_hashable(row[i]) for i in at): row for row in table.rows}
-        return found if len(found) == len(table.rows) else None
+        by_key = {tuple(_hashable(row[i]) for i in at): row for row in table.rows}
+        return by_key if len(by_key) == len(table.rows) else None
 
     def _key_text(self, key: tuple[Any, ...]) -> str:
         named = zip(self.settings.keys, key, strict=True)
         return "row " + ", ".join(f"{name}={_shown(value)}" for name, value in named)
 
     def _in_order(self) -> None:
-        """Rows at the same place from the start and from the end belong together; what is between is looked at."""
+        """Match equal rows from the start and from the end; compare the rows in between."""
         old = [tuple(_hashable(row[i]) for i in self.old_at) for row in self.old.rows]
         new = [tuple(_hashable(row[i]) for i in self.new_at) for row in self.new.rows]
         if len(old) == len(new):
@@ -202,7 +249,7 @@ class _Tables:
         if type(old) is type(new) and old == new:
             return True
         if isinstance(old, str) and isinstance(new, str):
-            # Text is a number only for who asks for a tolerance: without, `1.10` and `1.1` may be versions.
+            # Text counts as a number only with a tolerance: otherwise `1.10` and `1.1` may be versions.
             if not self.settings.tolerance or not (_NUMBER.fullmatch(old) and _NUMBER.fullmatch(new)):
                 return False
             old, new = number_of(old), number_of(new)
@@ -213,7 +260,7 @@ class _Tables:
 
 
 def _hashable(value: Any) -> Any:
-    """Cells of typed tables may be lists; and no not-a-number is equal to another."""
+    """A hashable form: cells of typed tables may be lists, and NaN must equal NaN."""
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     return value if value.__hash__ is not None else repr(value)

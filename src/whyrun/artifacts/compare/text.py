@@ -1,4 +1,4 @@
-"""Text: lines changed, added, removed."""
+"""Compare text: lines changed, added or removed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from whyrun.artifacts.compare.result import CompareSettings, Comparison, Findings, Unreadable, phrase, shortened
 
-_ALIGNED = 1000  # lines on either side that are aligned with each other; the time for it grows with their product
+_ALIGNED = 1000  # lines on either side that are aligned; the time grows with their product
 _LINE = 80  # characters of a line that are shown
 
 
@@ -21,7 +21,7 @@ def compare_text(old: Path, new: Path, settings: CompareSettings) -> Comparison:
     if _lines(before) == _lines(after) and before != after:
         findings.add("line ends", _line_ends(before, after))
         return findings.result("line ends differ")
-    if before == after:  # the bytes differ, so one of them begins with the mark that decoding takes away
+    if before == after:  # only the byte order mark differs, which decoding removes
         findings.add("mark", f"byte order mark: {_mark(old)} → {_mark(new)}")
         return findings.result("byte order mark differs")
     _compare_lines(before.split("\n"), after.split("\n"), findings)
@@ -83,7 +83,7 @@ def _compare_lines(old: Sequence[str], new: Sequence[str], findings: Findings) -
 
 
 def _compare_far_apart(before: Sequence[str], after: Sequence[str], start: int, findings: Findings) -> None:
-    """Too many to align: which lines are on one side only, and nothing of their order."""
+    """Too many lines to align: report which are only on one side, without their order."""
     findings.notes.append(f"from line {start + 1} on too much differs to align it: lines are only counted")
     gone, come = Counter(before), Counter(after)
     gone, come = gone - come, come - gone

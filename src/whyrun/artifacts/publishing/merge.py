@@ -1,7 +1,7 @@
-"""Putting sections into shared files: many at once, under a lock, and nothing of anybody else's is lost.
+"""Write sections into shared JSON files: many at once, under a lock, without losing the sections of others.
 
-Whoever merges holds a lock on the folder of the file, so that two runs, of two workflows or with two states, take
-turns; a lock file in one state would not keep another's writer out. Readers need none: a file is replaced as a whole.
+The lock is on the folder of the file, so that runs of other workflows and with other states wait, too; a lock file in
+the state would not stop them. Readers need no lock: the file is replaced atomically.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from whyrun import disk
 from whyrun.artifacts.durable import clear_up, temp_name
-from whyrun.artifacts.publish import Displaced, OnDisplaced, check_path, discard, look, make_parents, same
-from whyrun.artifacts.sections import (
+from whyrun.artifacts.publishing.publish import Displaced, OnDisplaced, check_path, discard, look, make_parents, same
+from whyrun.artifacts.publishing.sections import (
     Member,
     NotSections,
     read_members,
@@ -32,24 +32,24 @@ from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 from whyrun.ids import site_of
 
-IsOurs = Callable[[str, str], bool]  # (key, hash): does the log hold this content for this section?
+IsOurs = Callable[[str, str], bool]  # (key, hash): whether the log has this content for this section
 _TRIES = 5
-_PATIENCE = 30.0  # seconds: a merge takes milliseconds, so whoever holds the lock for longer is stuck
+_PATIENCE = 30.0  # seconds; a merge takes milliseconds, so a process that holds the lock for longer is stuck
 _PAUSE = 0.002
-_NO_LOCKS_ON_FOLDERS = (errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EISDIR)  # as on some network file systems
+_NO_LOCKS_ON_FOLDERS = (errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EISDIR)  # on some network file systems
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became of a merge. `failed`: sections that could not be taken, and why; the others are in the file."""
+    """The result of a merge. `failed`: sections that could not be written, and why; the others are in the file."""
 
     displaced: tuple[Displaced, ...]
     failed: Mapping[str, WhyrunError]
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
-    """A file as this process left it: as long as it is that file, it need not be read again."""
+class _LastWrite:
+    """A file as this process wrote it: while its status is unchanged, it need not be read again."""
 
     status: os.stat_result
     members: dict[str, Member]
@@ -60,7 +60,7 @@ class SectionMerger:
 
     def __init__(self, store: Store, project: str) -> None:
         self.store, self.project = store, project
-        self._left: dict[str, _Left] = {}
+        self._last_writes: dict[str, _LastWrite] = {}
 
     def merge(
         self,
@@ -70,9 +70,9 @@ class SectionMerger:
         on_displaced: OnDisplaced = lambda displaced: None,
         on_put_back: OnDisplaced = lambda put_back: None,
     ) -> Merged:
-        """Put these sections (key → hash) into the file, with one rewrite. What stood there under their keys and is
-        not ours goes into the store first, and `on_displaced` is told; so does what is ours and the store has lost, and
-        `on_put_back` is told. All else stays as it is written."""
+        """Write these sections (key → hash) into the file, with one rewrite. An existing section with one of these keys
+        is saved in the store first if it is not ours (then `on_displaced` is called) or if the store has lost it (then
+        `on_put_back` is called). Everything else in the file stays as it is."""
         check_path(path)
         members, failed = self._from_store(sections)
         displaced = make_parents(self.store, self.project, path, on_displaced)
@@ -82,14 +82,14 @@ class SectionMerger:
         return Merged(displaced, failed)
 
     def _from_store(self, sections: Mapping[str, str]) -> tuple[dict[str, Member], dict[str, WhyrunError]]:
-        found: dict[str, Member] = {}
+        members: dict[str, Member] = {}
         failed: dict[str, WhyrunError] = {}
         for key, sha in sections.items():
             try:
-                found[key] = section_member(key, self.store.read(sha))
+                members[key] = section_member(key, self.store.read(sha))
             except WhyrunError as damaged:
                 failed[key] = damaged
-        return found, failed
+        return members, failed
 
     def _merge(
         self,
@@ -107,19 +107,19 @@ class SectionMerger:
             content = self._content(path, target, before)
             changed = False
             for key, member in members.items():
-                there = content.get(key)
-                if there == member:
+                existing = content.get(key)
+                if existing == member:
                     continue
-                found = section_sha256(there.text) if there is not None else None
-                if found == sections[key]:
+                sha256 = section_sha256(existing.text) if existing is not None else None
+                if sha256 == sections[key]:
                     continue  # the same content, in the user's own spelling
-                if there is not None and found is not None and not is_ours(key, found):
-                    saved = self.store.put_bytes(f"{there.text}\n".encode(errors="surrogatepass"))
+                if existing is not None and sha256 is not None and not is_ours(key, sha256):
+                    saved = self.store.put_bytes(f"{existing.text}\n".encode(errors="surrogatepass"))
                     if (one := Displaced(site_of(path, key), saved)) not in displaced:
                         displaced[one] = None
                         on_displaced(one)
-                elif there is not None and found is not None and not self.store.has(found):
-                    on_put_back(Displaced(site_of(path, key), self.store.put_bytes(section_bytes(there.text))))
+                elif existing is not None and sha256 is not None and not self.store.has(sha256):
+                    on_put_back(Displaced(site_of(path, key), self.store.put_bytes(section_bytes(existing.text))))
                 content[key] = member
                 changed = True
             if not changed or self._replace(path, target, before, content):
@@ -131,14 +131,14 @@ class SectionMerger:
         )
 
     def _content(self, path: str, target: str, before: os.stat_result | None) -> dict[str, Member]:
-        """The members of the file, in a dictionary that may be changed."""
+        """The members of the file, in a new dictionary."""
         if before is None:
             return {}
-        left = self._left.get(path)
-        if left is not None and same(left.status, before):
-            return left.members.copy()
+        last = self._last_writes.get(path)
+        if last is not None and same(last.status, before):
+            return last.members.copy()
         if not stat.S_ISREG(before.st_mode):
-            what = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}.get(stat.S_IFMT(before.st_mode), "no file")
+            what = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}.get(stat.S_IFMT(before.st_mode), "not a file")
             raise _invalid(path, f"it is {what}")
         with open(target, "rb") as file:
             data = file.read()
@@ -150,7 +150,7 @@ class SectionMerger:
             raise _invalid(path, str(why)) from None
 
     def _replace(self, path: str, target: str, before: os.stat_result | None, content: dict[str, Member]) -> bool:
-        """False: somebody without our lock, such as an editor, has written to it since we looked."""
+        """False: a program without the lock, such as an editor, has changed the file meanwhile."""
         data = written_members(content.values()).encode(errors="surrogatepass")
         mode = stat.S_IMODE(before.st_mode) if before is not None else None
         try:
@@ -163,24 +163,24 @@ class SectionMerger:
         if made is None:
             return False
         after = look(target)
-        self._left.pop(path, None)
+        self._last_writes.pop(path, None)
         if after is not None and (after.st_ino, after.st_mtime_ns) == (made.st_ino, made.st_mtime_ns):
-            self._left[path] = _Left(after, content)
-        # A shared file holds what is nobody's, too, and that stands in no store: it must survive a power cut.
+            self._last_writes[path] = _LastWrite(after, content)
+        # A shared file may have members that no store has, so it must survive a power cut.
         disk.sync_folder(Area.SECTION, os.path.dirname(target))
         return True
 
 
 def _put(temp: str, target: str, data: bytes, before: os.stat_result | None, mode: int | None) -> os.stat_result | None:
-    """Write a file that nobody knows yet and give it its name; how it was until then. None: the target is not what it
-    was `before`, and nothing was done. (In the store's folder a kill leaves no litter for users.)"""
+    """Write a temporary file and rename it to `target`; returns its status before the rename. None: the target has
+    changed since `before`, and nothing was done. (A kill leaves temporary files only in the store.)"""
     descriptor = disk.open(Area.SECTION, temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         try:
             if mode is not None:
                 os.fchmod(descriptor, mode)
             disk.write(Area.SECTION, descriptor, data)
-            # A time of our own, finer than the kernel's tick, so that any later write shows (see `_Left`).
+            # Set the time to the nanosecond, finer than the kernel's tick, so that any later write changes it.
             now = time.time_ns()
             os.utime(descriptor, ns=(now, now))
             disk.sync(Area.SECTION, descriptor)
@@ -199,7 +199,7 @@ def _put(temp: str, target: str, data: bytes, before: os.stat_result | None, mod
 
 @contextmanager
 def _locked(folder: str, instead: str, path: str) -> Iterator[None]:
-    """Hold the lock on a folder; `instead`: one of our own, where its file system has no locks on folders."""
+    """Hold the lock on a folder. `instead`: our own folder, if the file system has no locks on folders."""
     for place in (folder, instead):
         disk.make_folders(Area.SECTION, place)
         descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

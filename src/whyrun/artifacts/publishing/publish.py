@@ -1,8 +1,8 @@
-"""Writing artifacts where users see them, and losing nothing of theirs.
+"""Publish artifacts: write them into the project folder without losing anything of the user.
 
-A published file is an independent copy. What stands at its path and is not ours goes into the store first, and so does
-what is ours and the store has lost: nothing is written over that has no other copy. Links are never followed out of the
-project: a link at the path itself is replaced, not written through.
+A published file is an independent copy. An existing file at its path is saved in the store first, unless it is ours and
+the store still has it: nothing is overwritten without another copy. Symlinks are never followed out of the project: a
+symlink at the path itself is replaced.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from functools import partial
 from whyrun import disk
 from whyrun.artifacts.durable import clear_up, temp_name
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, iter_parents, tree_manifest
-from whyrun.artifacts.standing import Standing, look_at, look_at_open
-from whyrun.artifacts.stat_cache import WrittenFile
+from whyrun.artifacts.publishing.path_state import PathState, look_at, look_at_open
+from whyrun.artifacts.stat_cache.cache import WrittenFile
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
@@ -30,11 +30,11 @@ LINK_HINT = "remove the link or choose another path, then run again"
 
 @dataclass(frozen=True, slots=True)
 class Displaced:
-    """What stood at a path and was not ours: now in the store under this hash (a folder by its manifest)."""
+    """An overwritten file, folder or link, now in the store under this hash (a folder by its manifest)."""
 
     path: str  # relative to the project
     sha256: str
-    is_link: bool = False  # then it is the text of where that leads
+    is_link: bool = False  # then the blob is the target of the link
 
 
 OnDisplaced = Callable[[Displaced], None]
@@ -42,7 +42,7 @@ OnDisplaced = Callable[[Displaced], None]
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    written: bool  # False: the content was there already
+    written: bool  # False: the path had this content already
     displaced: tuple[Displaced, ...] = ()
     file: WrittenFile | None = None  # a single file as it was written, for `StatCache.note`
 
@@ -61,30 +61,30 @@ def publish(
     on_displaced: OnDisplaced = lambda displaced: None,
     on_put_back: OnDisplaced = lambda put_back: None,
 ) -> PublishResult:
-    """Put the content `sha` at `path` in the project. `is_ours(hash)`: does the log hold this hash for this path?
+    """Write the content `sha` to `path` in the project. `is_ours(hash)`: whether the log has this hash for this path.
 
-    `on_displaced` is told what is about to be written over and is not ours: the only copy of it is then in the store.
-    `on_put_back` is told the same of what is ours, where the store did not have it any more.
+    `on_displaced` is called before content that is not ours is overwritten: the store then has the only copy.
+    `on_put_back` is called before content that is ours is overwritten, if the store had lost it.
     """
     check_path(path)
     root = os.fspath(project)
-    keeper = _Keeper(store, path, is_ours, on_displaced, on_put_back)
-    keeper.displaced.extend(make_parents(store, root, path, on_displaced))
+    saver = _Saver(store, path, is_ours, on_displaced, on_put_back)
+    saver.displaced.extend(make_parents(store, root, path, on_displaced))
     target = f"{root}/{path}"
     beside = False
     for _ in range(_TRIES):
         before, kept = look_at(target), ""
         if before is not None:
-            found = _content(before.status, target)
-            if found == sha and before.is_folder == (type == "directory"):
-                return PublishResult(False, tuple(keeper.displaced))
-            kept = keeper.keep(target, before.status, found)
+            existing = _content(before.status, target)
+            if existing == sha and before.is_folder == (type == "directory"):
+                return PublishResult(False, tuple(saver.displaced))
+            kept = saver.keep(target, before.status, existing)
         new, seen = _prepare(store, sha, type, target if beside else None)
         try:
-            # Whoever wrote to it since we looked has made it theirs: look again.
-            keep_edit = partial(keeper.keep_edit, before=before, kept=kept)
-            if _is_still(target, before, kept) and _replace(new, target, before, type, keep_edit):
-                return PublishResult(True, tuple(keeper.displaced), seen)
+            # If the target was changed meanwhile, it belongs to the user: look again.
+            keep_edit = partial(saver.keep_edit, before=before, kept=kept)
+            if _is_unchanged(target, before, kept) and _replace(new, target, before, type, keep_edit):
+                return PublishResult(True, tuple(saver.displaced), seen)
         except (OSError, WhyrunError) as failed:
             if not isinstance(failed, OSError) or failed.errno != errno.EXDEV or beside:
                 clear_up(failed, partial(discard, Area.PUBLISH, new))
@@ -99,8 +99,8 @@ def publish(
 
 
 @dataclass(frozen=True, slots=True)
-class _Keeper:
-    """Sees to it that the store has what is written over at one path."""
+class _Saver:
+    """Saves the content of one path in the store before it is overwritten."""
 
     store: Store
     path: str
@@ -109,27 +109,27 @@ class _Keeper:
     on_put_back: OnDisplaced
     displaced: list[Displaced] = field(default_factory=list)
 
-    def keep(self, place: str, status: os.stat_result, found: str | None) -> str:
-        """What stands at `place` and has the hash `found`; the hash under which the store has it."""
-        ours = found is not None and self.is_ours(found)
-        if ours and found is not None and self._is_stored(found, status):
-            return found
+    def keep(self, place: str, status: os.stat_result, sha256: str | None) -> str:
+        """Save the content at `place`, which has the hash `sha256` (None for a link); returns its hash in the store."""
+        ours = sha256 is not None and self.is_ours(sha256)
+        if ours and sha256 is not None and self._is_stored(sha256, status):
+            return sha256
         saved = Displaced(self.path, _save(self.store, place, status), stat.S_ISLNK(status.st_mode))
-        if ours and saved.sha256 == found:
-            # A blob may be lost, or `gc` has removed it: what a pruned run has published still stands where it was.
+        if ours and saved.sha256 == sha256:
+            # The blob was lost, or `gc` has removed it after the run that published it was pruned.
             self.on_put_back(saved)
         elif saved not in self.displaced:
             self.displaced.append(saved)
             self.on_displaced(saved)
         return saved.sha256
 
-    def keep_edit(self, now: Standing, place: str, *, before: Standing | None, kept: str) -> None:
-        """What is replaced is at `place` now. Save it, if somebody wrote to it after it was looked at."""
+    def keep_edit(self, now: PathState, place: str, *, before: PathState | None, kept: str) -> None:
+        """Save the replaced content, which is at `place` now, if it was changed after the last look."""
         if before is None or (before.settled and now.looks_like(before, moved=True)):
             return
-        found = _content(now.status, place)
-        if found is not None and found != kept:
-            self.keep(place, now.status, found)
+        sha256 = _content(now.status, place)
+        if sha256 is not None and sha256 != kept:
+            self.keep(place, now.status, sha256)
 
     def _is_stored(self, sha: str, status: os.stat_result) -> bool:
         if stat.S_ISDIR(status.st_mode):
@@ -137,8 +137,8 @@ class _Keeper:
         return self.store.has(sha, status.st_size)
 
 
-def _is_still(target: str, before: Standing | None, kept: str) -> bool:
-    """Does there stand what was looked at, and is in the store as `kept`? What is too young to tell is read again."""
+def _is_unchanged(target: str, before: PathState | None, kept: str) -> bool:
+    """Whether the target is the same as `before`, which the store has as `kept`. Reads it if its times are young."""
     now = look_at(target)
     if before is None or now is None:
         return before is now
@@ -156,7 +156,7 @@ def _outside(path: str, why: str, hint: str) -> WhyrunError:
 
 
 def link_problem(root: str, folder: str) -> str | None:
-    """Why nothing is written below this folder of the project. None where it is no link, or one that stays inside."""
+    """Why nothing may be written below this folder. None if it is not a symlink, or one that stays in the project."""
     place = f"{root}/{folder}"
     if not os.path.islink(place):
         return None
@@ -167,7 +167,7 @@ def link_problem(root: str, folder: str) -> str | None:
 
 
 def make_parents(store: Store, root: str, path: str, on_displaced: OnDisplaced) -> tuple[Displaced, ...]:
-    """The folders above the path, as folders inside the project."""
+    """Create the folders above the path. A file in their place is saved first; a link must stay in the project."""
     displaced: tuple[Displaced, ...] = ()
     for parent in iter_parents(path):
         place = f"{root}/{parent}"
@@ -206,7 +206,7 @@ def same(before: os.stat_result | None, after: os.stat_result | None) -> bool:
 
 
 def _content(status: os.stat_result, path: str) -> str | None:
-    """The hash of what stands there. A link has none of its own: it is never ours."""
+    """The hash of a file or folder; None for a link, which is never ours."""
     if stat.S_ISREG(status.st_mode):
         return file_sha256(path)
     if stat.S_ISDIR(status.st_mode):
@@ -220,17 +220,17 @@ def _save(store: Store, path: str, status: os.stat_result) -> str:
     if stat.S_ISDIR(status.st_mode):
         return store.put_tree(path)[0]
     if stat.S_ISLNK(status.st_mode):
-        # What it leads to stays where it is; all that is displaced is the link.
+        # Only the link is replaced, so only its target path is saved.
         return store.put_bytes(os.readlink(os.fsencode(path)))
     raise error(
         "WRONG_TYPE",
-        f"`{path}` is neither a file nor a folder, so it cannot be saved before it is written over",
+        f"`{path}` is neither a file nor a folder, so it cannot be saved before it is overwritten",
         hint="move it away, then run again",
     )
 
 
 def _prepare(store: Store, sha: str, type: str, beside: str | None) -> tuple[str, WrittenFile | None]:
-    """The new content under a name nobody knows: in the store's folder, where a kill leaves no litter for users."""
+    """Write the new content to a temporary path in the store's folder, so that a kill leaves nothing in the project."""
     temp = store.temp_path() if beside is None else f"{os.path.dirname(beside)}/.whyrun-{temp_name()}"
     try:
         store.export(sha, temp, type)
@@ -239,8 +239,8 @@ def _prepare(store: Store, sha: str, type: str, beside: str | None) -> tuple[str
         raise
     if type == "directory":
         return temp, None
-    # A time of our own, finer than the kernel's tick: even a write within the tick of ours changes it, so that the
-    # stat-cache may take this file's hash from us (see `StatCache.note`).
+    # Set the time to the nanosecond, finer than the kernel's tick. Even a write within the same tick changes it, so the
+    # stat cache need not read this file (see `StatCache.note`).
     now = time.time_ns()
     os.utime(temp, ns=(now, now))
     status = os.stat(temp)
@@ -248,10 +248,10 @@ def _prepare(store: Store, sha: str, type: str, beside: str | None) -> tuple[str
 
 
 def _replace(
-    new: str, target: str, before: Standing | None, type: str, keep_edit: Callable[[Standing, str], None]
+    new: str, target: str, before: PathState | None, type: str, keep_edit: Callable[[PathState, str], None]
 ) -> bool:
-    """`keep_edit` is given what was replaced: an edit may have come after the last look at it. False: it is no more
-    what it was, and nothing was done."""
+    """Rename `new` to `target`. `keep_edit` saves the replaced content if it was changed after the last look. False:
+    the target is gone or is a link now, and nothing was done."""
     if before is not None and (before.is_folder or type == "directory"):
         _swap(new, target, keep_edit)
         return True
@@ -272,8 +272,8 @@ def _replace(
     return True
 
 
-def _swap(new: str, target: str, keep_edit: Callable[[Standing, str], None]) -> None:
-    """Folders cannot be replaced in one step; what stood there is in the store, so a kill in between loses nothing."""
+def _swap(new: str, target: str, keep_edit: Callable[[PathState, str], None]) -> None:
+    """Replace a folder in two steps. The store has the old content, so a kill in between loses nothing."""
     aside = f"{new}-old"
     disk.rename(Area.PUBLISH, target, aside)
     try:
@@ -286,7 +286,7 @@ def _swap(new: str, target: str, keep_edit: Callable[[Standing, str], None]) -> 
         if now is not None:
             keep_edit(now, aside)
     except (OSError, WhyrunError) as failed:
-        # It cannot be saved, so it is not removed either.
+        # It cannot be saved, so it must not be removed.
         clear_up(failed, partial(_swap_back, new, target, aside))
         raise
     discard(Area.PUBLISH, aside)
@@ -304,4 +304,4 @@ def discard(area: Area, path: str) -> None:
         else:
             disk.unlink(area, path)
     except FileNotFoundError:
-        pass  # renamed to its place
+        pass  # renamed already

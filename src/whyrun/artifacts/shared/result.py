@@ -1,8 +1,9 @@
-"""What a shared store says of a fingerprint: a result, its outputs by content, and where it is from. Pure."""
+"""A result in a shared store: the outputs of a step with a fingerprint, by content, and its origin. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -15,7 +16,7 @@ _Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Refused(Exception):
-    """What the shared store gave is not what it should be."""
+    """A result or blob of the shared store is invalid."""
 
 
 class SharedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -26,8 +27,8 @@ class SharedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
     size: _Size
     type: str
     suffix: str = ""
-    stored: _Size = 0  # bytes under its hash: of a folder those of its list of files
-    value: Any = msgspec.UNSET  # leaves and small values: they need no bytes of their own
+    stored: _Size = 0  # size of the blob; of a folder, the size of its manifest
+    value: Any = msgspec.UNSET  # of leaves and small values, which need no blob
 
     @property
     def is_leaf(self) -> bool:
@@ -35,7 +36,7 @@ class SharedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SharedOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a result comes from. For people; nothing is decided by it."""
+    """Where a result comes from, for people. No decision depends on it."""
 
     workflow: str = ""
     step: str = ""
@@ -59,7 +60,7 @@ class SharedResult(msgspec.Struct, frozen=True, omit_defaults=True):
         return {output.key: output.sha256 for output in self.outputs}
 
 
-# The types whose content is a value, and which values fit.
+# Types whose content is a value → whether a value has the type.
 VALUE_KINDS: Mapping[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
@@ -72,7 +73,11 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-_decode = msgspec.json.Decoder(SharedResult)
+@cache  # made late: it takes a while, and many commands do not need it
+def _decoder() -> msgspec.json.Decoder[SharedResult]:
+    return msgspec.json.Decoder(SharedResult)
+
+
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
@@ -81,9 +86,9 @@ def encode_result(result: SharedResult) -> bytes:
 
 
 def decode_result(data: bytes, fingerprint: str) -> SharedResult:
-    """A result as it was found under this fingerprint; Refused unless it can be one."""
+    """Decode the result of this fingerprint; `Refused` if it is invalid."""
     try:
-        result = _decode.decode(data)
+        result = _decoder().decode(data)
         for output in result.outputs:
             _check_output(output)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as wrong:
@@ -96,24 +101,25 @@ def decode_result(data: bytes, fingerprint: str) -> SharedResult:
 
 
 def _check_output(output: SharedOutput) -> None:
-    """What is said of an output is true of its content, as far as that can be known before its bytes are there."""
-    held = output.value is not msgspec.UNSET
-    data = _value_bytes(output) if held else b""
-    if held and bytes_sha256(data) != output.sha256:
+    """`Refused` if the record of an output contradicts itself. Its blob is checked when it is fetched."""
+    has_value = output.value is not msgspec.UNSET
+    data = _value_bytes(output) if has_value else b""
+    if has_value and bytes_sha256(data) != output.sha256:
         raise Refused(f"the value of `{output.key}` does not have its hash")
     fits = VALUE_KINDS.get(output.type, _is_json if output.is_leaf and output.type == "json" else None)
-    if held != (fits is not None):
-        # A value stands for the bytes, which are then not asked for. So only what is a value may have one.
-        raise Refused(f"`{output.key}` is of type {output.type}, and has {'a' if held else 'no'} value")
+    if has_value != (fits is not None):
+        # A value replaces the blob, which is then not fetched. So only value types may have one.
+        raise Refused(f"`{output.key}` is of type {output.type}, and has {'a' if has_value else 'no'} value")
     if fits is not None and not fits(output.value):
-        raise Refused(f"the value of `{output.key}` is no {output.type}")
-    size = len(data) if held else output.stored
-    if output.size != size and (held or output.type != "directory"):  # that has the size of its files, known later
+        raise Refused(f"the value of `{output.key}` is not of type {output.type}")
+    size = len(data) if has_value else output.stored
+    # The size of a folder is that of its files, which is known later.
+    if output.size != size and (has_value or output.type != "directory"):
         raise Refused(f"`{output.key}` has {size} bytes, not {output.size}")
 
 
 def _value_bytes(output: SharedOutput) -> bytes:
-    """It would stand in the log here: so it has the limits of a value that a step makes here."""
+    """The value would go into the log, so it has the same limits as a value of a local step."""
     problem = limit_problem(output.value)
     data = b"" if problem else canonical_json(output.value)
     problem = problem or size_problem(data)

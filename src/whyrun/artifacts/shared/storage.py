@@ -1,7 +1,7 @@
-"""Where a shared store keeps its things: keys with bytes, in a folder or behind any URL that fsspec can open.
+"""Storage of a shared store: bytes by key, in a folder or behind any URL that fsspec can open.
 
-A shelf knows nothing of what stands on it. Readers never see half of a thing: a folder gets files by rename or link,
-and object stores show an object when all of it is there. What a shelf gives out is checked by whoever asked for it.
+Readers never see half an object: files are renamed or linked into the folder, and object stores show only complete
+objects. The caller checks the bytes.
 """
 
 from __future__ import annotations
@@ -16,65 +16,75 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from whyrun.artifacts.durable import temp_name, write_all
-from whyrun.artifacts.shelf_address import folder_of
 
-PIECE = 4 << 20  # bytes that are asked for, or sent, at a time
-# What file systems say that have no hard links (FAT, many of FUSE and SMB), or none between two folders (AFS).
+PIECE = 4 << 20  # bytes per read or write
+# Errors of file systems without hard links (FAT, many FUSE and SMB mounts), or without them between folders (AFS).
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
 
 Link = Callable[[Path, Path], None]
 
 
-class ShelfError(Exception):
-    """The shelf cannot be used: not reachable, not allowed, not installed."""
+def scheme_of(address: str) -> str:
+    """`s3` of `s3://bucket/prefix`; empty for a folder."""
+    scheme, mark, _ = address.partition("://")
+    return scheme.lower() if mark and scheme.lower() != "file" else ""
 
 
-class ReadOnlyShelf(ShelfError):
-    """Things can be taken from the shelf, but not put on it."""
+def folder_of(address: str, project: Path) -> Path | None:
+    """The folder of an address, relative to the project; None for a URL. RuntimeError: `~user` names no user."""
+    return None if scheme_of(address) else project / Path(address.removeprefix("file://")).expanduser()
 
 
-class Shelf(Protocol):
-    """Raises ShelfError where it cannot do what it is asked. Used by several threads at once."""
+class StorageError(Exception):
+    """The storage cannot be used: unreachable, forbidden or not installed."""
+
+
+class ReadOnlyStorage(StorageError):
+    """The storage can be read, but not written."""
+
+
+class Storage(Protocol):
+    """Raises StorageError if an operation fails. Used by several threads at once."""
 
     @property
     def beginning(self) -> str | None:
-        """What there was before the first thing was put: `made` or `empty`. None: more, or nobody has looked."""
+        """How the folder was before the first write: `made` (created) or `empty`. None: not empty, or not known."""
 
     def read(self, key: str, start: int, end: int) -> bytes | None:
-        """These bytes of a thing, fewer where it ends before; None where there is no such thing."""
+        """The bytes from `start` to `end`, fewer if the object is shorter; None if there is no such object."""
 
     def size(self, key: str) -> int | None:
-        """How many bytes it has; None where there is no such thing."""
+        """The size of an object; None if there is no such object."""
 
     def put_file(self, key: str, path: str) -> None:
-        """The content of a local file, under this key: whole, or not at all."""
+        """Write the content of a local file: completely, or not at all."""
 
     def put_bytes(self, key: str, data: bytes, *, replace: bool) -> bool:
-        """The same for a few bytes. False: something stands there already, and is not to be replaced."""
+        """The same for a few bytes. False: the object exists, and `replace` is false."""
 
 
-def open_shelf(address: str, project: Path) -> Shelf:
-    """The shelf at a URL or in a folder (relative to the project). Nothing is asked of it yet."""
+def open_storage(address: str, project: Path) -> Storage:
+    """The storage at a URL or in a folder (relative to the project). It is not accessed yet."""
     try:
         folder = folder_of(address, project)
     except RuntimeError as problem:
-        raise ShelfError(str(problem)) from None
+        raise StorageError(str(problem)) from None
     if folder is not None:
-        return FolderShelf(folder)
-    from whyrun.artifacts.shelf_url import UrlShelf
+        return FolderStorage(folder)
+    from whyrun.artifacts.shared.url_storage import UrlStorage
 
-    return UrlShelf(address)
+    return UrlStorage(address)
 
 
-class FolderShelf:
-    """A folder that several machines see, or several clones on one."""
+class FolderStorage:
+    """A folder that several machines, or several clones on one machine, share."""
 
     def __init__(self, root: Path, link: Link = os.link) -> None:
-        """`link`: how a file gets a second name."""
+        """`link`: makes a hard link; tests replace it."""
         self.root = root
         self._link = link
         self._beginning: str | None = None
-        self._begun, self._lock = False, threading.Lock()
+        self._created, self._lock = False, threading.Lock()
 
     @property
     def beginning(self) -> str | None:
@@ -86,19 +96,19 @@ class FolderShelf:
                 file.seek(start)
                 return file.read(end - start)
         except (FileNotFoundError, NotADirectoryError):
-            self._check_there()
+            self._check_mounted()
             return None
         except OSError as problem:
-            raise ShelfError(_told(problem)) from problem
+            raise StorageError(_message(problem)) from problem
 
     def size(self, key: str) -> int | None:
         try:
             return os.stat(self.root / key).st_size
         except (FileNotFoundError, NotADirectoryError):
-            self._check_there()
+            self._check_mounted()
             return None
         except OSError as problem:
-            raise ShelfError(_told(problem)) from problem
+            raise StorageError(_message(problem)) from problem
 
     def put_file(self, key: str, path: str) -> None:
         def copy(descriptor: int) -> None:
@@ -115,71 +125,71 @@ class FolderShelf:
         temp = self.root / "tmp" / temp_name()
         written = False
         try:
-            self._begin()
+            self._create()
             temp.parent.mkdir(exist_ok=True)
             target.parent.mkdir(parents=True, exist_ok=True)
-            # Readable by whoever shares the folder, as far as the umask lets them.
+            # Readable for everybody who shares the folder, as far as the umask allows.
             descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
             written = True
             try:
                 write(descriptor)
-                os.fsync(descriptor)  # another machine, or this one after a power cut, finds all of it or nothing
+                os.fsync(descriptor)  # after a power cut, readers find all of it or nothing
             finally:
                 os.close(descriptor)
-            return self._into_place(temp, target, replace=replace)
+            return self._move_into_place(temp, target, replace=replace)
         except PermissionError as problem:
-            raise ReadOnlyShelf(_told(problem)) from problem
+            raise ReadOnlyStorage(_message(problem)) from problem
         except OSError as problem:
-            raise ShelfError(_told(problem)) from problem
+            raise StorageError(_message(problem)) from problem
         finally:
             if written:
                 temp.unlink(missing_ok=True)
 
-    def _begin(self) -> None:
-        """A disk that is not mounted looks like a store in which there is nothing: so whoever begins one is told."""
+    def _create(self) -> None:
+        """Create the folder, and note if it was new or empty: the user is told, because a disk that is not mounted
+        looks like an empty store."""
         with self._lock:
-            if self._begun:
+            if self._created:
                 return
-            self._check_there()
+            self._check_mounted()
             try:
                 self.root.mkdir()
                 self._beginning = "made"
             except FileExistsError:
-                with suppress(PermissionError):  # one may write into a folder, and yet not see what is in it
+                with suppress(PermissionError):  # a folder may be writable but not readable
                     self._beginning = None if os.listdir(self.root) else "empty"
-            self._begun = True
+            self._created = True
 
-    def _into_place(self, temp: Path, target: Path, *, replace: bool) -> bool:
+    def _move_into_place(self, temp: Path, target: Path, *, replace: bool) -> bool:
         if replace:
             os.replace(temp, target)
             return True
         try:
-            self._link(temp, target)  # unlike a rename, it refuses where another writer was quicker
+            self._link(temp, target)  # unlike a rename, it fails if another writer was faster
         except FileExistsError:
             return False
         except OSError as refused:
             if refused.errno not in _NO_LINKS:
                 raise
-            return _renamed_if_free(temp, target)
+            return _rename_if_new(temp, target)
         return True
 
-    def _check_there(self) -> None:
-        """A store that is empty and one that is not there (a disk that is not mounted) are two things."""
+    def _check_mounted(self) -> None:
+        """StorageError if the parent folder is missing: a disk that is not mounted is not an empty store."""
         if not self.root.parent.is_dir():
-            raise ShelfError(f"there is no folder {self.root.parent}")
+            raise StorageError(f"there is no folder {self.root.parent}")
         if self.root.exists() and not self.root.is_dir():
-            raise ShelfError(f"{self.root} is no folder")
+            raise StorageError(f"{self.root} is not a folder")
 
 
-def _renamed_if_free(temp: Path, target: Path) -> bool:
-    """Whole or not at all, as with a link. Of two writers at the very same moment the last one stays, not the first:
-    no lock holds on all the machines that see such a folder, and a mark that a killed writer left would stop everybody.
-    """
+def _rename_if_new(temp: Path, target: Path) -> bool:
+    """Rename unless the target exists. Of two writers at the same moment, the last one wins, not the first: no lock
+    works on all machines that share such a folder, and a lock file that a killed writer left would stop everybody."""
     if os.path.lexists(target):
         return False
     os.rename(temp, target)
     return True
 
 
-def _told(problem: OSError) -> str:
+def _message(problem: OSError) -> str:
     return f"{type(problem).__name__}: {problem.strerror or problem}"

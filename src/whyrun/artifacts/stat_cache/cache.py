@@ -1,10 +1,9 @@
-"""Content hashes of files that have not been touched since they were last hashed. Derived: it may be deleted any time.
+"""The stat cache: content hashes of files that have not changed since they were hashed. It may be deleted at any time.
 
     (device, inode, size, mtime_ns, ctime_ns) → sha256
 
-Every write to a file moves its ctime, but clocks tick: two writes within one tick leave the same signature. So an
-entry is made only from a look that came more than a tick after the file's last write; a file seen earlier than that
-is hashed, and hashed again the next time. An entry that exists is therefore always to be trusted.
+An entry is made only if its time stamps stand for the content (see `file_times.py`). Other files are hashed each time.
+So an existing entry can always be trusted.
 """
 
 from __future__ import annotations
@@ -20,24 +19,22 @@ import msgspec
 
 from whyrun import disk
 from whyrun.artifacts.durable import atomic_write
-from whyrun.artifacts.file_clock import FileClock, OtherClocks
 from whyrun.artifacts.hashing import UnfitFolder, bytes_sha256, file_sha256_and_size, tree_manifest
-from whyrun.artifacts.second_look import SecondLook
-from whyrun.artifacts.settled import is_settled
-from whyrun.artifacts.stat_rows import CHUNK, Entry, StatRows, in_bytes, signature_of
-from whyrun.artifacts.writers import is_open_for_writing
+from whyrun.artifacts.stat_cache.file_times import NEVER, ClockSkews, FileClock, is_open_for_writing, is_settled
+from whyrun.artifacts.stat_cache.parallel_stat import ParallelStat
+from whyrun.artifacts.stat_cache.rows import CHUNK, Entry, StatRows, in_bytes, signature_of
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 
 _SECOND = 1_000_000_000
 _TRIES = 5
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC  # to name files from it, not to read it
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC  # only a base for relative paths
 
-MANY = 1000  # questions out of order: below, looking them up costs nothing worth the writing
+MANY = 1000  # lookups out of order; for fewer, reordering the file does not pay
 
 
 class WrittenFile(msgspec.Struct, frozen=True):
-    """A file of our own, as it was before anyone else could reach it (`publish` gives it a time of its own)."""
+    """A published file as it was before the rename. `publish` sets its modification time to the nanosecond."""
 
     sha256: str
     device: int
@@ -47,7 +44,7 @@ class WrittenFile(msgspec.Struct, frozen=True):
 
 
 class StatCache:
-    """Paths are only the way to an entry; what is trusted is the signature. Relative and absolute ones both work."""
+    """Maps paths to hashes. An entry is trusted by its signature. Paths may be relative or absolute."""
 
     def __init__(self, path: str | os.PathLike[str], rows: StatRows, now: Callable[[], int]) -> None:
         self._path = os.fspath(path)
@@ -57,22 +54,22 @@ class StatCache:
         self._gone: set[str] = set()
         self._pending: dict[str, WrittenFile] = {}
         self._folders: set[str] = set()
-        self._asked: list[tuple[str, Sequence[str]]] = []  # in the order in which they were asked for
-        self._expected = 0  # the row that the next question is likely to be about
-        self._next = (0, 0)  # the same for many files: the row, and where its path begins
-        self._misplaced = 0  # questions about other rows
-        self._scattered = False  # many files that were asked for together do not stand together
-        self._asked_rows = bytearray(len(rows))  # 1 for every row whose file was looked at
-        self._second: SecondLook | None = None
+        self._lookups: list[tuple[str, Sequence[str]]] = []  # in the order of the lookups
+        self._expected = 0  # the row of the next lookup, if files are looked up in order
+        self._next = (0, 0)  # the same for many files: the row, and the offset of its path
+        self._misplaced = 0  # lookups of other rows
+        self._scattered = False  # many files that are looked up together are not in consecutive rows
+        self._row_lookups = bytearray(len(rows))  # 1 for every row that was looked up
+        self._parallel: ParallelStat | None = None
         self._now = now
-        self._others = OtherClocks(os.path.dirname(self._path))
+        self._skews = ClockSkews(os.path.dirname(self._path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], now: Callable[[], int] | None = None) -> StatCache:
-        """The cache at this path. Missing, of another version or not readable as one: an empty one, silently.
+        """The cache at this path; an empty one if it is missing, damaged or of another version.
 
-        Nothing depends on it but speed, so a damaged one is no error; it is replaced at the next `save`. `now`: the
-        clock that files get their times from; by default that of the file system of `path`.
+        Only speed depends on it, so a damaged cache is not an error; the next `save` replaces it. `now`: the clock that
+        dates files; by default that of the file system of `path`.
         """
         now = now or FileClock(os.path.dirname(path))
         try:
@@ -85,55 +82,55 @@ class StatCache:
         return len({self._rows.path_of(name) for name in self._rows.names} - self._gone | self._fresh.keys())
 
     @contextmanager
-    def with_second_look(self) -> Iterator[None]:
-        """While this lasts, a second process may look at files beforehand: never earlier than when it began."""
-        if self._second is not None:
-            yield  # one is enough
+    def with_parallel_stat(self) -> Iterator[None]:
+        """Within this context, a second process may stat files in advance, but never before the context began."""
+        if self._parallel is not None:
+            yield  # it runs already
             return
-        second = self._second = SecondLook.start(self._rows)
+        parallel = self._parallel = ParallelStat.start(self._rows)
         try:
             yield
         finally:
-            self._second = None
-            if second is not None:
-                second.stop()
+            self._parallel = None
+            if parallel is not None:
+                parallel.stop()
 
     def sha256_of(self, path: str, special: str | None = None) -> str | None:
-        """The hash of a file or folder as it is now; None if there is none.
+        """The hash of a file or folder as it is now; None if it does not exist.
 
-        `special`: the answer for what has no content that an artifact could have (a pipe, a device, a folder with a
-        link that leads nowhere); without it, an error.
+        `special`: the answer for paths that cannot be artifacts (a pipe, a device, a folder with a dangling link);
+        without it, they are errors.
         """
         return self.sha256_of_many((path,), special)[0]
 
     def sha256_of_many(self, paths: Sequence[str], special: str | None = None) -> list[str | None]:
-        """The same for many, one after the other."""
-        self._asked.append(("", paths))
+        """The same for many paths."""
+        self._lookups.append(("", paths))
         return [self._look_up(path, self._rows.name_of(path), special) for path in paths]
 
     def sha256_in(self, root: str, paths: Sequence[str], special: str | None = None) -> Sequence[str | None]:
-        """The same for many files of a folder, such as the project: paths are relative to it, or absolute.
+        """The same for many files of a folder, such as the project. Paths are relative to it, or absolute.
 
-        The hot path of a plan with nothing to do. Files are mostly asked for in the order in which they were saved,
-        and have the signatures that they had: then whole chunks are compared.
+        The hot path of a plan with nothing to do. Files are mostly looked up in the order of the rows, and are
+        unchanged: then whole chunks are compared.
         """
         self._root = root
         first = self._first_row(paths) if root == self._rows.root and paths else None
         if first is None:
             self._scattered = self._scattered or len(paths) > MANY
             return self.sha256_of_many([_inside(root, path) for path in paths], special)
-        self._asked.append((root, paths))
+        self._lookups.append((root, paths))
         end = first + len(paths)
-        found = self._rows.sha256s(first, end)
-        for row in self._other_rows(paths, first):
+        hashes = self._rows.sha256s(first, end)
+        for row in self._changed_rows(paths, first):
             path = paths[row - first]
-            found[row - first] = self._look_up(_inside(root, path), path, special)
+            hashes[row - first] = self._look_up(_inside(root, path), path, special)
         self._expected = end
-        self._asked_rows[first:end] = b"\1" * len(paths)
-        return found
+        self._row_lookups[first:end] = b"\1" * len(paths)
+        return hashes
 
     def entry_of(self, path: str) -> Entry | None:
-        """What is known of a file, without a look at it: it has this hash if it still has this signature."""
+        """The cached entry of a file, without a stat: the hash is valid if the signature is unchanged."""
         entry = self._fresh.get(path)
         if entry is not None:
             return entry
@@ -142,22 +139,22 @@ class StatCache:
 
     @property
     def knows_folders(self) -> bool:
-        """Was any path a folder?"""
+        """Whether any path was a folder."""
         return bool(self._folders)
 
     def is_folder(self, path: str) -> bool:
-        """Was this path a folder when its hash was last asked for? Folders have no entries, so that is known."""
+        """Whether this path was a folder at the last lookup. Folders have no entries, so each lookup notes it."""
         return path in self._folders
 
     def note(self, path: str, written: WrittenFile) -> None:
-        """We have just written this file. Its hash is known, its signature not yet to be trusted: see `settle`."""
+        """Note a file that we have just published. Its signature cannot be trusted yet: see `settle`."""
         self._pending[path] = written
 
     def settle(self) -> int:
-        """Take noted files whose last write is more than a tick ago; the number that is still too young.
+        """Make entries for noted files that are old enough; return the number that are still too young.
 
-        A noted file is taken without reading it again, if it still has the inode, size and modification time that it
-        had before it got its public name. Its time was set by us, to the nanosecond, so any later write shows.
+        A noted file is not read again if its inode, size and modification time are unchanged. We have set that time to
+        the nanosecond, so any later write changes it.
         """
         waiting: dict[str, WrittenFile] = {}
         for path, written in self._pending.items():
@@ -173,7 +170,8 @@ class StatCache:
                 written.size,
                 written.mtime_ns,
             )
-            same = same and status.st_mtime_ns % _SECOND != 0  # else the file system has cut our time short
+            same = same and status.st_mtime_ns % _SECOND != 0  # else the file system has truncated the time
+            same = same and self._skews.of(path, status.st_dev) != NEVER
             if same and _is_old(status, now):
                 self._fresh[path] = (signature_of(status), written.sha256)
             elif same:
@@ -182,29 +180,33 @@ class StatCache:
         return len(waiting)
 
     def save(self) -> bool:
-        """Write the file, if anything is new. Entries of files that are gone are dropped."""
+        """Write the file if anything has changed. Entries of files that do not exist are dropped."""
         self.settle()
-        asked = sum(len(paths) for _, paths in self._asked)
-        reorder = self._misplaced > max(MANY, asked // 2) or (self._scattered and not self._is_in_order())
+        lookups = sum(len(paths) for _, paths in self._lookups)
+        reorder = self._misplaced > max(MANY, lookups // 2) or (self._scattered and not self._is_in_order())
         if not self._fresh and not self._gone and not reorder:
             return False
         if reorder or self._root != self._rows.root:
             rows = self._reordered()
         else:
             gone = {row for path in self._gone if (row := self._rows.row_of.get(self._rows.name_of(path))) is not None}
-            gone |= {row for row in self._not_asked() if not os.path.lexists(self._rows.path_of(self._rows.names[row]))}
+            gone |= {
+                row
+                for row in self._rows_not_looked_up()
+                if not os.path.lexists(self._rows.path_of(self._rows.names[row]))
+            }
             rows = self._rows.changed(self._fresh, gone)
         self._misplaced, self._scattered = 0, False
         disk.make_folders(Area.STAT_CACHE, os.path.dirname(self._path) or ".")
         atomic_write(self._path, rows.dump(), Area.STAT_CACHE)
-        self._rows, self._asked_rows, self._next = rows, bytearray(len(rows)), (0, 0)
+        self._rows, self._row_lookups, self._next = rows, bytearray(len(rows)), (0, 0)
         self._fresh, self._gone = {}, set()
         return True
 
     # --- inside --------------------------------------------------------------------------------------------------
 
     def _first_row(self, paths: Sequence[str]) -> int | None:
-        """The row where exactly these files stand, one after the other; None if they do not."""
+        """The first of the consecutive rows of exactly these files; None if there are none."""
         wanted = in_bytes(paths)
         for row, start in (self._next, (0, 0)):
             end = self._rows.end_of(wanted, start)
@@ -214,9 +216,9 @@ class StatCache:
         first = self._rows.row_of.get(paths[0])
         return first if first is not None and self._rows.names[first : first + len(paths)] == list(paths) else None
 
-    def _other_rows(self, paths: Sequence[str], first: int) -> Iterator[int]:
-        """Those of the rows from `first` on whose files do not have the recorded signature, or are not there."""
-        rows, second, end = self._rows, self._second, first + len(paths)
+    def _changed_rows(self, paths: Sequence[str], first: int) -> Iterator[int]:
+        """The rows from `first` on whose files have changed or do not exist."""
+        rows, parallel, end = self._rows, self._parallel, first + len(paths)
         try:
             folder = os.open(rows.root, _FOLDER) if rows.root else None
         except OSError:
@@ -225,58 +227,58 @@ class StatCache:
         try:
             for start in chain((first,), range(first - first % CHUNK + CHUNK, end, CHUNK)):
                 stop = min(start - start % CHUNK + CHUNK, end)
-                if stop - start == CHUNK and second is not None and second.says_as_recorded(start // CHUNK):
+                if stop - start == CHUNK and parallel is not None and parallel.says_unchanged(start // CHUNK):
                     continue
                 names = paths[start - first : stop - first]
-                if not rows.are_as_recorded(names, start, folder):
+                if not rows.are_unchanged(names, start, folder):
                     yield from (
-                        row for row, name in enumerate(names, start) if not rows.are_as_recorded([name], row, folder)
+                        row for row, name in enumerate(names, start) if not rows.are_unchanged([name], row, folder)
                     )
         finally:
             if folder is not None:
                 os.close(folder)
 
     def _look_up(self, path: str, name: str, special: str | None) -> str | None:
-        """One file or folder. `name`: how the rows call it."""
+        """The hash of one file or folder. `name`: its name in the rows."""
         try:
             status = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             self._forget(path)
             return None
         except OSError as failed:
-            if failed.errno == errno.ELOOP and special is not None:  # a link that leads to itself
+            if failed.errno == errno.ELOOP and special is not None:  # a symlink loop
                 return special
             raise _unreadable(path, failed) from failed
         rows, row = self._rows, self._expected
         if row >= len(rows) or rows.names[row] != name:
             self._misplaced += 1
-            found = rows.row_of.get(name)
-            if found is None:
+            other_row = rows.row_of.get(name)
+            if other_row is None:
                 return self._hash(path, status, special)
-            row = found
+            row = other_row
         self._expected = row + 1
-        self._asked_rows[row] = 1
+        self._row_lookups[row] = 1
         return rows.sha256(row) if rows.signature(row) == signature_of(status) else self._hash(path, status, special)
 
-    def _not_asked(self) -> Iterator[int]:
-        """The rows of files that nobody asked for, so that nobody knows whether they are there."""
-        at = self._asked_rows.find(0)
+    def _rows_not_looked_up(self) -> Iterator[int]:
+        """The rows that were not looked up: their files may not exist any more."""
+        at = self._row_lookups.find(0)
         while at >= 0:
             yield at
-            at = self._asked_rows.find(0, at + 1)
+            at = self._row_lookups.find(0, at + 1)
 
     def _is_in_order(self) -> bool:
-        """Whether files stand as they were asked for, as far as they can: some may be asked for more than once."""
+        """Whether the rows are in the order of the lookups, ignoring repeated lookups."""
         rows = self._rows
-        asked = (path if root == rows.root else rows.name_of(path) for root, paths in self._asked for path in paths)
-        wanted = [name for name in dict.fromkeys(asked) if name in rows.row_of]
+        names = (path if root == rows.root else rows.name_of(path) for root, paths in self._lookups for path in paths)
+        wanted = [name for name in dict.fromkeys(names) if name in rows.row_of]
         return rows.names[: len(wanted)] == wanted
 
     def _reordered(self) -> StatRows:
-        """In the order in which files were asked for, which is the order in which they will be."""
-        there = chain(self._rows.entries(), self._fresh.items())
-        entries = {path: entry for path, entry in there if path not in self._gone and os.path.lexists(path)}
-        in_order = [_inside(root, path) for root, paths in self._asked for path in paths]
+        """The rows in the order of the lookups: the next command will probably use the same order."""
+        known = chain(self._rows.entries(), self._fresh.items())
+        entries = {path: entry for path, entry in known if path not in self._gone and os.path.lexists(path)}
+        in_order = [_inside(root, path) for root, paths in self._lookups for path in paths]
         ordered = [path for path in dict.fromkeys([*in_order, *entries]) if path in entries]
         return StatRows.of(self._root, ((path, entries[path]) for path in ordered))
 
@@ -287,7 +289,7 @@ class StatCache:
             self._gone.add(path)
 
     def _hash(self, path: str, status: os.stat_result, special: str | None) -> str:
-        """The slow way: an entry of this session, or the content itself."""
+        """The slow path: a new entry of this process, or the content itself."""
         if stat.S_ISDIR(status.st_mode):
             self._folders.add(path)
             try:
@@ -305,17 +307,18 @@ class StatCache:
                 return special
             raise error("INPUT_TYPE", f"`{path}` is neither a file nor a folder", hint="give a file with content")
         for _ in range(_TRIES):
-            # The clock is read before the content: a write that comes after this moment gets a later ctime than
-            # the one in the signature, if that one is more than a tick old.
-            now = self._now() - self._others.behind(path, status.st_dev)
+            # The clock is read before the content: a write after this moment gets a later ctime than the one in the
+            # signature, if that one is more than a tick old.
+            now = self._now() - self._skews.of(path, status.st_dev)
             try:
-                written_to = is_open_for_writing(path, unknown=False)  # before: who opens it later moves its times
+                # Asked first: a later open for writing moves the times.
+                written_to = is_open_for_writing(path, unknown=False)
                 sha256, size = file_sha256_and_size(path)
                 after = os.stat(path)
             except OSError as failed:
                 raise _unreadable(path, failed) from failed
             if signature_of(after) == signature_of(status):
-                # Where it has another size than one can read (`/sys`), its times say nothing either.
+                # If the size differs from the bytes read (`/sys`), the times mean nothing either.
                 if _is_old(after, now) and not written_to and size == after.st_size:
                     self._fresh[path] = (signature_of(after), sha256)
                     self._gone.discard(path)

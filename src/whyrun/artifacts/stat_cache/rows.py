@@ -1,7 +1,7 @@
-"""The rows of the stat-cache as they are kept in its file: columns, because 100,000 rows must be there at once.
+"""The rows of the stat cache as columns, because 100,000 rows must load at once.
 
-Paths are relative to one folder, that of the project whose files were asked for last: from there they are found with
-a shorter walk, and asked for as the workflow names them.
+Paths are relative to one folder, the project that was looked up last: a stat is faster, and the workflow names files in
+the same way.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import msgspec
 from whyrun.artifacts.durable import checked, with_checksum
 from whyrun.artifacts.hash_column import WIDTH, HashColumn
 
-_VERSION = 2
-CHUNK = 256  # rows that are looked at and compared at a time
+_VERSION = 3  # 2 trusted files on FUSE and unknown file systems
+CHUNK = 256  # rows that are compared at a time
 
-Signature = tuple[int, int, int, int, int]  # ctime, mtime, size, inode, device: what differs most often comes first
+Signature = tuple[int, int, int, int, int]  # ctime, mtime, size, inode, device; the most frequent differences first
 signature_of = attrgetter("st_ctime_ns", "st_mtime_ns", "st_size", "st_ino", "st_dev")
 Entry = tuple[Signature, str]
 
@@ -31,7 +31,7 @@ class _File(msgspec.Struct, array_like=True):
     version: int
     byteorder: str
     root: str
-    paths: bytes  # as the file system writes them, one \0 between them
+    paths: bytes  # in the encoding of the file system, separated by \0
     sha256: bytes
     ctime_ns: bytes
     mtime_ns: bytes
@@ -41,7 +41,7 @@ class _File(msgspec.Struct, array_like=True):
 
 
 class StatRows:
-    """`paths`: relative to `root` where they are inside, else absolute; in bytes, with one \\0 between them."""
+    """`paths`: relative to `root` if inside, else absolute; in bytes, separated by \\0."""
 
     def __init__(self, root: str, paths: bytes, hashes: bytes, columns: Sequence[array[int]]) -> None:
         self.root = root
@@ -55,7 +55,7 @@ class StatRows:
 
     @classmethod
     def of(cls, root: str, entries: Iterable[tuple[str, Entry]]) -> StatRows:
-        """From absolute paths (or such as are relative to nothing that is known)."""
+        """From absolute paths (or relative paths that are kept as they are)."""
         rows = cls.empty()
         rows.root = root
         names: list[str] = []
@@ -71,11 +71,11 @@ class StatRows:
 
     @cached_property
     def names(self) -> list[str]:
-        """Made when it is first needed: not for files that are asked for in the order in which they stand here."""
+        """Built on demand: lookups in the order of the rows do not need it."""
         return os.fsdecode(self.paths).split("\0") if self.hashes else []
 
     def changed(self, entries: Mapping[str, Entry], gone: Collection[int]) -> StatRows:
-        """The same with these entries, in their places or at the end, and without the rows of `gone`."""
+        """A copy with these entries, updated or appended, and without the rows of `gone`."""
         names, hashes = list(self.names), bytearray(self.hashes)
         columns = [column[:] for column in self.columns]
         for path, (signature, sha256) in entries.items():
@@ -99,7 +99,7 @@ class StatRows:
 
     @classmethod
     def load(cls, data: bytes) -> StatRows:
-        """ValueError if it is not what `dump` made on such a machine."""
+        """ValueError unless `dump` wrote it, with this version and byte order."""
         file = msgspec.msgpack.decode(checked(data), type=_File)
         if file.version != _VERSION or file.byteorder != sys.byteorder:
             raise ValueError("another version")
@@ -119,14 +119,14 @@ class StatRows:
         return len(self.hashes) // WIDTH
 
     def end_of(self, wanted: bytes, start: int) -> int | None:
-        """Where the paths end, in bytes, that stand at `start`; None if it is other paths than `wanted` that do."""
+        """The offset where `wanted` ends if these paths are at `start`; None if others are."""
         end = start + len(wanted)
         if start and self.paths[start - 1 : start] != b"\0":
             return None
         return end if self.paths.startswith(wanted, start) and self.paths[end : end + 1] in (b"", b"\0") else None
 
     def name_of(self, path: str) -> str:
-        """How a file is named here."""
+        """The name of a file in the rows."""
         head = len(self.root) + 1
         return path[head:] if self.root and path[:head] == f"{self.root}/" else path
 
@@ -135,7 +135,7 @@ class StatRows:
 
     @cached_property
     def row_of(self) -> dict[str, int]:
-        """Made when it is first needed: files are mostly asked for in the order in which they stand here."""
+        """Built on demand: lookups in the order of the rows do not need it."""
         return {name: row for row, name in enumerate(self.names)}
 
     def signature(self, row: int) -> Signature:
@@ -157,18 +157,18 @@ class StatRows:
         hashes: list[str] = self.sha256s(0, len(self)).texts()  # type: ignore[assignment]  # none of them is set
         return zip(paths, zip(self.signatures(0, len(self)), hashes, strict=True), strict=True)
 
-    def are_as_recorded(self, names: Sequence[str], first: int, folder: int | None) -> bool:
-        """Do the files of these rows all have their recorded signatures? `folder`: a descriptor of `root`; None if one
-        is in it."""
-        look = os.stat
+    def are_unchanged(self, names: Sequence[str], first: int, folder: int | None) -> bool:
+        """Whether all files of these rows have their recorded signatures. `folder`: a descriptor of `root`; None if it
+        is the current directory."""
+        stat = os.stat
         try:
             if folder is None:
-                found = list(map(signature_of, map(look, names)))
+                signatures = list(map(signature_of, map(stat, names)))
             else:
-                found = [signature_of(look(name, dir_fd=folder)) for name in names]
+                signatures = [signature_of(stat(name, dir_fd=folder)) for name in names]
         except OSError:
-            return False  # which of them, and why, is for others to find out
-        return found == self.signatures(first, first + len(names))
+            return False  # the caller finds out which file, and why
+        return signatures == self.signatures(first, first + len(names))
 
 
 def in_bytes(names: Sequence[str]) -> bytes:

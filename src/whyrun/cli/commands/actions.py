@@ -1,4 +1,4 @@
-"""`whyrun actions`: what jobs can use."""
+"""`whyrun actions [NAME]`: list the actions that jobs can use, or show one."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whyrun.cli.main import print_json
+from whyrun.cli.output import print_json
 from whyrun.errors import Exit
 
 if TYPE_CHECKING:
-    from whyrun.actions.catalogue import Listed
-    from whyrun.actions.describe import ParameterInfo
+    from whyrun.actions.description import ParameterInfo
+    from whyrun.actions.registry.catalogue import CatalogueEntry
 
 
 @click.command("actions")
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def command(name: str | None, as_json: bool) -> None:
-    """List the actions that jobs can use here, or show one: its parameters, outputs and an example.
+    """List the actions that jobs can use, or show one: its parameters, its outputs and an example.
 
-    Built-in ones, those of the project's `actions/` folder and those of installed plugins. One that cannot be used is
-    listed with the reason; it stops only workflows that use it. Showing such a one exits with 2.
+    The list has the built-in actions, the actions of the project's `actions/` folder, and those of installed plugins.
+    A broken action is listed with its error; it stops only workflows that use it. Showing a broken action exits
+    with 2.
 
     \b
     Example:
@@ -31,13 +32,13 @@ def command(name: str | None, as_json: bool) -> None:
       whyrun actions shell
       whyrun actions --json
     """
-    from whyrun.actions.catalogue import catalogue, listed_action
+    from whyrun.actions.registry.catalogue import catalogue, catalogue_entry
     from whyrun.log.runs import project_dir_for
-    from whyrun.snapshot.world import DEFAULT_FILE
+    from whyrun.project import DEFAULT_FILE
 
     found = catalogue(project_dir_for(os.path.abspath(DEFAULT_FILE)), name)
     if name is not None:
-        action = listed_action(name, found)
+        action = catalogue_entry(name, found)
         print_json(action.to_json(details=True)) if as_json else click.echo(details(action))
         if action.error is not None:
             click.get_current_context().exit(Exit.INVALID)
@@ -47,7 +48,7 @@ def command(name: str | None, as_json: bool) -> None:
         click.echo(overview(found))
 
 
-def overview(actions: list[Listed]) -> str:
+def overview(actions: list[CatalogueEntry]) -> str:
     rows = [
         (a.name, a.version or "-", _origin(a), f"error: {a.error}" if a.error is not None else a.summary)
         for a in actions
@@ -59,8 +60,8 @@ def overview(actions: list[Listed]) -> str:
     )
 
 
-def details(action: Listed) -> str:
-    from whyrun.actions.catalogue import example_of
+def details(action: CatalogueEntry) -> str:
+    from whyrun.actions.registry.catalogue import example_of
 
     lines = [" ".join(filter(None, [action.name, action.version, f"({_origin(action)})"]))]
     if action.summary:
@@ -72,7 +73,7 @@ def details(action: Listed) -> str:
         return "\n".join(lines)
     lines.append("parameters")
     if known.parameters is None:
-        lines.append("  not declared: the action takes what the job gives it")
+        lines.append("  not declared: the action takes any parameters")
     rows = list(_parameter_rows(known.parameters or (), "  "))
     width = max((len(name) for name, _ in rows), default=0)
     lines += [f"{name:<{width}}  {text}" for name, text in rows]
@@ -82,7 +83,7 @@ def details(action: Listed) -> str:
         lines.append("  …  any others")
     lines.append("outputs")
     if known.outputs is None:
-        lines.append("  those that the job declares")
+        lines.append("  the outputs that the job declares")
     else:
         width = max((len(name) for name in known.outputs), default=0)
         lines += [f"  {name:<{width}}  {type_}" for name, type_ in known.outputs.items()] or ["  none"]
@@ -99,5 +100,5 @@ def _parameter_rows(parameters: Sequence[ParameterInfo], indent: str) -> Iterato
         yield from _parameter_rows(p.fields, f"{indent}  ")
 
 
-def _origin(action: Listed) -> str:
+def _origin(action: CatalogueEntry) -> str:
     return action.place or "built in"

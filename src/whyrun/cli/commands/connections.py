@@ -1,15 +1,15 @@
-"""`whyrun connections [test] [NAME]...`: what `connections.yaml` offers, and whether it works."""
+"""`whyrun connections [test] [NAME]...`: list the connections of `connections.yaml`, or test them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from whyrun.cli.main import print_json
+from whyrun.cli.output import print_json
 from whyrun.errors import Exit
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ TEST = "test"
 @click.argument("words", nargs=-1, metavar="[test] [NAME]...")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def command(words: tuple[str, ...], as_json: bool) -> None:
-    """List the connections of this project, or try them: `@family.alias`, or a family for all of its own.
+    """List the connections of this project, or test them. NAME is `@family.alias`, or a family.
 
-    Shown is what `connections.yaml` says. The value of a variable is never shown, only whether it is set; nor is a
-    password that is written down. With `test`, each is really connected to: MySQL and MariaDB, PostgreSQL, DuckDB.
+    The list shows the content of `connections.yaml`, without passwords. For a variable it shows only whether it is
+    set. `test` connects to MySQL, MariaDB, PostgreSQL and DuckDB.
 
-    Exit status: 1 if one that was tried does not work, 2 if the file or a name is wrong.
+    Exit status: 0 success; 1 a connection does not work; 2 the file or a name is invalid.
 
     \b
     Example:
@@ -40,7 +40,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     from whyrun.connections.file import FILE_NAME, load_connections
     from whyrun.connections.listing import chosen
     from whyrun.log.runs import project_dir_for
-    from whyrun.snapshot.world import DEFAULT_FILE
+    from whyrun.project import DEFAULT_FILE
 
     project = project_dir_for(os.path.abspath(DEFAULT_FILE))
     testing = words[:1] == (TEST,)
@@ -56,7 +56,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
 
 
 def _list(found: Sequence[WrittenConnection], *, as_json: bool) -> None:
-    from whyrun.actions.places import SECRET_FIELDS
+    from whyrun.actions.base import SECRET_FIELDS
     from whyrun.connections import listing
 
     if as_json:
@@ -70,24 +70,38 @@ def _list(found: Sequence[WrittenConnection], *, as_json: bool) -> None:
             click.echo(f"  {path:<{width}}  {text}".rstrip())
         for variable in listing.variables_of(one):
             state = "is set" if variable.name in os.environ else "is not set"
-            default = "; there is a default" if state == "is not set" and variable.default is not None else ""
+            default = "; it has a default" if state == "is not set" and variable.default is not None else ""
             click.echo(f"  {variable.name} {state}{default}")
 
 
 def _test(found: Sequence[WrittenConnection], project: Path, *, as_json: bool) -> None:
-    from whyrun.actions.builtin.movers.unreached import why_unreached
-    from whyrun.actions.places import SECRET_FIELDS
+    from whyrun.actions.base import SECRET_FIELDS
     from whyrun.connections.probe import probe
     from whyrun.connections.resolve import ready
 
-    tried: list[tuple[str, Probed]] = []
+    results: list[tuple[str, Probed]] = []
     width = max((len(one.reference) for one in found), default=0)
     for one in found:
-        result = probe(one.family, ready(one, SECRET_FIELDS, os.environ), project, why_unreached)
-        tried.append((one.reference, result))
+        result = probe(one.family, ready(one, SECRET_FIELDS, os.environ), project, _why_failed)
+        results.append((one.reference, result))
         if not as_json:
             click.echo(f"{one.reference:<{width}}  {result.status:<7}  {result.detail}")
     if as_json:
-        print_json({"connections": [{"reference": name, "status": r.status, "detail": r.detail} for name, r in tried]})
-    if any(result.status == "failed" for _, result in tried):
+        print_json(
+            {"connections": [{"reference": name, "status": r.status, "detail": r.detail} for name, r in results]}
+        )
+    if any(result.status == "failed" for _, result in results):
         click.get_current_context().exit(Exit.FAILED)
+
+
+def _why_failed(family: str, fields: Mapping[str, Any], problem: BaseException) -> str | None:
+    """The message that a step with this connection would show; None for a family without a server."""
+    from whyrun.actions.movers.connections import MySqlConnection, PostgresConnection
+    from whyrun.actions.movers.mysql import client as mysql
+    from whyrun.actions.movers.postgres import client as postgres
+
+    if family in MySqlConnection.families:
+        return MySqlConnection(fields).failure(mysql.server_message(problem))
+    if family in PostgresConnection.families:
+        return PostgresConnection(fields).failure(postgres.server_message(problem))
+    return None

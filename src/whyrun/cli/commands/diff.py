@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whyrun.cli.main import print_json, world_options
-from whyrun.cli.text import columns, page, print_lines, short, value_text
+from whyrun.cli.options import project_options
+from whyrun.cli.output import columns, page, print_json, print_lines, short, value_text
 
 if TYPE_CHECKING:
-    from whyrun.evidence.diff import RunDiff, RunSide
-    from whyrun.snapshot.world import World
+    from whyrun.evidence.queries.diff import RunDiff, RunSide
+    from whyrun.project import Project
 
 _TITLES = {
     "inputs": "inputs",
@@ -26,11 +26,11 @@ _TITLES = {
 @click.command(short_help="Show what differs between two runs.")
 @click.argument("old", metavar="RUN")
 @click.argument("new", metavar="RUN")
-@click.option("--all", "show_all", is_flag=True, help="List every difference, however many.")
+@click.option("--all", "show_all", is_flag=True, help="List every difference, not only the first 50.")
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
-@world_options
-def command(world: World, old: str, new: str, show_all: bool, as_json: bool) -> None:
-    """Show what differs between two runs: inputs and actions first, then reasons and planned jobs, then artifacts.
+@project_options
+def command(project: Project, old: str, new: str, show_all: bool, as_json: bool) -> None:
+    """Show what differs between two runs: inputs, actions, reasons, planned jobs and artifacts.
 
     Inputs and artifacts are compared as they were at the end of each run.
 
@@ -38,43 +38,43 @@ def command(world: World, old: str, new: str, show_all: bool, as_json: bool) -> 
     Example:
       whyrun diff r0001 r0002
     """
-    from whyrun.evidence.diff import diff_runs
+    from whyrun.evidence.queries.diff import diff_runs
 
-    found = diff_runs(_side(world, old), _side(world, new))
+    diff = diff_runs(_side(project, old), _side(project, new))
     if as_json:
-        print_json(found.to_json())
+        print_json(diff.to_json())
     else:
-        print_lines(_lines(found, show_all))
+        print_lines(_lines(diff, show_all))
 
 
-def _side(world: World, name: str) -> RunSide:
+def _side(project: Project, name: str) -> RunSide:
     from whyrun.api import plan_of_run
-    from whyrun.evidence.diff import RunSide
+    from whyrun.evidence.queries.diff import RunSide
     from whyrun.log import events as ev
 
-    run = world.state.run(name)
-    log = world.history(through=run.number)
+    run = project.state.run(name)
+    log = project.history(through=run.number)
     records, last_pruned = log.records, log.last_pruned
     first = next(iter(run.events()), None)
     if isinstance(first, ev.RunStart) and first.mode != "run":
         return RunSide(name, None, {}, records, last_pruned=last_pruned)
-    planned = plan_of_run(world, name)
-    # Known while planning, or found during the run.
+    planned = plan_of_run(project, name)
+    # A job is inactive by the plan, or by a condition that the run evaluated.
     inactive = {job.id for job in planned.plan.jobs if job.state == "inactive"}
     inactive |= {e.step_id for e in run.events() if isinstance(e, ev.StepSkipped) and e.why != "reused"}
     return RunSide(name, planned.plan, planned.snapshot.actions, records, frozenset(inactive), last_pruned)
 
 
-def _lines(found: RunDiff, show_all: bool) -> Iterator[str]:
-    if found.not_known:
-        some = ", ".join(found.not_known[:3]) + (", …" if len(found.not_known) > 3 else "")
+def _lines(diff: RunDiff, show_all: bool) -> Iterator[str]:
+    if diff.not_known:
+        some = ", ".join(diff.not_known[:3]) + (", …" if len(diff.not_known) > 3 else "")
         yield f"not compared: artifacts of {some} (runs that may have made them were pruned)"
-    if found.same:
-        yield f"{found.old} and {found.new}: no differences"
+    if diff.same:
+        yield f"{diff.old} and {diff.new}: no differences"
         return
-    yield f"{found.old} → {found.new}"
+    yield f"{diff.old} → {diff.new}"
     for name, title in _TITLES.items():
-        differences = getattr(found, name)
+        differences = getattr(diff, name)
         if not differences:
             continue
         yield title

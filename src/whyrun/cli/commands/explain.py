@@ -6,28 +6,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whyrun.cli.main import asked_of, plan_options, print_json, world_options
-from whyrun.cli.plan import Wanted, answer, question_options, show
+from whyrun.cli.commands.plan import ListingOptions, listing_options, print_plan, requested_plan
+from whyrun.cli.options import plan_options, project_options
+from whyrun.cli.output import command_context, print_json
 
 if TYPE_CHECKING:
+    from whyrun.api import Planned
     from whyrun.planning.plan import PlanOptions
-    from whyrun.snapshot.world import World
+    from whyrun.project import Project
 
 
 @click.command("explain")
-@world_options
+@project_options
 @plan_options
-@question_options
+@listing_options
+@click.option("--trace", metavar="ID", help="Show how the decision on this one job was made, module by module.")
 @click.option("--json", "as_json", is_flag=True, help="Print the same as JSON.")
 def command(
-    world: World,
+    project: Project,
     options: PlanOptions,
     at: str | None,
     assume: tuple[str, ...],
-    wanted: Wanted,
+    wanted: ListingOptions,
+    trace: str | None,
     as_json: bool,
 ) -> None:
-    """Show what would run, and every reason why. Nothing is executed.
+    """Show what would run, with every reason. Nothing is executed.
 
     \b
     Example:
@@ -37,15 +41,43 @@ def command(
       whyrun explain --force 'Job:ThenImage[*]' --json
       whyrun explain --assume 'Input:ThenImages[2]=photos/other.png'
       whyrun explain --job 'Job:ThenImage[*]' --reason INPUT_CHANGED --limit 20 --offset 40
+      whyrun explain --trace 'Job:ThenImage[2]'
     """
-    from whyrun.planning.explain import explain_json, render_explain
+    from whyrun.errors import error
+    from whyrun.planning.answers.explain import explain_json, render_explain
 
-    found = answer(world, options, at, assume)
-    if as_json:
+    if trace is not None and (wanted.is_part or wanted.show_all):
+        raise error("USAGE", "`--trace` shows one job", hint="omit the options that choose or count jobs")
+    found = requested_plan(project, options, at, assume)
+    if trace is not None:
+        _print_trace(project, found, trace, as_json)
+    elif as_json:
         body = explain_json(found.plan, wanted.listing(found))
         if found.assumptions:
             body["assuming"] = [str(assumption) for assumption in found.assumptions]
         print_json(body)
     else:
         estimate = None if at else found.estimate()
-        show(found, render_explain(found.plan, estimate=estimate, listing=wanted.listing(found), asked=asked_of(world)))
+        listing, context = wanted.listing(found), command_context(project)
+        print_plan(found, render_explain(found.plan, estimate=estimate, listing=listing, context=context))
+
+
+def _print_trace(project: Project, found: Planned, text: str, as_json: bool) -> None:
+    from whyrun.ids import parse_id_of
+    from whyrun.planning.answers.trace import trace_job
+    from whyrun.planning.plan import unknown_id
+
+    nodes = found.snapshot.dependency_graph.node_of
+    parse_id_of("Job", text)
+    if text not in nodes:
+        raise unknown_id(text, list(nodes))
+    record = found.snapshot.record(nodes[text])
+    success = record.last_success() if record is not None else None
+    consumed = None
+    if success is not None:
+        consumed = project.history().consumed([success]).get((success.run, success.seq))
+    trace = trace_job(found.snapshot, found.plan, nodes[text], consumed)
+    if as_json:
+        print_json(trace.to_json())
+    else:
+        print_plan(found, trace.render())

@@ -1,4 +1,4 @@
-"""`whyrun gc [FILE]`: remove from the store what no kept run needs."""
+"""`whyrun gc [FILE]`: remove what no run needs any more from the store."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whyrun.cli.main import print_json
-from whyrun.cli.text import bytes_text, columns, print_lines
+from whyrun.cli.options import FILE_ARGUMENT, STATE_OPTION
+from whyrun.cli.output import bytes_text, columns, print_json, print_lines
 
 if TYPE_CHECKING:
-    from whyrun.evidence.gc import Blobs, Clearing
+    from whyrun.evidence.retention.gc import Blobs, GcReport
 
 
-@click.command(short_help="Remove from the store what no kept run needs.")
-@click.argument("file", required=False, type=click.Path())
-@click.option("--delete", is_flag=True, help="Remove it. Without this, it is only shown.")
-@click.option("--json", "as_json", is_flag=True, help="Print what goes, blob by blob, and what stays as JSON.")
-@click.option("--state", metavar="DIR", help="Where state lives, instead of .whyrun.")
+@click.command(short_help="Remove what no run needs any more from the store.")
+@FILE_ARGUMENT
+@click.option("--delete", is_flag=True, help="Remove the blobs. Without this option they are only counted.")
+@click.option("--json", "as_json", is_flag=True, help="Print every removed blob, and what is kept, as JSON.")
+@STATE_OPTION
 def command(file: str | None, delete: bool, as_json: bool, state: str | None) -> None:
-    """Show what is in the store and no kept run needs, or remove it.
+    """Show what the store no longer needs, or remove it.
 
-    Kept is all that the log of a run speaks of, of every workflow that shares the store: what runs made, what they were
-    made from, what replaying their plans needs, and files of yours that were saved before they were written over. Of
-    pruned runs those files are kept, too, and versions that you adopted. What is left over comes from runs that were
-    pruned (`whyrun runs prune`) or killed.
+    Everything is kept that the log of a run refers to, for all workflows that share the store: outputs and inputs of
+    jobs, snapshots of plans, and your own files that were saved before they were overwritten. Of pruned runs, these
+    files and the versions that you adopted are kept too. The rest comes from runs that were pruned
+    (`whyrun runs prune`) or killed.
 
-    With --delete nobody may be running: exit status 3, naming who is.
+    With --delete, no run may be in progress: otherwise the exit status is 3, and the message names it.
 
     \b
     Example:
       whyrun gc
       whyrun gc --delete
     """
-    from whyrun.evidence.gc import collect, collectable
+    from whyrun.evidence.retention.gc import collect, collectable
     from whyrun.log.journal import utc_now
-    from whyrun.snapshot.world import World
+    from whyrun.project import Project
 
-    state_dir = World.open(file, state=state).state_dir
+    state_dir = Project.open(file, state=state).state_dir
     found = collect(state_dir, utc_now) if delete else collectable(state_dir)
     if as_json:
         print_json(found.to_json())
@@ -46,35 +46,35 @@ def command(file: str | None, delete: bool, as_json: bool, state: str | None) ->
         print_lines(_lines(found))
 
 
-def _lines(found: Clearing) -> Iterator[str]:
+def _lines(found: GcReport) -> Iterator[str]:
     from whyrun.console.lines import count
 
     if not found.removed.count:
-        yield f"nothing to remove: {_told(found.kept)} needed"
+        yield f"nothing to remove: {_amount(found.kept)} needed"
     elif found.deleted:
-        yield f"removed {_told(found.removed)}; {_told(found.kept)} kept"
+        yield f"removed {_amount(found.removed)}; {_amount(found.kept)} kept"
     else:
-        yield f"{_told(found.removed)} would go; {_told(found.kept)} kept"
+        yield f"{_amount(found.removed)} can be removed; {_amount(found.kept)} kept"
     if found.kept.count:
         rows = [
             (
                 one.workflow,
-                f"{count(one.blobs, 'blob')} that {count(one.runs, 'kept run')} speak{'s' * (one.runs == 1)} of",
+                f"{count(one.blobs, 'blob')} of {count(one.runs, 'run')}",
             )
             for one in found.workflows
         ]
         if found.displaced:
             yours = count(found.displaced, "file")
-            rows.append(("pruned runs", f"{yours} of yours, adopted or saved before being written over"))
+            rows.append(("pruned runs", f"{yours} of yours, adopted or saved before being overwritten"))
         yield "kept"
         yield from columns(rows)
     for workflow in found.running:
-        yield f"note: {workflow} is running: what it has stored and not recorded yet is counted as not needed"
+        yield f"note: {workflow} is running: blobs that it has not recorded yet are counted as not needed"
     if found.removed.count and not found.deleted:
-        yield "hint: --delete removes it"
+        yield "hint: `--delete` removes them"
 
 
-def _told(blobs: Blobs) -> str:
+def _amount(blobs: Blobs) -> str:
     from whyrun.console.lines import count
 
     return f"{count(blobs.count, 'blob')} ({bytes_text(blobs.bytes)})"

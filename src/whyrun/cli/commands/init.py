@@ -1,4 +1,4 @@
-"""`whyrun init`: a small workflow that runs as it is, with one of each thing worth knowing."""
+"""`whyrun init [DIR]`: create a small workflow that runs as it is and shows the main features."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ workflow: word-count
 description: Count the words of some texts and report on them
 
 inputs:
-  Texts:    {type: "file[]", default: "texts/*.txt"}   # each file counts by its content
+  Texts:    {type: "file[]", default: "texts/*.txt"}   # a file is compared by its content
   Greeting: {type: string, default: Hello}
   Enough:   {type: integer, default: 10}
 
 loops:
-  text: {each: inputs.Texts}                           # one instance a file: Job:Count[0], Job:Count[1], …
+  text: {each: inputs.Texts}                           # one instance per file: Job:Count[0], Job:Count[1], …
 
 jobs:
   Count:
@@ -76,25 +76,25 @@ FILES = {
 
 @click.command("init")
 @click.argument("folder", metavar="[DIR]", required=False, default=".", type=click.Path(file_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="Print the names of the files that were made as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the names of the created files as JSON.")
 def command(folder: str, as_json: bool) -> None:
-    """Make a small workflow to start from: workflow.yaml, words.py and two texts.
+    """Create a small workflow to start from: workflow.yaml, words.py and two texts.
 
-    It runs as it is. Nothing that is there is written over.
+    It runs as it is. Existing files are not overwritten.
 
     \b
     Example:
       whyrun init
       whyrun init my-project
     """
-    from whyrun.cli.main import print_json
+    from whyrun.cli.output import print_json
     from whyrun.errors import Diagnostic, InvalidError, error
 
     root = Path(folder)
     taken = [name for name in FILES if (root / name).exists() or (root / name).is_symlink()]
     if taken:
         hint = "name another folder, such as `whyrun init my-project`"
-        raise InvalidError(Diagnostic("NAME_TAKEN", f"`{root / name}` is there already", hint=hint) for name in taken)
+        raise InvalidError(Diagnostic("NAME_TAKEN", f"`{root / name}` exists already", hint=hint) for name in taken)
     try:
         for name, text in FILES.items():
             path = root / name
@@ -103,14 +103,14 @@ def command(folder: str, as_json: bool) -> None:
                 file.write(text)
     except OSError as problem:
         hint = "choose a folder that you may write to"
-        raise error("FILE_MISSING", f"`{problem.filename}` cannot be made: {problem.strerror}", hint=hint) from None
+        raise error("FILE_MISSING", f"`{problem.filename}` cannot be created: {problem.strerror}", hint=hint) from None
     if as_json:
         print_json({"folder": str(root), "files": list(FILES)})
         return
-    click.echo(f"made {', '.join(str(root / name) for name in FILES)}")
+    click.echo(f"created {', '.join(str(root / name) for name in FILES)}")
     click.echo("next:")
     if folder != ".":
         click.echo(f"  cd {folder}")
-    click.echo("  whyrun explain        what would run, and why")
-    click.echo("  whyrun run            run it; run it again: nothing to do")
+    click.echo("  whyrun explain        show what would run, and why")
+    click.echo("  whyrun run            run it; a second run has nothing to do")
     click.echo("  echo more words >> texts/sun.txt && whyrun explain")

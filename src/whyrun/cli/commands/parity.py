@@ -1,4 +1,4 @@
-"""`whyrun parity RUN RUN [FILE]`: did two runs leave the same evidence?"""
+"""`whyrun parity RUN RUN [FILE]`: check that two runs left the same evidence."""
 
 from __future__ import annotations
 
@@ -8,36 +8,46 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whyrun.cli.main import print_json
+from whyrun.cli.options import FILE_ARGUMENT, STATE_OPTION
+from whyrun.cli.output import (
+    bytes_text,
+    columns,
+    duration_text,
+    print_json,
+    print_lines,
+    print_note,
+    short,
+    value_text,
+)
 from whyrun.cli.subjects import is_run_name
-from whyrun.cli.text import bytes_text, columns, duration_text, print_lines, short, value_text
 
 if TYPE_CHECKING:
-    from whyrun.evidence.parity_reading import RunEvidence
-    from whyrun.evidence.parity_result import Difference, Note, Parity
+    from whyrun.evidence.parity.reading import RunEvidence
+    from whyrun.evidence.parity.result import Difference, Note, Parity
 
 _NOUNS = {"events": "event", "cfg": "cfg file", "artifacts": "artifact", "metrics": "count", "files": "file"}
 _LONGEST = 300  # characters of a name
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
-@click.command(short_help="Prove that two runs left the same evidence, or say what differs.")
+@click.command(short_help="Check that two runs left the same evidence.")
 @click.argument("old", metavar="RUN")
 @click.argument("new", metavar="RUN")
-@click.argument("file", required=False, type=click.Path())
-@click.option("--state", metavar="DIR", help="Where state lives, instead of .whyrun.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@FILE_ARGUMENT
+@STATE_OPTION
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def command(context: click.Context, old: str, new: str, file: str | None, state: str | None, as_json: bool) -> None:
-    """Compare the evidence of two runs, each made from an empty state: on two machines, or by two backends.
+    """Compare the evidence of two runs that both started from an empty state: on two machines, or with two backends.
 
-    Compared are: files present, manifest and cfg by their bytes, all events without when and where, row and count
-    metrics, artifacts by content, and the status. Every difference is listed; the first is the headline. Durations,
-    memory and what steps print are reported and not judged.
+    This compares the list of files, the bytes of manifest and cfg files, all events without times and hosts, row and
+    count metrics, the content of artifacts, and the status. All differences are listed; the first is the headline.
+    Durations, memory and the output of steps are shown but do not count as differences.
 
-    RUN is `r0001` of the workflow, or the path of a run folder: two runs from empty states live in two states.
+    RUN is a run of the workflow, such as `r0001`, or the path of a run folder. Two runs from empty states are in two
+    state folders, so at least one of them is a path.
 
-    Exit status: 0 equal; 1 something differs; 2 the words make no sense; 3 a run is unfinished or damaged.
+    Exit status: 0 equal; 1 something differs; 2 the arguments are invalid; 3 a run is unfinished or damaged.
 
     \b
     Example:
@@ -45,10 +55,10 @@ def command(context: click.Context, old: str, new: str, file: str | None, state:
       whyrun parity /tmp/here/demo/runs/r0001 /tmp/there/demo/runs/r0001
       whyrun parity r0001 ../elsewhere/.whyrun/demo/runs/r0001 --json
     """
-    from whyrun.evidence.parity import compare_runs
-    from whyrun.evidence.parity_content import describe_difference
+    from whyrun.evidence.parity.content import describe_difference
+    from whyrun.evidence.parity.parity import compare_runs
 
-    _check_words((old, new), file, state)
+    _check_arguments((old, new), file, state)
     ours, theirs = _evidence(old, file, state), _evidence(new, file, state)
     found = compare_runs(ours, theirs, describe_difference)
     if as_json:
@@ -60,33 +70,33 @@ def command(context: click.Context, old: str, new: str, file: str | None, state:
     context.exit(0 if found.equal else 1)
 
 
-def _check_words(runs: tuple[str, str], file: str | None, state: str | None) -> None:
-    """A word that nobody would look at is a mistake."""
+def _check_arguments(runs: tuple[str, str], file: str | None, state: str | None) -> None:
+    """Refuse FILE and `--state` if both runs are paths: they would have no effect."""
     from whyrun.errors import error
 
     given = [word for word in (f"`{file}`" if file else None, f"`--state {state}`" if state else None) if word]
     if given and not any(map(is_run_name, runs)):
-        hint = "leave it out, or name a run of the workflow as `r0001`"
-        raise error("USAGE", f"both runs are paths of folders, so {given[0]} says nothing", hint=hint)
+        hint = "omit it, or name a run of the workflow, such as `r0001`"
+        raise error("USAGE", f"both runs are paths of folders, so {given[0]} has no effect", hint=hint)
 
 
 def _evidence(word: str, file: str | None, state: str | None) -> RunEvidence:
-    from whyrun.evidence.parity_reading import read_evidence, run_at
-    from whyrun.snapshot.world import World
+    from whyrun.evidence.parity.reading import read_evidence, run_at
+    from whyrun.project import Project
 
     if is_run_name(word):
-        return read_evidence(word, World.open(file, state=state).state.run(word))
+        return read_evidence(word, Project.open(file, state=state).state.run(word))
     return read_evidence(word, run_at(word))
 
 
 def _note_earlier_runs(*sides: RunEvidence) -> None:
-    """Plans and inputs of a later run tell of what was recorded before it."""
+    """Print a note for runs that are not the first: their plans and inputs depend on earlier runs."""
     from whyrun.log.journal import FIRST_CHAIN
 
     later = [f"`{side.name}`" for side in sides if side.start.previous_chain != FIRST_CHAIN]
     if later:
         why = "that alone makes plans and inputs differ"
-        click.echo(f"note: {' and '.join(later)} did not start from an empty state; {why}", err=True)
+        print_note(f"{' and '.join(later)} did not start from an empty state; {why}")
 
 
 def _lines(found: Parity) -> Iterator[str]:
@@ -96,26 +106,26 @@ def _lines(found: Parity) -> Iterator[str]:
         counts = ", ".join(count(ours, _NOUNS[kind]) for kind, (ours, _) in found.compared.items())
         yield f"{found.old} and {found.new} are equal: {counts}"
     else:
-        yield f"{found.old} and {found.new} differ: {_words(found.headline)}"
+        yield f"{found.old} and {found.new} differ: {_difference(found.headline)}"
         yield count(len(found.differences), "difference")
         for difference in found.differences:
-            yield f"  {difference.kind:<8}  {_words(difference)}"
+            yield f"  {difference.kind:<8}  {_difference(difference)}"
             yield from (f"            {detail}" for detail in difference.details[1:])
     if found.not_judged:
-        yield "different, and not judged"
+        yield "different, but not counted as differences"
         yield from (f"  {_note(note)}" for note in found.not_judged)
-    yield "measured, and not judged"
+    yield "measured, but not compared"
     yield from columns(_measured(*found.measured))
 
 
-def _words(difference: Difference) -> str:
+def _difference(difference: Difference) -> str:
     from whyrun.artifacts.compare.result import shortened
 
-    return f"{shortened(difference.name, _LONGEST)}: {_what(difference)}"
+    return f"{shortened(difference.name, _LONGEST)}: {_description(difference)}"
 
 
-def _what(difference: Difference) -> str:
-    from whyrun.evidence.parity_result import ABSENT
+def _description(difference: Difference) -> str:
+    from whyrun.evidence.parity.result import ABSENT
 
     old, new = difference.old, difference.new
     if old is ABSENT and new is ABSENT:
@@ -128,14 +138,14 @@ def _what(difference: Difference) -> str:
 
 
 def _content(value: Any) -> str:
-    """What an event that the other run does not have says, as far as that is short."""
+    """The main fields of an event that the other run does not have."""
     shown = {name: one for name, one in value.items() if one not in (None, "")} if isinstance(value, dict) else {}
-    told = [name for name in ("error_type", "error", "message", "why", "because", "reason", "status") if name in shown]
-    return " (" + ", ".join(f"{name} {value_text(shown[name], 60)}" for name in told) + ")" if told else ""
+    names = [name for name in ("error_type", "error", "message", "why", "because", "reason", "status") if name in shown]
+    return " (" + ", ".join(f"{name} {value_text(shown[name], 60)}" for name in names) + ")" if names else ""
 
 
 def _side(value: Any) -> str:
-    from whyrun.evidence.parity_result import ABSENT
+    from whyrun.evidence.parity.result import ABSENT
 
     if isinstance(value, str) and _HASH.fullmatch(value):
         return short(value)

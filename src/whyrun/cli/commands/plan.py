@@ -1,4 +1,4 @@
-"""`whyrun plan`: what would run, in short or as JSON. Also of an earlier run, or if something were different."""
+"""`whyrun plan`: what would run, in short or as JSON; also for an earlier run, or for assumed inputs."""
 
 from __future__ import annotations
 
@@ -10,48 +10,54 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
-from whyrun.cli.main import note_lost_runs, note_running, plan_options, print_bytes, words_of, world_options
+from whyrun.cli.options import plan_options, project_options
+from whyrun.cli.output import command_arguments, note_lost_runs, note_running, print_bytes, print_note
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
-    from whyrun.planning.listing import Listing
+    from whyrun.planning.answers.listing import Listing
     from whyrun.planning.plan import PlanOptions
-    from whyrun.snapshot.world import World
+    from whyrun.project import Project
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def question_options(function: Function) -> Function:
-    """--at, --assume and what of the answer is shown, for `plan` and `explain` alike."""
+def listing_options(function: Function) -> Function:
+    """--at, --assume, and the options that choose jobs. The command gets the latter as `wanted`, a ListingOptions."""
     decorated: Any = function
     for option in reversed(
         [
-            click.option("--at", metavar="RUN", help="The plan of that run, computed again from the log."),
+            click.option("--at", metavar="RUN", help="Show the plan of this run, computed again from the log."),
             click.option(
-                "--assume", multiple=True, metavar="Input:X=changed|VALUE", help="As if an input were so. Repeatable."
+                "--assume", multiple=True, metavar="Input:X=changed|VALUE", help="Assume this for an input. Repeatable."
             ),
             click.option(
                 "--all", "show_all", is_flag=True,
-                help="List every job, however many; with --job, every particular of its reasons too.",
+                help="List every job; with --job, also every detail of its reasons.",
             ),
-            click.option("--summary", is_flag=True, help="Count jobs by name and reasons; so are more than 1000."),
-            click.option("--job", "jobs", multiple=True, metavar="ID", help="Only these, `*` for any. Repeatable."),
             click.option(
-                "--reason", "reasons", multiple=True, metavar="CODE", callback=_codes,
+                "--summary", is_flag=True, help="Count jobs by name and reason. The default for more than 1000 jobs."
+            ),
+            click.option(
+                "--job", "jobs", multiple=True, metavar="ID",
+                help="Only this job; `*` stands for a name or index. Repeatable.",
+            ),
+            click.option(
+                "--reason", "reasons", multiple=True, metavar="CODE", callback=_reason_codes,
                 help="Only jobs with this reason, such as INPUT_CHANGED. Repeatable.",
             ),
             click.option(
                 "--status", "statuses", multiple=True, type=click.Choice(["planned", "reused", "deferred", "inactive"]),
-                help="Only jobs in this state; `reused` are in the plan and not executed. Repeatable.",
+                help="Only jobs in this state. Repeatable.",
             ),
-            click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List N jobs."),
-            click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="After the first N."),
+            click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List at most N jobs."),
+            click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip the first N jobs."),
         ]
     ):  # fmt: skip
         decorated = option(decorated)
 
     @wraps(decorated)
-    def asked(
+    def collect(
         *args: Any,
         show_all: bool,
         summary: bool,
@@ -62,26 +68,26 @@ def question_options(function: Function) -> Function:
         offset: int,
         **rest: Any,
     ) -> Any:
-        wanted = Wanted(show_all, summary, jobs, reasons, statuses, limit, offset)
+        wanted = ListingOptions(show_all, summary, jobs, reasons, statuses, limit, offset)
         return function(*args, wanted=wanted, **rest)
 
-    asked.__click_params__ = decorated.__click_params__  # type: ignore[attr-defined]
-    result: Any = asked
+    collect.__click_params__ = decorated.__click_params__  # type: ignore[attr-defined]
+    result: Any = collect
     return cast(Function, result)
 
 
-def _codes(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+def _reason_codes(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     from whyrun.planning.reasons import CODES
 
     del context, parameter
     for code in given:
         if code.upper() not in CODES:
-            raise click.BadParameter(f"`{code}` is no reason; the reasons are {', '.join(CODES)}")
+            raise click.BadParameter(f"`{code}` is not a reason; the reasons are {', '.join(CODES)}")
     return tuple(code.upper() for code in given)
 
 
-class Wanted(NamedTuple):
-    """Which jobs of a plan somebody wants to see."""
+class ListingOptions(NamedTuple):
+    """Which jobs of a plan are listed."""
 
     show_all: bool
     summary: bool
@@ -95,65 +101,65 @@ class Wanted(NamedTuple):
     def is_part(self) -> bool:
         return bool(self.jobs or self.reasons or self.statuses or self.limit or self.offset or self.summary)
 
-    def listing(self, found: Planned) -> Listing:
-        from whyrun.planning.known import KnownState
-        from whyrun.planning.listing import Listing
+    def listing(self, planned: Planned) -> Listing:
+        from whyrun.planning.answers.listing import Listing
         from whyrun.planning.plan import match_nodes
 
-        graph = found.snapshot.dependency_graph
+        graph = planned.snapshot.dependency_graph
         nodes = frozenset(node for text in self.jobs for node in match_nodes(graph, text)) if self.jobs else None
         whole = None
         if self.show_all and self.jobs:
-            # Not without `--job`: thousands of jobs that read the same thousands of results would be millions of lines.
-            whole = KnownState(found.snapshot, found.plan).whole
+            # Only with `--job`: a thousand jobs that each read a thousand results would give a million lines.
+            from whyrun.planning.answers.why import PlanView
+
+            whole = PlanView(planned.snapshot, planned.plan).with_all_reasons
         return Listing(
             self.reasons, nodes, self.statuses, self.limit, self.offset, self.show_all and not self.summary,
             self.summary, whole,
         )  # fmt: skip
 
 
-def answer(world: World, options: PlanOptions, at: str | None, assume: tuple[str, ...]) -> Planned:
-    """The plan that the options ask for."""
+def requested_plan(project: Project, options: PlanOptions, at: str | None, assume: tuple[str, ...]) -> Planned:
+    """The current plan, the plan of an earlier run, or the plan for assumed inputs."""
     from whyrun.api import planned
-    from whyrun.cli.talk import tell_note
     from whyrun.errors import error
 
-    if at is not None and (world.sets or world.inputs_file is not None):
+    if at is not None and (project.sets or project.inputs_file is not None):
         raise error(
             "USAGE",
-            f"the plan of {at} has the inputs of that run; `--set` and `--inputs` would change nothing",
-            hint="leave them away, or leave `--at` away",
+            f"the plan of {at} has the inputs of that run; `--set` and `--inputs` have no effect on it",
+            hint="omit them, or omit `--at`",
         )
     if at is None:
-        with world.cache.with_second_look():  # files are looked at while the workflow is read
-            note_running(world)
-            note_lost_runs(world, tell_note)
-            found = planned(world, options, assume=assume, tell=tell_note)
+        with project.cache.with_parallel_stat():  # check the input files while the workflow is parsed
+            note_running(project)
+            note_lost_runs(project, print_note)
+            found = planned(project, options, assume=assume, tell=print_note)
     else:
-        found = planned(world, options, assume=assume, at=at)
+        found = planned(project, options, assume=assume, at=at)
     for assumption in found.assumptions:
-        note = read_by_conditions(world, assumption.id)
+        note = read_by_conditions(project, assumption.id)
         if note is not None:
-            click.echo(f"note: {note}", err=True)
+            print_note(note)
     return found
 
 
-def read_by_conditions(world: World, id_: str) -> str | None:
-    """What to know of an assumed input that changes no job's content; None for any other."""
-    from whyrun.cli.why import readers_of_input
+def read_by_conditions(project: Project, id_: str) -> str | None:
+    """A note on an assumed input that no job reads, or only conditions; None for any other input."""
+    from whyrun.cli.commands.why import readers_of_input
     from whyrun.console.lines import listed
 
-    readers = readers_of_input(world, world.graph, id_)
+    readers = readers_of_input(project, project.graph, id_)
     if not readers:
         return f"no job reads {id_}"
     if all(reader.condition_only for reader in readers):
         jobs = listed([reader.job for reader in readers])
-        return f"only conditions read {id_}: {jobs}; whether they run depends on the value"
+        return f"only the conditions of {jobs} read {id_}; its value decides whether they run"
     return None
 
 
-def show(found: Planned, text: str) -> None:
-    """Text on stdout, in colour on a terminal; assumptions first, so that no one takes it for the real plan."""
+def print_plan(found: Planned, text: str) -> None:
+    """Print a plan as text, in colour on a terminal. The assumptions come first: it is not the real plan."""
     from whyrun.console.render import Paint
 
     for assumption in found.assumptions:
@@ -162,21 +168,23 @@ def show(found: Planned, text: str) -> None:
 
 
 @click.command("plan")
-@world_options
+@project_options
 @plan_options
-@question_options
+@listing_options
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON, with every reason and its digest.")
-@click.option("--save", metavar="FILE", type=click.Path(dir_okay=False), help="Save it for `whyrun run --plan FILE`.")
+@click.option(
+    "--save", metavar="FILE", type=click.Path(dir_okay=False), help="Save the plan for `whyrun run --plan FILE`."
+)
 def command(
-    world: World,
+    project: Project,
     options: PlanOptions,
     at: str | None,
     assume: tuple[str, ...],
-    wanted: Wanted,
+    wanted: ListingOptions,
     as_json: bool,
     save: str | None,
 ) -> None:
-    """Show what would run, layer by layer, each job with its first reason. Nothing is executed.
+    """Show what would run, layer by layer, with the first reason of each job. Nothing is executed.
 
     \b
     Example:
@@ -193,44 +201,44 @@ def command(
     if save is not None and (at is not None or assume):
         raise error(
             "USAGE",
-            "a plan of the past or of an assumption cannot be run, so it is not saved",
-            hint="leave `--save` away, or redirect the output of `--json`",
+            "the plan of an earlier run or of an assumption cannot be run, so it cannot be saved",
+            hint="omit `--save`, or redirect the output of `--json`",
         )
     if as_json and wanted.is_part:
         raise error(
             "USAGE",
-            "a plan is written whole, so that its digest fits",
+            "`--json` prints the whole plan, because its digest covers all jobs",
             hint="`whyrun explain --json` takes `--job`, `--reason`, `--status`, `--limit` and `--offset`",
         )
-    found = answer(world, options, at, assume)
+    found = requested_plan(project, options, at, assume)
     if save is not None:
-        save_plan(save, found, world)
+        save_plan(save, found, project)
     if as_json:
         print_bytes(found.plan.to_bytes())
     else:
         estimate = None if at else found.estimate()
-        show(found, render_plan(found.plan, estimate=estimate, listing=wanted.listing(found)))
+        print_plan(found, render_plan(found.plan, estimate=estimate, listing=wanted.listing(found)))
 
 
-def save_plan(path: str, found: Planned, world: World) -> None:
+def save_plan(path: str, found: Planned, project: Project) -> None:
     import shlex
 
     from whyrun.artifacts.durable import atomic_write
     from whyrun.disk import Area
     from whyrun.errors import error
+    from whyrun.snapshot.history.replay import snapshot_identity
 
-    refuse_other_content(path)
+    check_overwrite(path)
     try:
-        atomic_write(path, found.plan.to_bytes(), Area.SAVED)
+        atomic_write(path, found.plan.to_bytes(snapshot_identity(found.snapshot)), Area.SAVED)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as problem:
         raise error("FILE_MISSING", f"`{path}` cannot be written: {problem.strerror}", hint="check the path") from None
-    click.echo(f"saved; run exactly this with `whyrun run --plan {shlex.quote(path)}{words_of(world)}`", err=True)
+    run = f"whyrun run --plan {shlex.quote(path)}{command_arguments(project)}"
+    click.echo(f"saved; run exactly this plan with `{run}`", err=True)
 
 
-def refuse_other_content(path: str) -> None:
-    """A plan is saved over an earlier one, and over nothing else: the name may be that of anything."""
-    import os
-
+def check_overwrite(path: str) -> None:
+    """Refuse to overwrite a file that is not a saved plan."""
     from whyrun.cli.saved_plan import LARGEST_PLAN, decode_plan
     from whyrun.errors import WhyrunError, error
 
@@ -240,7 +248,7 @@ def refuse_other_content(path: str) -> None:
         with open(path, "rb") as file:
             decode_plan(file.read(LARGEST_PLAN + 1), path)
     except PermissionError:
-        return  # nor can it be written, which is told
+        return  # writing fails as well, and that error is reported
     except WhyrunError:
-        hint = "give another name, or remove it first"
-        raise error("USAGE", f"`{path}` is there, and is no saved plan: it is not written over", hint=hint) from None
+        hint = "choose another name, or remove the file first"
+        raise error("USAGE", f"`{path}` exists and is not a saved plan: it is not overwritten", hint=hint) from None

@@ -1,4 +1,4 @@
-"""`whyrun run`: plan, say so, execute exactly that, and say what came of it."""
+"""`whyrun run`: compute the plan, print it, execute it, and print the outcome."""
 
 from __future__ import annotations
 
@@ -9,60 +9,67 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whyrun.cli.main import note_lost_runs, note_running, plan_options, print_json, words_of, world_options
-from whyrun.cli.place import place_options
+from whyrun.cli.options import (
+    OutputOptions,
+    backend_arguments,
+    execution_options,
+    output_options,
+    plan_options,
+    project_options,
+    report_misfits,
+)
+from whyrun.cli.output import (
+    command_arguments,
+    failure_location,
+    note_lost_runs,
+    note_running,
+    print_json,
+    print_note,
+)
 from whyrun.cli.saved_plan import saved_plan
-from whyrun.cli.talk import Talk, talk_options, telling_what_is_refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from whyrun.console.logger import WorkflowLogger
     from whyrun.console.render import Failure
-    from whyrun.execution.checks import RunOptions
-    from whyrun.execution.compare import CompareResult
-    from whyrun.execution.session import RunResult
+    from whyrun.execution.compare.compare import CompareResult
+    from whyrun.execution.protocol.run_options import RunOptions
+    from whyrun.execution.run.session import RunResult
     from whyrun.log.events import StepSkipped
     from whyrun.planning.plan import Plan, PlanOptions
+    from whyrun.project import Project
     from whyrun.snapshot.snapshot import PlanningSnapshot
-    from whyrun.snapshot.world import World
 
 
 @click.command("run")
-@world_options
+@project_options
 @plan_options
-@click.option(
-    "--jobs", "-j", type=click.IntRange(min=0), default=0, metavar="N", help="Steps at a time; 0: one a core."
-)
-@place_options
-@click.option("--fail-fast", is_flag=True, help="Stop everything at the first failure.")
-@click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="How much of a resource there is. Repeatable.")
-@click.option("--plan", "plan_file", metavar="FILE", help="Run a plan saved by `whyrun plan --save`, or refuse it.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done; execute and record nothing.")
-@talk_options
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout; talk stays on stderr.")
+@execution_options
+@click.option("--plan", "plan_file", metavar="FILE", help="Run a plan saved by `whyrun plan --save`.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; execute and record nothing.")
+@output_options
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout; progress is on stderr.")
 @click.pass_context
 def command(
     context: click.Context,
-    world: World,
+    project: Project,
     options: PlanOptions,
-    jobs: int,
-    backend: str,
-    dask_address: str | None,
-    fail_fast: bool,
-    limits: tuple[str, ...],
+    run_options: RunOptions,
     plan_file: str | None,
     dry_run: bool,
-    talk: Talk,
+    output: OutputOptions,
     as_json: bool,
 ) -> None:
-    """Run what the plan says, and nothing else.
+    """Run the jobs of the plan.
 
-    A failure stops only what depends on it. Exit status: 0 all well (also: nothing to do), 1 a job failed or timed
-    out, 2 something is invalid and nothing ran, 3 the state does not allow it (locked, damaged, a stale plan), 130
-    interrupted.
+    A failure stops only the jobs that depend on it. A saved plan that is out of date is refused.
 
-    Ctrl-C starts nothing more and gives what runs 10 seconds to end; a second one ends it at once.
+    Ctrl-C starts no further step, asks the running steps to stop (SIGTERM) and waits up to 10 seconds for them; a
+    second Ctrl-C kills them.
+
+    Exit status: 0 success, also if there was nothing to do; 1 a job failed or timed out; 2 something is invalid and
+    nothing ran; 3 the state does not allow it: locked, damaged, or the saved plan is out of date; 130 interrupted.
 
     \b
     Example:
@@ -73,80 +80,53 @@ def command(
       whyrun run --log-level all --log-file today.log
       whyrun plan --save today.json && whyrun run --plan today.json
     """
-    from whyrun.execution.checks import RunOptions
-
     saved = None
-    with telling_what_is_refused(world, talk):
+    with report_misfits(project, output):
         if plan_file is not None:
-            options, saved = saved_plan(plan_file, options, world)
-        run_options = RunOptions(
-            jobs=jobs, fail_fast=fail_fast, limits=parse_limits(limits), backend=backend, dask_address=dask_address
-        )
+            options, saved = saved_plan(plan_file, options, project)
         if dry_run:
-            would_run(world, options, saved, run_options, talk, as_json=as_json)
+            print_dry_run(project, options, saved, run_options, output, as_json=as_json)
             return
-        code = execute(world, options, saved, run_options, talk, as_json=as_json)
+        code = execute(project, options, saved, run_options, output, as_json=as_json)
     context.exit(code)
-
-
-# --- options -----------------------------------------------------------------------------------------------------
-
-
-def parse_limits(texts: tuple[str, ...]) -> dict[str, float]:
-    from whyrun.errors import error
-
-    found: dict[str, float] = {}
-    for text in texts:
-        name, equals, number = text.partition("=")
-        try:
-            value = float(number)
-        except ValueError:
-            value = -1.0
-        if not equals or not name or not 0 <= value < float("inf"):
-            raise error("USAGE", f"`--limit {text}` is not NAME=N, with N from 0 up", hint="write `--limit gpu=1`")
-        if name in found:
-            raise error("USAGE", f"`--limit {name}=…` is given twice", hint="give one limit for each resource")
-        found[name] = value
-    return found
 
 
 # --- a dry run ---------------------------------------------------------------------------------------------------
 
 
-def would_run(
-    world: World,
+def print_dry_run(
+    project: Project,
     options: PlanOptions,
     saved: dict[str, Any] | None,
     run_options: RunOptions,
-    talk: Talk,
+    output: OutputOptions,
     *,
     as_json: bool,
 ) -> None:
-    """What a run would do, from the same plan. Nothing is locked, executed or recorded."""
-    from whyrun.api import Planned, plan_now
-    from whyrun.cli.talk import tell_note
-    from whyrun.console.foretold import dry_run_lines, untouched_lines
+    """Print what a run would do, from the same plan. Nothing is locked, executed or recorded."""
+    from whyrun.api import plan_now
     from whyrun.console.lines import LogLevel, TaskStatus
+    from whyrun.console.preview import dry_run_lines, untouched_lines
     from whyrun.console.render import expectation
     from whyrun.evidence.metrics import expected_peak
-    from whyrun.execution.checks import check_folders, check_limits, check_resources, resource_limits
-    from whyrun.execution.run_secrets import missing_secrets
-    from whyrun.execution.session import check_expected
+    from whyrun.execution.dispatch.run_secrets import missing_secrets
+    from whyrun.execution.run.preflight import check_folders, check_limits, check_resources, resource_limits
+    from whyrun.execution.run.session import check_expected
     from whyrun.log.journal import utc_now
-    from whyrun.planning.explain import expected_durations, headline
+    from whyrun.planning.answers.explain import expected_durations, headline
 
-    note_running(world)
-    note_lost_runs(world, tell_note)
-    snapshot = world.snapshot()
-    plan = plan_now(world, snapshot, options, tell_note)
-    check_expected(plan, saved)
-    check_limits(world, run_options.limits or {})
+    note_running(project)
+    note_lost_runs(project, print_note)
+    planned = plan_now(project, project.snapshot(), options, print_note)
+    plan, snapshot = planned.plan, planned.snapshot
+    check_expected(plan, snapshot, saved)
+    check_limits(project, run_options.limits or {})
     nodes = [job.node for job in plan.planned]
-    check_resources(snapshot, nodes, resource_limits(world, run_options))
-    check_folders(world, nodes)
-    estimate = Planned(plan, snapshot).estimate(run_options.jobs)
+    check_resources(snapshot, nodes, resource_limits(project, run_options))
+    check_folders(project, nodes)
+    estimate = planned.estimate(run_options.jobs)
     workers = run_options.jobs or os.cpu_count() or 1
-    peak = expected_peak(plan, snapshot, world.state.runs(), workers)
+    peak = expected_peak(plan, snapshot, project.state.runs(), workers)
     if as_json:
         print_json(
             {
@@ -157,17 +137,17 @@ def would_run(
             }
         )
         return
-    logger = talk.logger(sys.stdout)  # the lines are what was asked for: data
+    logger = output.logger(sys.stdout)  # these lines are the answer, so they go to stdout
     logger.say(headline(plan, estimate), "bold")
     now = utc_now().astimezone()
-    for line in dry_run_lines(plan, snapshot, expected_durations(plan, snapshot), world.project, now):
+    for line in dry_run_lines(plan, snapshot, expected_durations(plan, snapshot), project.folder, now):
         logger.line(line)
     if logger.log_level >= LogLevel.ALL:
-        for line in untouched_lines(plan, snapshot, world.project, now, TaskStatus.WOULD_SKIP):
+        for line in untouched_lines(plan, snapshot, project.folder, now, TaskStatus.WOULD_SKIP):
             logger.line(line)
     if any(job.reuse is None for job in plan.planned):
         logger.say(expectation(estimate, peak))
-    for name in missing_secrets(world, snapshot, plan):
+    for name in missing_secrets(project, snapshot, plan):
         logger.note(f"the variable `{name}` is not in the environment; `whyrun run` needs it")
     click.echo("dry run: nothing was executed or recorded", err=True)
 
@@ -176,76 +156,78 @@ def would_run(
 
 
 def execute(
-    world: World,
+    project: Project,
     options: PlanOptions,
     saved: dict[str, Any] | None,
     run_options: RunOptions,
-    talk: Talk,
+    output: OutputOptions,
     *,
     as_json: bool,
 ) -> int:
-    from whyrun.evidence.current import leftover_places
-    from whyrun.execution.session import run_workflow
+    from whyrun.evidence.queries.current import count_leftover_files
+    from whyrun.execution.run.session import run_workflow
 
-    logger = talk.logger(sys.stderr)
+    logger = output.logger(sys.stderr)
     workers = run_options.jobs or os.cpu_count() or 1
-    seen: list[PlanningSnapshot] = []
+    snapshots: list[PlanningSnapshot] = []
 
     def on_plan(plan: Plan, snapshot: PlanningSnapshot) -> None:
-        seen.append(snapshot)
-        foretell(logger, plan, snapshot, world.project, workers)
+        snapshots.append(snapshot)
+        announce_plan(logger, plan, snapshot, project.folder, workers)
 
-    note_lost_runs(world, logger.note)
+    note_lost_runs(project, logger.note)
     try:
-        result = run_workflow(world, options, run_options, logger, saved_plan=saved, on_plan=on_plan)
+        result = run_workflow(project, options, run_options, logger, saved_plan=saved, on_plan=on_plan)
     finally:
         logger.finish()
-    failures = failures_of(world, result)
-    saved_time = seconds_saved(world, result, seen[0])
+    failures = failures_of(project, result)
+    saved_time = seconds_saved(project, result, snapshots[0])
     if result.run is not None:
         style = "green" if result.exit_code == 0 else "red"
-        again = option_words(options, run_options, unfinished_forced(world, result))
-        logger.say(summary(world, result, failures, saved_time, again), style)
-        left = leftover_places(seen[0].records, seen[0].dependency_graph, world.observer().stands)
+        again = rerun_options(options, run_options, unfinished_forced(project, result))
+        logger.say(summary(project, result, failures, saved_time, again), style)
+        left = count_leftover_files(snapshots[0].records, snapshots[0].dependency_graph, project.observer().stands)
         if left:
             what, them = ("file or section belongs", "it") if left == 1 else ("files or sections belong", "them")
-            said = f"{left} published {what} to no job any more"
-            logger.note(f"{said}: `whyrun status{words_of(world)}` lists {them}")
+            status = f"`whyrun status{command_arguments(project)}` lists {them}"
+            logger.note(f"{left} published {what} to no job any more: {status}")
     if as_json:
-        found = {**result.to_json(), "saved_seconds": round(saved_time, 3)}
-        print_json({**found, "failed": [failure.to_json() for failure in failures]})
+        body = {**result.to_json(), "saved_seconds": round(saved_time, 3)}
+        print_json({**body, "failed": [failure.to_json() for failure in failures]})
     return result.exit_code
 
 
-def foretell(logger: WorkflowLogger, plan: Plan, snapshot: PlanningSnapshot, project: Path, workers: int) -> None:
-    """What is to be done, and at level `all` what is not."""
-    from whyrun.console.foretold import untouched_lines
+def announce_plan(logger: WorkflowLogger, plan: Plan, snapshot: PlanningSnapshot, project: Path, workers: int) -> None:
+    """Print the headline of the plan and, at level `all`, the jobs that are up to date."""
     from whyrun.console.lines import LogLevel, TaskStatus, listed
+    from whyrun.console.preview import untouched_lines
     from whyrun.log.journal import utc_now
-    from whyrun.planning.explain import Fate, estimate_seconds, expected_durations, fate_of_adopted, headline
+    from whyrun.planning.answers.explain import Fate, estimate_seconds, expected_durations, fate_of_adopted, headline
 
     durations = expected_durations(plan, snapshot)
     logger.expect(durations, workers)
     logger.say(headline(plan, estimate_seconds(plan, durations, workers)), "bold")
-    told = {
-        Fate.EXECUTED: "made anew now",
-        Fate.REUSED: "replaced by an earlier result now",
-        Fate.OPEN: "kept only if what comes from upstream is as before",
+    fates = {
+        Fate.EXECUTED: "will be made again",
+        Fate.REUSED: "will be replaced by an earlier result",
+        Fate.OPEN: "will be kept only if the results of upstream jobs do not change",
     }
-    for fate, how in told.items():
-        replaced = [one for job in plan.planned if fate_of_adopted(job) == fate for one in job.replaces]
+    for fate, text in fates.items():
+        replaced = [artifact for job in plan.planned if fate_of_adopted(job) == fate for artifact in job.replaces]
         if replaced:
-            logger.note(f"adopted, and {how}: {listed(replaced)}; `whyrun restore` brings an adopted version back")
+            logger.note(
+                f"adopted artifacts that {text}: {listed(replaced)}; `whyrun restore` brings an adopted version back"
+            )
     if logger.log_level >= LogLevel.ALL:
         for line in untouched_lines(plan, snapshot, project, utc_now().astimezone(), TaskStatus.SKIPS):
             logger.line(line)
 
 
-FORCED_SHOWN = 5  # jobs by name; more are named as they were
+FORCED_SHOWN = 5  # if more forced jobs are unfinished, the hint repeats the `--force` options of this run
 
 
-def option_words(options: PlanOptions, run_options: RunOptions, unfinished: list[str]) -> str:
-    """What another `whyrun run` needs to be like this one. `unfinished`: forced jobs that did not come to their end."""
+def rerun_options(options: PlanOptions, run_options: RunOptions, unfinished: list[str]) -> str:
+    """The options that repeat this run. `unfinished` are the forced jobs that this run did not complete."""
     import shlex
 
     words = [] if options.up is None else ["--up", str(options.up)]
@@ -257,13 +239,13 @@ def option_words(options: PlanOptions, run_options: RunOptions, unfinished: list
     for name, limit in (run_options.limits or {}).items():
         words += ["--limit", f"{name}={limit:g}"]
     words += ["--fail-fast"] if run_options.fail_fast else []
-    words += ["--backend", run_options.backend] if run_options.backend != "local" else []
-    words += ["--dask-address", run_options.dask_address] if run_options.dask_address is not None else []
+    words += backend_arguments(run_options)
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 
-def summary(world: World, result: RunResult, failures: list[Failure], saved_time: float, options: str) -> str:
-    from whyrun.console.render import relative, run_summary
+def summary(project: Project, result: RunResult, failures: list[Failure], saved_time: float, options: str) -> str:
+    from whyrun.console.paths import relative
+    from whyrun.console.render import run_summary
 
     assert result.run is not None
     return run_summary(
@@ -276,59 +258,60 @@ def summary(world: World, result: RunResult, failures: list[Failure], saved_time
         saved_time,
         result.usage.to_json(),
         failures,
-        relative(world.state.runs_dir / result.run),
-        words_of(world),
+        relative(project.state.runs_dir / result.run),
+        command_arguments(project),
         options,
-        "" if result.shared is None else result.shared.told(),
+        "" if result.shared is None else result.shared.summary(),
     )
 
 
-def seconds_saved(world: World, result: RunResult, snapshot: PlanningSnapshot) -> float:
-    """What it took to make what was not made again: here, as logged, or with others, as they say."""
+def seconds_saved(project: Project, result: RunResult, snapshot: PlanningSnapshot) -> float:
+    """How long the reused results took when they were made, here or by the others who share them."""
     from whyrun.console.render import saved_seconds
 
-    reused = reused_steps(world, result) if result.counts.reused else []
+    reused = reused_steps(project, result) if result.counts.reused else []
     own = [event.step_id for event in reused if event.shared is None]
-    of_others: list[float] = [event.shared.get("duration", 0.0) for event in reused if event.shared is not None]
-    return saved_seconds(result.plan, snapshot, own) + sum(of_others)
+    shared: list[float] = [event.shared.get("duration", 0.0) for event in reused if event.shared is not None]
+    return saved_seconds(result.plan, snapshot, own) + sum(shared)
 
 
-def failures_of(world: World, result: RunResult | CompareResult) -> list[Failure]:
-    """The failures that were final, from the log: it is the truth, also about how we ended."""
-    from whyrun.cli.failures import failure_place
+def failures_of(project: Project, result: RunResult | CompareResult) -> list[Failure]:
+    """The final failures, read from the log."""
     from whyrun.console.render import Failure
-    from whyrun.execution.confined import sandbox_note
+    from whyrun.execution.recording.step_lines import sandbox_note
     from whyrun.log.outcomes import fold_outcome
 
     if result.run is None or result.exit_code == 0:
         return []
-    outcome = fold_outcome(world.state.run(result.run).events())
+    outcome = fold_outcome(project.state.run(result.run).events())
     backend = outcome.start.backend if outcome.start is not None else ""
-    found = []
+    failures = []
     for step, f in outcome.failures.items():
-        table, _ = world.graph.table_at(world.graph.node_of[step])
+        table, _ = project.graph.table_at(project.graph.node_of[step])
         note = sandbox_note(backend, table.decl.sandbox, f.error_type, f.error) if f.status == "FAILED" else ""
-        place = failure_place(f.traceback, world.project)
-        found.append(Failure(step, f.status, f.error_type, f.error, place, note, bool(f.traceback)))
-    return found
+        location = failure_location(f.traceback, project.folder)
+        failures.append(Failure(step, f.status, f.error_type, f.error, location, note, bool(f.traceback)))
+    return failures
 
 
-def unfinished_forced(world: World, result: RunResult) -> list[str]:
-    """Forced jobs that an interrupted run did not execute to the end. Without `--force` an earlier result of theirs
-    would be taken, since an interruption says nothing against it."""
+def unfinished_forced(project: Project, result: RunResult) -> list[str]:
+    """Forced jobs that an interrupted run did not complete.
+
+    The next run must force them again: an interruption does not invalidate the earlier result, so it would be reused.
+    """
     from whyrun.log.outcomes import fold_outcome
     from whyrun.planning.reasons import Forced
 
     if result.run is None or result.state != "interrupted":
         return []
-    outcome = fold_outcome(world.state.run(result.run).events())
+    outcome = fold_outcome(project.state.run(result.run).events())
     forced = [job.id for job in result.plan.planned if any(isinstance(reason, Forced) for reason in job.reasons)]
     return [id_ for id_ in forced if outcome.steps.get(id_) != "completed"]
 
 
-def reused_steps(world: World, result: RunResult) -> list[StepSkipped]:
+def reused_steps(project: Project, result: RunResult) -> list[StepSkipped]:
     from whyrun.log.events import StepSkipped
 
     assert result.run is not None
-    events = world.state.run(result.run).events()
+    events = project.state.run(result.run).events()
     return [event for event in events if isinstance(event, StepSkipped) and event.why == "reused"]

@@ -1,4 +1,4 @@
-"""`whyrun runs [FILE]`: the runs of a workflow. `whyrun runs prune` is in a module of its own."""
+"""`whyrun runs [FILE]`: list the runs of a workflow. The module `prune` has `whyrun runs prune`."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whyrun.cli.main import print_json, world_options
-from whyrun.cli.text import columns, duration_text, local_time, page, print_lines
+from whyrun.cli.options import project_options
+from whyrun.cli.output import columns, duration_text, local_time, page, print_json, print_lines
 from whyrun.errors import error
 
 if TYPE_CHECKING:
-    from whyrun.evidence.run_list import RunSummary
+    from whyrun.evidence.queries.run_list import RunSummary
     from whyrun.log.tombstones import Tombstone
-    from whyrun.snapshot.world import World
+    from whyrun.project import Project
 
 _COUNTS = ("planned", "completed", "identical", "different", "reused", "skipped", "failed", "blocked", "interrupted")
 PRUNE = "prune"
 
 
 class RunsCommand(click.Command):
-    """Lists, unless its first word is `prune`: then it is that command. A file of that name is `./prune`."""
+    """Lists the runs, or calls `prune` if that is the first argument. A file of that name is `./prune`."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         if args[:1] != [PRUNE]:
-            _refuse_misspelt(args[:1])
+            _check_misspelt(args[:1])
             return super().make_context(info_name, args, parent, **extra)
         return self.get_command(PRUNE).make_context(f"{info_name} {PRUNE}", args[1:], parent, **extra)
 
@@ -36,14 +36,14 @@ class RunsCommand(click.Command):
         return [PRUNE]
 
     def get_command(self, name: str) -> click.Command:
-        from whyrun.cli.prune import command
+        from whyrun.cli.commands.prune import command
 
         assert name == PRUNE
         return command
 
 
-def _refuse_misspelt(first: list[str]) -> None:
-    """`prun` is no file, and hardly meant as one."""
+def _check_misspelt(first: list[str]) -> None:
+    """Refuse `prun`: it is probably a misspelt command and not a file."""
     from difflib import get_close_matches
 
     if first and get_close_matches(first[0], [PRUNE], cutoff=0.75) and not os.path.exists(first[0]):
@@ -51,28 +51,28 @@ def _refuse_misspelt(first: list[str]) -> None:
 
 
 @click.command(cls=RunsCommand, short_help="List the runs of a workflow.")
-@click.option("--all", "show_all", is_flag=True, help="List every run, not only the latest.")
+@click.option("--all", "show_all", is_flag=True, help="List every run, not only the latest 50.")
 @click.option("--json", "as_json", is_flag=True, help="Print the runs as JSON.")
-@world_options
-def command(world: World, show_all: bool, as_json: bool) -> None:
+@project_options
+def command(project: Project, show_all: bool, as_json: bool) -> None:
     """List the runs of a workflow, the latest first.
 
-    `whyrun runs prune` removes old ones: see `whyrun runs prune --help`.
+    `whyrun runs prune` removes old runs: see `whyrun runs prune --help`.
 
     \b
     Example:
       whyrun runs
       whyrun runs then-now.yaml --json
     """
-    from whyrun.evidence.run_list import list_runs
+    from whyrun.evidence.queries.run_list import list_runs
 
-    runs, pruned = list_runs(world.state), world.state.tombstones()
+    runs, pruned = list_runs(project.state), project.state.tombstones()
     if as_json:
-        found: dict[str, Any] = {"workflow": world.workflow.name, "runs": [run.to_json() for run in runs]}
-        print_json({**found, "pruned": [_left_of(stone) for stone in pruned]} if pruned else found)
+        body: dict[str, Any] = {"workflow": project.workflow.name, "runs": [run.to_json() for run in runs]}
+        print_json({**body, "pruned": [_tombstone_json(stone) for stone in pruned]} if pruned else body)
         return
     if not runs and not pruned:
-        click.echo(f"{world.workflow.name} has not run yet")
+        click.echo(f"{project.workflow.name} has not run yet")
         return
     shown, rest = page(list(_rows(runs, pruned))[::-1], show_all)
     print_lines(columns([("run", "state", "mode", "started", "took", "steps"), *shown], indent=0))
@@ -81,7 +81,7 @@ def command(world: World, show_all: bool, as_json: bool) -> None:
 
 
 def _rows(runs: Sequence[RunSummary], pruned: Sequence[Tombstone]) -> Iterator[tuple[str, ...]]:
-    """The oldest first. Of pruned runs in a row the first and the last are named."""
+    """The rows, oldest run first. Consecutive pruned runs share one row with the first and the last name."""
     left = list(pruned)
     for run in runs:
         number = int(run.run[1:])
@@ -89,7 +89,7 @@ def _rows(runs: Sequence[RunSummary], pruned: Sequence[Tombstone]) -> Iterator[t
         left = left[len(together) :]
         yield from _pruned_row(together)
         counts = [f"{getattr(run, name)} {name}" for name in _COUNTS if getattr(run, name)]
-        yield run.run, run.told_state, run.mode, local_time(run.started), duration_text(run.duration), ", ".join(counts)
+        yield run.run, run.outcome, run.mode, local_time(run.started), duration_text(run.duration), ", ".join(counts)
     yield from _pruned_row(left)
 
 
@@ -101,6 +101,6 @@ def _pruned_row(stones: Sequence[Tombstone]) -> Iterator[tuple[str, ...]]:
     yield names, "pruned", first.mode if len(stones) == 1 else "", local_time(first.started)
 
 
-def _left_of(stone: Tombstone) -> dict[str, Any]:
+def _tombstone_json(stone: Tombstone) -> dict[str, Any]:
     names = ("run", "mode", "state", "started", "ended", "events", "chain", "pruned")
     return {name: getattr(stone, name) for name in names}

@@ -1,4 +1,4 @@
-"""`whyrun schema`: what workflow files, dataset plans and inputs manifests may look like."""
+"""`whyrun schema`: the JSON Schema of workflow files, dataset plans and inputs manifests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import click
 
 @click.command("schema")
 @click.argument("kind", required=False, type=click.Choice(["workflow", "plan", "manifest"]), default="workflow")
-@click.option("--json", "_json", is_flag=True, help="The schema is JSON in any case.")
+@click.option("--json", "_json", is_flag=True, help="Accepted for uniformity: the schema is always JSON.")
 def command(kind: str, _json: bool) -> None:
     """Print the JSON Schema of workflow files, dataset plans or inputs manifests.
 
-    With it editors complete and check a file, and a language model knows how to write one.
+    Editors use it to complete and check a file, and a language model can use it to write one.
 
     \b
     Example:
@@ -24,9 +24,9 @@ def command(kind: str, _json: bool) -> None:
       whyrun schema manifest
     """
     if kind == "workflow":
-        from whyrun.workflow.schema import workflow_schema as schema
+        from whyrun.workflow.parsing.schema import workflow_schema as schema
     elif kind == "plan":
-        from whyrun.workflow.composition.schema import plan_schema as schema
+        from whyrun.workflow.composition.plan_file.schema import plan_schema as schema
     else:
-        from whyrun.workflow.composition.schema import manifest_schema as schema
+        from whyrun.workflow.composition.plan_file.schema import manifest_schema as schema
     click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))

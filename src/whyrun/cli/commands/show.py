@@ -1,4 +1,4 @@
-"""`whyrun show ID|RUN [FILE]`: all that is known of one job, artifact, input or run."""
+"""`whyrun show ID|RUN [FILE]`: the facts about one job, artifact, input or run."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whyrun.cli.facts import Facts, facts_lines
-from whyrun.cli.main import print_json, words_of, world_options
-from whyrun.cli.text import print_lines
+from whyrun.cli.options import project_options
+from whyrun.cli.output import command_arguments, failure_location, print_json, print_lines, step_logs
+from whyrun.cli.render_facts import Facts, facts_lines
 
 if TYPE_CHECKING:
     from whyrun.cli.subjects import Subject
-    from whyrun.planning.known import KnownState
-    from whyrun.snapshot.world import World
+    from whyrun.planning.answers.why import PlanView
+    from whyrun.project import Project
 
 
 @click.command(short_help="Show one job, artifact, input or run.")
 @click.argument("id_", metavar="ID|RUN")
-@click.option("--composition", is_flag=True, help="Of a run: how its datasets were composed, as a tree.")
+@click.option("--composition", is_flag=True, help="For a run: show how its datasets were composed, as a tree.")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-@world_options
-def command(world: World, id_: str, composition: bool, as_json: bool) -> None:
-    """Show all that is known of one job, artifact, input or run.
+@project_options
+def command(project: Project, id_: str, composition: bool, as_json: bool) -> None:
+    """Show everything that is known about one job, artifact, input or run.
 
     \b
     Example:
@@ -36,29 +36,27 @@ def command(world: World, id_: str, composition: bool, as_json: bool) -> None:
     from whyrun.log.runs import run_in_short
 
     if composition:
-        show_composition(world, id_, as_json=as_json)
+        show_composition(project, id_, as_json=as_json)
         return
 
     is_run = is_run_name(id_) or run_in_short(id_) is not None
-    facts = run_facts(world, id_) if is_run else id_facts(world, id_)
+    facts = run_facts(project, id_) if is_run else id_facts(project, id_)
     if as_json:
         print_json(facts)
     else:
         print_lines(facts_lines(facts))
 
 
-def show_composition(world: World, run: str, *, as_json: bool) -> None:
+def show_composition(project: Project, run: str, *, as_json: bool) -> None:
     from whyrun.console.composition import composition_tree
     from whyrun.errors import error
-    from whyrun.evidence.composed_run import SummaryDamaged, read_summary, why_no_summary
+    from whyrun.evidence.composition.run_folder import SummaryDamaged, read_summary, why_no_summary
 
-    folder = world.state.run(run).path
+    folder = project.state.run(run).path
     try:
         summary = read_summary(folder)
     except SummaryDamaged as problem:
-        raise error(
-            "USAGE", str(problem), hint="the run's `events.jsonl` and `manifest.yaml` have what it told"
-        ) from None
+        raise error("USAGE", str(problem), hint="see the run's `events.jsonl` and `manifest.yaml`") from None
     if summary is None:
         message, hint = why_no_summary(folder)
         raise error("USAGE", message, hint=hint)
@@ -68,33 +66,37 @@ def show_composition(world: World, run: str, *, as_json: bool) -> None:
         print_lines(composition_tree(summary).split("\n"))
 
 
-def id_facts(world: World, id_: str) -> Facts:
+def id_facts(project: Project, id_: str) -> Facts:
     from whyrun.cli.subjects import find_subject
     from whyrun.errors import error
-    from whyrun.planning.known import KnownState
+    from whyrun.planning.answers.why import PlanView
     from whyrun.planning.plan import compute_execution_plan
 
-    if "*" in id_ and id_ not in world.graph.node_of and id_ not in world.graph.artifact_of:
-        raise error("USAGE", f"`{id_}`: `show` tells of one", hint="`whyrun why` and `whyrun status` take a pattern")
-    subject = find_subject(world.graph, id_)
-    snapshot = world.snapshot()
-    known = KnownState(snapshot, compute_execution_plan(snapshot))
+    if "*" in id_ and id_ not in project.graph.node_of and id_ not in project.graph.artifact_of:
+        raise error(
+            "USAGE",
+            f"`{id_}`: `show` takes one ID, not a pattern",
+            hint="`whyrun why` and `whyrun status` take a pattern",
+        )
+    subject = find_subject(project.graph, id_)
+    snapshot = project.snapshot()
+    known = PlanView(snapshot, compute_execution_plan(snapshot))
     if subject.kind == "job":
-        return job_facts(world, known, subject)
+        return job_facts(project, known, subject)
     if subject.kind == "artifact":
-        return artifact_facts(world, known, subject)
+        return artifact_facts(project, known, subject)
     if subject.kind == "parameter":
         return parameter_facts(known, subject)
-    return input_facts(world, known, subject)
+    return input_facts(project, known, subject)
 
 
 # --- jobs --------------------------------------------------------------------------------------------------------
 
 
-def job_facts(world: World, known: KnownState, subject: Subject) -> Facts:
-    from whyrun.evidence.current import current_artifacts
+def job_facts(project: Project, known: PlanView, subject: Subject) -> Facts:
+    from whyrun.evidence.queries.current import current_artifacts
     from whyrun.graph.layers import compute_layers
-    from whyrun.planning.why import why_job
+    from whyrun.planning.answers.why import why_job
 
     graph = known.graph
     table, _ = graph.table_at(subject.node)
@@ -117,25 +119,25 @@ def job_facts(world: World, known: KnownState, subject: Subject) -> Facts:
             facts[key] = why[key]
     if known.jobs.get(subject.node) is None or known.jobs[subject.node].state != "inactive":
         facts["bindings"], facts["parameters"] = _consumed(known, subject.node)
-    facts["latest_attempt"] = _latest(world, known, subject.node)
+    facts["latest_attempt"] = _latest_attempt(project, known, subject.node)
     outputs = current_artifacts(known.snapshot, known.plan, [subject.node])
     facts["outputs"] = [artifact.to_json() for artifact in outputs]
     return facts
 
 
-def _consumed(known: KnownState, node: int) -> tuple[Facts, Facts]:
-    """What it would consume now: bindings by their sources, parameters by their values (None: not known yet)."""
+def _consumed(known: PlanView, node: int) -> tuple[Facts, Facts]:
+    """What the job would consume now: the sources of bindings, and the values of parameters (None: not known yet)."""
     table, _ = known.graph.table_at(node)
-    found = known.consumption(node)
+    consumption = known.consumption(node)
     parameters: Facts = {}
     for slot in table.slots:
         if not slot.binding:
-            entry = found.entries.get(slot.name)
+            entry = consumption.entries.get(slot.name)
             parameters[slot.name.removeprefix(".")] = None if entry is None or isinstance(entry, list) else entry.value
-    return dict(found.shown), parameters
+    return dict(consumption.shown), parameters
 
 
-def _latest(world: World, known: KnownState, node: int) -> Facts | None:
+def _latest_attempt(project: Project, known: PlanView, node: int) -> Facts | None:
     from whyrun.snapshot.records import run_name
 
     record = known.snapshot.record(node)
@@ -153,48 +155,47 @@ def _latest(world: World, known: KnownState, node: int) -> Facts | None:
         facts["adopted"] = {artifact: run_name(run) for artifact, run in sorted(latest.adopted.items())}
     if not latest.ok:
         facts["error"] = f"{latest.error_type}: {latest.error}"
-        facts |= _broke(world, run_name(latest.run), known.graph.job_id(node))
+        facts |= _failure_facts(project, run_name(latest.run), known.graph.job_id(node))
     return facts
 
 
-def _broke(world: World, run_name: str, step: str) -> Facts:
-    """When and where a failed attempt broke, and where what it wrote and its traceback stand."""
+def _failure_facts(project: Project, run_name: str, step: str) -> Facts:
+    """How long a failed attempt took, where in the code it failed, its logs, and the command that shows them."""
     import shlex
 
-    from whyrun.cli.failures import failure_place, step_logs
-    from whyrun.console.render import relative
+    from whyrun.console.paths import relative
     from whyrun.log import events as ev
 
     facts: Facts = {}
-    run = world.state.run(run_name)
+    run = project.state.run(run_name)
     failures = [e for e in run.events() if isinstance(e, ev.StepFailed) and e.step_id == step]
-    # The records that plans are made from keep durations of successes only. Nobody saw the end of what a repair ended.
-    seen = failures and failures[-1].error != ev.INTERRUPTED_ERROR
-    facts["duration"] = failures[-1].duration if seen else None
-    place = failure_place(failures[-1].traceback, world.project) if failures else None
-    if place is not None:
-        facts["place"] = place
+    # Planning records have durations of successes only, so read the log. A step that a repair ended has no duration.
+    has_end = failures and failures[-1].error != ev.INTERRUPTED_ERROR
+    facts["duration"] = failures[-1].duration if has_end else None
+    location = failure_location(failures[-1].traceback, project.folder) if failures else None
+    if location is not None:
+        facts["place"] = location
     logs = [relative(path) for path in step_logs(run.path, step)]
     if logs:
         facts["logs"] = logs
-    facts["see"] = f"whyrun log {run_name}{words_of(world)} --job {shlex.quote(step)}"
+    facts["see"] = f"whyrun log {run_name}{command_arguments(project)} --job {shlex.quote(step)}"
     return facts
 
 
 # --- artifacts ---------------------------------------------------------------------------------------------------
 
 
-def artifact_facts(world: World, known: KnownState, subject: Subject) -> Facts:
-    from whyrun.cli.history import find_history
-    from whyrun.evidence.current import current_artifacts
-    from whyrun.planning.why import direct_readers
+def artifact_facts(project: Project, known: PlanView, subject: Subject) -> Facts:
+    from whyrun.cli.commands.history import find_history
+    from whyrun.evidence.queries.current import current_artifacts
+    from whyrun.planning.answers.why import direct_readers
 
     graph = known.graph
     at = graph.artifact_of[subject.id]
     current = current_artifacts(known.snapshot, known.plan, [subject.node])
     artifact = next(one for one in current if one.id == subject.id)
     facts: Facts = {"kind": "artifact", **artifact.to_json()}
-    facts["versions"] = len({v.sha256 for entry in find_history(world, subject.id) for v in entry.outputs})
+    facts["versions"] = len({v.sha256 for entry in find_history(project, subject.id) for v in entry.outputs})
     facts["read_by"] = direct_readers(graph, at)
     return facts
 
@@ -202,8 +203,8 @@ def artifact_facts(world: World, known: KnownState, subject: Subject) -> Facts:
 # --- inputs ------------------------------------------------------------------------------------------------------
 
 
-def input_facts(world: World, known: KnownState, subject: Subject) -> Facts:
-    from whyrun.cli.why import readers_of_input
+def input_facts(project: Project, known: PlanView, subject: Subject) -> Facts:
+    from whyrun.cli.commands.why import readers_of_input
 
     value = subject.value
     assert value is not None
@@ -212,7 +213,7 @@ def input_facts(world: World, known: KnownState, subject: Subject) -> Facts:
         facts["elements"] = len(value.elements)
     if value.path is not None:
         facts["path"] = value.path
-        facts["size"] = _size(world, value.path)
+        facts["size"] = _size(project, value.path)
     elif value.elements is None or not value.type.is_path:
         facts["value"] = value.value
     changed = known.snapshot.inputs_changed
@@ -220,19 +221,19 @@ def input_facts(world: World, known: KnownState, subject: Subject) -> Facts:
     recorded = known.snapshot.records.inputs.get(subject.id)
     if recorded is not None and recorded.sha256 and recorded.sha256 != value.sha256:
         facts["recorded_sha256"] = recorded.sha256
-    facts["read_by"] = [reader.job for reader in readers_of_input(world, known.graph, subject.id)]
+    facts["read_by"] = [reader.job for reader in readers_of_input(project, known.graph, subject.id)]
     return facts
 
 
-def _size(world: World, path: str) -> int | None:
-    """Of a file; the size of a folder says little."""
+def _size(project: Project, path: str) -> int | None:
+    """The size of a file; None for a folder."""
     import os
 
-    full = os.path.join(world.project, path)
+    full = os.path.join(project.folder, path)
     return os.path.getsize(full) if os.path.isfile(full) else None
 
 
-def parameter_facts(known: KnownState, subject: Subject) -> Facts:
+def parameter_facts(known: PlanView, subject: Subject) -> Facts:
     table, position = known.graph.table_at(subject.node)
     facts: Facts = {"kind": "parameter", "id": subject.id, "job": table.job_id(position)}
     if subject.slot is None:
@@ -247,20 +248,20 @@ def parameter_facts(known: KnownState, subject: Subject) -> Facts:
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
-def run_facts(world: World, name: str) -> Facts:
-    from whyrun.evidence.run_inputs import inputs_in_force
-    from whyrun.evidence.run_list import running_run, summarize_run
+def run_facts(project: Project, name: str) -> Facts:
+    from whyrun.evidence.queries.history import inputs_in_force
+    from whyrun.evidence.queries.run_list import running_run, summarize_run
     from whyrun.log import events as ev
 
-    run = world.state.run(name)
-    summary = summarize_run(run, running_run(world.state) == name)
+    run = project.state.run(name)
+    summary = summarize_run(run, running_run(project.state) == name)
     start = next((event for event in run.events() if isinstance(event, ev.RunStart)), None)
     facts: Facts = {"kind": "run", **summary.to_json()}
-    if summary.told_state != summary.state:
-        facts["outcome"] = summary.told_state
+    if summary.outcome != summary.state:
+        facts["outcome"] = summary.outcome
     if start is not None:
         facts |= {"options": start.options, "backend": start.backend, "host": start.host}
-    runs, pruned = world.state.runs_and_tombstones()
+    runs, pruned = project.state.runs_and_tombstones()
     facts["inputs"] = [one.to_json() for one in inputs_in_force(runs, name, pruned)]
     facts["reasons"] = _headline_counts(run.path / "plan.json")
     files = sorted(entry for entry in run.path.iterdir())
@@ -269,7 +270,7 @@ def run_facts(world: World, name: str) -> Facts:
 
 
 def _headline_counts(path: Any) -> Facts:
-    """First reason → how many planned jobs, from the plan as the run stored it."""
+    """First reason → number of planned jobs, from the stored plan of the run."""
     import json
 
     counts: Facts = {}

@@ -1,50 +1,51 @@
-"""`whyrun status [ID]... [FILE]`: where things stand, and the list of current artifacts."""
+"""`whyrun status [ID]... [FILE]`: the state of the jobs, and the current artifacts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from msgspec import UNSET
 
-from whyrun.cli.main import print_json
-from whyrun.cli.subjects import KINDS, words_and_world
-from whyrun.cli.text import bytes_text, columns, local_time, page, print_lines, value_text
+from whyrun.cli.options import names_and_project
+from whyrun.cli.output import bytes_text, columns, local_time, page, print_json, print_lines, value_text
+from whyrun.cli.subjects import is_id
 from whyrun.console.lines import count
 
 if TYPE_CHECKING:
-    from whyrun.evidence.current import CurrentArtifact, StaleFile
-    from whyrun.evidence.run_list import Unfinished
+    from whyrun.evidence.queries.current import CurrentArtifact, StaleFile
+    from whyrun.evidence.queries.run_list import Unfinished
     from whyrun.planning.plan import Plan
+    from whyrun.project import Project
     from whyrun.snapshot.snapshot import PlanningSnapshot
-    from whyrun.snapshot.world import World
 
 
-@click.command(short_help="Show the state of jobs and the current artifacts.")
-@words_and_world(lambda word: word.startswith(KINDS), "[ID]... [FILE]")
-@click.option("--all", "show_all", is_flag=True, help="List every artifact, however many.")
+@click.command(short_help="Show the state of the jobs and the current artifacts.")
+@names_and_project(is_id, "[ID]... [FILE]")
+@click.option("--all", "show_all", is_flag=True, help="List every artifact, not only the first 50.")
 @click.option("--json", "as_json", is_flag=True, help="Print the state as JSON.")
-def command(world: World, words: tuple[str, ...], show_all: bool, as_json: bool) -> None:
-    """Show where things stand: jobs, inputs that changed, current artifacts, leftover published files.
+def command(project: Project, names: tuple[str, ...], show_all: bool, as_json: bool) -> None:
+    """Show the state of the jobs, changed inputs, current artifacts, and leftover published files.
 
-    IDs of jobs or artifacts choose what is listed; `*` stands for a whole name or index.
+    IDs of jobs or artifacts choose the listed artifacts; `*` stands for a name or index.
 
     \b
     Example:
       whyrun status
       whyrun status 'Job:Clip[*]' then-now.yaml
     """
-    found = look(world, words)
+    status = current_status(project, names)
     if as_json:
-        print_json(found.to_json())
+        print_json(status.to_json())
     else:
-        print_lines(_lines(found, show_all))
+        print_lines(_lines(status, show_all))
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class Status:
     snapshot: PlanningSnapshot
     plan: Plan
     jobs: dict[str, int]
@@ -65,34 +66,34 @@ class State:
         }
 
 
-def look(world: World, patterns: tuple[str, ...]) -> State:
-    from whyrun.evidence.current import current_artifacts, stale_files, while_running
-    from whyrun.evidence.run_list import unfinished_run
+def current_status(project: Project, patterns: tuple[str, ...]) -> Status:
+    from whyrun.evidence.queries.current import current_artifacts, stale_files, while_running
+    from whyrun.evidence.queries.run_list import unfinished_run
     from whyrun.planning.plan import compute_execution_plan, match_nodes
 
-    world.config, world.graph, world.actions  # noqa: B018  # all that is invalid is told at once
-    # Before the log is read: a run that ends in between was running when the snapshot was taken.
-    last, unfinished = world.state.runs()[-1:], unfinished_run(world.state)
-    snapshot = world.snapshot()
-    if world.state.runs()[-1:] != last:
-        unfinished = unfinished_run(world.state)  # one has begun in between
+    project.config, project.graph, project.actions  # noqa: B018  # report all problems together
+    # Look for a running run before reading the log: it may end in between.
+    last, unfinished = project.state.runs()[-1:], unfinished_run(project.state)
+    snapshot = project.snapshot()
+    if project.state.runs()[-1:] != last:
+        unfinished = unfinished_run(project.state)  # a run has begun in between
     plan = compute_execution_plan(snapshot)
     graph = snapshot.dependency_graph
     open_steps = _open_steps(snapshot, unfinished)
     running = [step for step in open_steps if step in graph.node_of]
     if unfinished is not None and unfinished.state == "running":
-        unfinished = replace(unfinished, open_steps=tuple(open_steps))
+        unfinished = msgspec.structs.replace(unfinished, open_steps=tuple(open_steps))
     artifacts = list(current_artifacts(snapshot, plan))
     if unfinished is not None and running:
         artifacts = list(while_running(artifacts, unfinished.run, set(running)))
     if patterns:
         wanted = _wanted(patterns)
         for pattern in patterns:
-            match_nodes(graph, pattern)  # one that names nothing is an error
+            match_nodes(graph, pattern)  # raises if nothing matches
         artifacts = [a for a in artifacts if any(p.matches(a.id) or p.matches(a.job) for p in wanted)]
-    runs, pruned = world.state.runs_and_tombstones()
-    stale = stale_files(graph, plan, runs, world.observer().published, pruned)
-    return State(snapshot, plan, _job_counts(plan, len(running)), unfinished, artifacts, stale)
+    runs, pruned = project.state.runs_and_tombstones()
+    stale = stale_files(graph, plan, runs, project.observer().published, pruned)
+    return Status(snapshot, plan, _job_counts(plan, len(running)), unfinished, artifacts, stale)
 
 
 def _wanted(patterns: tuple[str, ...]) -> list[Any]:
@@ -102,7 +103,7 @@ def _wanted(patterns: tuple[str, ...]) -> list[Any]:
 
 
 def _open_steps(snapshot: PlanningSnapshot, unfinished: Unfinished | None) -> list[str]:
-    """Of a run that goes on, as of the snapshot: the log grows, and what is open later are other steps."""
+    """The open steps of a run in progress, as of the snapshot: the log grows, and later other steps are open."""
     from whyrun.log.events import INTERRUPTED_ERROR
     from whyrun.snapshot.records import run_name
 
@@ -114,37 +115,37 @@ def _open_steps(snapshot: PlanningSnapshot, unfinished: Unfinished | None) -> li
 
 
 def _job_counts(plan: Plan, running: int) -> dict[str, int]:
-    """The latest attempt of every instance. Open steps of a run that goes on are running, not interrupted."""
+    """Instances by the state of their latest attempt. Open steps of a run in progress are running, not failed."""
     counts = dict(plan.snapshot["jobs"])
     counts["running"] += running
     counts["failed"] -= running
     return counts
 
 
-def _lines(found: State, show_all: bool) -> Iterator[str]:
-    from whyrun.planning.explain import headline
+def _lines(status: Status, show_all: bool) -> Iterator[str]:
+    from whyrun.planning.answers.explain import headline
 
-    yield headline(found.plan)
-    yield "jobs: " + ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.jobs.items() if number)
-    if found.unfinished is not None:
-        yield _unfinished(found.unfinished)
-    if found.snapshot.inputs_changed:
+    yield headline(status.plan)
+    yield "jobs: " + ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in status.jobs.items() if number)
+    if status.unfinished is not None:
+        yield _unfinished(status.unfinished)
+    if status.snapshot.inputs_changed:
         yield "inputs that changed since the last run"
-        shown, rest = page(found.snapshot.inputs_changed, show_all)
+        shown, rest = page(status.snapshot.inputs_changed, show_all)
         yield from (f"  {id_}" for id_ in shown)
         if rest is not None:
             yield rest
-    headlines = {job.node: job.headline or "" for job in found.plan.jobs}
-    node_of = found.snapshot.dependency_graph.node_of
-    if found.artifacts:
+    headlines = {job.node: job.headline or "" for job in status.plan.jobs}
+    node_of = status.snapshot.dependency_graph.node_of
+    if status.artifacts:
         yield "artifacts"
-        artifacts, rest = page(found.artifacts, show_all)
+        artifacts, rest = page(status.artifacts, show_all)
         yield from columns(_row(artifact, headlines.get(node_of[artifact.job], "")) for artifact in artifacts)
         if rest is not None:
             yield rest
-    if found.stale:
-        yield "published once and still there, though no job makes it now: keep it, or delete it yourself"
-        files, rest = page(found.stale, show_all)
+    if status.stale:
+        yield "leftover published files: keep them, or delete them yourself"
+        files, rest = page(status.stale, show_all)
         yield from columns((f.path, _stale(f)) for f in files)
         if rest is not None:
             yield rest
@@ -158,14 +159,14 @@ def _row(artifact: CurrentArtifact, headline: str) -> tuple[str, ...]:
 
 
 def _stale(file: StaleFile) -> str:
-    why = "its job is inactive now" if file.why == "inactive" else "no job of the workflow makes it any more"
-    return f"{file.artifact} of {file.run}; {why}" + ("; edited since" if file.edited else "")
+    why = "its job is inactive" if file.why == "inactive" else "no job makes it any more"
+    return f"{file.artifact} from {file.run}; {why}" + ("; edited since" if file.edited else "")
 
 
-def _unfinished(found: Unfinished) -> str:
-    steps = f", {count(len(found.open_steps), 'step')} open" if found.open_steps else ""
-    if found.state == "interrupted":
-        return f"{found.run} was interrupted{steps}; the next run repairs its log"
-    by = found.holder
+def _unfinished(run: Unfinished) -> str:
+    steps = f", {count(len(run.open_steps), 'step')} open" if run.open_steps else ""
+    if run.state == "interrupted":
+        return f"{run.run} was interrupted{steps}; the next run repairs its log"
+    by = run.holder
     who = f" by process {by.pid} on {by.host} since {local_time(by.started)}" if by is not None else ""
-    return f"{found.run} is running{who}{steps}"
+    return f"{run.run} is running{who}{steps}"

@@ -1,15 +1,16 @@
-"""`whyrun validate`: everything that is wrong, at once."""
+"""`whyrun validate [FILE]`: check a workflow and report all problems together."""
 
 from __future__ import annotations
 
 import click
 
-from whyrun.cli.main import print_json, world_arguments
+from whyrun.cli.options import project_arguments
+from whyrun.cli.output import print_json
 from whyrun.errors import Diagnostic, Exit, WhyrunError
 
 
 @click.command("validate")
-@world_arguments
+@project_arguments
 @click.option("--json", "as_json", is_flag=True, help="Print {ok, diagnostics} as JSON.")
 @click.pass_context
 def command(
@@ -21,9 +22,9 @@ def command(
     state: str | None,
     as_json: bool,
 ) -> None:
-    """Check a workflow file, its inputs and its actions; show everything that is wrong, at once.
+    """Check a workflow file, its inputs and its actions, and report all problems together.
 
-    Exit status 2 if something is. Nothing is executed and nothing written.
+    Nothing is executed or written. Exit status: 0 valid; 2 something is invalid.
 
     \b
     Example:
@@ -33,24 +34,24 @@ def command(
     """
     from whyrun.api import problems
     from whyrun.console.lines import count
-    from whyrun.snapshot.world import World
+    from whyrun.project import Project
 
-    world: World | None = None
+    project: Project | None = None
     try:
-        world = World.open(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
-        found: tuple[Diagnostic, ...] = problems(world)
-    except WhyrunError as wrong:  # there is no such file; that is an answer too, also as JSON
+        project = Project.open(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
+        found: tuple[Diagnostic, ...] = problems(project)
+    except WhyrunError as wrong:  # for example, there is no such file
         found = wrong.diagnostics
     if as_json:
         print_json({"ok": not found, "diagnostics": [diagnostic.to_json() for diagnostic in found]})
     elif found:
         for diagnostic in found:
             click.echo(diagnostic.render(), err=True)
-        if world is not None:
-            click.echo(f"{world.file}: {count(len(found), 'problem')}", err=True)
+        if project is not None:
+            click.echo(f"{project.file}: {count(len(found), 'problem')}", err=True)
     else:
-        assert world is not None
-        graph = world.graph
+        assert project is not None
+        graph = project.graph
         jobs = f"{count(len(graph.tables), 'job')}, {count(graph.size, 'instance')}"
-        click.echo(f"{world.file}: `{world.workflow.name}` is valid: {jobs}, {count(len(graph.inputs), 'input')}")
+        click.echo(f"{project.file}: `{project.workflow.name}` is valid: {jobs}, {count(len(graph.inputs), 'input')}")
     context.exit(int(Exit.INVALID) if found else int(Exit.OK))

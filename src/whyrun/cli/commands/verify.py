@@ -1,4 +1,4 @@
-"""`whyrun verify [RUN] [FILE]`: is the evidence still what it was when it was written?"""
+"""`whyrun verify [RUN] [FILE]`: check that the evidence of runs is undamaged."""
 
 from __future__ import annotations
 
@@ -7,43 +7,42 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whyrun.cli.main import print_json
-from whyrun.cli.subjects import is_run_name, words_and_world
-from whyrun.cli.text import bytes_text, page, print_lines
+from whyrun.cli.options import names_and_project
+from whyrun.cli.output import bytes_text, page, print_json, print_lines
+from whyrun.cli.subjects import is_run_name
 from whyrun.errors import Exit
 
 if TYPE_CHECKING:
-    from whyrun.evidence.verify_report import Checked, Problem, Verification
-    from whyrun.snapshot.world import World
-
-_WORDS = "[RUN] [FILE]"
+    from whyrun.evidence.verify.report import Checked, Verification, VerifyProblem
+    from whyrun.project import Project
 
 
-@click.command(short_help="Check that the log and the stored bytes are what they were.")
-@words_and_world(is_run_name, _WORDS)
+@click.command(short_help="Check that the log and the store are undamaged.")
+@names_and_project(is_run_name, "[RUN] [FILE]")
 @click.option(
     "--replay",
     type=click.Choice(["all"]),
     is_flag=False,
-    flag_value="all",  # the word may be left away
-    help="Also compute the plan of every run again.",
+    flag_value="all",  # `--replay` alone means the same
+    help="Also compute the plan of every run again and compare it.",
 )
-@click.option("--all", "show_all", is_flag=True, help="List every problem that is kept (1000), not only the first.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@click.option("--all", "show_all", is_flag=True, help="List up to 1000 problems, not only the first 50.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def command(
-    context: click.Context, world: World, words: tuple[str, ...], replay: str | None, show_all: bool, as_json: bool
+    context: click.Context, project: Project, names: tuple[str, ...], replay: str | None, show_all: bool, as_json: bool
 ) -> None:
-    """Check the evidence of all runs, or of one: is it what it was when it was written?
+    """Check that the evidence of all runs, or of one run, is undamaged.
 
-    Checked are: every line of the log, its number, and the chain across runs; manifest, cfg files, plan and status in
-    the run folders; and the bytes of every artifact in the store. With RUN, and with --replay all, also that the
-    recorded plan comes out again. Nothing is written. Published files are yours to change, and are not judged.
+    This checks every line of the log, its number and the hash chain across runs; manifest, cfg files, plan and status
+    in the run folders; and the content of every artifact in the store. With RUN, or with --replay all, the plan is
+    computed again and must be equal to the recorded one. Nothing is written. Published files are not checked: you may
+    change them.
 
-    What a kill leaves, and a run that is going on, are told and are no damage.
+    The remains of a killed run, and a run in progress, are reported as notes, not as damage.
 
-    Exit status: 0 sound; 2 the words make no sense; 3 damaged: every problem is listed, with its place; also 3 where
-    there is no such run, or none at all.
+    Exit status: 0 sound; 2 the arguments are invalid; 3 damaged, with a list of all problems and their location,
+    or there is no such run.
 
     \b
     Example:
@@ -52,20 +51,20 @@ def command(
       whyrun verify --replay all --json
     """
     from whyrun.api import plan_of_run
-    from whyrun.evidence.verify import verify
+    from whyrun.evidence.verify.verify import verify
     from whyrun.log.runs import all_runs_lost
 
-    only = _chosen(words, replay)
-    runs = [only] if only is not None else [run.name for run in world.state.runs()] if replay is not None else []
+    only = _chosen_run(names, replay)
+    runs = [only] if only is not None else [run.name for run in project.state.runs()] if replay is not None else []
 
-    def computed_again(run: str) -> None:
-        plan_of_run(world, run)
+    def replay_plan(run: str) -> None:
+        plan_of_run(project, run)
 
-    found = verify(world.state, world.project, computed_again, only, runs)
-    if world.state.lost_all_runs():
-        raise all_runs_lost(world.state)
+    found = verify(project.state, project.folder, replay_plan, only, runs)
+    if project.state.lost_all_runs():
+        raise all_runs_lost(project.state)
     if not (found.checked.runs or found.checked.pruned) and found.sound:
-        raise _nothing_there(world)
+        raise _no_runs(project)
     if as_json:
         print_json(found.to_json())
     else:
@@ -73,33 +72,35 @@ def command(
     context.exit(int(Exit.OK if found.sound else Exit.STATE))
 
 
-def _chosen(words: tuple[str, ...], replay: str | None) -> str | None:
+def _chosen_run(names: tuple[str, ...], replay: str | None) -> str | None:
     from whyrun.errors import error
 
-    if len(words) > 1:
-        hint = "name one, or none for all"
-        raise error("USAGE", f"`{words[1]}` is one run too many: one run is checked, or all", hint=hint)
-    if words and replay is not None:
-        hint = "leave `--replay all` away, or leave the run away"
-        raise error("USAGE", f"the plan of {words[0]} is computed again in any case, and no other", hint=hint)
-    return words[0] if words else None
+    if len(names) > 1:
+        hint = "name one run, or none to check all"
+        raise error("USAGE", f"`{names[1]}` is one run too many: `verify` checks one run, or all", hint=hint)
+    if names and replay is not None:
+        hint = "omit `--replay all`, or omit the run"
+        raise error("USAGE", f"with {names[0]}, only the plan of that run is computed again", hint=hint)
+    return names[0] if names else None
 
 
-def _nothing_there(world: World) -> Exception:
-    """A check of nothing must not look like one that found all sound: the path may be wrong, or the name new."""
+def _no_runs(project: Project) -> Exception:
+    """Checking nothing must not look like success: the path may be wrong, or the workflow renamed."""
     from whyrun.errors import error
-    from whyrun.evidence.gc import workflows_of
+    from whyrun.evidence.retention.gc import workflows_of
 
-    state = world.state
+    state = project.state
     others = ", ".join(f"`{other.workflow}`" for other in workflows_of(state.state_dir) if other.runs())
-    hint = f"it has runs of {others}" if others else "run it first, or say with `--state` where its runs are"
+    hint = "run it first, or name the folder of its runs with `--state`"
+    if others:
+        hint = f"the folder has runs of {others}"
     what = f"there is nothing to verify: `{state.workflow}` has no runs in this folder"
     return error("RUN_UNKNOWN", what, file=str(state.state_dir), hint=hint)
 
 
 def _lines(found: Verification, show_all: bool) -> Iterator[str]:
     from whyrun.console.lines import count
-    from whyrun.evidence.verify_report import hints_for
+    from whyrun.evidence.verify.report import hints_for
 
     if found.sound:
         yield f"{found.workflow} is sound: {_checked(found.checked)}"
@@ -111,7 +112,7 @@ def _lines(found: Verification, show_all: bool) -> Iterator[str]:
         if rest is not None:
             yield rest
         if show_all and found.count > len(found.problems):
-            yield f"  … {found.count - len(found.problems)} more, which are not kept"
+            yield f"  … {found.count - len(found.problems)} more, which are not listed"
         yield f"checked: {_checked(found.checked)}"
         yield from (f"hint: {hint}" for hint in hints_for(found.problems))
     if found.chain is not None:
@@ -119,14 +120,14 @@ def _lines(found: Verification, show_all: bool) -> Iterator[str]:
     yield from (f"note: {note}" for note in found.notes)
 
 
-def _problem(problem: Problem) -> Iterator[str]:
-    from whyrun.console.render import relative
+def _problem(problem: VerifyProblem) -> Iterator[str]:
+    from whyrun.console.paths import relative
 
-    place = relative(problem.file)
+    location = relative(problem.file)
     if problem.line is not None:
-        place += f":{problem.line}"
-    told = " ".join(word for word in (problem.event, problem.subject) if word is not None)
-    yield f"  {place}: {problem.what}" + (f" ({told})" if told else "")
+        location += f":{problem.line}"
+    event = " ".join(part for part in (problem.event, problem.subject) if part is not None)
+    yield f"  {location}: {problem.what}" + (f" ({event})" if event else "")
     stored = None if problem.stored is None else relative(problem.stored)
     for title, value in (("expected", problem.expected), ("found", problem.found), ("blob", stored)):
         if value is not None:

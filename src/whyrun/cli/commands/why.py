@@ -1,4 +1,4 @@
-"""`whyrun why ID [FILE]`: the reasons, back to the root cause."""
+"""`whyrun why ID [FILE]`: why a job is or is not in the plan, back to the root cause."""
 
 from __future__ import annotations
 
@@ -9,53 +9,64 @@ import click
 import msgspec
 from msgspec import UNSET
 
-from whyrun.cli.main import asked_of, note_running, print_json, world_options
-from whyrun.cli.text import LISTED, columns, page, print_lines, short, state_text, value_text
+from whyrun.cli.options import project_options
+from whyrun.cli.output import (
+    LISTED,
+    columns,
+    command_context,
+    note_running,
+    page,
+    print_json,
+    print_lines,
+    print_note,
+    short,
+    state_text,
+    value_text,
+)
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
     from whyrun.cli.subjects import Subject
-    from whyrun.graph.graph import Graph
-    from whyrun.planning.explain import Asked
-    from whyrun.planning.known import KnownState
-    from whyrun.planning.why import Reader, Why, WhyJob
-    from whyrun.snapshot.world import World
+    from whyrun.graph.tables import Graph
+    from whyrun.planning.answers.explain import CommandContext
+    from whyrun.planning.answers.whatif import Reader
+    from whyrun.planning.answers.why import PlanView, Why, WhyJob
+    from whyrun.project import Project
 
-MATCHES = 20  # of a pattern that are answered; the rest is counted
-DEEPEST = 12  # levels of indentation; deeper chains go on at that level
+MATCHES = 20  # answers for a pattern without --all; the rest is counted
+DEEPEST = 12  # levels of indentation; deeper levels are not indented further
 _STATES = {
     "planned": "is planned",
-    "reused": "is in the plan, and its result is reused",
-    "deferred": "is to run, but deferred",
+    "reused": "is in the plan; its result is reused",
+    "deferred": "must run, but is deferred",
     "inactive": "is inactive",
     "clean": "is up to date",
 }
 _PAST = {
     "planned": "was planned",
-    "reused": "was in the plan, and its result was to be reused",
-    "deferred": "was to run, but deferred",
+    "reused": "was in the plan; its result was to be reused",
+    "deferred": "had to run, but was deferred",
     "inactive": "was inactive",
     "clean": "was up to date",
 }
 
 
-@click.command(short_help="Say why something is, was, or is not in the plan.")
+@click.command(short_help="Show why a job is, was, or is not in the plan.")
 @click.argument("id_", metavar="ID")
-@click.option("--at", metavar="RUN", help="In the plan of that run, computed again from the log.")
-@click.option("--all", "show_all", is_flag=True, help="Tell everything, however much.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Answer N matches; of an input, list N jobs.")
-@click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="After the first N.")
+@click.option("--at", metavar="RUN", help="Use the plan of this run, computed again from the log.")
+@click.option("--all", "show_all", is_flag=True, help="Show everything.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show N matches; for an input, list N jobs.")
+@click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip the first N.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-@world_options
+@project_options
 def command(
-    world: World, id_: str, at: str | None, show_all: bool, limit: int | None, offset: int, as_json: bool
+    project: Project, id_: str, at: str | None, show_all: bool, limit: int | None, offset: int, as_json: bool
 ) -> None:
-    """Say why a job is, was, or is not in the plan: reason by reason, back to the root cause.
+    """Show why a job is, was, or is not in the plan: reason by reason, back to the root cause.
 
-    An artifact's answer is that of its job. For an input: which jobs read it, and which would run if it changed, those
-    among them that are planned anyway marked as such. With `*` for a name or index, every match is answered, 20 at a
-    time. Of many jobs or reasons of a kind some are told and
-    the rest is counted; with --all every one is told. JSON has all jobs that read an input.
+    For an artifact, the answer is about its job. For an input, it lists the jobs that read it and the jobs that would
+    run if it changed; jobs that are planned anyway are marked. `*` stands for a name or index; 20 matches are shown at
+    a time. Long lists of similar jobs or reasons are cut and the rest is counted; --all shows all of them.
 
     \b
     Example:
@@ -67,15 +78,14 @@ def command(
     """
     from whyrun.api import planned
     from whyrun.cli.subjects import find_subjects
-    from whyrun.cli.talk import tell_note
-    from whyrun.planning.known import KnownState
+    from whyrun.planning.answers.why import PlanView
     from whyrun.planning.plan import PlanOptions
 
     if at is None:
-        note_running(world)
-    found = planned(world, PlanOptions(), at=at, tell=tell_note)
+        note_running(project)
+    found = planned(project, PlanOptions(), at=at, tell=print_note)
     subjects = find_subjects(found.snapshot.dependency_graph, id_)
-    known = KnownState(found.snapshot, found.plan)
+    known = PlanView(found.snapshot, found.plan)
     head: dict[str, Any] = {"id": id_, "at": at, "log_position": found.snapshot.log_position}
     is_pattern = subjects[0].id != id_
     chosen = subjects
@@ -84,56 +94,56 @@ def command(
         chosen = subjects[offset:] if show_all and limit is None else subjects[offset : offset + (limit or MATCHES)]
     elif limit is not None or offset:
         rows = Rows(limit or rows.most, offset)
-    answers = [_answer(world, found, known, subject, at, rows) for subject in chosen]
+    answers = [_answer(project, found, known, subject, at, rows) for subject in chosen]
     left_out = max(0, len(subjects) - offset - len(answers)) if is_pattern else 0
     if not as_json:
         if not chosen:
-            print_lines([f"no match of `{id_}` from {offset + 1} on: there are {len(subjects)}"])
+            print_lines([f"`{id_}` has only {len(subjects)} matches"])
         for i, (_, lines) in enumerate(answers):
             print_lines(lines if i == 0 else ["", *lines])
         if left_out:
-            print_lines(["", f"… {left_out} more match `{id_}` (`--offset {offset + len(answers)}` goes on)"])
+            print_lines(["", f"… {left_out} more match `{id_}` (`--offset {offset + len(answers)}` continues)"])
     elif not is_pattern:
         print_json({**head, **answers[0][0]})
     else:
-        written = [{"id": subject.id, **body} for subject, (body, _) in zip(chosen, answers, strict=True)]
-        print_json({**head, "answers": written, "more": left_out})
+        bodies = [{"id": subject.id, **body} for subject, (body, _) in zip(chosen, answers, strict=True)]
+        print_json({**head, "answers": bodies, "more": left_out})
 
 
 class Rows(NamedTuple):
-    """How much of an answer is told: so many rows of a list (None: everything), after the first few."""
+    """Which rows of a list are shown: `most` rows (None: all of them) after the first `offset`."""
 
     most: int | None
     offset: int = 0
 
     def page(self, rows: Sequence[Any]) -> tuple[Sequence[Any], str | None]:
-        """The rows to show, and a line on those left out."""
+        """The rows to show, and a line that counts the others."""
         if not self.offset:
             return page(rows, self.most is None, self.most or 0)
         shown = rows[self.offset : None if self.most is None else self.offset + self.most]
         if not shown:
-            return shown, f"  none from {self.offset + 1} on: there are {len(rows)}"
+            return shown, f"  there are only {len(rows)}"
         rest = len(rows) - self.offset - len(shown)
-        return shown, f"  … {rest} more (`--offset {self.offset + len(shown)}` goes on)" if rest else None
+        return shown, f"  … {rest} more (`--offset {self.offset + len(shown)}` continues)" if rest else None
 
 
 def _answer(
-    world: World, found: Planned, known: KnownState, subject: Subject, at: str | None, rows: Rows
+    project: Project, found: Planned, known: PlanView, subject: Subject, at: str | None, rows: Rows
 ) -> tuple[dict[str, Any], Iterable[str]]:
-    """The answer for one subject, as JSON and as lines."""
+    """The answer for one subject, as JSON and as text lines."""
     if subject.kind == "input":
-        answer = _input_answer(world, found, known, subject, at)
+        answer = _input_answer(project, found, known, subject, at)
         return answer, _input_lines(subject.id, answer, at, rows)
-    from whyrun.planning.why import why_job
+    from whyrun.planning.answers.why import why_job
 
     why = why_job(known, subject.node, whole=rows.most is None)
-    return {"job": why.jobs[0].id, **why.to_json()}, why_lines(why, subject, at, known, asked_of(world))
+    return {"job": why.jobs[0].id, **why.to_json()}, why_lines(why, subject, at, known, command_context(project))
 
 
 # --- jobs and artifacts ------------------------------------------------------------------------------------------
 
 
-def why_lines(why: Why, subject: Subject, at: str | None, known: KnownState, asked: Asked) -> Iterator[str]:
+def why_lines(why: Why, subject: Subject, at: str | None, known: PlanView, context: CommandContext) -> Iterator[str]:
     if subject.kind != "job":
         relation = "is made by" if subject.kind == "artifact" else "belongs to"
         yield f"{subject.id} {relation} {why.jobs[0].id}"
@@ -144,36 +154,36 @@ def why_lines(why: Why, subject: Subject, at: str | None, known: KnownState, ask
         lead = " " * indent + ("" if job.depth == 0 else "because ")
         state = (_PAST if at else _STATES)[job.state]
         layer = f" (layer {job.layer})" if job.layer is not None and job.state != "inactive" else ""
-        alike = f", and {job.alike} more like it (`--all` tells them)" if job.alike else ""
+        alike = f", and {job.alike} more like it (`--all` shows them)" if job.alike else ""
         yield f"{lead}{job.id} {state}{layer}{', ' + when if job.depth == 0 else ''}{alike}"
-        yield from columns(_job_rows(job, known, asked), indent + 2)
+        yield from columns(_job_rows(job, known, context), indent + 2)
     if why.more:
-        yield f"… {why.more} more jobs upstream (`--all` tells them)"
+        yield f"… {why.more} more jobs upstream (`--all` shows them)"
     if why.hidden:
         yield "root causes among these"
-        yield from columns(_root_rows(why.hidden, known, asked))
-    elif len(why.roots) == 1 and not why.is_chain:  # it has been told above, but which one it was is not plain to see
+        yield from columns(_root_rows(why.hidden, known, context))
+    elif len(why.roots) == 1 and not why.is_chain:  # the tree above has it, but does not show which job it is
         yield f"root cause: {why.roots[0].id}"
 
 
-def _root_rows(roots: Sequence[WhyJob], known: KnownState, asked: Asked) -> Iterator[tuple[str, ...]]:
+def _root_rows(roots: Sequence[WhyJob], known: PlanView, context: CommandContext) -> Iterator[tuple[str, ...]]:
     for root in roots:
-        for i, row in enumerate(_job_rows(root, known, asked)):
+        for i, row in enumerate(_job_rows(root, known, context)):
             yield (root.id if i == 0 else "", *row)
 
 
-def _job_rows(job: WhyJob, known: KnownState, asked: Asked) -> Iterator[tuple[str, ...]]:
-    from whyrun.planning.explain import job_lines
+def _job_rows(job: WhyJob, known: PlanView, context: CommandContext) -> Iterator[tuple[str, ...]]:
+    from whyrun.planning.answers.explain import job_lines
 
     if job.state == "clean":
         yield from _clean_rows(job)
         return
-    # The reasons as the answer has them: of the job asked about they may be more than the plan lists.
+    # `WhyJob` can have more reasons than the plan lists: `--all` completes those of the first job.
     planned = msgspec.structs.replace(known.jobs[job.node], reasons=job.reasons)
-    yield from job_lines(planned, "--all" if job.depth == 0 else "", asked)
+    yield from job_lines(planned, "--all" if job.depth == 0 else "", context)
     for artifact, success in job.made:
-        words = {"executed": "was made in", "reused": "was reused in", "adopted": "was adopted in"}
-        yield "", f"{artifact} {words[success.how]} {success.run}"
+        verbs = {"executed": "was made in", "reused": "was reused in", "adopted": "was adopted in"}
+        yield "", f"{artifact} {verbs[success.how]} {success.run}"
 
 
 def _clean_rows(job: WhyJob) -> Iterator[tuple[str, ...]]:
@@ -181,8 +191,8 @@ def _clean_rows(job: WhyJob) -> Iterator[tuple[str, ...]]:
     how = {"executed": "it succeeded in", "reused": "its result was reused in", "adopted": "its result was adopted in"}
     since = f"{how[job.last_success.how]} {job.last_success.run}"
     since += "".join(f", {artifact} was adopted in {run}" for artifact, run in job.last_success.adopted.items())
-    yield "last success", f"{since}, and nothing that it consumes has changed"
-    own = f"Input:{job.id.removeprefix('Job:')}."  # parameters and the action have IDs that name the slot already
+    yield "last success", f"{since}; nothing that it consumes has changed"
+    own = f"Input:{job.id.removeprefix('Job:')}."  # these IDs contain the name of the parameter already
     for one in job.compared:
         what = value_text(one.value) if one.value is not UNSET else short(one.sha256)
         yield "same", f"{one.id}  {what}" if one.id.startswith(own) else f"{one.name} ← {one.id}  {what}"
@@ -193,18 +203,19 @@ def _clean_rows(job: WhyJob) -> Iterator[tuple[str, ...]]:
 # --- inputs ------------------------------------------------------------------------------------------------------
 
 
-def _input_answer(world: World, found: Planned, known: KnownState, subject: Subject, at: str | None) -> dict[str, Any]:
+def _input_answer(
+    project: Project, found: Planned, known: PlanView, subject: Subject, at: str | None
+) -> dict[str, Any]:
     from whyrun.api import assumed_plan
     from whyrun.errors import WhyrunError
-    from whyrun.planning.explain import particulars
-    from whyrun.planning.listing import status_of
+    from whyrun.planning.answers.listing import status_of
+    from whyrun.planning.answers.whatif import would_run
     from whyrun.planning.plan import PlanOptions
-    from whyrun.planning.why import would_run
 
     graph, id_ = found.snapshot.dependency_graph, subject.id
     changed = [c for c in found.snapshot.inputs_changed if c == id_ or c.startswith(f"{id_}[")]
     rows = []
-    readers = readers_of_input(world, graph, id_)
+    readers = readers_of_input(project, graph, id_)
     for job, condition_only in readers:
         planned_job = known.jobs.get(graph.node_of[job])
         row: dict[str, Any] = {"job": job, "state": status_of(planned_job) if planned_job is not None else "clean"}
@@ -212,38 +223,36 @@ def _input_answer(world: World, found: Planned, known: KnownState, subject: Subj
             row["condition_only"] = True
         if planned_job is not None and planned_job.reasons:
             first = planned_job.reasons[0]
-            row |= {"reason": first.code, "text": particulars(first, job)}
+            row |= {"reason": first.code, "text": first.text(job)}
         rows.append(row)
     answer: dict[str, Any] = {"changed": changed, "readers": rows}
     if at is None:
         try:
-            then = assumed_plan(world, PlanOptions(), [f"{id_}=changed"])
+            then = assumed_plan(project, PlanOptions(), [f"{id_}=changed"])
         except WhyrunError:  # see `readers_of_input`
             return {**answer, "would_run": None}
         direct = [reader.job for reader in readers if not reader.condition_only]
         would = would_run(found.plan, then.plan, then.snapshot.dependency_graph, direct)
-        # Where it has changed, what it reaches is in the plan of now already: told is what would come to that.
+        # If the input has changed, the jobs that it affects are in the current plan: show only the additional ones.
         answer["would_run"] = [each.to_json() for each in would if not (changed and each.anyway)]
     return answer
 
 
-def readers_of_input(world: World, graph: Graph, id_: str) -> list[Reader]:
+def readers_of_input(project: Project, graph: Graph, id_: str) -> list[Reader]:
     """The jobs that read an input or an element of it, in `with`, `env`, `if` or through their loops."""
     from whyrun.errors import WhyrunError
-    from whyrun.graph.expand import expand
-    from whyrun.planning.whatif import assume
-    from whyrun.planning.why import named_readers, readers
-    from whyrun.snapshot.observe import InputObserver
+    from whyrun.planning.answers.whatif import assume, named_readers, readers
+    from whyrun.snapshot.observing.observe import InputObserver
 
-    eyes = InputObserver(world.project, world.cache)
+    observer = InputObserver(project.folder, project.cache)
     try:
-        inputs, _ = assume(graph.workflow, graph.inputs, [f"{id_}=changed"], eyes)
-        other = world.with_asked_outputs(expand(graph.workflow, inputs))
+        inputs, _ = assume(graph.workflow, graph.inputs, [f"{id_}=changed"], observer)
+        other = project.with_asked_outputs(project.expand(graph.workflow, inputs))
     except WhyrunError:
-        # It has no content that could be another, or another would make the workflow invalid (a loop's count): then
-        # every instance of the jobs that refer to it.
+        # The input has no content that could change, or a change makes the workflow invalid (the count of a loop).
+        # Then list every instance of the jobs that refer to it.
         return named_readers(graph, id_)
-    return [r for r in readers(graph, other) if r.job in graph.node_of]  # without those that there would be only then
+    return [r for r in readers(graph, other) if r.job in graph.node_of]  # the change can add jobs, which do not count
 
 
 def _input_lines(id_: str, answer: dict[str, Any], at: str | None, rows: Rows) -> Iterator[str]:
@@ -260,7 +269,7 @@ def _input_lines(id_: str, answer: dict[str, Any], at: str | None, rows: Rows) -
     readers = answer["readers"]
     only_conditions = bool(readers) and all("condition_only" in r for r in readers)
     if only_conditions:
-        yield "only conditions read it; whether these jobs run depends on its value"
+        yield "only these conditions read it; its value decides whether the jobs run"
     else:
         yield "read by" if readers else "no job reads it"
     shown, rest = rows.page(readers)
@@ -269,7 +278,7 @@ def _input_lines(id_: str, answer: dict[str, Any], at: str | None, rows: Rows) -
         yield rest
     would_run = answer.get("would_run")
     if would_run and all("anyway" in each for each in would_run):
-        yield "all that would run if it changed is planned anyway"  # as before the first run: no second list of it
+        yield "all jobs that would run if it changed are planned anyway"  # as before the first run
     elif would_run:
         yield "if it changed, these would run too" if answer["changed"] else "if it changed, these would run"
         shown, rest = rows.page(would_run)

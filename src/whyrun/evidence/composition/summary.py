@@ -1,7 +1,7 @@
-"""`composition_summary.json`: how data moved in a run. From the run's manifest and events, and summaries before it.
+"""`composition_summary.json`: how data moved in a run, from its manifest, its events and earlier summaries.
 
-Whatever happened, it says all that is known so far: a step that failed has its error, one that never started says so,
-and nothing is made up. What is up to date or reused is told as the run said that made it.
+A failed or killed run has a summary, too: failed steps have their error, steps that never started say so. Steps that
+are up to date or reused are described as in the summary of the run that made the result.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from whyrun.evidence.composed_conditions import condition_decisions, inactive_because
-from whyrun.evidence.composed_events import Composed
+from whyrun.evidence.composition.conditions import ComposedEvents, condition_decisions, inactive_because
 from whyrun.ids import file_name, output_of
 from whyrun.log import events as ev
 
@@ -24,43 +23,52 @@ _DECIDING = {"data/merge": "merge", "data/append": "append", "data/aggregate": "
 Shape = dict[str, int]  # rows, columns
 
 
-class Beside(Protocol):
-    """What a summary needs beside the run's own files."""
+class SummaryContext(Protocol):
+    """What a summary needs besides the run's own files."""
 
     def count(self, sha256: str, suffix: str) -> Shape | None:
-        """Rows and columns of stored data; None where that cannot be told."""
+        """Rows and columns of stored data; None if they cannot be counted."""
 
     def members(self, wide: Mapping[str, Any]) -> list[Any]:
-        """Of a list that stands apart from its event; empty where it is lost."""
+        """The members of a long list, which is a blob of its own; empty if the blob is lost."""
 
-    def told(self, run: str) -> Mapping[str, Any] | None:
+    def summary_of(self, run: str) -> Mapping[str, Any] | None:
         """The summary of an earlier run."""
 
 
 def composition_summary(
-    run: str, section: Mapping[str, Any], events: Iterable[ev.Event], previous: Mapping[str, Any] | None, beside: Beside
+    run: str,
+    section: Mapping[str, Any],
+    events: Iterable[ev.Event],
+    previous: Mapping[str, Any] | None,
+    context: SummaryContext,
 ) -> dict[str, Any]:
-    """`section` is `composition` of the manifest; `previous` the summary of the run before, if there is one."""
-    seen = Composed()
+    """`section`: `composition` of the manifest. `previous`: the latest summary of an earlier run, if there is one."""
+    seen = ComposedEvents()
     for event in events:
         seen.add(event)
-    return _Summary(run, section, seen, previous or {}, beside).written()
+    return _Summary(run, section, seen, previous or {}, context).to_json()
 
 
 class _Summary:
     def __init__(
-        self, run: str, section: Mapping[str, Any], seen: Composed, previous: Mapping[str, Any], beside: Beside
+        self,
+        run: str,
+        section: Mapping[str, Any],
+        seen: ComposedEvents,
+        previous: Mapping[str, Any],
+        context: SummaryContext,
     ) -> None:
-        self.run, self.section, self.seen, self.previous, self.beside = run, section, seen, previous, beside
+        self.run, self.section, self.seen, self.previous, self.context = run, section, seen, previous, context
         self.shapes = dict(_known_shapes(previous))
         for step in section["steps"]:
-            self.shapes.update(self._told_shapes(step["step_id"]))
+            self.shapes.update(self._counted_shapes(step["step_id"]))
 
-    def written(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         end = self.seen.outcome.end
         steps = [self._step(step) for step in self.section["steps"]]
-        told = zip(steps, self.section["steps"], strict=True)
-        decisions = [decision for step, planned in told for decision in self._decisions(step, planned)]
+        pairs = zip(steps, self.section["steps"], strict=True)
+        decisions = [decision for step, planned in pairs for decision in self._decisions(step, planned)]
         return {
             "schema_version": SCHEMA_VERSION,
             "run": self.run,
@@ -75,8 +83,8 @@ class _Summary:
 
     # -- rows --
 
-    def _told_shapes(self, step: str) -> Iterable[tuple[str, Shape]]:
-        """Content → rows and columns, as the action of a step counted them."""
+    def _counted_shapes(self, step: str) -> Iterable[tuple[str, Shape]]:
+        """(hash, rows and columns) as the action of a step counted them."""
         tasks = self.seen.tasks.get(step, ())
         given = {slot: source for slot, _, source in self._given(self.seen.bindings.get(step, {}))} if tasks else {}
         for _, details in tasks:
@@ -89,45 +97,45 @@ class _Summary:
                         yield made.sha256, shape
 
     def _shape(self, sha256: str | None, type_: str, suffix: str) -> dict[str, int | None]:
-        found = self.shapes.get(sha256 or "")
-        if found is None and sha256 is not None and type_ == "dataset":
-            found = self.beside.count(sha256, suffix)
-            if found is not None:
-                self.shapes[sha256] = found
-        return {"rows": found["rows"], "columns": found["columns"]} if found else {"rows": None, "columns": None}
+        shape = self.shapes.get(sha256 or "")
+        if shape is None and sha256 is not None and type_ == "dataset":
+            shape = self.context.count(sha256, suffix)
+            if shape is not None:
+                self.shapes[sha256] = shape
+        return {"rows": shape["rows"], "columns": shape["columns"]} if shape else {"rows": None, "columns": None}
 
     # -- parts --
 
     def _dataset(self, dataset: Mapping[str, Any]) -> dict[str, Any]:
         suffix = _suffix(dataset["path"] or "")
-        told = {key: dataset[key] for key in ("dataset_key", "role", "filename", "rel_path", "path", "used")}
+        declared = {key: dataset[key] for key in ("dataset_key", "role", "filename", "rel_path", "path", "used")}
         fingerprint = f"sha256:{dataset['sha256']}" if dataset["sha256"] else None
-        return {**told, "fingerprint": fingerprint, **self._shape(dataset["sha256"], "dataset", suffix)}
+        return {**declared, "fingerprint": fingerprint, **self._shape(dataset["sha256"], "dataset", suffix)}
 
     def _step(self, step: Mapping[str, Any]) -> dict[str, Any]:
         id_ = step["step_id"]
         status = self._status(step)
-        found: dict[str, Any] = {"step_id": id_, "action": step["action"], "status": status}
+        record: dict[str, Any] = {"step_id": id_, "action": step["action"], "status": status}
         bindings, duration = self.seen.bindings.get(id_, {}), self.seen.durations.get(id_)
         if status == "up_to_date":
             kept = step["kept"]
-            found["from_run"], bindings, duration = kept["run"], kept["bindings"], kept["duration"]
+            record["from_run"], bindings, duration = kept["run"], kept["bindings"], kept["duration"]
         elif status == "reused":
-            found["from_run"], duration = self.seen.reused[id_][0], self._told_of(id_, step).get("duration")
-        found |= {"attempt": self.seen.attempts.get(id_), "duration": duration}
-        found["bindings"] = self._bindings(id_, bindings)
-        found["parameters"] = self._parameters(id_, bindings)
-        found["products"] = [self._product(step, product, status) for product in step["products"]]
+            record["from_run"], duration = self.seen.reused[id_][0], self._earlier_step(id_, step).get("duration")
+        record |= {"attempt": self.seen.attempts.get(id_), "duration": duration}
+        record["bindings"] = self._bindings(id_, bindings)
+        record["parameters"] = self._parameters(id_, bindings)
+        record["products"] = [self._product(step, product, status) for product in step["products"]]
         failure = self.seen.outcome.failures.get(id_)
         if failure is not None and status in ("failed", "timed_out", "interrupted"):
-            found["error"] = f"{failure.error_type}: {failure.error}"
+            record["error"] = f"{failure.error_type}: {failure.error}"
         if status == "blocked":
-            found["because"] = self.seen.because[id_]
+            record["because"] = self.seen.because[id_]
         if status == "inactive":
-            found["because"] = inactive_because(step, self.seen)
+            record["because"] = inactive_because(step, self.seen)
         ran = id_ in self.seen.attempts
-        found["evidence"] = f"steps/{file_name(id_.removeprefix('Job:'))}" if ran else None
-        return found
+        record["evidence"] = f"steps/{file_name(id_.removeprefix('Job:'))}" if ran else None
+        return record
 
     def _status(self, step: Mapping[str, Any]) -> str:
         if step["state"] != "planned":
@@ -139,23 +147,23 @@ class _Summary:
             return "reused"
         return _STATUS[outcome]
 
-    def _told_of(self, id_: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A step whose result is an earlier one, as the summary has it of the run that made this result."""
+    def _earlier_step(self, id_: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A reused or up-to-date step, as in the summary of the run that made its result."""
         run, name = self.seen.reused[id_] if id_ in self.seen.reused else (step["kept"]["run"], id_)
-        # Where it had another name then, the summary before this one has it under its own.
-        for summary, wanted in ((self.beside.told(run) or {}, name), (self.previous, id_)):
-            for told in summary.get("steps", ()):
-                made_there = summary["run"] == run and told["status"] == "completed"
-                if told["step_id"] == wanted and (made_there or told.get("from_run") == run):
+        # If the step had another name then, the previous summary has it under its current name.
+        for summary, wanted in ((self.context.summary_of(run) or {}, name), (self.previous, id_)):
+            for step_ in summary.get("steps", ()):
+                made_there = summary["run"] == run and step_["status"] == "completed"
+                if step_["step_id"] == wanted and (made_there or step_.get("from_run") == run):
                     own = [each for each in summary["decisions"] if each["step_id"] == wanted]
-                    return {**told, "decisions": [each for each in own if each["kind"] != "condition"]}
-        return {}  # a file of the user's own, for one
+                    return {**step_, "decisions": [each for each in own if each["kind"] != "condition"]}
+        return {}  # for example an adopted file
 
     def _given(self, bindings: Mapping[str, Any]) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
-        return given_sources(bindings, self.section, self.beside)
+        return given_sources(bindings, self.section, self.context)
 
     def _bindings(self, step: str, bindings: Mapping[str, Any]) -> list[dict[str, Any]]:
-        found = []
+        entries = []
         for slot, name, source in self._given(bindings):
             if name.startswith(".") or _is_parameter(step, source["id"]):
                 continue
@@ -163,11 +171,11 @@ class _Summary:
             entry = {"name": slot, "id": source["id"], "sha256": source["sha256"]}
             if "value" in source:
                 entry["value"] = source["value"]
-            found.append({**entry, **self._shape(source["sha256"], "dataset" if suffix else "", suffix)})
-        return found
+            entries.append({**entry, **self._shape(source["sha256"], "dataset" if suffix else "", suffix)})
+        return entries
 
     def _parameters(self, step: str, bindings: Mapping[str, Any]) -> dict[str, Any]:
-        """By name: the value, where it is small enough to stand in the log, else its hash."""
+        """Name → the value if the log has it, else its hash."""
         return {
             name: source["value"] if "value" in source else {"sha256": source["sha256"]}
             for _, name, source in self._given(bindings)
@@ -187,42 +195,42 @@ class _Summary:
     # -- decisions --
 
     def _decisions(self, step: Mapping[str, Any], planned: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Only of the actions that come with Whyrun: those of a user may put anything into their details."""
+        """Decisions of built-in actions. Details of user actions may contain anything, so they are skipped."""
         id_, kind = step["step_id"], _DECIDING.get(step["action"])
         if step["status"] in ("up_to_date", "reused"):
-            kept = self._told_of(id_, planned).get("decisions", ())
+            kept = self._earlier_step(id_, planned).get("decisions", ())
             return [{**decision, "step_id": id_, "from_run": step["from_run"]} for decision in kept]
-        found = []
+        decisions = []
         for status, details in self.seen.tasks.get(id_, ()):
             if kind is not None and details.get("decision") == kind:
-                told = {name: value for name, value in details.items() if name not in ("decision", "read", "wrote")}
-                found.append({"kind": kind, "step_id": id_, **told, "refused": status == "FAILED"})
-        return found
+                facts = {name: value for name, value in details.items() if name not in ("decision", "read", "wrote")}
+                decisions.append({"kind": kind, "step_id": id_, **facts, "refused": status == "FAILED"})
+        return decisions
 
 
 def given_sources(
-    bindings: Mapping[str, Any], section: Mapping[str, Any], beside: Beside
+    bindings: Mapping[str, Any], section: Mapping[str, Any], context: SummaryContext
 ) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
-    """(slot, name of the binding, source): `secondary_dataset[1]` is the slot of a list's second member."""
+    """(slot, binding name, source). `secondary_dataset[1]` is the slot of the second member of a list."""
     for name, recorded in bindings.items():
-        members = _members_of(recorded, section, beside)
+        members = _members_of(recorded, section, context)
         for number, source in enumerate(members):
             listed = len(members) > 1 or "listed" in source
             yield f"{name}[{number}]" if listed else name, name, source
 
 
-def _members_of(recorded: Any, section: Mapping[str, Any], beside: Beside) -> list[Mapping[str, Any]]:
-    """What one binding consists of; of a list of datasets that is bound as a whole, each of them."""
-    found: list[Mapping[str, Any]] = []
-    for source in beside.members(recorded) if isinstance(recorded, dict) else recorded:
-        if source.get("as", "v").startswith("a"):  # an array, be it of texts
+def _members_of(recorded: Any, section: Mapping[str, Any], context: SummaryContext) -> list[Mapping[str, Any]]:
+    """The sources of one binding. A list of datasets that is bound as a whole gives each dataset."""
+    sources: list[Mapping[str, Any]] = []
+    for source in context.members(recorded) if isinstance(recorded, dict) else recorded:
+        if source.get("as", "v").startswith("a"):  # an array
             for dataset in section["datasets"]:
                 id_, form = f"Input:{dataset['dataset_key']}", f"f{_suffix(dataset['path'])}"
                 if id_.startswith(f"{source['id']}["):
-                    found.append({"id": id_, "sha256": dataset["sha256"], "as": form, "listed": True})
+                    sources.append({"id": id_, "sha256": dataset["sha256"], "as": form, "listed": True})
         elif "sha256" in source:
-            found.append(source)
-    return found
+            sources.append(source)
+    return sources
 
 
 def _is_parameter(step: str, source: str) -> bool:
@@ -238,9 +246,9 @@ def _known_shapes(previous: Mapping[str, Any]) -> Iterable[tuple[str, Shape]]:
                 yield entry["sha256"], entry
 
 
-def _shapes(told: Any) -> Iterable[tuple[str, Shape]]:
-    """Only what has the form: an action of the user's may put anything into its details."""
-    for name, shape in told.items() if isinstance(told, dict) else ():
+def _shapes(details: Any) -> Iterable[tuple[str, Shape]]:
+    """Skip everything of another form: details of user actions may contain anything."""
+    for name, shape in details.items() if isinstance(details, dict) else ():
         if isinstance(shape, dict) and isinstance(shape.get("rows"), int) and isinstance(shape.get("columns"), int):
             yield name, {"rows": shape["rows"], "columns": shape["columns"]}
 

@@ -1,5 +1,4 @@
-"""What differs between two versions of an artifact, in words; of tables also how many rows, and which columns of which
-types. Only artifacts that differ are looked into."""
+"""Describe the difference between two versions of an artifact; for tables also row counts and column types."""
 
 from __future__ import annotations
 
@@ -7,27 +6,27 @@ import tempfile
 from pathlib import Path
 
 from whyrun.artifacts.compare.result import CompareSettings, Comparison, counted
-from whyrun.evidence.parity_reading import Artifact, RunEvidence
+from whyrun.evidence.parity.reading import Artifact, RunEvidence
 
 _TABLES = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".ndjson", ".jsonl", ".dta", ".xlsx", ".xlsm")
 
 
 def describe_difference(old: RunEvidence, was: Artifact, new: RunEvidence, now: Artifact) -> list[str]:
-    """The first line says it in short."""
+    """The first line is a summary."""
     if was.type != now.type:
         return [f"type {was.type} → {now.type}"]
-    found = _compared(old, was, new, now)
-    summary = found.summary if not found.identical else "other bytes for the same content"
-    return [summary, *_shapes(old, was, new, now), *found.details]
+    comparison = _compare(old, was, new, now)
+    summary = comparison.summary if not comparison.identical else "other bytes for the same content"
+    return [summary, *_shapes(old, was, new, now), *comparison.details]
 
 
-def _compared(old: RunEvidence, was: Artifact, new: RunEvidence, now: Artifact) -> Comparison:
+def _compare(old: RunEvidence, was: Artifact, new: RunEvidence, now: Artifact) -> Comparison:
     def locate(sha256: str) -> Path:
         return Path(next(store for store in (old.store, new.store) if store.has(sha256)).path(sha256))
 
     settings = CompareSettings()
     if was.type == "directory":
-        from whyrun.artifacts.compare.directories import compare_trees
+        from whyrun.artifacts.compare.files import compare_trees
 
         return compare_trees(old.store.read_tree(was.sha256), new.store.read_tree(now.sha256), locate, settings)
     from whyrun.artifacts.compare.files import compare_files
@@ -37,7 +36,7 @@ def _compared(old: RunEvidence, was: Artifact, new: RunEvidence, now: Artifact) 
 
 
 def _shapes(old: RunEvidence, was: Artifact, new: RunEvidence, now: Artifact) -> list[str]:
-    """Rows and columns of both, and each column that is not in both with the same type."""
+    """Rows and columns of both versions, and each column whose type differs or that only one version has."""
     if was.type != "dataset" and was.suffix.lower() not in _TABLES:
         return []
     before = table_shape(Path(old.store.path(was.sha256)), was.suffix)
@@ -58,23 +57,23 @@ def _from_to(noun: str, old: int, new: int) -> str:
 
 
 def table_shape(blob: Path, suffix: str) -> tuple[int, dict[str, str]] | None:
-    """(rows, column → type); None where that cannot be told: no table, or the extra `data` is not installed."""
+    """(rows, column → type); None if it is not a table, or the extra `data` is not installed."""
     try:
         import duckdb
     except ImportError:
         return None
-    from whyrun.actions.builtin.data.engine import opened
-    from whyrun.actions.builtin.data.params import DataParams
-    from whyrun.actions.builtin.data.problems import DataError
-    from whyrun.actions.builtin.data.tables import open_table
+    from whyrun.actions.data.engine import opened
+    from whyrun.actions.data.params import DataParams
+    from whyrun.actions.data.problems import DataError
+    from whyrun.actions.data.tables import open_table
 
     with tempfile.TemporaryDirectory(prefix="whyrun-parity-") as folder:
-        named = Path(folder) / f"table{suffix}"  # stored bytes have no name, and the format stands in it
+        named = Path(folder) / f"table{suffix}"  # blobs have no suffix, and the format follows from it
         named.symlink_to(blob.absolute())
         params = DataParams()
         try:
             with opened(params, Path(folder)) as engine:
                 table = open_table(engine, "table", named, params)
         except (DataError, duckdb.Error, OSError):
-            return None  # its bytes are compared all the same
+            return None  # the bytes are compared anyway
     return table.rows, {column.name: column.type for column in table.columns}

@@ -1,7 +1,7 @@
-"""Which fields of each event count when two runs are compared: one table, complete for every type. [pure]
+"""Which fields of each event are compared between two runs: one table for all event types. [pure]
 
-What never counts is where and when: `NEVER`. Any other field is compared, or left out with the reason beside it. A test
-walks all types of the log, so that a new event or field has to be decided on here.
+Fields in `NEVER` say where and when, and are never compared. Any other field is compared, or left out with a reason. A
+test fails if an event or a field is not in the table.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import msgspec
 
 from whyrun.log import events as ev
 
-# Where, when and by whom; `v` is how a line is written.
+# Where, when and by whom; `v` is the version of the line format.
 NEVER = frozenset({"seq", "ts", "chain", "session", "host", "pid", "backend", "duration", "v"})
-THIS_RUN = "(this run)"  # stands for a run's own name: that is a matter of how many runs its state had before
+THIS_RUN = "(this run)"  # replaces a run's own name, which depends on the number of earlier runs
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """`named_by`: what the event is about; two events of one name are paired, and what differs in them is told.
-    `compared`: the further fields that count. `left_out`: the others, each with the reason."""
+    """`named_by`: the fields that identify an event; events with the same name are paired. `compared`: the other fields
+    that are compared. `left_out`: the rest, each with the reason."""
 
     named_by: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-_BYTES = "the bytes of the file itself are compared, and that they are those of the log is checked"
-_CONTENT = "the content itself is compared, and that it is what the log says is checked"
+_BYTES = "the bytes of the file are compared, after they were checked against the log"
+_CONTENT = "the content is compared, after it was checked against the log"
 
 DECLARED: Mapping[type[ev.Event], Declared] = {
     ev.RunStart: Declared(
@@ -53,7 +53,7 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
         {"sha256": _CONTENT, "size": _CONTENT, "value": _CONTENT},
     ),
     ev.StepComplete: Declared(("step_id",), ("driver", "output_dir", "status")),
-    # Of the traceback the type and message: frames hold paths and lines of the place. See `compared_value`.
+    # Only type and message of the traceback: frames have paths of the machine. See `compared_value`.
     ev.StepFailed: Declared(("step_id",), ("driver", "error_type", "error", "traceback", "status", "will_retry")),
     ev.StepSkipped: Declared(
         ("step_id",),
@@ -76,24 +76,24 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
     ev.StatusContractViolation: Declared(
         ("step_id",),
         ("reason",),
-        {"last_stderr": "how much of it came out before the worker was gone is chance"},
+        {"last_stderr": "how much of it was printed before the worker died is random"},
     ),
     ev.LogRepaired: Declared(
         (),
         ("interrupted",),
-        {"cut_bytes": "where the kill cut the log is chance", "cut_sha256": "where the kill cut the log is chance"},
+        {"cut_bytes": "where the kill cut the log is random", "cut_sha256": "where the kill cut the log is random"},
     ),
     ev.RunComplete: Declared((), ("state", "counts", "error")),
 }
 
-_SETS = frozenset({(ev.StepBlocked, "because"), (ev.LogRepaired, "interrupted")})  # their order says nothing
+_SETS = frozenset({(ev.StepBlocked, "because"), (ev.LogRepaired, "interrupted")})  # their order has no meaning
 _RUNS = frozenset({"reused_from", "from_run", "against"})
-_PLACE = frozenset({"backend", "jobs"})  # of a run's options: where, and how many at a time
+_WHERE = frozenset({"backend", "jobs"})  # run options that say where, and how many at a time
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedEvent:
-    """An event as it is compared. `name`: what it is about; `fields`: what counts."""
+    """An event as it is compared. `name`: the values of `named_by`; `fields`: the compared values."""
 
     type: str
     name: tuple[Any, ...]
@@ -103,7 +103,7 @@ class ComparedEvent:
 
     @property
     def title(self) -> str:
-        """`step_failed Job:Clip[0]`; of an attempt also its number."""
+        """`step_failed Job:Clip[0]`; with the number of the attempt, if it has one."""
         parts = [f"(attempt {part})" if isinstance(part, int) else part for part in self.name if part is not None]
         return " ".join([self.type, *parts])
 
@@ -119,26 +119,26 @@ def compared_events(events: tuple[ev.AnyEvent, ...]) -> Iterator[ComparedEvent]:
 
 
 def compared_value(event: ev.Event, field_: str) -> Any:
-    """A field as it counts: without what is chance or a matter of the place."""
+    """The value of a field without its random and machine-specific parts."""
     value = getattr(event, field_)
     if value is msgspec.UNSET:
         return None
     if isinstance(event, ev.StepFailed) and field_ == "traceback":
-        return last_line(value) if _broke_by_itself(event) else ""
+        return last_line(value) if _failed_by_itself(event) else ""
     if field_ in _RUNS and value == event.session:
         return THIS_RUN
     if (type(event), field_) in _SETS:
         return sorted(value)
     if field_ == "options":
-        return {name: option for name, option in value.items() if name not in _PLACE}
+        return {name: option for name, option in value.items() if name not in _WHERE}
     return value
 
 
-def _broke_by_itself(event: ev.StepFailed) -> bool:
-    """A step that was stopped from outside has a traceback of wherever it stood, and a dead one what it last wrote."""
+def _failed_by_itself(event: ev.StepFailed) -> bool:
+    """Whether the step raised the error. A stopped or dead step has a random traceback."""
     return event.status == "FAILED" and event.error_type != "WorkerDied"
 
 
 def last_line(traceback: str) -> str:
-    """The type and message at its end (of a message of several lines, the last); empty where there is no traceback."""
+    """The last line: type and message of the error; empty if there is no traceback."""
     return traceback.rstrip().rsplit("\n", 1)[-1].strip()

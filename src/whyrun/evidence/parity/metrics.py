@@ -1,4 +1,4 @@
-"""Metrics of two runs: rows and counts are compared, what is measured is reported."""
+"""Metrics of two runs: rows and counts are compared; measured durations and sizes are only reported."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from whyrun.evidence.parity_result import ABSENT, Difference, Note
+from whyrun.evidence.parity.result import ABSENT, Difference, Note
 
 if TYPE_CHECKING:
-    from whyrun.evidence.parity_reading import RunEvidence
+    from whyrun.evidence.parity.reading import RunEvidence
     from whyrun.evidence.run_directory import Metric
 
-# By name, or by a unit of time or size. `progress` is sent twice a second at most: how often is a matter of speed.
+# Measured: by name, or by a unit of time or size. The number of `progress` messages depends on speed.
 MEASURED = frozenset(
     {
         "step_duration_ms", "cpu_seconds", "max_rss_bytes", "disk_read_bytes", "disk_written_bytes",
@@ -28,40 +28,40 @@ _Values = dict[_Key, list[float]]
 
 
 def is_measured(metric: str, unit: str) -> bool:
-    """A duration, an amount of memory or a rate: other in every run."""
+    """Whether it is a duration, a size or a rate, which differs in every run."""
     return metric in MEASURED or unit in _UNITS or unit.endswith(("/s", "/min")) or metric.endswith(_ENDINGS)
 
 
 def compare_metrics(
     old: Iterable[Metric], new: Iterable[Metric]
 ) -> tuple[tuple[int, int], list[Difference], list[Note]]:
-    """How many were compared, what differs, and what differs and is not judged: fractions, which may hang on the order
-    in which numbers were added."""
+    """(numbers of compared metrics, differences, notes). Fractions are only noted: they may depend on the order of
+    additions."""
     ours, theirs = _reported(old), _reported(new)
-    found, notes, compared = [], [], [0, 0]
+    differences, notes, compared = [], [], [0, 0]
     for key in sorted({*ours, *theirs}):
         was, now = ours.get(key, []), theirs.get(key, [])
         step, metric, _ = key
         name = f"{metric} {step}"
-        # That something is reported at all is no matter of arithmetic.
+        # Another number of reports is a difference, whatever the values are.
         is_count = len(was) != len(now) or any(value.is_integer() for value in (*was, *now))
         if is_count:
             compared = [compared[0] + len(was), compared[1] + len(now)]
         if was == now:
             continue
         if is_count:
-            found.append(Difference("metric", name, "value", _shown(was), _shown(now), step_id=step))
+            differences.append(Difference("metric", name, "value", _shown(was), _shown(now), step_id=step))
         else:
-            notes.append(Note(name, "a fraction is no count", _shown(was), _shown(now)))
-    return (compared[0], compared[1]), found, notes
+            notes.append(Note(name, "a fraction, not a count", _shown(was), _shown(now)))
+    return (compared[0], compared[1]), differences, notes
 
 
 def _reported(metrics: Iterable[Metric]) -> _Values:
-    found: _Values = defaultdict(list)
+    by_key: _Values = defaultdict(list)
     for metric in metrics:
         if not is_measured(metric.metric, metric.unit):
-            found[metric.step_id, metric.metric, metric.unit].append(metric.value)
-    return {key: sorted(values) for key, values in found.items()}
+            by_key[metric.step_id, metric.metric, metric.unit].append(metric.value)
+    return {key: sorted(values) for key, values in by_key.items()}
 
 
 def _shown(values: list[float]) -> Any:
@@ -70,7 +70,7 @@ def _shown(values: list[float]) -> Any:
 
 
 def measured(evidence: RunEvidence) -> Mapping[str, Any]:
-    """What is told of a run beside the comparison: where it ran, and what it cost."""
+    """What is reported of a run besides the comparison: where it ran, and how long."""
     totals: dict[str, float] = defaultdict(float)
     durations: dict[str, float] = defaultdict(float)
     for metric in evidence.metrics:

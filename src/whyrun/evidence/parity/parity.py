@@ -1,13 +1,13 @@
-"""Whether two runs left the same evidence: `whyrun parity RUN RUN`.
+"""`whyrun parity RUN RUN`: did two runs leave the same evidence?
 
-Compared are files present, `manifest.yaml` and every `cfg/*.json`, the multiset of events (`parity_fields` says which
-fields count), row and count metrics, artifacts by content, and the status. Every difference is told, causes before what
-follows from them: first by the place in the log, then files, then the status. What may differ between any two runs
-(durations, memory, what steps print) is reported and not judged.
+Compared are file names, `manifest.yaml` and every `cfg/*.json`, the multiset of events (`fields.py` says which fields),
+row and count metrics, artifacts by content, and the status. Differences are listed with causes first: by position in
+the log, then files, then the status. Durations, memory and printed text are reported, not compared.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
@@ -15,22 +15,24 @@ from typing import Any, Literal
 from msgspec import UNSET
 
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.evidence.parity_fields import ComparedEvent, compared_events
-from whyrun.evidence.parity_files import compare_files_present
-from whyrun.evidence.parity_metrics import compare_metrics, measured
-from whyrun.evidence.parity_reading import Artifact, RunEvidence, check_two_runs
-from whyrun.evidence.parity_result import ABSENT, Difference, Note, Parity, leaf_differences
+from whyrun.evidence.parity.fields import ComparedEvent, compared_events
+from whyrun.evidence.parity.metrics import compare_metrics, measured
+from whyrun.evidence.parity.reading import Artifact, RunEvidence, check_two_runs
+from whyrun.evidence.parity.result import ABSENT, Difference, Note, Parity, leaf_differences
 from whyrun.ids import file_name
 from whyrun.log import events as ev
 
-_NOT_OF_STATUS = ("started", "ended", "backend")
+_IGNORED_IN_STATUS = ("started", "ended", "backend")
 _LAST = 1 << 60
+PRESENT = "present"
+_SCRATCH = re.compile(r"steps/(?P<step>[^/]+)/scratch(?P<rest>/.*|$)")
+_RANDOM_NAMES = ("/tmp/", "/home/")  # libraries choose file names there
 
 Describe = Callable[[RunEvidence, Artifact, RunEvidence, Artifact], Sequence[str]]
 
 
 def compare_runs(old: RunEvidence, new: RunEvidence, describe: Describe) -> Parity:
-    """`describe` says what differs between two versions of an artifact: the first line is for the headline."""
+    """`describe`: the differences between two versions of an artifact; the first line is a summary."""
     check_two_runs(old, new)
     order = _Order(old, new)
     counts, metrics, loose_metrics = compare_metrics(old.metrics, new.metrics)
@@ -78,18 +80,18 @@ _Groups = dict[tuple[str, tuple[Any, ...]], list[ComparedEvent]]
 
 
 def _unmatched(old: RunEvidence, new: RunEvidence) -> tuple[_Groups, _Groups]:
-    """The events of each run that the other has no equal of, by type and by what they are about, in log order."""
+    """The events of each run without an equal in the other run, by type and name, in log order."""
     sides = [[(_key(event), event) for event in compared_events(side.events)] for side in (old, new)]
     counts = [Counter(key for key, _ in side) for side in sides]
-    found: list[_Groups] = []
+    unmatched: list[_Groups] = []
     for side, surplus in zip(sides, (counts[0] - counts[1], counts[1] - counts[0]), strict=True):
         groups: _Groups = defaultdict(list)
         for key, event in side:
             if surplus[key] > 0:
                 surplus[key] -= 1
                 groups[event.type, event.name].append(event)
-        found.append(groups)
-    return found[0], found[1]
+        unmatched.append(groups)
+    return unmatched[0], unmatched[1]
 
 
 def _key(event: ComparedEvent) -> bytes:
@@ -100,7 +102,7 @@ def _key(event: ComparedEvent) -> bytes:
 
 
 def _recorded_files(old: RunEvidence, new: RunEvidence) -> Iterator[Difference]:
-    """`manifest.yaml` and `cfg/*.json` by their bytes; one that only one run has is told with the files."""
+    """`manifest.yaml` and `cfg/*.json` by their bytes. Files that only one run has are listed with the files."""
     where = {e.path: e.seq for e in old.events if isinstance(e, ev.ManifestMaterialized | ev.CfgMaterialized)}
     for path in sorted(old.hashes.keys() & new.hashes.keys()):
         kind: Literal["cfg", "manifest"] = "manifest" if path == "manifest.yaml" else "cfg"
@@ -110,15 +112,15 @@ def _recorded_files(old: RunEvidence, new: RunEvidence) -> Iterator[Difference]:
 
 
 def _by_artifact(evidence: RunEvidence) -> dict[str, list[Artifact]]:
-    found: dict[str, list[Artifact]] = defaultdict(list)
+    by_artifact: dict[str, list[Artifact]] = defaultdict(list)
     for event in evidence.events:
         if isinstance(event, Artifact):
-            found[event.artifact].append(event)
-    return found
+            by_artifact[event.artifact].append(event)
+    return by_artifact
 
 
 def _artifacts(old: RunEvidence, new: RunEvidence, describe: Describe) -> Iterator[Difference]:
-    """Those that both runs have, by content; one that only one run has is told with the events."""
+    """Artifacts of both runs, by content. Artifacts that only one run has are listed with the events."""
     ours, theirs = _by_artifact(old), _by_artifact(new)
     for artifact in ours.keys() & theirs.keys():
         for a, b in zip(ours[artifact], theirs[artifact], strict=False):
@@ -134,30 +136,77 @@ def _artifacts(old: RunEvidence, new: RunEvidence, describe: Describe) -> Iterat
                 )
 
 
+# --- files -------------------------------------------------------------------------------------------------------
+
+
+def compare_files_present(old: RunEvidence, new: RunEvidence) -> tuple[list[Difference], list[Note]]:
+    differences: list[Difference] = []
+    notes: list[Note] = []
+    cut_off = _stopped_steps(old) | _stopped_steps(new)
+    for path in sorted(_only_in_first(old.files, new.files) | _only_in_first(new.files, old.files)):
+        was, now = (PRESENT if path in side.files else ABSENT for side in (old, new))
+        why = _not_compared(path, cut_off)
+        if why is None:
+            differences.append(Difference("file", path, "", was, now))
+        else:
+            notes.append(Note(path, why, was, now))
+    for path in sorted(old.missing & new.missing):
+        differences.append(
+            Difference("file", path, "", ABSENT, ABSENT, ("every run has this file, and neither of these has it",))
+        )
+    for path in sorted(old.hashes.keys() & new.hashes.keys()):
+        if path.startswith("steps/") and old.hashes[path] != new.hashes[path]:
+            was, now = old.hashes[path], new.hashes[path]
+            notes.append(Note(path, "printed text may contain times and paths", was, now))
+    return differences, notes
+
+
+def _only_in_first(ours: frozenset[str], theirs: frozenset[str]) -> set[str]:
+    """Paths that only the first run has. An empty folder is left out if the other run has (listed) files in it."""
+    folders = {path[: slash.end()] for path in theirs for slash in re.finditer("/", path)}
+    return {path for path in ours - theirs if not (path.endswith("/") and path in folders)}
+
+
+def _not_compared(path: str, cut_off: set[str]) -> str | None:
+    scratch = _SCRATCH.fullmatch(path)
+    if scratch is None:
+        return None
+    if scratch["step"] in cut_off:
+        return "how far a stopped step came is random"
+    return "temporary files have random names" if scratch["rest"].startswith(_RANDOM_NAMES) else None
+
+
+def _stopped_steps(evidence: RunEvidence) -> set[str]:
+    """Steps (as file names) that a time limit, an interruption or a dead worker stopped."""
+    steps = {e.step_id for e in evidence.events if isinstance(e, ev.StatusContractViolation)}
+    steps |= {e.step_id for e in evidence.events if isinstance(e, ev.StepFailed) and e.status != "FAILED"}
+    return {file_name(step.removeprefix("Job:")) for step in steps}
+
+
 # --- status ------------------------------------------------------------------------------------------------------
 
 
 def _status(old: RunEvidence, new: RunEvidence) -> tuple[list[Difference], list[Note]]:
     if old.status is None or new.status is None:
-        return [], []  # the file itself is missing, which is told with the files
+        return [], []  # the missing file is listed with the files
     ours, theirs = (
-        {name: value for name, value in side.status.items() if name not in _NOT_OF_STATUS}
+        {name: value for name, value in side.status.items() if name not in _IGNORED_IN_STATUS}
         for side in (old, new)
         if side.status is not None
     )
-    found, notes = [], []
+    differences, notes = [], []
     for path, was, now in leaf_differences(ours, theirs):
-        if path == "error" and _is_order_alone(old, new):
-            notes.append(Note("status.json", "the first of the same failures is another one", was, now))
+        if path == "error" and _same_failures(old, new):
+            notes.append(Note("status.json", "the same failures, in another order", was, now))
         else:
-            found.append(Difference("status", "status.json", path, was, now))
-    return found, notes
+            differences.append(Difference("status", "status.json", path, was, now))
+    return differences, notes
 
 
-def _is_order_alone(old: RunEvidence, new: RunEvidence) -> bool:
-    """`error` is the failure that came first; with several, which that is depends on who was faster."""
-    said = [side.status["error"] for side in (old, new) if side.status is not None]
-    return all(error in _failures(side) for error in said for side in (old, new))
+def _same_failures(old: RunEvidence, new: RunEvidence) -> bool:
+    """Whether both runs have both errors. `error` is the first failure, and with several, the order is random."""
+    errors = [side.status["error"] for side in (old, new) if side.status is not None]
+    return all(error in _failures(side) for error in errors for side in (old, new))
 
 
 def _failures(evidence: RunEvidence) -> set[str]:
@@ -168,8 +217,8 @@ def _failures(evidence: RunEvidence) -> set[str]:
 
 
 class _Order:
-    """Differences of one step stand together, steps in the order of their first difference, and failures first: what
-    is missing after a failure follows from it."""
+    """The order of differences: by step, steps in the order of their first difference; a step's failure first, because
+    it explains the rest."""
 
     def __init__(self, old: RunEvidence, new: RunEvidence) -> None:
         self._firsts: dict[str, int] = {}
@@ -186,5 +235,5 @@ class _Order:
         seq = difference.seq if difference.seq is not None else self._ends.get(step or "", _LAST)
         first = self._firsts.get(step, seq) if step is not None else seq
         is_failure = difference.kind == "event" and difference.name.startswith("step_failed ")
-        is_hash = difference.field.endswith(("sha256", "fingerprint"))  # beside a value it tells nobody anything
+        is_hash = difference.field.endswith(("sha256", "fingerprint"))  # the value itself says more
         return first, not is_failure, seq, difference.name, is_hash, difference.field

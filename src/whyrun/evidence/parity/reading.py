@@ -1,4 +1,4 @@
-"""The evidence of one run, read for comparing; what is damaged or unfinished is refused, for it proves nothing."""
+"""Read the evidence of one run for a comparison. Damaged or unfinished evidence is refused."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _fields = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True)
 class RunEvidence:
-    """All that is compared of one run. `name` is how the user called it."""
+    """Everything that is compared of one run. `name`: as the user wrote it."""
 
     name: str
     folder: Path
     events: tuple[ev.AnyEvent, ...]
-    files: frozenset[str]  # relative to the folder; an empty folder with a slash at its end
-    hashes: Mapping[str, str]  # of `manifest.yaml`, `cfg/*.json` and what steps printed
+    files: frozenset[str]  # relative to the folder; empty folders end with `/`
+    hashes: Mapping[str, str]  # of `manifest.yaml`, `cfg/*.json` and the printed text of steps
     metrics: tuple[Metric, ...]
     status: Mapping[str, Any] | None  # None: there is no `status.json`
 
     @cached_property
     def start(self) -> ev.RunStart:
         first = self.events[0]
-        assert isinstance(first, ev.RunStart)  # else it would not have been read
+        assert isinstance(first, ev.RunStart)  # checked by `_events`
         return first
 
     @cached_property
@@ -59,7 +59,7 @@ class RunEvidence:
 
     @cached_property
     def missing(self) -> frozenset[str]:
-        """Files that every run has, or that its log speaks of, and that are not there."""
+        """Files that every run has, or that its log names, and that do not exist."""
         logged = {e.path for e in self.events if isinstance(e, ev.CfgMaterialized | ev.ManifestMaterialized)}
         lost = {path for path in logged if path not in self.files}
         return frozenset(lost.union(RunDirectory(self.folder).missing_files(self.start.mode)))
@@ -70,20 +70,20 @@ def store_of(folder: Path) -> Store:
     return Store(Path(os.path.abspath(folder)).parents[2] / "store")
 
 
-def run_at(word: str) -> RunRef:
-    """The run whose folder this is: `../other/.whyrun/demo/runs/r0001`."""
-    folder = Path(word)
+def run_at(path: str) -> RunRef:
+    """The run in a folder such as `../other/.whyrun/demo/runs/r0001`."""
+    folder = Path(path)
     if not folder.is_dir():
         hint = "a run is `r0001`, or the path of its folder"
-        raise error("FILE_MISSING", f"there is no run folder `{word}`", hint=hint)
+        raise error("FILE_MISSING", f"there is no run folder `{path}`", hint=hint)
     if not (folder / EVENTS_FILE).is_file():
         hint = "the folder of a run is `.whyrun/<workflow>/runs/r0001`"
-        raise error("FILE_MISSING", f"`{word}` is no run folder: it has no `{EVENTS_FILE}`", hint=hint)
+        raise error("FILE_MISSING", f"`{path}` is not a run folder: it has no `{EVENTS_FILE}`", hint=hint)
     return RunRef(os.path.basename(os.path.abspath(folder)), os.fspath(folder), 0)
 
 
 def read_evidence(name: str, run: RunRef) -> RunEvidence:
-    """Raises LOG_INCOMPLETE for a run that has not ended, LOG_DAMAGED and STORE_DAMAGED for what is not as it was."""
+    """LOG_INCOMPLETE for a run that has not ended; LOG_DAMAGED or STORE_DAMAGED for damaged evidence."""
     folder = run.path
     events = _events(run)
     files = frozenset(_walk(folder))
@@ -103,7 +103,7 @@ def read_evidence(name: str, run: RunRef) -> RunEvidence:
 
 
 def check_two_runs(old: RunEvidence, new: RunEvidence) -> None:
-    """A run is equal to itself and to its copies, and that proves nothing."""
+    """USAGE if both are the same run or copies of it: equality would prove nothing."""
     if old.start.chain == new.start.chain:
         what = "are the same run" if os.path.samefile(old.folder, new.folder) else "are one run and a copy of it"
         hint = "run the workflow twice, each time from an empty state (`--state DIR`), and compare these runs"
@@ -124,39 +124,39 @@ def _events(run: RunRef) -> tuple[ev.AnyEvent, ...]:
             "LOG_INCOMPLETE",
             f"`{run.name}` has no `run_complete`: it is still running, or was killed",
             file=str(run.events_path),
-            hint="wait for its end; what was killed is completed by the next `whyrun run`",
+            hint="wait for its end; if it was killed, the next `whyrun run` completes it",
         )
     return events
 
 
 def _walk(folder: Path) -> list[str]:
     def unreadable(problem: OSError) -> None:
-        raise problem  # `os.walk` would pass over it, and what was not looked at would count as equal
+        raise problem  # `os.walk` would skip the folder, and unread files would count as equal
 
-    found: list[str] = []
+    paths: list[str] = []
     for place, folders, files in os.walk(folder, onerror=unreadable):
         relative = os.path.relpath(place, folder)
         lead = "" if relative == "." else f"{relative}/"
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
-        found += [lead + name for name in (*files, *links)]
+        paths += [lead + name for name in (*files, *links)]
         if not files and not folders:
-            found.append(lead)
-    # A step may leave names behind that are no text.
-    return [os.fsencode(path).decode("utf-8", "backslashreplace") for path in found]
+            paths.append(lead)
+    # File names in scratch folders may not be UTF-8.
+    return [os.fsencode(path).decode("utf-8", "backslashreplace") for path in paths]
 
 
 def _metrics(folder: Path) -> tuple[Metric, ...]:
     path = folder / "metrics.jsonl"
     if not path.exists():
         return ()
-    lines = path.read_bytes().split(b"\n")[:-1]  # of a killed run the last line may be cut
-    found = []
+    lines = path.read_bytes().split(b"\n")[:-1]  # the last line of a killed run may be cut off
+    metrics = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(decoded(_metric.decode, line))
+            metrics.append(decoded(_metric.decode, line))
         except UNREADABLE as wrong:
-            raise _damaged(path, f"this line is no metric: {wrong}", number) from None
-    return tuple(found)
+            raise _damaged(path, f"this line is not a metric: {wrong}", number) from None
+    return tuple(metrics)
 
 
 def _status(folder: Path) -> Mapping[str, Any] | None:
@@ -166,7 +166,7 @@ def _status(folder: Path) -> Mapping[str, Any] | None:
     try:
         return decoded(_fields.decode, path.read_bytes())
     except UNREADABLE as wrong:
-        raise _damaged(path, f"it is no status: {wrong}") from None
+        raise _damaged(path, f"it is not a status: {wrong}") from None
 
 
 def _damaged(path: Path, what: str, line: int | None = None) -> WhyrunError:
@@ -175,25 +175,25 @@ def _damaged(path: Path, what: str, line: int | None = None) -> WhyrunError:
 
 
 def _check_files(evidence: RunEvidence) -> None:
-    """What stands in `cfg/` and the manifest is what the log says; what is gone is told as a difference."""
+    """STORE_DAMAGED if the manifest or a file in `cfg/` does not match the log. Missing files are differences."""
     logged = {e.path: e.sha256 for e in evidence.events if isinstance(e, ev.CfgMaterialized | ev.ManifestMaterialized)}
     for path, sha256 in logged.items():
-        found = evidence.hashes.get(path, sha256)
-        if found != sha256:
+        actual = evidence.hashes.get(path, sha256)
+        if actual != sha256:
             raise error(
                 "STORE_DAMAGED",
-                f"the file has other bytes than the log says (sha256 {found}, not {sha256})",
+                f"the file has other bytes than the log says (sha256 {actual}, not {sha256})",
                 file=str(evidence.folder / path),
-                hint="it was changed after the run, so it is no evidence: restore it from a copy, or run again",
+                hint="it was changed after the run, so it proves nothing: restore it from a copy, or run again",
             )
 
 
 def _check_artifacts(evidence: RunEvidence) -> None:
-    """The bytes of every artifact are those that the log says: hashes of a log alone would be words about words."""
+    """STORE_DAMAGED unless the bytes of every artifact match the log: hashes alone would prove nothing."""
     seen: set[str] = set()
     for event in evidence.events:
         if not isinstance(event, Artifact) or event.value is not msgspec.UNSET:
-            continue  # a value stands in the event itself
+            continue  # the event has the value
         if event.sha256 in seen:
             continue
         seen.add(event.sha256)

@@ -1,4 +1,4 @@
-"""What a comparison of two runs found. [pure]"""
+"""The result of comparing two runs. [pure]"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kind = Literal["event", "manifest", "cfg", "artifact", "metric", "file", "status
 
 
 class _Absent:
-    """Not there at all; None is a value."""
+    """Absent; None is a value."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -21,10 +21,10 @@ ABSENT = _Absent()
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is other in the two runs, or is only in one of them (`ABSENT`).
+    """One value that differs between the runs, or that only one of them has (the other is `ABSENT`).
 
-    `name`: `step_failed Job:Clip[0]`, `cfg/Clip.json`, `Artifact:Clip.Frame[0]`. `field`: what of it differs; empty: it
-    is there in one run only. `details`: what differs inside, in words. The rest is for the order.
+    `name`: `step_failed Job:Clip[0]`, `cfg/Clip.json`, `Artifact:Clip.Frame[0]`. `field`: the part that differs; empty
+    if only one run has it. `details`: a description for people. `step_id` and `seq` are for sorting.
     """
 
     kind: Kind
@@ -37,19 +37,19 @@ class Difference:
     seq: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"kind": self.kind, "name": self.name}
+        record: dict[str, Any] = {"kind": self.kind, "name": self.name}
         if self.field:
-            found["field"] = self.field
+            record["field"] = self.field
         if self.old is not ABSENT:
-            found["old"] = self.old
+            record["old"] = self.old
         if self.new is not ABSENT:
-            found["new"] = self.new
-        return {**found, "details": list(self.details)} if self.details else found
+            record["new"] = self.new
+        return {**record, "details": list(self.details)} if self.details else record
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that differs and is not judged, with the reason why not."""
+    """A difference that does not count, and why."""
 
     name: str
     why: str
@@ -63,8 +63,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Parity:
-    """`compared`: how many there were of each kind, in the one and in the other run. `measured`: durations and the
-    like, of both."""
+    """`compared`: kind → how many each run has. `measured`: durations and other measured values of both runs."""
 
     old: str
     new: str
@@ -95,7 +94,7 @@ class Parity:
 
 
 def leaf_differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """(`counts.failed`, before, now) for each value that differs. Lists of one length are looked into."""
+    """(`counts.failed`, before, now) for each value that differs. Lists of equal length are compared by member."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in sorted({*old, *new}):
             inner = f"{path}.{name}" if path else str(name)

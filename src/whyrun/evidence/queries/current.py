@@ -1,4 +1,4 @@
-"""The list of current artifacts, made from the snapshot's records; and published files that no job stands for."""
+"""Current artifacts, from the records of the snapshot; and published files whose job is inactive or removed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from whyrun.graph.graph import Graph
+from whyrun.graph.tables import Graph
 from whyrun.ids import site_of
+from whyrun.log.lean_events import ArtifactAdopted, ArtifactAvailable, scan
 from whyrun.log.runs import RunRef, log_without_start
-from whyrun.log.scan import ArtifactAdopted, ArtifactAvailable, scan
 from whyrun.log.tombstones import Tombstone
 from whyrun.planning.plan import Plan
 from whyrun.snapshot.records import Output, Records, StepRecord, run_name
@@ -22,7 +22,7 @@ ArtifactState = Literal["available", "missing", "failed", "inactive", "running"]
 
 @dataclass(frozen=True, slots=True)
 class CurrentArtifact:
-    """`change` says what happened to a missing one that was made: deleted changed lost. `job_state` is the plan's."""
+    """`change`: why an artifact that was made is missing: deleted changed lost. `job_state`: as in the plan."""
 
     id: str
     state: ArtifactState
@@ -39,26 +39,26 @@ class CurrentArtifact:
 
     def to_json(self) -> dict[str, Any]:
         written = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "value"}
-        found = {name: value for name, value in written.items() if value is not None}
-        return found if self.value is UNSET else {**found, "value": self.value}
+        record = {name: value for name, value in written.items() if value is not None}
+        return record if self.value is UNSET else {**record, "value": self.value}
 
 
 @dataclass(frozen=True, slots=True)
 class StaleFile:
-    """A file that was published once, by a job that is inactive or removed now."""
+    """A published file whose job is inactive or removed now."""
 
     path: str
     artifact: str
     run: str
     why: Literal["inactive", "removed"]
-    edited: bool  # not as any run of this workflow left it
+    edited: bool  # its content differs from every version that a run published
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def job_states(plan: Plan) -> dict[int, str]:
-    """Node → planned, reused, deferred or inactive; whoever is not in it is clean."""
+    """Node → planned, reused, deferred or inactive. Nodes that are not in it are clean."""
     return {j.node: "reused" if j.state == "planned" and j.reuse is not None else j.state for j in plan.jobs}
 
 
@@ -116,7 +116,7 @@ def _artifact(
 
 
 def while_running(artifacts: Iterable[CurrentArtifact], run: str, steps: Container[str]) -> Iterator[CurrentArtifact]:
-    """The same, where the run with these open steps goes on: they are being made, and have not failed."""
+    """The same artifacts during a run: those of its open steps are running, not failed."""
     for artifact in artifacts:
         if artifact.state == "failed" and artifact.job in steps:
             yield replace(artifact, state="running", run=run)
@@ -124,16 +124,16 @@ def while_running(artifacts: Iterable[CurrentArtifact], run: str, steps: Contain
             yield artifact
 
 
-def leftover_places(records: Records, graph: Graph, stands: Callable[[str], bool]) -> int:
-    """How many places that a removed job has published, and no job of now publishes, still stand. Cheap: only the
-    records of removed jobs are looked at."""
+def count_leftover_files(records: Records, graph: Graph, exists: Callable[[str], bool]) -> int:
+    """The number of existing files that removed jobs published and no current job publishes. Cheap: only the records of
+    removed jobs are read."""
     gone = records.steps.keys() - graph.node_of.keys()
     if not gone:
         return 0
     made = [success for step in gone if (success := records.steps[step].last_success()) is not None]
     published = {output.path for success in made for output in success.outputs if output.path}
     wanted = {path for table in graph.tables for output in table.outputs for path in output.paths or ()}
-    return sum(map(stands, published - wanted))
+    return sum(map(exists, published - wanted))
 
 
 def stale_files(
@@ -143,9 +143,9 @@ def stale_files(
     sha256_of: Callable[[str], str | None],
     pruned: Iterable[Tombstone] = (),
 ) -> list[StaleFile]:
-    """Files and sections of inactive or removed jobs (or outputs, or paths) that still stand.
+    """Files and sections of inactive or removed jobs (or outputs, or paths) that still exist.
 
-    `sha256_of(site)`: None if it is gone.
+    `sha256_of(site)`: None if it does not exist.
     """
     inactive = {job.node for job in plan.jobs if job.state == "inactive"}
     wanted: set[str] = set()
@@ -166,15 +166,15 @@ def stale_files(
                 continue
             hashes = published[site][2] if site in published else set()
             published[site] = (event.artifact, run.name, hashes | {event.sha256})
-    found = []
+    stale = []
     for path in sorted(published):
         artifact, last_run, hashes = published[path]
         sha = sha256_of(path)
         if sha is not None:
-            found.append(
+            stale.append(
                 StaleFile(path, artifact, last_run, "inactive" if path in unwanted else "removed", sha not in hashes)
             )
-    return found
+    return stale
 
 
 def _published(run: RunRef) -> Iterator[ArtifactAvailable | ArtifactAdopted]:
@@ -184,5 +184,5 @@ def _published(run: RunRef) -> Iterator[ArtifactAvailable | ArtifactAdopted]:
                 if isinstance(event, ArtifactAvailable | ArtifactAdopted) and event.path is not None:
                     yield event
     except FileNotFoundError:
-        if run.tombstone() is None:  # else it was pruned since the runs were listed
+        if run.tombstone() is None:  # else it was pruned after the runs were listed
             raise log_without_start(run) from None

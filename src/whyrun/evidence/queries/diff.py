@@ -18,24 +18,24 @@ INACTIVE: dict[str, Any] = {"inactive": True}  # an artifact whose job is inacti
 
 @dataclass(frozen=True, slots=True)
 class RunSide:
-    """One run as it is compared: its plan (None for adopt and compare) and the log folded through it."""
+    """One side of the comparison: the plan of a run (None for adopt and compare) and the log folded up to this run."""
 
     run: str
     plan: Plan | None
     actions: Mapping[str, ActionFacts]
     records: Records
-    inactive: frozenset[str] = frozenset()  # jobs that were inactive in it
-    last_pruned: int = 0  # the latest run before it that was pruned
+    inactive: frozenset[str] = frozenset()  # inactive jobs
+    last_pruned: int = 0  # the latest pruned run before it
 
     def knows(self, job: str) -> bool:
-        """Whether the log still has the last word on a job as of this run: a pruned run may have had it."""
+        """Whether the log still has the latest attempt of a job. A pruned run may have had it."""
         record = self.records.steps.get(job)
         return not self.last_pruned or (record is not None and record.latest.run > self.last_pruned)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something with a name that is one thing in one run and another (None: nothing) in the other."""
+    """A named value that differs between the runs. None: absent."""
 
     id: str
     old: Any
@@ -49,25 +49,23 @@ class Difference:
 class RunDiff:
     old: str
     new: str
-    # Causes first: what was given, then what was to run for it, then what came of it.
+    # Causes first: inputs and actions, then reasons and jobs, then artifacts.
     inputs: tuple[Difference, ...]
     actions: tuple[Difference, ...]
     reasons: tuple[Difference, ...]  # the headline, of jobs with reasons in both
     jobs: tuple[Difference, ...]  # state: planned reused deferred inactive; None is clean, or not there
     artifacts: tuple[Difference, ...]  # hash, and the value where it is small; or that it is inactive
-    not_known: tuple[
-        str, ...
-    ] = ()  # jobs whose artifacts are not compared, since runs that may have made them are gone
+    not_known: tuple[str, ...] = ()  # jobs whose artifacts are not compared: a pruned run may have made them
 
     @property
     def same(self) -> bool:
         return not (self.jobs or self.reasons or self.inputs or self.artifacts or self.actions)
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"old": self.old, "new": self.new, "same": self.same}
+        record: dict[str, Any] = {"old": self.old, "new": self.new, "same": self.same}
         for name in ("inputs", "actions", "reasons", "jobs", "artifacts"):
-            found[name] = [difference.to_json() for difference in getattr(self, name)]
-        return {**found, "not_known": list(self.not_known)} if self.not_known else found
+            record[name] = [difference.to_json() for difference in getattr(self, name)]
+        return {**record, "not_known": list(self.not_known)} if self.not_known else record
 
 
 def diff_runs(old: RunSide, new: RunSide) -> RunDiff:
@@ -77,7 +75,7 @@ def diff_runs(old: RunSide, new: RunSide) -> RunDiff:
         old.run,
         new.run,
         _differences(_inputs(old.records), _inputs(new.records)),
-        # A run without a plan says nothing of actions, so there is nothing to compare.
+        # Runs without a plan have no actions to compare.
         _differences(_actions(old.actions), _actions(new.actions)) if old.plan and new.plan else (),
         _differences({id_: old_heads[id_] for id_ in both}, {id_: new_heads[id_] for id_ in both}),
         _differences(_states(old.plan), _states(new.plan)),
@@ -109,28 +107,28 @@ def _headlines(plan: Plan | None) -> dict[str, str]:
 
 
 def _inputs(records: Records) -> dict[str, dict[str, Any]]:
-    """As recorded; an empty hash is the record of a removal."""
-    found = {}
+    """The recorded inputs. An empty hash records a removal."""
+    inputs = {}
     for id_, record in records.inputs.items():
         if record.sha256:
             small = {} if record.value is UNSET else {"value": record.value}
-            found[id_] = {"sha256": record.sha256, **small}
-    return found
+            inputs[id_] = {"sha256": record.sha256, **small}
+    return inputs
 
 
 def _artifacts(side: RunSide, other: RunSide) -> dict[str, dict[str, Any]]:
-    """What was available by the log alone: outputs of latest attempts that succeeded. Those of inactive jobs are
-    inactive, whatever an earlier run made of them; which they would be is known from the other side too."""
-    found: dict[str, dict[str, Any]] = {}
+    """Available artifacts by the log alone: the outputs of successful latest attempts. Artifacts of inactive jobs are
+    `INACTIVE`, even if an earlier run made them; their IDs are taken from both sides."""
+    artifacts: dict[str, dict[str, Any]] = {}
     for job, output in _outputs(other):
         if job in side.inactive and side.knows(job):
-            found[output.id] = INACTIVE
+            artifacts[output.id] = INACTIVE
     for job, output in _outputs(side):
         if not (side.knows(job) and other.knows(job)):
             continue
         small = {} if output.value is UNSET else {"value": output.value}
-        found[output.id] = INACTIVE if job in side.inactive else {"sha256": output.sha256, **small}
-    return found
+        artifacts[output.id] = INACTIVE if job in side.inactive else {"sha256": output.sha256, **small}
+    return artifacts
 
 
 def _outputs(side: RunSide) -> Iterator[tuple[str, Output]]:
@@ -140,7 +138,7 @@ def _outputs(side: RunSide) -> Iterator[tuple[str, Output]]:
 
 
 def _is_nothing(difference: Difference) -> bool:
-    """Not there in one run and inactive in the other: there was nothing in either."""
+    """Absent in one run and inactive in the other: neither run has it."""
     return all(side is None or side is INACTIVE for side in (difference.old, difference.new))
 
 

@@ -1,8 +1,8 @@
-"""Every attempt of a job and every version of an artifact, read from the logs of all runs in order."""
+"""Every attempt of a job, every version of an artifact, and the inputs in force in a run, from the logs of all runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from whyrun.errors import StateError, error
 from whyrun.ids import output_of
 from whyrun.log import events as ev
 from whyrun.log.runs import RunRef, log_without_start
+from whyrun.log.tombstones import Tombstone
 from whyrun.planning.reuse import SHARED
 
 
@@ -23,13 +24,13 @@ class Version:
     value: Any = UNSET
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"artifact": self.artifact, "sha256": self.sha256, "size": self.size}
-        return found if self.value is UNSET else {**found, "value": self.value}
+        record: dict[str, Any] = {"artifact": self.artifact, "sha256": self.sha256, "size": self.size}
+        return record if self.value is UNSET else {**record, "value": self.value}
 
 
 @dataclass(slots=True)
 class HistoryEntry:
-    """One try of one job instance; or that it was reused, adopted, skipped or blocked."""
+    """One attempt of a job instance; or one reuse, adoption, skip or block."""
 
     run: str
     step_id: str
@@ -45,39 +46,39 @@ class HistoryEntry:
     why: str | None = None  # of a skip
     because: list[str] | None = None  # of a block
     error: str | None = None
-    accepted: bool = False  # of a comparison: its result counts as the latest from then on
+    accepted: bool = False  # of a comparison: its result counts as the latest
 
     @property
     def succeeded(self) -> bool:
         return self.status in ("EXECUTES", "IDENTICAL", "DIFFERENT", "REUSED", "ADOPTED")
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"run": self.run, "step_id": self.step_id, "ts": self.ts, "status": self.status}
+        record: dict[str, Any] = {"run": self.run, "step_id": self.step_id, "ts": self.ts, "status": self.status}
         for name in ("attempt", "duration", "fingerprint", "reused_from", "by", "why", "because", "error"):
             value = getattr(self, name)
             if value is not None:
-                found[name] = value
+                record[name] = value
         if self.mode != "run":
-            found["mode"] = self.mode
+            record["mode"] = self.mode
         if self.mode == "compare" and self.succeeded:
-            found["accepted"] = self.accepted
+            record["accepted"] = self.accepted
         if self.outputs:
-            found["outputs"] = [version.to_json() for version in self.outputs]
-        return found
+            record["outputs"] = [version.to_json() for version in self.outputs]
+        return record
 
 
 def job_history(runs: list[RunRef], wanted: Callable[[str], bool], running: str | None) -> Iterator[HistoryEntry]:
-    """The entries of the jobs that `wanted` names, oldest first. `running`: the run that is going on now."""
+    """The entries of the wanted jobs, oldest first. `running`: the name of the current run."""
     for run in runs:
         try:
             yield from _RunReader(run, wanted, running == run.name).entries()
         except StateError as refused:
             if refused.diagnostics[0].code != "RUN_PRUNED":
-                raise  # else it was pruned since the runs were listed
+                raise  # RUN_PRUNED: it was pruned after the runs were listed
 
 
 def artifact_versions(entries: Iterator[HistoryEntry], wanted: Callable[[str], bool]) -> Iterator[HistoryEntry]:
-    """The entries that made a version of a wanted artifact, with these outputs only."""
+    """The entries that made a version of a wanted artifact, with only these outputs."""
     for entry in entries:
         outputs = [version for version in entry.outputs if wanted(version.artifact)]
         if outputs and entry.succeeded:
@@ -90,12 +91,12 @@ class _RunReader:
         self.run, self.wanted, self.is_running = run, wanted, is_running
         self.mode = ""  # until `run_start`
         self.accepts = False
-        self.open: dict[str, HistoryEntry] = {}  # steps without an end yet, or whose outputs follow (reuse)
-        self.leaves: dict[str, list[Version]] = {}  # adopted, before their whole
+        self.open: dict[str, HistoryEntry] = {}  # steps without an end, and reused steps whose outputs follow
+        self.leaves: dict[str, list[Version]] = {}  # adopted leaves; the event of the whole artifact follows
         self._wanted: dict[str, bool] = {}
 
     def entries(self) -> list[HistoryEntry]:
-        found: list[HistoryEntry] = []
+        entries: list[HistoryEntry] = []
         try:
             for event in self.run.events():
                 if isinstance(event, ev.RunStart):
@@ -104,16 +105,16 @@ class _RunReader:
                     raise log_without_start(self.run)
                 step = getattr(event, "step_id", None)
                 if step is not None and self.is_wanted(step):
-                    self.add(event, found)
+                    self.add(event, entries)
         except FileNotFoundError:
             raise log_without_start(self.run) from None
         if not self.mode:
             raise log_without_start(self.run)
-        for entry in found:
+        for entry in entries:
             if entry.status == "RUNNING" and not self.is_running:
                 entry.status, entry.error = "INTERRUPTED", f"{ev.INTERRUPTED_TYPE}: {ev.INTERRUPTED_ERROR}"
                 entry.outputs.clear()
-        return found
+        return entries
 
     def is_wanted(self, step: str) -> bool:
         if step not in self._wanted:
@@ -135,12 +136,12 @@ class _RunReader:
             )
         return entry
 
-    def add(self, event: ev.Event, found: list[HistoryEntry]) -> None:
+    def add(self, event: ev.Event, entries: list[HistoryEntry]) -> None:
         match event:
             case ev.StepStart():
                 entry = self.entry(event, "RUNNING", attempt=event.attempt, fingerprint=event.fingerprint)
                 self.open[event.step_id] = entry
-                found.append(entry)
+                entries.append(entry)
             case ev.ArtifactAvailable():
                 if event.step_id in self.open:
                     version = Version(event.artifact, event.sha256, event.size, event.value)
@@ -158,22 +159,22 @@ class _RunReader:
                 by = None if event.shared is None else event.shared.get("by")
                 entry = self.entry(event, "REUSED", fingerprint=event.fingerprint, reused_from=source, by=by)
                 self.open[event.step_id] = entry
-                found.append(entry)
+                entries.append(entry)
             case ev.StepSkipped():
                 why = event.why if event.reason is None else f"{event.why}: {event.reason}"
-                found.append(self.entry(event, "SKIPS", why=why))
+                entries.append(self.entry(event, "SKIPS", why=why))
             case ev.StepBlocked():
-                found.append(self.entry(event, "BLOCKED", because=event.because))
+                entries.append(self.entry(event, "BLOCKED", because=event.because))
             case ev.ArtifactAdopted():
-                self.adopt(event, found)
+                self.adopt(event, entries)
             case _:
                 pass  # tasks, requests and conditions are in `whyrun log`
 
-    def adopt(self, event: ev.ArtifactAdopted, found: list[HistoryEntry]) -> None:
-        """One adoption is several events where the artifact has leaves; without the whole, the last, it is none."""
+    def adopt(self, event: ev.ArtifactAdopted, entries: list[HistoryEntry]) -> None:
+        """An adoption has one event per leaf, then one for the whole artifact. Without the last it does not count."""
         version = Version(event.artifact, event.sha256, event.size, event.value)
         entry = self.open.get(event.step_id)
-        if entry is not None:  # logs of the first versions have the leaves after the whole
+        if entry is not None:  # the first versions wrote the leaves after the whole
             entry.outputs.append(version)
         elif output_of(event.artifact) is None:
             self.leaves.setdefault(event.step_id, []).append(version)
@@ -181,4 +182,46 @@ class _RunReader:
             entry = self.entry(event, "ADOPTED", fingerprint=event.fingerprint, by=event.by)
             entry.outputs = [version, *self.leaves.pop(event.step_id, ())]
             self.open[event.step_id] = entry
-            found.append(entry)
+            entries.append(entry)
+
+
+# --- inputs ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InputInForce:
+    """`run`: the first run with this value. The value of a file is its content: only hash and size are kept."""
+
+    id: str
+    run: str
+    sha256: str
+    size: int | None = None
+    value: Any = UNSET
+
+    def to_json(self) -> dict[str, Any]:
+        record: dict[str, Any] = {"id": self.id, "run": self.run, "sha256": self.sha256}
+        if self.size is not None:
+            record["size"] = self.size
+        return record if self.value is UNSET else {**record, "value": self.value}
+
+
+def inputs_in_force(runs: Iterable[RunRef], name: str, pruned: Iterable[Tombstone] = ()) -> list[InputInForce]:
+    """By ID: each input as it was last recorded up to the run `name`. A run records only inputs that have changed."""
+    inputs: dict[str, InputInForce] = {}
+    all_runs: list[RunRef | Tombstone] = [*runs, *pruned]
+    for run in sorted(all_runs, key=lambda one: one.number):
+        if isinstance(run, Tombstone):
+            for one in run.inputs:
+                inputs[one.id] = InputInForce(one.id, run.run, one.sha256, one.size, one.value)
+            continue
+        try:
+            for event in run.events():
+                if isinstance(event, ev.InputRecorded):
+                    inputs[event.id] = InputInForce(event.id, run.name, event.sha256, event.size, event.value)
+                elif not isinstance(event, ev.RunStart):
+                    break  # inputs come first
+        except FileNotFoundError:
+            raise log_without_start(run) from None
+        if run.name == name:
+            break
+    return [inputs[id_] for id_ in sorted(inputs) if inputs[id_].sha256]  # an empty hash records a removal

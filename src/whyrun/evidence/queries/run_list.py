@@ -1,10 +1,12 @@
-"""The runs of a workflow, each in one record: what it was to do, how it ended, or that it is still going on."""
+"""The runs of a workflow, one record each: how many steps, how they ended, and whether the run still goes on."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
 from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
 
 from whyrun.errors import StateError, error
 from whyrun.evidence.status import error_of
@@ -15,8 +17,7 @@ from whyrun.log.outcomes import RunOutcome, lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(msgspec.Struct, frozen=True):
     run: str
     state: str  # succeeded failed interrupted running
     mode: str  # run compare adopt
@@ -36,8 +37,8 @@ class RunSummary:
     accepted: bool = False  # its results count as the latest
 
     @property
-    def told_state(self) -> str:
-        """In a word: a comparison that found differences has done what it is for, and has not failed."""
+    def outcome(self) -> str:
+        """The state for people: a comparison that found differences has not failed."""
         if self.mode != "compare" or self.state not in ("succeeded", "failed"):
             return self.state
         if self.failed or (self.state == "failed" and not self.different):
@@ -47,14 +48,13 @@ class RunSummary:
         return "differences" if self.different else self.state
 
     def to_json(self) -> dict[str, Any]:
-        found = asdict(self)
-        compared = {name: found.pop(name) for name in ("identical", "different", "accepted")}
-        return {**found, **compared} if self.mode == "compare" else found
+        record = asdict(self)
+        compared = {name: record.pop(name) for name in ("identical", "different", "accepted")}
+        return {**record, **compared} if self.mode == "compare" else record
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """The last run, where its log has no end: running (the lock is held) or interrupted."""
+class Unfinished(msgspec.Struct, frozen=True):
+    """The last run, if its log has no end: running (the lock is held) or interrupted."""
 
     run: str
     state: str
@@ -70,18 +70,18 @@ class Unfinished:
 
 def list_runs(state: WorkflowState) -> list[RunSummary]:
     running = running_run(state)
-    found = []
+    summaries = []
     for run in state.runs():
         try:
-            found.append(summarize_run(run, running == run.name))
+            summaries.append(summarize_run(run, running == run.name))
         except StateError as refused:
             if refused.diagnostics[0].code != "RUN_PRUNED":
-                raise  # else it is none of the runs that are kept any more
-    return found
+                raise  # RUN_PRUNED: it was pruned after the runs were listed
+    return summaries
 
 
 def running_run(state: WorkflowState) -> str | None:
-    """The run that the lock is held for now. The holder says so, unless it has not come to that yet."""
+    """The run that holds the lock. If the holder has not named it yet, the latest run."""
     held, holder = holder_and_state(state.lock_path)
     if not held:
         return None
@@ -92,7 +92,7 @@ def running_run(state: WorkflowState) -> str | None:
 
 
 def running_note(state: WorkflowState) -> str | None:
-    """That a run is going on, for who reads the log meanwhile. Only the lock is looked at: this costs no fold."""
+    """A note for readers of the log that a run is going on. Only reads the lock, not the log."""
     held, holder = holder_and_state(state.lock_path)
     if not held:
         return None
@@ -131,11 +131,11 @@ def summarize_run(run: RunRef, is_running: bool) -> RunSummary:
 
 
 def unfinished_run(state: WorkflowState) -> Unfinished | None:
-    """The last run, if it has not ended. LOG_DAMAGED, if it had, and its end was cut off."""
+    """The last run, if it has not ended. LOG_DAMAGED if it had ended and the end was cut off."""
     runs = state.runs()
     if not runs:
         return None
-    has_status = (runs[-1].path / STATUS_FILE).exists()  # asked before reading: it is written last
+    has_status = (runs[-1].path / STATUS_FILE).exists()  # checked before the log is read: `status.json` is written last
     outcome, _, _ = _fold(runs[-1])
     if outcome.end is not None:
         return None
@@ -149,8 +149,7 @@ def unfinished_run(state: WorkflowState) -> Unfinished | None:
 
 
 def _fold(run: RunRef) -> tuple[RunOutcome, int, Counter[str]]:
-    """How its steps ended, how many were reused, how many completed with which status; LOG_INCOMPLETE unless it has a
-    `run_start`."""
+    """(outcome, number of reused steps, completed steps by status). LOG_INCOMPLETE without a `run_start`."""
     outcome = RunOutcome()
     completed: Counter[str] = Counter()
     reused: set[str] = set()
@@ -165,5 +164,5 @@ def _fold(run: RunRef) -> tuple[RunOutcome, int, Counter[str]]:
         raise log_without_start(run) from None
     if outcome.start is None:
         raise log_without_start(run)
-    # What could not be put at its path was reused first, and failed then.
+    # A reused step fails if its output cannot be published. It does not count as reused.
     return outcome, sum(outcome.steps[step] == "skipped" for step in reused), completed

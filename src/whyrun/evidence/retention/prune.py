@@ -1,13 +1,13 @@
-"""Which runs can go, and removing them. What stays is what it was: the same plan, to the byte.
+"""`whyrun runs prune`: choose the runs that can be removed, and remove them. The plan stays the same, byte for byte.
 
-Kept are, whatever was asked for: the latest run; every run that holds some job's latest attempt, success or adoption,
-or made what a later run reused; one that remembers a request still to be picked up; one whose result the plan of now
-reuses. Then the log is folded and the plan computed as if the others were gone: where anything is different, the runs
-that make the difference stay, too.
+Always kept: the latest run; every run with the latest attempt, success or adoption of a job; runs that made a result
+which a later run reused; runs with a request that the next attempt resumes; runs whose result the current plan reuses.
+Then the log is folded and the plan is computed without the other runs. If anything differs, the runs that cause the
+difference are kept, too.
 
-Order of removal: the tombstones, synced, all in one file; then each folder is moved out of the way in one step, and
-removed. A kill in between leaves runs that are pruned (they have a tombstone) and folders that the next run, `prune` or
-`gc` removes; never a run that is half there.
+Removal: first all tombstones are written to one file and synced. Then each folder is renamed and removed. A kill in
+between leaves pruned runs (they have a tombstone) and folders that the next run, `prune` or `gc` removes; never half a
+run.
 """
 
 from __future__ import annotations
@@ -17,24 +17,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from whyrun.evidence.prune_facts import RunFacts, facts_of, folder_size, published_sites
-from whyrun.evidence.prune_needs import Needs, add_held, add_lost, add_remembered
-from whyrun.evidence.run_list import running_run, summarize_run
+from whyrun.evidence.queries.run_list import running_run, summarize_run
+from whyrun.evidence.retention.prune_facts import RunFacts, facts_of, folder_size, published_sites
+from whyrun.evidence.retention.prune_needs import Needs, add_latest, add_lost, add_requests
 from whyrun.ids import by_number
 from whyrun.log.journal import Clock, parse_timestamp, timestamp
 from whyrun.log.lock import RunLock
-from whyrun.log.pruned_folders import remove_pruned_folders
 from whyrun.log.runs import RunRef
-from whyrun.log.tombstones import Tombstone, add_tombstones
+from whyrun.log.tombstones import Tombstone, add_tombstones, remove_pruned_folders
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.snapshot.history import History
+from whyrun.project import Project
+from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.records import Records, run_name
-from whyrun.snapshot.world import World
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which runs are asked for: those named; else all but the last `keep`, and of these those that ended before."""
+    """The runs to prune: `names`; else all but the last `keep`, and of these the ones that ended before."""
 
     names: tuple[str, ...] = ()
     keep: int | None = None
@@ -53,25 +52,25 @@ class PrunedRun:
     started: str
     events: int
     bytes: int  # of its folder
-    outcome: str  # the state in a word: a comparison that found differences has not failed
+    outcome: str  # the state for people: a comparison that found differences has not failed
 
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """One that was asked for, and stays."""
+    """A selected run that is kept."""
 
     run: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Pruning:
+class PruneReport:
     workflow: str
-    runs: int  # that there were
+    runs: int  # before pruning
     pruned: tuple[PrunedRun, ...]
     kept: tuple[KeptRun, ...]
-    deleted: bool  # else it is what would go
-    jobs: tuple[str, ...] = ()  # of which results can no longer be reused, restored or compared with
+    deleted: bool  # False: a preview
+    jobs: tuple[str, ...] = ()  # whose removed results cannot be reused, restored or compared with
 
     @property
     def bytes(self) -> int:
@@ -80,24 +79,24 @@ class Pruning:
     def to_json(self) -> dict[str, Any]:
         from dataclasses import asdict
 
-        told = asdict(self)
-        lists = {name: list(told[name]) for name in ("pruned", "kept", "jobs")}
-        return {**told, **lists, "bytes": self.bytes}
+        fields = asdict(self)
+        lists = {name: list(fields[name]) for name in ("pruned", "kept", "jobs")}
+        return {**fields, **lists, "bytes": self.bytes}
 
 
-def prunable(world: World, selection: Selection, clock: Clock) -> Pruning:
-    """What would go. Nothing is written."""
-    return _Choice(world, selection, clock(), running_run(world.state)).pruning(deleted=False)
+def prunable(project: Project, selection: Selection, clock: Clock) -> PruneReport:
+    """What `prune` would remove. Nothing is written."""
+    return _Choice(project, selection, clock(), running_run(project.state)).report(deleted=False)
 
 
-def prune(world: World, selection: Selection, clock: Clock) -> Pruning:
-    """Remove what can go of what was asked for. LOCKED while a run is going on."""
-    state = world.state
-    world.graph, world.actions  # noqa: B018  # all that is invalid is found before the lock is taken
+def prune(project: Project, selection: Selection, clock: Clock) -> PruneReport:
+    """Remove the selected runs that are not needed. LOCKED while a run is going on."""
+    state = project.state
+    project.graph, project.actions  # noqa: B018  # report an invalid workflow before the lock is taken
     with RunLock.of(state, clock, to_make_room=True):
         remove_pruned_folders(state)
-        choice = _Choice(world, selection, clock(), running=None)
-        done = choice.pruning(deleted=True)
+        choice = _Choice(project, selection, clock(), running=None)
+        done = choice.report(deleted=True)
         if choice.stones:
             add_tombstones(state.tombstones_path, choice.stones)
             remove_pruned_folders(state)
@@ -105,69 +104,69 @@ def prune(world: World, selection: Selection, clock: Clock) -> Pruning:
 
 
 class _Choice:
-    def __init__(self, world: World, selection: Selection, now: datetime, running: str | None) -> None:
-        self.world = world
-        self.state = world.state
+    def __init__(self, project: Project, selection: Selection, now: datetime, running: str | None) -> None:
+        self.project = project
+        self.state = project.state
         self.now = timestamp(now)
         self.running = running
         self.state.check_last_run()
         self.runs = self.state.runs()
-        asked = self._asked(selection, now)
+        selected = self._selected(selection, now)
         self.needs = Needs()
-        self.facts = {run.number: facts_of(run) for run in asked if run is not self.runs[-1]}
+        self.facts = {run.number: facts_of(run) for run in selected if run is not self.runs[-1]}
         if self.runs:
-            self.needs.say(self.runs[-1].number, "the latest run")
+            self.needs.add_reason(self.runs[-1].number, "the latest run")
         if self.facts:
             self._find_needs()
         self.gone = [facts for number, facts in sorted(self.facts.items()) if number not in self.needs]
         for facts in self.gone:
             facts.check_log()
-        self.kept = [KeptRun(run.name, self.needs.why(run.number)) for run in asked if run.number in self.needs]
+        self.kept = [KeptRun(run.name, self.needs.why(run.number)) for run in selected if run.number in self.needs]
         self.stones = self._stones(self.gone)
 
-    def pruning(self, *, deleted: bool) -> Pruning:
+    def report(self, *, deleted: bool) -> PruneReport:
         pruned = tuple(_pruned_run(facts) for facts in self.gone)
         results = [facts.outcome.steps for facts in self.gone if facts.has_results]
         jobs = {step for steps in results for step, how in steps.items() if how == "completed"}
-        told = tuple(sorted(jobs, key=by_number))
-        return Pruning(self.state.workflow, len(self.runs), pruned, tuple(self.kept), deleted, told)
+        job_ids = tuple(sorted(jobs, key=by_number))
+        return PruneReport(self.state.workflow, len(self.runs), pruned, tuple(self.kept), deleted, job_ids)
 
-    def _asked(self, selection: Selection, now: datetime) -> list[RunRef]:
+    def _selected(self, selection: Selection, now: datetime) -> list[RunRef]:
         if selection.names:
             named = {self.state.run(name).number for name in selection.names}
             return [run for run in self.runs if run.number in named]
-        asked = self.runs[: max(0, len(self.runs) - selection.keep)] if selection.keep is not None else self.runs
+        older = self.runs[: max(0, len(self.runs) - selection.keep)] if selection.keep is not None else self.runs
         if selection.older_than is None:
-            return asked
-        ages = ((run, now - parse_timestamp(facts_of(run).outcome.last_ts)) for run in asked)
+            return older
+        ages = ((run, now - parse_timestamp(facts_of(run).outcome.last_ts)) for run in older)
         return [run for run, age in ages if age.total_seconds() > selection.older_than]
 
-    # -- what stays, although it was asked for --
+    # -- selected runs that are needed --
 
     def _find_needs(self) -> None:
         if self.running is not None:
-            self.needs.say(int(self.running[1:]), "it is running")
-        history = self.world.history()
-        snapshot = self.world.snapshot(history)
+            self.needs.add_reason(int(self.running[1:]), "it is running")
+        history = self.project.history()
+        snapshot = self.project.snapshot(history)
         plan = compute_execution_plan(snapshot, PlanOptions())
         records = history.records
-        add_held(self.needs, records)
-        add_remembered(self.needs, records, {number: facts.requests for number, facts in self.facts.items()})
+        add_latest(self.needs, records)
+        add_requests(self.needs, records, {number: facts.requests for number, facts in self.facts.items()})
         self._add_reused(plan, records)
         while stones := self._stones([facts for number, facts in self.facts.items() if number not in self.needs]):
             if not self._differs(records, plan, stones):
                 return
             if all(stone.number not in self.needs for stone in stones):
-                # No single run can be named for it, so none of them goes.
+                # The cause is no single run, so all of them are kept.
                 for stone in stones:
-                    self.needs.say(stone.number, "the plan of now would not be the same without it")
+                    self.needs.add_reason(stone.number, "the current plan would change without it")
 
     def _differs(self, records: Records, plan: Plan, stones: Sequence[Tombstone]) -> bool:
-        after = History(self.state, self.world.store.read, without=stones)
+        after = History(self.state, self.project.store.read, without=stones)
         steps = {stone.number: self.facts[stone.number].steps for stone in stones}
         if add_lost(self.needs, records, after.records, steps):
             return True
-        again = compute_execution_plan(self.world.snapshot(after), PlanOptions())
+        again = compute_execution_plan(self.project.snapshot(after), PlanOptions())
         return again.to_bytes() != plan.to_bytes()
 
     def _add_reused(self, plan: Plan, records: Records) -> None:
@@ -184,15 +183,15 @@ class _Choice:
         if not gone:
             return []
         numbers = {facts.run.number for facts in gone}
-        told = published_sites(run for run in self.runs if run.number not in numbers) if _publish(gone) else set()
-        return [facts.tombstone(self.now, told) for facts in gone]
+        kept_sites = published_sites(run for run in self.runs if run.number not in numbers) if _publish(gone) else set()
+        return [facts.tombstone(self.now, kept_sites) for facts in gone]
 
 
 def _pruned_run(facts: RunFacts) -> PrunedRun:
     mode, state = facts.start.mode, facts.state
-    told = summarize_run(facts.run, is_running=False).told_state if mode == "compare" else state
+    outcome = summarize_run(facts.run, is_running=False).outcome if mode == "compare" else state
     size = folder_size(facts.run.path)
-    return PrunedRun(facts.run.name, mode, state, facts.start.ts, facts.events, size, told)
+    return PrunedRun(facts.run.name, mode, state, facts.start.ts, facts.events, size, outcome)
 
 
 def _publish(gone: Sequence[RunFacts]) -> bool:

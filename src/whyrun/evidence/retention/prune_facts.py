@@ -1,4 +1,4 @@
-"""What a log says that matters once its run is to be pruned: what the tombstone carries on, and what it is about."""
+"""What `prune` needs of a run: the facts that its tombstone keeps, and the steps and requests that it has."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Literal
 from whyrun.ids import output_of, site_of
 from whyrun.log import events as ev
 from whyrun.log.journal import FIRST_CHAIN, check_chain
+from whyrun.log.lean_events import ArtifactAdopted, ArtifactAvailable, scan
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.runs import RunRef, log_without_start
-from whyrun.log.scan import ArtifactAdopted, ArtifactAvailable, scan
 from whyrun.log.tombstones import Adopted, CarriedInput, Displaced, PublishedSite, Tombstone
 
 Request = tuple[str, str, str]  # step, fingerprint, key
@@ -39,11 +39,11 @@ class RunFacts:
 
     @property
     def has_results(self) -> bool:
-        """Whether what it made counts: a comparison only looks, unless it is told to accept what it finds."""
+        """Whether its results count. Those of a comparison count only with `--accept`."""
         return self.start.mode != "compare" or bool(self.start.options.get("accept"))
 
     def tombstone(self, pruned: str, published_by_kept: Collection[str] = ()) -> Tombstone:
-        """`published_by_kept`: sites that runs that stay tell of themselves."""
+        """`published_by_kept`: sites that kept runs have published, too. The tombstone leaves them out."""
         return Tombstone(
             run=self.run.name,
             mode=self.start.mode,
@@ -61,7 +61,7 @@ class RunFacts:
         )
 
     def check_log(self) -> None:
-        """LOG_DAMAGED unless its lines follow from one another: what is damaged is shown to somebody, not removed."""
+        """LOG_DAMAGED if the chain is broken: a damaged run is reported, not removed."""
         check_chain([self.run.events_path], self.start.previous_chain or FIRST_CHAIN)
 
 
@@ -81,7 +81,7 @@ def facts_of(run: RunRef) -> RunFacts:
             step = getattr(event, "step_id", None)
             if step is not None:
                 steps.add(step)
-            if isinstance(event, ev.ArtifactAdopted) and output_of(event.artifact) is not None:  # its leaves are in it
+            if isinstance(event, ev.ArtifactAdopted) and output_of(event.artifact) is not None:  # skip leaves
                 adopted.append(Adopted(event.artifact, event.sha256, event.type))
             match event:
                 case ev.InputRecorded():
@@ -94,7 +94,7 @@ def facts_of(run: RunRef) -> RunFacts:
                 case ev.RequestRecorded():
                     requests.add((event.step_id, event.fingerprint, event.key))
                 case _:
-                    pass  # nothing outlives the run
+                    pass  # the tombstone keeps nothing of it
     except FileNotFoundError:
         raise log_without_start(run) from None
     if outcome.start is None:
@@ -106,7 +106,7 @@ def facts_of(run: RunRef) -> RunFacts:
 
 
 def published_sites(runs: Iterable[RunRef]) -> set[str]:
-    """Every place where one of these runs published something."""
+    """Every site that one of these runs has published."""
     return {
         site_of(event.path, event.section)
         for run in runs
@@ -117,5 +117,5 @@ def published_sites(runs: Iterable[RunRef]) -> set[str]:
 
 
 def folder_size(folder: Path) -> int:
-    """The bytes of its files; what links lead to is not in it."""
+    """The size of its files. Links are not followed."""
     return sum(os.lstat(os.path.join(place, name)).st_size for place, _, names in os.walk(folder) for name in names)

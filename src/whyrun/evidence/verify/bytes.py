@@ -1,9 +1,8 @@
-"""Bytes that the log has the hash of: blobs of the store and files of run folders, read and hashed again.
+"""Check bytes against the hashes in the log: blobs of the store and files of run folders are read and hashed again.
 
-What must be there: the latest version of every artifact, what a replay needs (snapshot blobs and long lists), what was
-saved from being written over, and the data that a composition has kept. An older version may be gone (somebody may have
-made room). What is there has its bytes checked in any case, whatever of the log or the run folders speaks of it: all
-that `gc` keeps.
+These blobs must exist: the latest version of every artifact, snapshots and long lists (a replay needs them), files that
+were saved before they were overwritten, and the data that a composition has read. Older versions may be missing. Every
+existing blob that a log or run folder refers to is checked: these are the blobs that `gc` keeps.
 """
 
 from __future__ import annotations
@@ -30,35 +29,35 @@ from whyrun.artifacts.hashing import (
 )
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
-from whyrun.evidence.composed_run import input_links, link_target
-from whyrun.evidence.spoken_blobs import files_of_folder, hashes_of_runs, stored_names
-from whyrun.evidence.verify_lines import described
-from whyrun.evidence.verify_links import LinkCheck
-from whyrun.evidence.verify_report import PLAN_AGAIN, Checked, Findings, Kind, Problem
+from whyrun.evidence.composition.run_folder import input_links, link_target
+from whyrun.evidence.referenced_blobs import referenced_hashes, stored_folder_files, stored_names
+from whyrun.evidence.verify.lines import described
+from whyrun.evidence.verify.links import LinkCheck
+from whyrun.evidence.verify.report import PLAN_AGAIN, Checked, Findings, Kind, VerifyProblem
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
+from whyrun.log.event_checks import value_hash_problem
 from whyrun.log.journal import EVENTS_FILE
-from whyrun.log.values import value_problem
 
 PLAN_FILE = "plan.json"
 MANIFEST_FILE = "manifest.yaml"
-_SAVED = "that was saved before it was written over"
+_SAVED = "that was saved before it was overwritten"
 _KEPT_DATA = (
     "data that steps have read: restore the blob from a copy, which may be the data file itself. No job needs it: "
-    "without a copy, what the step has read cannot be looked at any more, and nothing else comes of it"
+    "without a copy, the data that the step has read cannot be shown, and nothing else is affected"
 )
 _UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, WhyrunError)
-# Of lost hashes those that the latest version of an artifact needs, each with the file or folder that this artifact is
-# published as, for every such artifact (None: it has none of its own with these bytes). None: nobody can say.
+# Missing hashes → those that the latest version of an artifact needs, each with the published path of every such
+# artifact (None: it has no path of its own with these bytes). The whole answer is None if the log is damaged.
 Current = Callable[[Container[str]], Mapping[str, Collection[str | None]] | None]
-Recorded = tuple[str, int]  # the hash of a file, and the line of the log that says it
+Recorded = tuple[str, int]  # the hash of a file, and the line of the log that has it
 _decoder: msgspec.json.Decoder[ev.AnyEvent] = msgspec.json.Decoder(ev.AnyEvent)
-_APART = ("digest", "log_position")  # of a written plan: what its digest is not over
+_NOT_DIGESTED = ("digest", "log_position")  # fields of a plan that its digest does not cover
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """Where the log speaks of some bytes."""
+    """Where the log refers to some bytes."""
 
     run: str
     file: str
@@ -68,13 +67,13 @@ class Mention:
 
     hint: str | None = None
 
-    def problem(self, kind: Kind, what: str, stored: str, expected: str, found: str | None = None) -> Problem:
-        place = (self.line, self.event, self.subject)
-        return Problem(kind, self.run, self.file, what, *place, expected, found, stored, self.hint)
+    def problem(self, kind: Kind, what: str, stored: str, expected: str, found: str | None = None) -> VerifyProblem:
+        where = (self.line, self.event, self.subject)
+        return VerifyProblem(kind, self.run, self.file, what, *where, expected, found, stored, self.hint)
 
 
 class BlobCheck:
-    """Each blob is read once, however often the log speaks of it. And the links to blobs."""
+    """Checks blobs, each once, and the links to them. Feed it the events of all runs in order, then call `finish`."""
 
     def __init__(self, store: Store, project: Path, findings: Findings, checked: Checked) -> None:
         self._store = store
@@ -82,8 +81,8 @@ class BlobCheck:
         self._findings = findings
         self._checked = checked
         self._seen: set[str] = set()
-        self._gone: dict[str, Mention] = {}  # artifacts: hash → its first mention
-        self._told: set[str] = set()
+        self._missing: dict[str, Mention] = {}  # versions of artifacts: hash → its first mention
+        self._reported: set[str] = set()
         self._links = LinkCheck(store, findings)
         self._adopted: list[tuple[str, str, Mention]] = []
         self._run = ""
@@ -92,24 +91,24 @@ class BlobCheck:
     def artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str, line: int) -> None:
         if run != self._run:
             self._begin(run, file)
-        self._links.made(event)
+        self._links.add(event)
         if event.value is not msgspec.UNSET:
             self._value(event, event.artifact, event.value, event.sha256, run, file, line)
         if event.sha256 not in self._seen:
             self._artifact(event, run, file, line)
 
     def event(self, event: ev.AnyEvent, run: str, file: str, line: int) -> None:
-        """What any event but `artifact_available` speaks of."""
+        """Check the bytes that any event except `artifact_available` refers to."""
         if run != self._run:
             self._begin(run, file)
         match event:
             case ev.StepStart():
-                self._links.dropped(event.step_id)
+                self._links.drop(event.step_id)
                 self._lists(event, event.bindings, run, file, line)
             case ev.StepComplete():
-                self._links.ended(event.step_id)
+                self._links.check_step(event.step_id)
             case ev.StepFailed():
-                self._links.dropped(event.step_id)
+                self._links.drop(event.step_id)
             case ev.StepSkipped():
                 self._lists(event, event.bindings, run, file, line)
             case ev.ArtifactAdopted():
@@ -120,134 +119,135 @@ class BlobCheck:
             case ev.FileDisplaced():
                 self.saved(event.sha256, Mention(run, file, line, *described(event)))
             case ev.RunComplete():
-                self._links.run_ended()
+                self._links.check_run()
             case _:
-                pass  # speaks of no stored bytes
+                pass  # refers to no stored bytes
 
     def plan_lists(self, plan: Any, mention: Mention) -> None:
         """The long lists that a plan refers to."""
         for blob in _blobs_in(plan):
-            self._look(blob, "a long list of the plan", mention)
+            self._require(blob, "a long list of the plan", mention)
 
     def saved(self, sha: str, mention: Mention) -> None:
-        """A file or a folder of the user's: this may be the only copy. Of a pruned run, its tombstone speaks of it."""
-        self._look(sha, f"a file {_SAVED}", mention)
+        """A saved file or folder of the user, perhaps the only copy. Tombstones of pruned runs name these, too."""
+        self._require(sha, f"a file {_SAVED}", mention)
         for file in self._files_of(sha):
-            self._look(file.sha256, f"`{file.path}` of a folder {_SAVED}", mention)
+            self._require(file.sha256, f"`{file.path}` of a folder {_SAVED}", mention)
 
     def adopted(self, sha: str, type_: str, mention: Mention) -> None:
-        """A version of the user's own, of a pruned run. An older one: like all of these, it may be gone."""
+        """A version that a pruned run adopted. Like any older version, it may be missing."""
         self._adopted.append((sha, type_, mention))
 
     def finish(self, current: Current) -> None:
-        """Tell of all that can be told only now."""
-        folders = [folder for folder in self._folders if (folder / MANIFEST_FILE).is_file()]  # else that is told
+        """Check what needs all runs: composition inputs, remaining blobs, and whether missing versions are needed."""
+        # A missing manifest is reported elsewhere.
+        folders = [folder for folder in self._folders if (folder / MANIFEST_FILE).is_file()]
         for folder in folders:
             self._inputs(folder)
-        for sha, type_, mention in self._adopted:  # kept runs may say more of them, such as where they are published
+        for sha, type_, mention in self._adopted:  # checked after the kept runs, which know published paths
             if sha not in self._seen:
                 self._version(sha, type_, mention)
         self._others(folders)
-        self._tell_gone(current)
+        self._report_missing(current)
 
     def _begin(self, run: str, file: str) -> None:
         self._run = run
         self._folders.append(Path(file).parent)
         self._links.begin(run, self._folders[-1])
 
-    def _tell_gone(self, current: Current) -> None:
-        if not self._gone:
+    def _report_missing(self, current: Current) -> None:
+        if not self._missing:
             return
-        latest = current(self._gone)
+        latest = current(self._missing)
         older = 0
-        for sha, mention in self._gone.items():
+        for sha, mention in self._missing.items():
             if latest is not None and sha not in latest:
                 older += 1
-            elif latest is not None and (path := self._standing(sha, latest[sha])) is not None:
+            elif latest is not None and (path := self._published_copy(sha, latest[sha])) is not None:
                 self._findings.note(
                     f"{mention.subject} ({mention.run}) is not in the store; `{path}` has its bytes, and a run that "
                     "needs them takes them from there"
                 )
             else:
-                self._tell(mention, "artifact", "its bytes are not in the store", sha)
+                self._report(mention, "artifact", "its bytes are not in the store", sha)
         if older:
             which = "1 older version is" if older == 1 else f"{older} older versions are"
-            self._findings.note(f"{which} not in the store any more, and cannot be restored or reused")
+            self._findings.note(f"{which} not in the store any more and cannot be restored or reused")
 
-    def _standing(self, sha: str, places: Collection[str | None]) -> str | None:
-        """A published file that has these bytes; None if one of the artifacts with this content has none at its place:
-        for that one, nobody looks at those of others."""
-        stand = [path for path in places if path is not None and _has_bytes(self._project / path, sha)]
-        return stand[0] if len(stand) == len(places) else None
+    def _published_copy(self, sha: str, paths: Collection[str | None]) -> str | None:
+        """A published file with these bytes; None unless every artifact with this content has one: a run looks only at
+        the path of the artifact itself."""
+        copies = [path for path in paths if path is not None and _has_bytes(self._project / path, sha)]
+        return copies[0] if len(copies) == len(paths) else None
 
     def _inputs(self, folder: Path) -> None:
-        """What steps that compose datasets have read: kept in the store, where there is a link to it."""
+        """The data that composition steps have read. The store keeps it if `steps/<step>/inputs/` links to it."""
         try:
             links = list(input_links(folder, self._store))
         except _UNREADABLE:
-            return  # the manifest or the log is not as it was written, which is told
-        for link, sha in sorted(dict(reversed(links)).items()):  # of several attempts, the first has made the link
+            return  # the manifest or the log is damaged, which is reported elsewhere
+        for link, sha in sorted(dict(reversed(links)).items()):  # the first attempt made the link
             place, target = str(link), link_target(link, self._store.path(sha))
             if not link.is_symlink() or not self._links.compare(folder.name, place, target):
-                continue  # no link: a file that is no dataset is not kept
+                continue  # no link: only datasets are kept
             mention = Mention(folder.name, place, hint=_KEPT_DATA)
-            if sha not in self._seen:  # else it is an artifact, or another step has read it
-                self._look(sha, "what the step has read", mention)
+            if sha not in self._seen:  # else it was checked as an artifact or for another step
+                self._require(sha, "the data that the step has read", mention)
             for file in self._files_of(sha):
                 if file.sha256 not in self._seen:
-                    self._look(file.sha256, f"`{file.path}` of a folder that the step has read", mention)
+                    self._require(file.sha256, f"`{file.path}` of a folder that the step has read", mention)
 
     def _others(self, folders: list[Path]) -> None:
-        """Whatever else the runs speak of. Their text is read only where the store has more than was looked at."""
+        """All other referenced blobs. The text of the runs is searched only if the store has unchecked blobs."""
         try:
             left = stored_names(self._store.root) - self._seen
-            found = left.intersection(hashes_of_runs(folders, self._store)) if left else set()
+            referenced = left.intersection(referenced_hashes(folders, self._store)) if left else set()
         except OSError:
-            return  # a folder of the store or a file of a run that cannot be read, which is told
-        for sha in sorted(found):
+            return  # an unreadable folder or file, which is reported elsewhere
+        for sha in sorted(referenced):
             self._other(sha, sha)
             for file in self._files_of(sha):
-                if file.sha256 in left:  # what is not there may be the hash of anything
+                if file.sha256 in left:  # a hash that is not in the store may be of anything
                     self._other(file.sha256, sha)
 
-    def _other(self, sha: str, spoken_of: str) -> None:
+    def _other(self, sha: str, referenced: str) -> None:
         if sha in self._seen:
             return
         self._seen.add(sha)
-        found = self._hash(sha)
-        if found is not None and found != sha:
-            what = "what the log speaks of has other bytes in the store"
-            self._tell(self._first_mention(spoken_of), "blob", what, sha, found)
+        actual = self._hash(sha)
+        if actual is not None and actual != sha:
+            what = "a blob that the log refers to has other bytes in the store"
+            self._report(self._first_mention(referenced), "blob", what, sha, actual)
 
     def _first_mention(self, sha: str) -> Mention:
-        """Looked for only where there is something to tell."""
+        """Searched only when there is a problem to report."""
         text = sha.encode()
         for name in (EVENTS_FILE, MANIFEST_FILE):
             for place in (folder / name for folder in self._folders):
                 lines = place.read_bytes().splitlines() if place.is_file() else []
                 for number, line in enumerate(lines, 1):
                     if text in line:
-                        return Mention(place.parent.name, str(place), number, *_told(line))
-        return Mention(self._run, self._store.path(sha))  # it stands in a long list
+                        return Mention(place.parent.name, str(place), number, *_described_line(line))
+        return Mention(self._run, self._store.path(sha))  # only a long list has it
 
     def _files_of(self, sha: str) -> tuple[TreeFile, ...]:
-        """What is in a folder. Nothing of a blob that has other bytes, or none that can be read."""
-        return () if sha in self._told else files_of_folder(sha, self._store)
+        """The files of a folder; none if the blob is damaged."""
+        return () if sha in self._reported else stored_folder_files(sha, self._store)
 
     def _artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str, line: int) -> None:
         mention = Mention(run, file, line, *described(event))
         self._version(event.sha256, event.type, mention, event.value is not msgspec.UNSET)
 
     def _version(self, sha: str, type_: str, mention: Mention, in_log: bool = False) -> None:
-        """`in_log`: the event itself holds it."""
-        found = self._hash(sha)
-        if found is None and in_log:
+        """`in_log`: the event has the value, so the blob may be missing."""
+        actual = self._hash(sha)
+        if actual is None and in_log:
             return
         self._seen.add(sha)
-        if found is None:
-            self._gone.setdefault(sha, mention)
-        elif found != sha:
-            self._tell(mention, "artifact", "the store has other bytes", sha, found)
+        if actual is None:
+            self._missing.setdefault(sha, mention)
+        elif actual != sha:
+            self._report(mention, "artifact", "the store has other bytes", sha, actual)
         elif type_ == "directory":
             self._tree(sha, mention)
 
@@ -257,18 +257,18 @@ class BlobCheck:
             if one.sha256 in self._seen:
                 continue
             self._seen.add(one.sha256)
-            found = self._hash(one.sha256)
-            if found is None:
-                self._gone[one.sha256] = mention
-            elif found != one.sha256:
+            actual = self._hash(one.sha256)
+            if actual is None:
+                self._missing[one.sha256] = mention
+            elif actual != one.sha256:
                 what = f"the store has other bytes of `{one.path}` in it"
-                self._tell(mention, "artifact", what, one.sha256, found)
+                self._report(mention, "artifact", what, one.sha256, actual)
 
     def _read_tree(self, sha: str, mention: Mention) -> Tree | None:
         try:
             return decode_tree(Path(self._store.path(sha)).read_bytes())
         except ValueError as wrong:
-            self._tell(mention, "artifact", f"what is stored is not a folder: {wrong}", sha)
+            self._report(mention, "artifact", f"the stored blob is not the manifest of a folder: {wrong}", sha)
             return None
 
     def _lists(self, event: ev.AnyEvent, bindings: Any, run: str, file: str, line: int) -> None:
@@ -280,107 +280,108 @@ class BlobCheck:
                     self._value(event, one["id"], one["value"], one.get("sha256"), run, file, line)
 
     def _value(self, event: ev.AnyEvent, id_: str, value: Any, sha256: Any, run: str, file: str, line: int) -> None:
-        what = value_problem(id_, value, sha256)
+        what = value_hash_problem(id_, value, sha256)
         if what is not None:
-            self._findings.add(Problem("log", run, file, what, line, *described(event)))
+            self._findings.add(VerifyProblem("log", run, file, what, line, *described(event)))
 
     def _needed(self, event: ev.AnyEvent, sha: str, what: str, run: str, file: str, line: int) -> None:
-        if sha not in self._seen or sha in self._gone:
-            self._look(sha, what, Mention(run, file, line, *described(event)))
+        if sha not in self._seen or sha in self._missing:
+            self._require(sha, what, Mention(run, file, line, *described(event)))
 
-    def _look(self, sha: str, what: str, mention: Mention) -> None:
-        if sha in self._seen and self._gone.pop(sha, None) is None:  # an older version may be gone; this may not
+    def _require(self, sha: str, what: str, mention: Mention) -> None:
+        # A missing older version is only noted. If it is required as well, it is a problem.
+        if sha in self._seen and self._missing.pop(sha, None) is None:
             return
         self._seen.add(sha)
-        found = self._hash(sha)
-        if found is None:
-            self._tell(mention, "blob", f"{what} is not in the store", sha)
-        elif found != sha:
-            self._tell(mention, "blob", f"{what} has other bytes in the store", sha, found)
+        actual = self._hash(sha)
+        if actual is None:
+            self._report(mention, "blob", f"{what} is not in the store", sha)
+        elif actual != sha:
+            self._report(mention, "blob", f"{what} has other bytes in the store", sha, actual)
 
-    def _tell(self, mention: Mention, kind: Kind, what: str, sha: str, found: str | None = None) -> None:
-        self._told.add(sha)
+    def _report(self, mention: Mention, kind: Kind, what: str, sha: str, found: str | None = None) -> None:
+        self._reported.add(sha)
         self._findings.add(mention.problem(kind, what, self._store.path(sha), sha, found))
 
     def _hash(self, sha: str) -> str | None:
-        """None: it is not there."""
-        found, size = _hash_and_size(self._store.path(sha))
-        if found is not None:
+        """The hash of a blob as it is now; None if it is missing."""
+        actual, size = _hash_and_size(self._store.path(sha))
+        if actual is not None:
             self._checked.blobs += 1
             self._checked.bytes += size
-        return found
+        return actual
 
 
-def _told(line: bytes) -> tuple[str | None, str | None]:
+def _described_line(line: bytes) -> tuple[str | None, str | None]:
     try:
         event = decoded(_decoder.decode, line)
     except ev.UNREADABLE:
-        return None, None  # broken, which is told
+        return None, None  # a broken line, which is reported elsewhere
     return described(event)
 
 
 def _hash_and_size(path: str) -> tuple[str | None, int]:
-    """None: it is not there. What is there and cannot be read has a word on that instead of a hash."""
+    """None if the file is missing. If it cannot be read, a text in parentheses takes the place of the hash."""
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            return "(it is no file)", 0  # a pipe would be waited for, for ever
+            return "(not a file)", 0  # reading a pipe would block forever
         return file_sha256(path), status.st_size
     except (FileNotFoundError, NotADirectoryError):
         return None, 0
     except OSError as refused:
-        return f"(it cannot be read: {refused.strerror})", 0
+        return f"(cannot be read: {refused.strerror})", 0
 
 
-def check_file(folder: Path, path: str, said: Recorded, run: str, findings: Findings, checked: Checked) -> None:
-    """A file of a run folder, against the hash that the log has of it."""
-    sha, line = said
+def check_file(folder: Path, path: str, recorded: Recorded, run: str, findings: Findings, checked: Checked) -> None:
+    """Check a file of a run folder against its hash in the log."""
+    sha, line = recorded
     place = f"{folder}/{path}"
-    found, _ = _hash_and_size(place)
-    if found is None:
-        findings.add(Problem("file", run, place, "the file is not there", expected=sha))
+    actual, _ = _hash_and_size(place)
+    if actual is None:
+        findings.add(VerifyProblem("file", run, place, "the file is missing", expected=sha))
         return
     checked.files += 1
-    if found != sha:
-        what = f"the file is not what line {line} of the log says"
-        findings.add(Problem("file", run, place, what, expected=sha, found=found))
+    if actual != sha:
+        what = f"the file does not match line {line} of the log"
+        findings.add(VerifyProblem("file", run, place, what, expected=sha, found=actual))
 
 
 def check_plan(folder: Path, event: ev.PlanComputed, mention: Mention, findings: Findings, checked: Checked) -> Any:
-    """`plan.json`, against its digest in the log. The plan, if it is that one."""
+    """Check `plan.json` against its digest in the log, and return the plan; None if it does not match."""
     run = mention.run
     place = folder / PLAN_FILE
     try:
         data = place.read_bytes()
     except OSError as refused:
         gone = isinstance(refused, FileNotFoundError)
-        what = "the file is not there" if gone else f"the file cannot be read: {refused.strerror}"
-        findings.add(Problem("file", run, str(place), what, expected=event.plan_sha256, hint=PLAN_AGAIN))
+        what = "the file is missing" if gone else f"the file cannot be read: {refused.strerror}"
+        findings.add(VerifyProblem("file", run, str(place), what, expected=event.plan_sha256, hint=PLAN_AGAIN))
         return None
     checked.files += 1
-    expected, found = event.plan_sha256, _plan_digest(data, event.log_position)
-    if found == expected:
+    expected, actual = event.plan_sha256, _plan_digest(data, event.log_position)
+    if actual == expected:
         return json.loads(data)
-    what = f"the file is not the plan that line {mention.line} of the log says"
-    findings.add(Problem("file", run, str(place), what, expected=expected, found=found, hint=PLAN_AGAIN))
+    what = f"the file is not the plan of line {mention.line} of the log says"
+    findings.add(VerifyProblem("file", run, str(place), what, expected=expected, found=actual, hint=PLAN_AGAIN))
     return None
 
 
 def _plan_digest(data: bytes, position: Any) -> str | None:
-    """None: the bytes are not as a plan is written, or it is not the plan for that place in the log."""
+    """None: the bytes are not canonical, or the plan is for another position in the log."""
     try:
         plan = json.loads(data)
         if not isinstance(plan, dict) or canonical_json(plan) + b"\n" != data or plan.get("log_position") != position:
             return None
     except (ValueError, TypeError, RecursionError):
         return None
-    body = {name: value for name, value in plan.items() if name not in _APART}
+    body = {name: value for name, value in plan.items() if name not in _NOT_DIGESTED}
     digest = bytes_sha256(canonical_json(body))
     return digest if plan.get("digest") == f"sha256:{digest}" else None
 
 
 def _blobs_in(value: Any) -> Iterator[str]:
-    """The blobs of long lists (`{count, digest, blob}`), wherever they stand."""
+    """The blobs of all long lists (`{count, digest, blob}`) in a value."""
     if isinstance(value, dict):
         if value.keys() == {"count", "digest", "blob"} and isinstance(value["blob"], str):
             yield value["blob"]

@@ -1,8 +1,6 @@
-"""The lines of one log, checked: each is an event of this run, numbered without gaps, and follows from the one before.
-[pure]
+"""Check the lines of one log: each is an event of this run, `seq` has no gaps, and the hash chain holds. [pure]
 
-After a line that is wrong the check goes on from what that line itself says, so that each damage is told where it is
-and not again with every line after it.
+After a wrong line the check continues from the values of that line, so that each damage is reported once.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from hashlib import sha256
 
 import msgspec
 
-from whyrun.evidence.verify_report import MORE_AFTER_THE_END, Problem
+from whyrun.evidence.verify.report import MORE_AFTER_THE_END, VerifyProblem
 from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE, AnyEvent, RunComplete, RunStart
 from whyrun.log.outcomes import lost_end
@@ -28,26 +26,28 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 class LineCheck:
     """Feed it the complete lines of one run's log, block by block.
 
-    `chain` is what the run must continue, which `before` says in words (None: what came before is damaged, or gone,
-    and told already).
+    `chain`: the last link of the run before; None if that run is damaged or missing, which is reported already.
+    `before`: the name of that run, for messages.
     """
 
-    def __init__(self, file: str, session: str, chain: str | None, before: str, add: Callable[[Problem], None]) -> None:
+    def __init__(
+        self, file: str, session: str, chain: str | None, before: str, add: Callable[[VerifyProblem], None]
+    ) -> None:
         self.file = file
         self.session = session
         self.chain: str | None = chain  # the last link that is known
         self.lines = 0
         self.damaged = False
         self.ended = False
-        self._only_scraps = False  # follow the end: no line of them is an event
+        self._only_scraps = False  # no line after the end is an event
         self._before = before
         self._seq = 0
         self._add = add
 
     def feed(self, block: bytes) -> tuple[list[AnyEvent], Sequence[int]]:
-        """The events of a block that can be read, nearly always all of them; and the numbers of their lines."""
+        """The readable events of a block, nearly always all of them, and their line numbers."""
         lines = block.split(b"\n")
-        lines.pop()  # what follows the last newline
+        lines.pop()  # the text after the last newline
         if self.lines and not self.ended:
             first = self.lines + 1
             events = self._sound(block, lines)
@@ -57,7 +57,7 @@ class LineCheck:
         numbers: list[int] = []
         for position, line in enumerate(lines):
             if self.ended and not self._only_scraps:
-                # Asked once: what follows the end of a run is nearly always nothing.
+                # Checked once: usually nothing follows the end of a run.
                 self._only_scraps = not any(map(_is_event, lines[position:]))
             event = self._line(line)
             if event is not None:
@@ -66,7 +66,7 @@ class LineCheck:
         return read, numbers
 
     def _sound(self, block: bytes, lines: list[bytes]) -> list[AnyEvent] | None:
-        """All events at once; None if there is anything to tell of them."""
+        """The fast path: all events at once; None if any of them has a problem."""
         try:
             events = decoded(_decoder.decode_lines, block)
         except UNREADABLE:
@@ -95,10 +95,10 @@ class LineCheck:
             event = decoded(_decoder.decode, line)
         except UNREADABLE as wrong:
             what = f"the line is broken: {wrong}" if line else "the line is empty"
-            if self.ended and self._only_scraps:  # as an editor leaves them: all that the run wrote is there
-                self._tell(f"{what}; it stands after `run_complete`", hint=MORE_AFTER_THE_END)
+            if self.ended and self._only_scraps:  # an editor may append such lines; nothing of the run is lost
+                self._report(f"{what}; it follows `run_complete`", hint=MORE_AFTER_THE_END)
                 return None
-            self._tell(what)
+            self._report(what)
             self._seq += 1
             self.chain = _written(line)
             return None
@@ -106,12 +106,12 @@ class LineCheck:
             self._first(event)
         after, self._seq = self._seq, event.seq
         if self.ended:
-            self._tell("the line stands after `run_complete`, where no run writes", event)
+            self._report("the line follows `run_complete`, where no run writes", event)
         elif event.session != self.session:
-            self._tell("the line belongs to another run", event, self.session, event.session)
+            self._report("the line belongs to another run", event, self.session, event.session)
         elif event.seq != after + 1:
-            what = "lines are lost, doubled or moved: this one has another `seq` than it should"
-            self._tell(what, event, str(after + 1), str(event.seq))
+            what = "lines are lost, duplicated or moved: this one has an unexpected `seq`"
+            self._report(what, event, str(after + 1), str(event.seq))
         else:
             self._follows(line, event)
         self.chain = _written(line)
@@ -120,10 +120,10 @@ class LineCheck:
 
     def _first(self, event: AnyEvent) -> None:
         if not isinstance(event, RunStart):
-            self._tell("the log does not begin with `run_start`", event)
+            self._report("the log does not begin with `run_start`", event)
         elif self.chain not in (None, event.previous_chain):
             what = f"the run does not follow {self._before} (`previous_chain`): a run was removed, replaced or changed"
-            self._tell(what, event, self.chain, event.previous_chain)
+            self._report(what, event, self.chain, event.previous_chain)
             self.chain = event.previous_chain
         elif self.chain is None:
             self.chain = event.previous_chain
@@ -131,14 +131,14 @@ class LineCheck:
     def _follows(self, line: bytes, event: AnyEvent) -> None:
         written = _written(line)
         if written is None:
-            self._tell("the line does not end in its `chain`", event)
+            self._report("the line does not end in its `chain`", event)
         elif self.chain is not None:
             expected = sha256(self.chain.encode() + line[:-_TAIL]).hexdigest()
             if written != expected:
-                what = "the line, or the one before it, is not as it was written (`chain`)"
-                self._tell(what, event, expected, written)
+                what = "the line, or the one before it, was changed (`chain`)"
+                self._report(what, event, expected, written)
 
-    def _tell(
+    def _report(
         self,
         what: str,
         event: AnyEvent | None = None,
@@ -148,46 +148,50 @@ class LineCheck:
     ) -> None:
         self.damaged = True
         name, subject = (None, None) if event is None else described(event)
-        self._add(Problem("log", self.session, self.file, what, self.lines, name, subject, expected, found, hint=hint))
+        self._add(
+            VerifyProblem("log", self.session, self.file, what, self.lines, name, subject, expected, found, hint=hint)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """What is to be said of how a log ends: damage, something worth knowing, or nothing."""
+    """How a log ends: a problem, a note, or neither."""
 
-    problem: Problem | None = None
+    problem: VerifyProblem | None = None
     note: str | None = None
 
 
-def judged_end(log: LineCheck, torn: int, *, ended: bool, repaired: bool, is_last: bool, has_status: bool) -> LogEnd:
+def check_end(log: LineCheck, torn: int, *, ended: bool, repaired: bool, is_last: bool, has_status: bool) -> LogEnd:
     """`torn`: bytes after the last newline. `ended`, `repaired`: the log has a `run_complete`, a `log_repaired`.
-    `has_status`: the run had a `status.json` before its log was read. What a kill leaves is no damage."""
+    `has_status`: the run had a `status.json` before its log was read. The traces of a kill are not damage."""
     lost = lost_end(ended=ended, has_status=has_status, is_last=is_last)
     if lost is not None:
-        return LogEnd(Problem("log", log.session, log.file, lost.what, log.lines, hint=lost.hint if is_last else None))
+        return LogEnd(
+            VerifyProblem("log", log.session, log.file, lost.what, log.lines, hint=lost.hint if is_last else None)
+        )
     if not ended:
         half = f", and its log ends in half a line ({torn} bytes)" if torn else ""
-        return LogEnd(note=f"{log.session} was interrupted{half}: what a kill leaves, and the next run repairs")
-    if torn and repaired:  # a kill of the repair, right before its last act
-        return LogEnd(note=f"{torn} bytes that a kill left stand after the end of {log.session}; nobody reads them")
+        return LogEnd(note=f"{log.session} was interrupted{half}: as after a kill; the next run repairs it")
+    if torn and repaired:  # the repair was killed before it cut them off
+        return LogEnd(note=f"{torn} bytes that a kill left follow the end of {log.session}; they are ignored")
     if torn:
         what = f"{torn} bytes follow the last line, after `run_complete`, where no kill leaves any"
-        return LogEnd(Problem("log", log.session, log.file, what, log.lines + 1, hint=MORE_AFTER_THE_END))
+        return LogEnd(VerifyProblem("log", log.session, log.file, what, log.lines + 1, hint=MORE_AFTER_THE_END))
     return LogEnd()
 
 
-def misplaced_stone(
+def tombstone_problem(
     run: str, previous_chain: str, file: str, line: int, chain: str | None, before: str
-) -> Problem | None:
-    """Whether a pruned run follows the one before it. `chain` and `before` are as for a `LineCheck`."""
+) -> VerifyProblem | None:
+    """The problem of a pruned run that does not follow the run before it. `chain`, `before`: as for `LineCheck`."""
     if chain in (None, previous_chain):
         return None
     what = f"the pruned run does not follow {before} (`previous_chain`): that was removed, replaced or changed"
-    return Problem("log", run, file, what, line, expected=chain, found=previous_chain)
+    return VerifyProblem("log", run, file, what, line, expected=chain, found=previous_chain)
 
 
 def described(event: AnyEvent) -> tuple[str, str | None]:
-    """What an event is called, and the ID of what it tells of."""
+    """The name of an event, and the ID or path that it is about."""
     name = str(type(event).__struct_config__.tag)
     for field in ("artifact", "step_id", "id", "path"):
         subject = getattr(event, field, None)
@@ -205,5 +209,5 @@ def _is_event(line: bytes) -> bool:
 
 
 def _written(line: bytes) -> str | None:
-    found = _CHAIN.fullmatch(line[-_TAIL:])
-    return found[1].decode() if found is not None else None
+    match = _CHAIN.fullmatch(line[-_TAIL:])
+    return match[1].decode() if match is not None else None

@@ -1,6 +1,6 @@
-"""The links of a run folder into the store: do they stand where the log says, and lead where it says?
+"""Check the links of a run folder into the store: do they exist, and do they point to the blobs of the log?
 
-Nothing is lost with one: all of them are made anew from the log. But who looks at the outputs of a run follows them.
+A broken link loses no data, because all links can be made again from the log.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from whyrun.artifacts.store import Store
 from whyrun.evidence.run_directory import Artifact, RunDirectory, linked_artifact, stored_tree
-from whyrun.evidence.verify_report import Findings, Problem
+from whyrun.evidence.verify.report import Findings, VerifyProblem
 from whyrun.log import events as ev
 
 LINKS_AGAIN = (
-    "links into the store: nothing is lost. Delete what stands in their place, and `status.json` of that run, and the "
-    "next `whyrun run` makes them again. No job runs again"
+    "links into the store: nothing is lost. Delete whatever is at their paths, and `status.json` of that run: the next "
+    "`whyrun run` makes the links again. No job runs again"
 )
 
 
 class LinkCheck:
-    """`artifacts/<step>/…`, run by run. Give it the events that make and end steps, in their order."""
+    """Checks `artifacts/<step>/…`, run by run. Feed it the events of artifacts and of ended steps in order."""
 
     def __init__(self, store: Store, findings: Findings) -> None:
         self._store = store
@@ -31,49 +31,52 @@ class LinkCheck:
         self._made: dict[str, dict[str, Artifact]] = {}
 
     def begin(self, run: str, folder: Path) -> None:
-        """Looked for are links only where `status.json` is: it comes after the last of them."""
+        """Start a run. Its links are checked only if it has a `status.json`, which is written after them."""
         directory = RunDirectory(folder)
-        self._run, self._up, self._made = run, directory.way_to(self._store), {}
+        self._run, self._up, self._made = run, directory.relative_store(self._store), {}
         self._directory = directory if directory.status.exists() else None
 
-    def made(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted) -> None:
+    def add(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted) -> None:
         artifact = linked_artifact(event) if self._directory is not None else None
         if artifact is not None:
             self._made.setdefault(event.step_id, {})[artifact.name] = artifact
 
-    def dropped(self, step: str) -> None:
-        """What an attempt made that failed, or that there is another of, is not linked to."""
+    def drop(self, step: str) -> None:
+        """Forget the artifacts of a failed or repeated attempt: they have no links."""
         self._made.pop(step, None)
 
-    def ended(self, step: str) -> None:
+    def check_step(self, step: str) -> None:
         for artifact in self._made.pop(step, {}).values():
             self._check(artifact)
 
-    def run_ended(self) -> None:
-        """What was reused and adopted is told of without an end of its own."""
+    def check_run(self) -> None:
+        """Check the remaining steps: reused and adopted ones have no `step_complete`."""
         for step in list(self._made):
-            self.ended(step)
+            self.check_step(step)
 
     def compare(self, run: str, place: str, target: str) -> bool:
-        """Whether the link is as it should be; else it is told."""
+        """Whether the link is right; reports a problem if not."""
         try:
-            found = os.readlink(place)
+            actual = os.readlink(place)
         except (FileNotFoundError, NotADirectoryError):
-            self._findings.add(Problem("link", run, place, "the link is not there", expected=target, hint=LINKS_AGAIN))
+            self._findings.add(
+                VerifyProblem("link", run, place, "the link is missing", expected=target, hint=LINKS_AGAIN)
+            )
             return False
         except OSError:
-            found = "(it is no link)"
-        if found != target:
-            what = "the link leads elsewhere"
-            self._findings.add(Problem("link", run, place, what, expected=target, found=found, hint=LINKS_AGAIN))
-        return found == target
+            actual = "(not a link)"
+        if actual != target:
+            what = "the link points elsewhere"
+            self._findings.add(VerifyProblem("link", run, place, what, expected=target, found=actual, hint=LINKS_AGAIN))
+        return actual == target
 
     def _check(self, artifact: Artifact) -> None:
         assert self._directory is not None
         blob = self._store.path(artifact.sha256)
-        readable = artifact.type != "directory" or (os.path.isfile(blob) and os.access(blob, os.R_OK))  # no pipe, say
+        # `isfile`: reading a pipe would block.
+        readable = artifact.type != "directory" or (os.path.isfile(blob) and os.access(blob, os.R_OK))
         tree = stored_tree(artifact, self._store) if readable else None
         if tree is None and artifact.type == "directory":
-            return  # nobody can say what its links are; that its bytes are lost is told
+            return  # its links are unknown; the lost bytes are reported elsewhere
         for place, target in self._directory.links_of(artifact, tree, self._up):
             self.compare(self._run, place, target)

@@ -1,6 +1,6 @@
-"""Is the log of a workflow all there? What `verify` says of lines, chain and ends, for who must know before removing.
+"""Check that the log of a workflow is complete, before `gc` removes anything: lines, chain and ends, as in `verify`.
 
-The first damage is an error. Nothing of files and blobs is looked at, but whether the last run has a status.
+The first damage raises an error. Files and blobs are not checked, except for the `status.json` of the last run.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import os
 from collections.abc import Sequence
 
 from whyrun.errors import WhyrunError, error
-from whyrun.evidence.verify_lines import LineCheck, judged_end, misplaced_stone
-from whyrun.evidence.verify_report import Problem
+from whyrun.evidence.verify.lines import LineCheck, check_end, tombstone_problem
+from whyrun.evidence.verify.report import VerifyProblem
 from whyrun.log import events as ev
 from whyrun.log.journal import FIRST_CHAIN, STATUS_FILE, read_blocks
 from whyrun.log.outcomes import RunOutcome
@@ -19,19 +19,19 @@ from whyrun.log.tombstones import Tombstone
 
 
 def check_log(state: WorkflowState, runs: Sequence[RunRef], stones: Sequence[Tombstone], running: bool) -> None:
-    """LOG_DAMAGED, if anything of the log is not as it was written, or lost. Streamed: nothing is kept of the events.
+    """LOG_DAMAGED if anything in the log was changed or is lost. Streamed: no events are kept.
 
     `running`: the last run may be going on, so its log need not have an end.
     """
     chain: str | None = FIRST_CHAIN
     before = "an empty log"
-    there: list[RunRef | Tombstone] = sorted([*runs, *stones], key=lambda one: one.number)
+    all_runs: list[RunRef | Tombstone] = sorted([*runs, *stones], key=lambda one: one.number)
     line = 0
-    for run in there:
+    for run in all_runs:
         if isinstance(run, Tombstone):
             line += 1
             stones_file = str(state.tombstones_path)
-            problem = misplaced_stone(run.run, run.previous_chain, stones_file, line, chain, before)
+            problem = tombstone_problem(run.run, run.previous_chain, stones_file, line, chain, before)
             if problem is not None:
                 raise _refused(problem)
             chain, before = run.chain, run.run
@@ -42,14 +42,14 @@ def check_log(state: WorkflowState, runs: Sequence[RunRef], stones: Sequence[Tom
 
 
 def _check_closed(run: RunRef, chain: str | None, before: str) -> str | None:
-    """The last link of its chain."""
+    """Check a run that is not the last, and return the last link of its chain."""
     log, outcome, repaired, torn = _read(run, chain, before)
     _check_end(log, outcome, repaired, torn, is_last=False)
     return log.chain
 
 
 def _check_last(run: RunRef, chain: str | None, before: str, running: bool) -> None:
-    # Looked at before the log: a run that ends meanwhile writes its status last.
+    # Checked before the log is read: a run that ends meanwhile writes its status last.
     has_status = (run.path / STATUS_FILE).exists()
     log, outcome, repaired, torn = _read(run, chain, before)
     if has_status or not running:
@@ -60,13 +60,13 @@ def _check_end(
     log: LineCheck, outcome: RunOutcome, repaired: bool, torn: int, *, is_last: bool, has_status: bool = False
 ) -> None:
     ended = outcome.end is not None
-    end = judged_end(log, torn, ended=ended, repaired=repaired, is_last=is_last, has_status=has_status)
+    end = check_end(log, torn, ended=ended, repaired=repaired, is_last=is_last, has_status=has_status)
     if end.problem is not None:
         raise _refused(end.problem)
 
 
 def _read(run: RunRef, chain: str | None, before: str) -> tuple[LineCheck, RunOutcome, bool, int]:
-    """Its lines, checked; what they come to; whether a repair wrote some; how many bytes follow them."""
+    """(checked lines, outcome, whether a repair wrote some of them, bytes after the last line)."""
     log = LineCheck(str(run.events_path), run.name, chain, before, _refuse)
     outcome, repaired, size = RunOutcome(), False, 0
     try:
@@ -83,11 +83,11 @@ def _read(run: RunRef, chain: str | None, before: str) -> tuple[LineCheck, RunOu
     return log, outcome, repaired, torn
 
 
-def _refuse(problem: Problem) -> None:
+def _refuse(problem: VerifyProblem) -> None:
     raise _refused(problem)
 
 
-def _refused(problem: Problem) -> WhyrunError:
-    told = " ".join(word for word in (problem.event, problem.subject) if word is not None)
-    what = problem.what + (f" ({told})" if told else "")
+def _refused(problem: VerifyProblem) -> WhyrunError:
+    subject = " ".join(word for word in (problem.event, problem.subject) if word is not None)
+    what = problem.what + (f" ({subject})" if subject else "")
     return error("LOG_DAMAGED", what, file=problem.file, line=problem.line, hint=problem.hint or ev.DAMAGE_HINT)

@@ -1,4 +1,4 @@
-"""What verifying found: every problem with its place, what was checked, and what is worth knowing. [pure]"""
+"""The result of `verify`: every problem with its file and line, what was checked, and notes. [pure]"""
 
 from __future__ import annotations
 
@@ -6,55 +6,55 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-KEPT = 1000  # problems: a store that is gone would else fill the memory with as many records as there are artifacts
+KEPT = 1000  # problems; a missing store has as many problems as there are artifacts, and memory is limited
 
-# log: a line, or the chain; run: a whole run, or what a run folder must hold; file: a file of a run folder that the log
-# has the hash of; link: one of a run folder into the store; status: `status.json`; artifact, blob: bytes of the store;
+# log: a line, or the chain; run: a whole run, or a required file of a run folder; file: a file of a run folder whose
+# hash is in the log; link: a link into the store; status: `status.json`; artifact, blob: bytes of the store;
 # plan: a replay
 Kind = Literal["log", "run", "file", "link", "status", "artifact", "blob", "plan"]
 
-# What to do about each: what costs least. Most of what may be damaged is evidence that no plan rests on.
+# The cheapest repair for each kind. Most damage is in evidence that no plan needs.
 NOT_WHOLE = (
-    "a file of a run folder that is not there: restore it from a copy; without one, delete the run's `status.json`, "
-    "and the next run puts an empty one in its place. No job runs again"
+    "a missing file of a run folder: restore it from a copy; without one, delete the run's `status.json`, and the next "
+    "run creates an empty file. No job runs again"
 )
 SOURCE_GONE = (
     "a workflow file below `source/`: restore it from a copy. No job and no plan needs it (the run's snapshot in the "
-    "store has its text): without a copy it is told until the run is pruned, and nothing else comes of it"
+    "store has its text): without a copy it is reported until the run is pruned, and nothing else is affected"
 )
 PLAN_AGAIN = "`plan.json`: `whyrun plan --at RUN --json` prints it again, to the byte, for that run"
 MORE_AFTER_THE_END = "bytes after the end of a log: cut them off, for example with `truncate`; no event is lost"
 
 _LOG = (
-    "a damaged log, or a run that is gone: restore it from a copy; without one, move the run's folder and all later "
+    "a damaged log, or a missing run: restore it from a copy; without one, move the run's folder and all later "
     "ones away, and their jobs run again"
 )
 _HINTS: dict[Kind, str] = {
     "log": _LOG,
     "run": _LOG,
     "file": (
-        "`manifest.yaml` and `cfg/`: restore them from a copy. Nothing can make them again, and no job needs them: "
-        "without a copy it is told until the run is pruned (`whyrun runs prune`), and nothing else comes of it"
+        "`manifest.yaml` and `cfg/`: restore them from a copy. They cannot be made again, and no job needs them: "
+        "without a copy it is reported until the run is pruned (`whyrun runs prune`), and nothing else is affected"
     ),
     "status": "`status.json`: delete it, and the next run writes it again from the log. No job runs again",
     "artifact": (
-        "artifacts: restore the blob from a copy; without one, delete it if it has other bytes, and what needs it "
-        "takes the published file, or its job runs again"
+        "artifacts: restore the blob from a copy; without one, delete it if it has other bytes: the next run takes the "
+        "published file, or runs the job again"
     ),
     "blob": (
-        "snapshots, long lists and saved files: restore the blob from a copy. Nothing can make it again, and no job "
-        "needs it: without a copy, that plan or file of the past cannot be shown, and nothing else comes of it"
+        "snapshots, long lists and saved files: restore the blob from a copy. It cannot be made again, and no job "
+        "needs it: without a copy, that past plan or file cannot be shown, and nothing else is affected"
     ),
     "plan": (
-        "a plan that does not come out again: no job runs again for it. `plan.json` has the recorded one; the version "
-        "of whyrun that recorded it may compute it still"
+        "a plan that cannot be reproduced: no job runs again for it. `plan.json` has the recorded plan; the version of "
+        "whyrun that recorded it may still compute it"
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is not as it was recorded. `event` is what the line `line` of the log `file` tells."""
+class VerifyProblem:
+    """One difference from what was recorded. `event`: the event in line `line` of the log `file`."""
 
     kind: Kind
     run: str
@@ -65,8 +65,8 @@ class Problem:
     subject: str | None = None  # the ID of an artifact or job
     expected: str | None = None
     found: str | None = None
-    stored: str | None = None  # the blob that has these bytes, or should have
-    hint: str | None = None  # what to do, where that is another thing than for others of its kind
+    stored: str | None = None  # the path of the blob
+    hint: str | None = None  # instead of the hint of its kind
 
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None and name != "hint"}
@@ -74,18 +74,18 @@ class Problem:
 
 @dataclass(slots=True)
 class Findings:
-    """Collects problems, the first `KEPT` of them in full and the others by number."""
+    """Collects problems: the first `KEPT` are kept, the others are only counted."""
 
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[VerifyProblem] = field(default_factory=list)
     count: int = 0
     notes: list[str] = field(default_factory=list)
 
-    def add(self, problem: Problem) -> None:
+    def add(self, problem: VerifyProblem) -> None:
         self.count += 1
         if len(self.problems) < KEPT:
             self.problems.append(problem)
 
-    def tell_of_blob(self, path: str | None) -> bool:
+    def has_blob(self, path: str | None) -> bool:
         return path is not None and any(problem.stored == path for problem in self.problems)
 
     def note(self, text: str) -> None:
@@ -94,27 +94,27 @@ class Findings:
 
 @dataclass(slots=True)
 class Checked:
-    """How much was looked at."""
+    """How much was checked."""
 
     runs: int = 0
     events: int = 0
-    blobs: int = 0  # of the store, each once, their bytes read
+    blobs: int = 0  # of the store, read and hashed, each once
     bytes: int = 0
-    files: int = 0  # of run folders, their bytes read
-    plans: int = 0  # computed again
-    pruned: int = 0  # runs of which a tombstone is left
+    files: int = 0  # of run folders, read and hashed
+    plans: int = 0  # recomputed
+    pruned: int = 0  # tombstones of pruned runs
 
     def to_json(self) -> dict[str, int]:
-        found = asdict(self)
-        return found if self.pruned else {name: number for name, number in found.items() if name != "pruned"}
+        record = asdict(self)
+        return record if self.pruned else {name: number for name, number in record.items() if name != "pruned"}
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
     workflow: str
-    chain: str | None  # the last link: whoever keeps it elsewhere can tell whether the end of a log was cut off
+    chain: str | None  # the last link: a copy of it elsewhere proves later that the end of the log was not cut off
     checked: Checked
-    problems: tuple[Problem, ...]
+    problems: tuple[VerifyProblem, ...]
     count: int
     notes: tuple[str, ...]
 
@@ -134,6 +134,6 @@ class Verification:
         }
 
 
-def hints_for(problems: Iterable[Problem]) -> list[str]:
-    """Each once, in the order of the problems."""
+def hints_for(problems: Iterable[VerifyProblem]) -> list[str]:
+    """The hints for these problems, without repetitions, in their order."""
     return list(dict.fromkeys(problem.hint or _HINTS[problem.kind] for problem in problems))

@@ -1,8 +1,8 @@
-"""Is the evidence of a workflow what it was when it was written? The chain of its log, the bytes of its artifacts, the
-files of its run folders; and, where asked, whether its recorded plans come out again.
+"""`whyrun verify`: is the evidence of a workflow unchanged? The chain of its log, the bytes of its artifacts, the files
+of its run folders; and on request, whether its recorded plans can be reproduced.
 
-Read in blocks, a run at a time: of the events nothing is kept but how steps ended, which hashes were seen, and the
-problems. Nothing is written, and nothing repaired. What users may change (published files) is not judged.
+Logs are read in blocks, one run at a time. Only outcomes, hashes and problems stay in memory. Nothing is written or
+repaired. Published files are not checked, because users may change them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import msgspec
 from whyrun import __version__
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, WhyrunError
+from whyrun.evidence.queries.run_list import running_run
 from whyrun.evidence.run_directory import RunDirectory, source_files
-from whyrun.evidence.run_list import running_run
 from whyrun.evidence.status import status_of
-from whyrun.evidence.verify_bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan
-from whyrun.evidence.verify_lines import LineCheck, described, judged_end, misplaced_stone
-from whyrun.evidence.verify_report import NOT_WHOLE, SOURCE_GONE, Checked, Findings, Problem, Verification
+from whyrun.evidence.verify.bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan
+from whyrun.evidence.verify.lines import LineCheck, check_end, described, tombstone_problem
+from whyrun.evidence.verify.report import NOT_WHOLE, SOURCE_GONE, Checked, Findings, Verification, VerifyProblem
 from whyrun.ids import split_site
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
@@ -31,56 +31,56 @@ from whyrun.log.lock import holder
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.runs import LAST_LOST_HINT, LAST_NOT_THERE, NOT_THERE, RunRef, WorkflowState, run_name
 from whyrun.log.tombstones import Tombstone
-from whyrun.snapshot.history import fold_runs
+from whyrun.snapshot.history.reader import fold_runs
 
 
 class _Sources(msgspec.Struct):
-    """Of a snapshot blob, nothing but this."""
+    """The part of a snapshot blob that is read."""
 
     sources: dict[str, msgspec.Raw]
 
 
 _decode_sources = msgspec.json.Decoder(_Sources).decode
 
-Replay = Callable[[str], None]  # computes the plan of a run again; raises where it does not come out as recorded
+Replay = Callable[[str], None]  # recomputes the plan of a run; raises if it differs from the recorded plan
 
 
 def verify(
     state: WorkflowState, project: Path, replay: Replay, only: str | None = None, replayed: Collection[str] = ()
 ) -> Verification:
-    """Check all runs, or `only` one and that its neighbours fit; compute the plans of the runs `replayed` again."""
+    """Check all runs, or `only` one and its links to its neighbours; recompute the plans of the runs `replayed`."""
     verifier = _Verifier(state, project)
-    found = verifier.verify(replay, only, replayed)
-    if not found.sound and state.tombstones() != verifier.stones:
-        # Runs were pruned while they were being read: then it is looked at once more, without them.
+    verification = verifier.verify(replay, only, replayed)
+    if not verification.sound and state.tombstones() != verifier.stones:
+        # Runs were pruned while they were read: check once more without them.
         kept = {run.name for run in state.runs()}
         return _Verifier(state, project).verify(replay, only, [name for name in replayed if name in kept])
-    return found
+    return verification
 
 
 class _Verifier:
     def __init__(self, state: WorkflowState, project: Path) -> None:
         self.state = state
-        self.running = running_run(state)  # asked first: a run that ends meanwhile is only looked at less closely
+        self.running = running_run(state)  # asked first: a run that ends meanwhile is only checked less thoroughly
         self.lost_last = state.lost_last_run()
         self.runs, self.stones = state.runs_and_tombstones()
         self.store = Store(state.store)
         self.findings = Findings()
         self.checked = Checked()
         self.blobs = BlobCheck(self.store, project, self.findings, self.checked)
-        self.plans: dict[str, str] = {}  # runs that have recorded one → the version of whyrun that did
-        self.damaged_from: int | None = None  # the first run whose log is not what it was
-        self.not_replayed: list[str] = []  # runs whose plans were made from the log of a run that was pruned
+        self.plans: dict[str, str] = {}  # run with a recorded plan → the version of whyrun that recorded it
+        self.damaged_from: int | None = None  # the first run with a damaged log
+        self.not_replayed: list[str] = []  # runs whose plans were computed from the log of a pruned run
 
     def verify(self, replay: Replay, only: str | None, replayed: Collection[str]) -> Verification:
         chain: str | None = FIRST_CHAIN
         before, expected = "an empty log", 1
         chosen = self.state.run(only) if only is not None else None
-        there: list[RunRef | Tombstone] = [*self.runs, *self.stones]
-        for run in sorted(there, key=lambda one: one.number):
+        all_runs: list[RunRef | Tombstone] = [*self.runs, *self.stones]
+        for run in sorted(all_runs, key=lambda one: one.number):
             if run.number != expected and chosen is None:
                 self._lost(expected, run.number - 1)
-                chain = None  # what it continues is not there
+                chain = None  # the run that it continues is missing
             if isinstance(run, Tombstone):
                 chain, before, expected = self._tombstone(run, chosen, chain, before), run.run, run.number + 1
                 continue
@@ -92,7 +92,7 @@ class _Verifier:
         if self.lost_last is not None and chosen is None:
             place = str(self.state.runs_dir / self.lost_last)
             what = f"the run {LAST_NOT_THERE}"
-            self.findings.add(Problem("run", self.lost_last, place, what, hint=LAST_LOST_HINT))
+            self.findings.add(VerifyProblem("run", self.lost_last, place, what, hint=LAST_LOST_HINT))
         self.blobs.finish(self._current)
         for name in replayed:
             self._replay(name, replay)
@@ -100,20 +100,20 @@ class _Verifier:
             some = ", ".join(self.not_replayed[:3]) + (", …" if len(self.not_replayed) > 3 else "")
             plans = f"the plan of {some} is" if len(self.not_replayed) == 1 else f"the plans of {some} are"
             self.findings.note(f"{plans} not computed again: made from the log of runs that were pruned")
-        found = self.findings
+        findings = self.findings
         return Verification(
-            self.state.workflow, chain, self.checked, tuple(found.problems), found.count, tuple(found.notes)
+            self.state.workflow, chain, self.checked, tuple(findings.problems), findings.count, tuple(findings.notes)
         )
 
     # --- one run -------------------------------------------------------------------------------------------------
 
     def _run(self, run: RunRef, chain: str | None, before: str) -> str | None:
-        """The last link of its chain; None if it is not known."""
+        """Check one run, and return the last link of its chain; None if that is unknown."""
         self.checked.runs += 1
-        has_status = (run.path / STATUS_FILE).exists()  # asked before reading: a run that ends meanwhile writes it last
+        has_status = (run.path / STATUS_FILE).exists()  # checked before reading: `status.json` is written last
         lines = LineCheck(str(run.events_path), run.name, chain, before, self.findings.add)
         outcome = RunOutcome()
-        recorded: dict[str, Recorded] = {}  # file of the run folder → the last that the log says of it
+        recorded: dict[str, Recorded] = {}  # file of the run folder → its last hash in the log
         plan: tuple[ev.PlanComputed, int] | None = None
         repaired = False
         size = 0
@@ -122,7 +122,7 @@ class _Verifier:
             size += len(block)
             events, numbers = lines.feed(block)
             for event, line in zip(events, numbers, strict=True):
-                # The two that are half of all events come first: a million pass here. They end no step.
+                # The most frequent events come first: a log may have a million. These do not change the outcome.
                 if type(event) is ev.CfgMaterialized or type(event) is ev.ManifestMaterialized:
                     recorded[event.path] = (event.sha256, line)
                 elif type(event) is ev.ArtifactAvailable:
@@ -141,12 +141,12 @@ class _Verifier:
             self._damaged(run)
         if not lines.lines:
             self._damaged(run)
-            what = "there is no log" if not run.events_path.exists() else "the log is empty: no kill leaves it so"
-            self.findings.add(Problem("run", run.name, lines.file, what))
+            what = "there is no log" if not run.events_path.exists() else "the log is empty, and no kill empties it"
+            self.findings.add(VerifyProblem("run", run.name, lines.file, what))
             return None
         if blocks.refused is not None:
             self._damaged(run)
-            self.findings.add(Problem("log", run.name, lines.file, blocks.refused.message, blocks.refused.line))
+            self.findings.add(VerifyProblem("log", run.name, lines.file, blocks.refused.message, blocks.refused.line))
         if plan is not None:
             self.plans[run.name] = outcome.start.engine_version if outcome.start is not None else ""
         if run.name == self.running or (blocks.refused is None and self._goes_on(run, outcome)):
@@ -158,7 +158,7 @@ class _Verifier:
         return lines.chain
 
     def _goes_on(self, run: RunRef, outcome: RunOutcome) -> bool:
-        """Whether a log without an end has got one meanwhile, or is about to: it began after the lock was looked at."""
+        """Whether the last run started after the lock was checked: it is running, or ended after its log was read."""
         if outcome.end is not None or run is not self.runs[-1]:
             return False
         return running_run(self.state) == run.name or _has_ended(run)
@@ -166,11 +166,11 @@ class _Verifier:
     def _end(
         self, run: RunRef, outcome: RunOutcome, lines: LineCheck, size: int, repaired: bool, has_status: bool
     ) -> bool:
-        """Whether the log ends as one does. What a kill leaves is no damage."""
+        """Whether the end of the log has no problem. The traces of a kill are not damage."""
         torn = os.stat(run.events_path).st_size - size
         ended = outcome.end is not None
         is_last = run is self.runs[-1]
-        end = judged_end(lines, torn, ended=ended, repaired=repaired, is_last=is_last, has_status=has_status)
+        end = check_end(lines, torn, ended=ended, repaired=repaired, is_last=is_last, has_status=has_status)
         if end.problem is not None:
             self._damaged(run)
             self.findings.add(end.problem)
@@ -186,16 +186,16 @@ class _Verifier:
         plan: tuple[ev.PlanComputed, int] | None,
         whole: bool,
     ) -> None:
-        for path, said in recorded.items():
-            check_file(run.path, path, said, run.name, self.findings, self.checked)
+        for path, hash_and_line in recorded.items():
+            check_file(run.path, path, hash_and_line, run.name, self.findings, self.checked)
         if plan is not None:
             event, line = plan
             mention = Mention(run.name, str(run.events_path), line, *described(event))
             self.blobs.plan_lists(check_plan(run.path, event, mention, self.findings, self.checked), mention)
             self._sources(run, event)
-        told = {*recorded, EVENTS_FILE, *((PLAN_FILE,) if plan is not None else ())}
+        checked = {*recorded, EVENTS_FILE, *((PLAN_FILE,) if plan is not None else ())}
         mode = outcome.start.mode if outcome.start is not None else "adopt"
-        missing = [name for name in RunDirectory(run.path).missing_files(mode) if name not in told]
+        missing = [name for name in RunDirectory(run.path).missing_files(mode) if name not in checked]
         if "status.json" in missing:
             if outcome.end is not None:
                 self.findings.note(f"{run.name} has no `status.json`: the next run completes its folder")
@@ -203,55 +203,57 @@ class _Verifier:
             for name in missing:
                 place = run.path / name
                 kind = "folder" if name == "source" else "file"
-                stands = os.path.lexists(place)
-                what = f"what stands there is no {kind}: move it away" if stands else f"the {kind} is not there"
+                exists = os.path.lexists(place)
+                what = f"it is not a {kind}: move it away" if exists else f"the {kind} is missing"
                 hint = SOURCE_GONE if name == "source" else NOT_WHOLE
-                self.findings.add(Problem("run", run.name, str(place), what, hint=hint))
-            if whole:  # else it would be compared with what is left of the log
+                self.findings.add(VerifyProblem("run", run.name, str(place), what, hint=hint))
+            if whole:  # a damaged log has another outcome
                 self._status(run, outcome)
 
     def _sources(self, run: RunRef, plan: ev.PlanComputed) -> None:
-        """The snapshot says which workflow files there were. That of a comparison or an adoption nobody has kept."""
+        """Check `source/` against the snapshot of the plan. Comparisons and adoptions have no stored snapshot."""
         if not (run.path / "source").is_dir():
-            return  # told as a whole
+            return  # reported as a whole
         try:
             names = _decode_sources(self.store.read(plan.snapshot_sha256)).sources
         except (WhyrunError, *UNREADABLE):
-            return  # told of the blob
+            return  # reported as a damaged blob
         for name in source_files(dict.fromkeys(names, b"")):
             if not (run.path / name).is_file():
                 place = str(run.path / name)
-                self.findings.add(Problem("run", run.name, place, "the file is not there", hint=SOURCE_GONE))
+                self.findings.add(VerifyProblem("run", run.name, place, "the file is missing", hint=SOURCE_GONE))
 
     def _status(self, run: RunRef, outcome: RunOutcome) -> None:
         place = run.path / "status.json"
         self.checked.files += 1
         try:
-            found = decoded(msgspec.json.decode, place.read_bytes())
+            actual = decoded(msgspec.json.decode, place.read_bytes())
         except (OSError, *UNREADABLE) as wrong:
-            self.findings.add(Problem("status", run.name, str(place), f"the file is no status: {wrong}"))
+            self.findings.add(VerifyProblem("status", run.name, str(place), f"the file is not a status: {wrong}"))
             return
         expected = status_of(outcome)
-        if found == expected:
+        if actual == expected:
             return
-        if not isinstance(found, dict):
-            self.findings.add(Problem("status", run.name, str(place), "the file is no status"))
+        if not isinstance(actual, dict):
+            self.findings.add(VerifyProblem("status", run.name, str(place), "the file is not a status"))
             return
-        ours = {name: value for name, value in expected.items() if name not in found or found[name] != value}
-        theirs = {name: value for name, value in found.items() if name not in expected or name in ours}
+        ours = {name: value for name, value in expected.items() if name not in actual or actual[name] != value}
+        theirs = {name: value for name, value in actual.items() if name not in expected or name in ours}
         names = [f"`{name}`" for name in {**ours, **theirs}]
         which = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        what = f"{which} {'is' if len(names) == 1 else 'are'} not what the events come to"
-        self.findings.add(Problem("status", run.name, str(place), what, expected=_text(ours), found=_text(theirs)))
+        what = f"{which} {'does' if len(names) == 1 else 'do'} not match the events"
+        self.findings.add(
+            VerifyProblem("status", run.name, str(place), what, expected=_text(ours), found=_text(theirs))
+        )
 
     # --- between runs --------------------------------------------------------------------------------------------
 
     def _tombstone(self, stone: Tombstone, chosen: RunRef | None, chain: str | None, before: str) -> str:
-        """What is left of a pruned run: the chain goes through it. The last link of its own."""
+        """Check the tombstone of a pruned run: the chain goes through it. Returns its last link."""
         file, line = str(self.state.tombstones_path), self.stones.index(stone) + 1
-        misplaced = misplaced_stone(stone.run, stone.previous_chain, file, line, chain, before)
-        if (chosen is None or stone.number == chosen.number + 1) and misplaced is not None:
-            self.findings.add(misplaced)
+        problem = tombstone_problem(stone.run, stone.previous_chain, file, line, chain, before)
+        if (chosen is None or stone.number == chosen.number + 1) and problem is not None:
+            self.findings.add(problem)
             self._damaged_at(stone.number)
         if chosen is None:
             self.checked.pruned += 1
@@ -263,7 +265,7 @@ class _Verifier:
         return stone.chain
 
     def _neighbour(self, run: RunRef, chosen: RunRef, chain: str | None, before: str) -> str | None:
-        """Runs that were not asked for are looked at only where they meet the one that was."""
+        """Check only the chain between the chosen run and its neighbours."""
         if run.number < chosen.number:
             return _last_link(run)
         if run.number == chosen.number + 1 and chain is not None:
@@ -272,7 +274,7 @@ class _Verifier:
                 what = f"the run does not follow {before} (`previous_chain`): that was removed, replaced or changed"
                 file = str(run.events_path)
                 self.findings.add(
-                    Problem("log", run.name, file, what, 1, "run_start", None, chain, start.previous_chain)
+                    VerifyProblem("log", run.name, file, what, 1, "run_start", None, chain, start.previous_chain)
                 )
                 self._damaged(chosen)
         return chain
@@ -280,7 +282,7 @@ class _Verifier:
     def _lost(self, first: int, last: int) -> None:
         for number in range(first, last + 1):
             name = run_name(number)
-            self.findings.add(Problem("run", name, str(self.state.runs_dir / name), f"the run {NOT_THERE}"))
+            self.findings.add(VerifyProblem("run", name, str(self.state.runs_dir / name), f"the run {NOT_THERE}"))
         self._damaged_at(first)
 
     def _damaged(self, run: RunRef) -> None:
@@ -295,23 +297,22 @@ class _Verifier:
         return f" (pid {by.pid})" if by is not None else ""
 
     def _current(self, lost: Container[str]) -> Mapping[str, Collection[str | None]] | None:
-        found: dict[str, list[str | None]] = {}
+        paths: dict[str, list[str | None]] = {}
         try:
             for sha, path in self._latest():
                 if sha in lost:
-                    found.setdefault(sha, []).append(path)
+                    paths.setdefault(sha, []).append(path)
         except WhyrunError:
-            return None  # the log is damaged, which is told; so nothing that is gone is taken for superseded
-        return found
+            return None  # the log is damaged, so no missing version is known to be superseded
+        return paths
 
     def _latest(self) -> Iterator[tuple[str, str | None]]:
-        """The hash of every artifact's latest version, and of the files of those that are folders; and the file or
-        folder that has the same content, where the artifact is published as one."""
+        """(hash, published path or None) of every artifact's latest version, and of the files in folder artifacts."""
         for record in fold_runs(self.runs).steps.values():
             success = record.last_success()
             for output in success.outputs if success is not None else ():
                 if output.held:
-                    continue  # the log itself has it
+                    continue  # the log has the value
                 path, key = split_site(output.path) if output.path is not None else (None, None)
                 path = path if key is None else None
                 yield output.sha256, path
@@ -323,7 +324,7 @@ class _Verifier:
 
     def _replay(self, name: str, replay: Replay) -> None:
         if name not in self.plans:
-            return  # a comparison, an adoption, or killed before its plan was recorded
+            return  # a comparison, an adoption, or a run that was killed before its plan was recorded
         if self.damaged_from is not None and int(name[1:]) >= self.damaged_from:
             self.findings.note(f"the plan of {name} is not computed again: the log that it was made from is damaged")
             return
@@ -334,33 +335,33 @@ class _Verifier:
             if first.code == "RUN_PRUNED":
                 self.not_replayed.append(name)
                 return
-            if first.code == "STORE_DAMAGED" and self.findings.tell_of_blob(first.file):
+            if first.code == "STORE_DAMAGED" and self.findings.has_blob(first.file):
                 self.findings.note(f"the plan of {name} is not computed again: a blob that it was made from is damaged")
                 return
             damaged = os.path.basename(os.path.dirname(first.file or ""))
-            if first.code == "LOG_DAMAGED" and first.file is not None and damaged != name:  # a run not asked for
-                self.findings.add(Problem("log", damaged, first.file, first.message, first.line))
+            if first.code == "LOG_DAMAGED" and first.file is not None and damaged != name:  # another run
+                self.findings.add(VerifyProblem("log", damaged, first.file, first.message, first.line))
                 return
             then = self.plans[name]
             versions = f" (recorded by whyrun {then}, computed by {__version__})" if then != __version__ else ""
             place = first.file if first.file is not None else str(self.state.runs_dir / name / EVENTS_FILE)
-            self.findings.add(Problem("plan", name, place, first.message + versions, first.line, "plan_computed"))
+            self.findings.add(VerifyProblem("plan", name, place, first.message + versions, first.line, "plan_computed"))
             return
         self.checked.plans += 1
 
 
 class _Blocks:
-    """The lines of a log as far as they can be read."""
+    """The blocks of a log, up to the first that cannot be read."""
 
     def __init__(self, run: RunRef) -> None:
         self.run = run
-        self.refused: Diagnostic | None = None  # why there are no more: lines that were synced are gone
+        self.refused: Diagnostic | None = None  # why reading stopped: synced lines are lost
 
     def __iter__(self) -> Iterator[bytes]:
         try:
             yield from read_blocks(self.run.events_path)
         except (FileNotFoundError, IsADirectoryError):
-            return  # told by who finds no line
+            return  # reported as a run without a log
         except WhyrunError as damage:
             self.refused = damage.diagnostics[0]
 
@@ -376,7 +377,7 @@ def _last_link(run: RunRef) -> str | None:
     try:
         return last_chain(run.events_path)
     except (FileNotFoundError, WhyrunError):
-        return None  # of a run that was not asked for: then there is nothing to compare with
+        return None  # another run is damaged: there is nothing to compare with
 
 
 def _first_event(run: RunRef) -> ev.AnyEvent | None:

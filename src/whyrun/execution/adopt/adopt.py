@@ -1,7 +1,7 @@
-"""Putting a user's own version of an artifact in place: `adopt` and `restore`.
+"""`whyrun adopt` and `whyrun restore`: make a version chosen by the user the current one of an artifact.
 
-A small run of mode `adopt`, recorded with the fingerprint and bindings of now: so the version stays, through reuse
-too, until what the job consumes changes. It has no plan; its evidence is otherwise that of any run.
+This is a small run of mode `adopt`. It records the present fingerprint and bindings of the job, so the version stays
+current, also through reuse, until the job's inputs change. It has no plan, but otherwise the evidence of any run.
 """
 
 from __future__ import annotations
@@ -15,49 +15,54 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from whyrun import __version__
-from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+from whyrun.artifacts.hashing import TREE_START, bytes_sha256, canonical_json, decode_tree
+from whyrun.artifacts.store import Store
 from whyrun.console.lines import TaskStatus
 from whyrun.errors import WhyrunError, error
+from whyrun.evidence.composition.run_folder import finish_run
 from whyrun.evidence.run_directory import RunDirectory, source_files
-from whyrun.execution.adoptable import (
+from whyrun.execution.adopt.adoptable import (
     AdoptionTarget,
     find_target,
     locate,
     not_adoptable,
-    standing_outputs,
+    recorded_outputs,
     stored_version,
 )
-from whyrun.execution.cfg import OutputSpec
-from whyrun.execution.collect import collect_file
-from whyrun.execution.commands import OutputResult
-from whyrun.execution.failure import StepError
-from whyrun.execution.kept_version import kept_version
-from whyrun.execution.leftovers import complete_killed_run
-from whyrun.execution.prepare import manifest, recorded_bindings
-from whyrun.execution.publisher import PublishedHashes, Publisher, published_hashes, recorded_place
-from whyrun.execution.recorder import Recorder, Reporter
+from whyrun.execution.dispatch.step_builder import manifest, recorded_bindings
+from whyrun.execution.protocol.messages import OutputResult
+from whyrun.execution.protocol.step_config import OutputSpec
+from whyrun.execution.recording.publisher import PublishedHashes, Publisher, path_and_section, published_hashes
+from whyrun.execution.recording.recorder import Recorder, Reporter
+from whyrun.execution.run.crash_leftovers import complete_killed_run
+from whyrun.execution.worker.collect import collect_file, collect_value
+from whyrun.execution.worker.failure import StepError
 from whyrun.graph.fingerprint import recorded_suffix
-from whyrun.graph.graph import ArtifactAt
+from whyrun.graph.tables import ArtifactAt
 from whyrun.ids import site_of, split_site
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
 from whyrun.log.lock import RunLock
 from whyrun.log.outcomes import fold_outcome
-from whyrun.log.repair import repair
+from whyrun.log.recovery.repair import repair
 from whyrun.log.runs import RunRef, create_run
-from whyrun.planning.why import direct_readers
+from whyrun.planning.answers.why import direct_readers
+from whyrun.project import Project
+from whyrun.snapshot.records import Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.snapshot.world import World
 from whyrun.workflow.model import FILE_TYPES
 
-Ending = Literal["succeeded", "failed"]
-Take = Callable[[AdoptionTarget, OutputSpec], list[OutputResult]]  # the version: the whole output, then its leaves
+AdoptionState = Literal["succeeded", "failed"]
+# Reads the chosen version into the store: the whole output first, then its leaves.
+ReadVersion = Callable[[AdoptionTarget, OutputSpec], list[OutputResult]]
 
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What was put in place. `run` is None where that version stood there already."""
+    """The adopted version. `run` is None if it was the current one already."""
 
     artifact: str
     run: str | None
@@ -84,91 +89,95 @@ class Adoption:
 
 
 def adopt_file(
-    world: World, artifact: str, file: str | os.PathLike[str], reporter: Reporter, clock: Clock = utc_now
+    project: Project, artifact: str, file: str | os.PathLike[str], reporter: Reporter, clock: Clock = utc_now
 ) -> Adoption:
-    """Take the content of a file (or folder) as the artifact."""
+    """Adopt the content of a file or folder."""
     path = Path(file)
-    if not path.is_file() and not path.is_dir():  # pipes and devices have no content that could be kept
+    if not path.is_file() and not path.is_dir():  # pipes and devices have no content to store
         what = "is neither a file nor a folder" if path.exists() else "does not exist"
         raise error("FILE_MISSING", f"`{path}` {what}", hint="name the file whose content is to be adopted")
-    if path.is_dir() and f"{os.path.realpath(world.state_dir)}/".startswith(f"{os.path.realpath(path).rstrip('/')}/"):
+    if path.is_dir() and f"{os.path.realpath(project.state_dir)}/".startswith(f"{os.path.realpath(path).rstrip('/')}/"):
         hint = "name a folder that does not hold it"
         raise not_adoptable(artifact, f"`{path}` holds the state of Whyrun itself", hint)
 
-    def take(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
+    def read(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
         try:
-            kept = kept_version(world, artifact, target, spec, path)
-            if kept is not None:
-                return kept
-            return collect_file(target.output, spec, _own_section(world, target, path), world.store)
+            written_by_us = _version_written_by_whyrun(project, artifact, target, spec, path)
+            if written_by_us is not None:
+                return written_by_us
+            return collect_file(target.output, spec, _own_section(project, target, path), project.store)
         except StepError as problem:
             raise not_adoptable(artifact, f"`{path}` does not fit: {problem}", "change the file") from None
         except OSError as problem:
             if not str(problem.filename or "").startswith(str(path)):
-                raise  # of the store, whose disk may be full
+                raise  # an error of the store, whose disk may be full
             hint = "make it readable, then try again"
             raise error("FILE_MISSING", f"`{path}` cannot be read: {problem.strerror}", hint=hint) from problem
 
-    return _adopt(world, artifact, take, {"artifact": artifact, "file": _shown(world, path)}, _user(), reporter, clock)
+    options = {"artifact": artifact, "file": _recorded_path(project, path)}
+    return _adopt(project, _Request(artifact, read, options, _user()), reporter, clock)
 
 
-def restore_version(world: World, artifact: str, run: str, reporter: Reporter, clock: Clock = utc_now) -> Adoption:
-    """Take the version that was current after an earlier run."""
-    number = world.state.run(run).number
+def restore_version(project: Project, artifact: str, run: str, reporter: Reporter, clock: Clock = utc_now) -> Adoption:
+    """Adopt the version that was current after an earlier run."""
+    number = project.state.run(run).number
 
-    def take(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
-        log = world.history(through=number)
+    def read(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
+        log = project.history(through=number)
         log.check_known(target.step)
         record = log.records.steps.get(target.step)
         outputs = record.latest.outputs if record is not None and record.latest.ok else ()
-        found = next((output for output in outputs if output.id == artifact), None)
-        if found is None:
+        version = next((output for output in outputs if output.id == artifact), None)
+        if version is None:
             raise not_adoptable(artifact, f"it was not available after {run}", _lists_versions(artifact))
-        if found.type != spec.type:
-            why = f"in {run} it was of type {found.type}, and is declared as {spec.type} now"
+        if version.type != spec.type:
+            why = f"in {run} it was of type {version.type}, and is declared as {spec.type} now"
             raise not_adoptable(artifact, why, "restore a version of the same type")
         suffix = recorded_suffix(target.table, target.at.artifact)
-        if spec.type in FILE_TYPES and found.suffix != suffix:  # of others it is only the step that sees it
-            why = f"in {run} it was a file {_ending(found.suffix)}, and is declared as one {_ending(suffix)} now"
+        if spec.type in FILE_TYPES and version.suffix != suffix:  # only the step sees the suffix of other types
+            before, now = _suffix_text(version.suffix), _suffix_text(suffix)
+            why = f"in {run} it was a file {before}, and is declared as one {now} now"
             raise not_adoptable(artifact, why, "restore a version with the same suffix")
         try:
-            return stored_version(target.output, spec, found, world.store)
+            return stored_version(target.output, spec, version, project.store)
         except StepError as problem:
             why = f"the version of {run} does not fit: {problem}"
             raise not_adoptable(artifact, why, _lists_versions(artifact)) from None
 
     by = f"{_user()}, restored from {run}"
-    return _adopt(world, artifact, take, {"artifact": artifact, "from": run}, by, reporter, clock)
+    return _adopt(project, _Request(artifact, read, {"artifact": artifact, "from": run}, by), reporter, clock)
 
 
 # --- the run -----------------------------------------------------------------------------------------------------
 
 
-def _adopt(
-    world: World,
-    artifact: str,
-    take: Take,
-    options: dict[str, Any],
-    by: str,
-    reporter: Reporter,
-    clock: Clock,
-) -> Adoption:
-    at = locate(world.graph, artifact)
-    world.actions  # noqa: B018  # everything that is invalid is found before the lock is taken
-    with RunLock.of(world.state, clock) as lock:
-        state, store = world.state, world.store
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What the user asked for. `options` and `by` are recorded."""
+
+    artifact: str
+    read: ReadVersion
+    options: dict[str, Any]
+    by: str
+
+
+def _adopt(project: Project, request: _Request, reporter: Reporter, clock: Clock) -> Adoption:
+    at = locate(project.graph, request.artifact)
+    project.actions  # noqa: B018  # report every error before taking the lock
+    with RunLock.of(project.state, clock) as lock:
+        state, store = project.state, project.store
         report = repair(state, lock, clock, lambda run: complete_killed_run(run, store, state.scratch))
         if report is not None:
             reporter.note(f"{report.run} was cut short; its log was repaired")
-        snapshot = world.snapshot()
-        target = find_target(snapshot, artifact, at)
-        results: list[OutputResult] = take(target, target.spec())
-        if _is_in_place(snapshot, target, results[0].sha256):
-            return _adoption(snapshot, target, artifact, None, results, ())
-        return _Recording(world, snapshot, target, artifact, results, options, by, reporter, clock, lock).run()
+        snapshot = project.snapshot()
+        target = find_target(snapshot, request.artifact, at)
+        results = request.read(target, target.spec())
+        if _is_current(snapshot, target, results[0].sha256):
+            return _adoption(snapshot, target, request.artifact, None, results, ())
+        return _AdoptionRun(project, snapshot, request, target, results, reporter, clock, lock).execute()
 
 
-def _is_in_place(snapshot: PlanningSnapshot, target: AdoptionTarget, sha256: str) -> bool:
+def _is_current(snapshot: PlanningSnapshot, target: AdoptionTarget, sha256: str) -> bool:
     record = snapshot.record(target.node)
     shas = snapshot.shas[target.at.table]
     own = [a for a, spec in enumerate(target.table.artifacts) if spec.output == target.output]
@@ -200,32 +209,30 @@ def _adoption(
 
 
 @dataclass(eq=False)
-class _Recording:
-    """The run of one adoption: its events, the published file, and the evidence complete whatever happens."""
+class _AdoptionRun:
+    """The run of one adoption: records its events, publishes the file, and completes the evidence after any error."""
 
-    world: World
+    project: Project
     snapshot: PlanningSnapshot
+    request: _Request
     target: AdoptionTarget
-    artifact: str
     results: list[OutputResult]
-    options: dict[str, Any]
-    by: str
     reporter: Reporter
     clock: Clock
     lock: RunLock
 
-    def run(self) -> Adoption:
+    def execute(self) -> Adoption:
         started = time.monotonic()
-        graph, store = self.snapshot.dependency_graph, self.world.store
-        shown = [(self.target.node, self.target.found.shown)]
+        graph, store = self.snapshot.dependency_graph, self.project.store
+        shown = [(self.target.node, self.target.consumed.shown)]
         manifest_data = manifest(graph, shown, self.snapshot.actions)
         run, journal = create_run(
-            self.world.state,
+            self.project.state,
             ev.RunStart(
                 workflow=graph.workflow.name,
                 workflow_sha256=bytes_sha256(canonical_json(dict(graph.workflow.sources))),
                 mode="adopt",
-                options=self.options,
+                options=self.request.options,
                 backend="local",
                 engine_version=__version__,
                 host=platform.node(),
@@ -245,46 +252,49 @@ class _Recording:
                 )
             )
             self._record(recorder)
-            recorder.sync()  # published only once that lasts
-            publisher = Publisher(store, str(self.world.project), self.world.cache, recorder, self.world.state)
+            recorder.sync()  # before the file is published
+            publisher = Publisher(store, str(self.project.folder), self.project.cache, recorder, self.project.state)
             try:
                 self._publish(publisher)
             except OSError as problem:
                 at = f" at `{problem.filename}`" if problem.filename is not None else ""
-                what = f"`{self.artifact}` is recorded, but cannot be published{at}: {problem.strerror}"
+                what = f"`{self.request.artifact}` is recorded, but cannot be published{at}: {problem.strerror}"
                 hint = "make room, or make it writable; `whyrun run` publishes it then"
                 raise error("DISK_FAILED", what, hint=hint) from problem
             except WhyrunError as problem:
                 (first, *_) = problem.diagnostics
-                what = f"`{self.artifact}` is recorded, but cannot be published: {first.message}"
-                hint = f"{first.hint or 'move away what stands there'}; `whyrun run` publishes it then"
+                what = f"`{self.request.artifact}` is recorded, but cannot be published: {first.message}"
+                hint = f"{first.hint or 'move the existing file away'}; `whyrun run` publishes it then"
                 raise error(first.code, what, hint=hint) from problem
-            origin = self.options.get("from") or self.options["file"]
+            origin = self.request.options.get("from") or self.request.options["file"]
             action = self.snapshot.actions[self.target.table.name].name
-            recorder.status(action, TaskStatus.EXECUTES, f"{self.target.step} → adopted {self.artifact} from {origin}")
+            text = f"{self.target.step} → adopted {self.request.artifact} from {origin}"
+            recorder.status(action, TaskStatus.EXECUTES, text)
         except BaseException as original:
-            # What goes wrong while the evidence is completed never hides what went wrong first.
+            # A second error while the evidence is completed must not hide the first.
             try:
                 self._finish(run, recorder, directory, "failed", started)
             except (OSError, WhyrunError) as second:
                 original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
             raise
         self._finish(run, recorder, directory, "succeeded", started)
-        self.world.cache.settle()
-        self.world.save_cache()
+        self.project.cache.settle()
+        self.project.save_cache()
         events = [event for event in run.events() if isinstance(event, ev.FileDisplaced)]
         displaced = tuple(site_of(event.path, event.section) for event in events)
-        return _adoption(self.snapshot, self.target, self.artifact, run.name, self.results, displaced)
+        return _adoption(self.snapshot, self.target, self.request.artifact, run.name, self.results, displaced)
 
     def _record(self, recorder: Recorder) -> None:
         target = self.target
         action = self.snapshot.actions[target.table.name]
-        bindings = recorded_bindings(target.table, target.position, target.found, action, self.world.store.put_bytes)
+        bindings = recorded_bindings(
+            target.table, target.position, target.consumed, action, self.project.store.put_bytes
+        )
         numbers = target.numbers()
-        # The whole comes last: only with it does the fold take the leaves (see `RunFold.adopt`).
+        # The whole output comes last: the fold takes the leaves only with it (see `RunFold.adopt`).
         for result in (*self.results[1:], self.results[0]):
             number = numbers[result.key]
-            path, section = recorded_place(target.path_of(number))
+            path, section = path_and_section(target.path_of(number))
             recorder.event(
                 ev.ArtifactAdopted(
                     artifact=target.table.artifact_id(number, target.position),
@@ -294,7 +304,7 @@ class _Recording:
                     type=result.type,
                     fingerprint=target.fingerprint,
                     bindings=bindings,
-                    by=self.by,
+                    by=self.request.by,
                     value=result.value,
                     suffix=recorded_suffix(target.table, number),
                     path=path,
@@ -307,46 +317,94 @@ class _Recording:
         path = target.path_of(target.at.artifact)
         if path is not None:
             publisher.publish(path, whole.sha256, whole.type)
-        # The job's other outputs may stand there as other inputs made them. Files that are the user's own stay: nobody
-        # asked for them to be replaced, and the next plan tells of them.
-        standing = standing_outputs(self.snapshot, target)
-        recorded: PublishedHashes | None = None
+        # The published files of the job's other outputs may come from other inputs: replace those by the recorded
+        # versions. Files that the user has changed stay; the next plan reports them.
+        outputs = recorded_outputs(self.snapshot, target)
+        published: PublishedHashes | None = None
         for a, spec in enumerate(target.table.artifacts):
             path = target.path_of(a)
             if path is None or spec.output == target.output:
                 continue
-            output = standing[target.table.artifact_id(a, target.position)]
-            found = publisher.content(path)
-            if found == output.sha256:
+            output = outputs[target.table.artifact_id(a, target.position)]
+            existing = publisher.content(path)
+            if existing == output.sha256:
                 continue
-            if found is not None:
-                recorded = published_hashes(self.world.state) if recorded is None else recorded
-            if found is None or (recorded is not None and recorded.holds(path, found)):
+            if existing is not None:
+                published = published_hashes(self.project.state) if published is None else published
+            if existing is None or (published is not None and published.holds(path, existing)):
                 publisher.publish(path, output.sha256, output.type)
 
-    def _finish(self, run: RunRef, recorder: Recorder, directory: RunDirectory, state: Ending, started: float) -> None:
+    def _finish(
+        self, run: RunRef, recorder: Recorder, directory: RunDirectory, state: AdoptionState, started: float
+    ) -> None:
         recorder.flush()
         outcome = fold_outcome(run.events())
         duration = round(time.monotonic() - started, 6)
         recorder.event(ev.RunComplete(state=state, counts=outcome.counts(), duration=duration))
         recorder.close()
-        directory.finish(self.world.store)
+        finish_run(directory, self.project.store)
 
 
-def _own_section(world: World, target: AdoptionTarget, path: Path) -> Path:
-    """The file to take; of the shared file itself, only the target's own section."""
+def _version_written_by_whyrun(
+    project: Project, artifact: str, target: AdoptionTarget, spec: OutputSpec, path: Path
+) -> list[OutputResult] | None:
+    """Read a blob or a published file, which Whyrun wrote in its own form; None: `path` is an ordinary file.
+
+    Notes name the blob of a displaced file, so users adopt blobs. A blob of a folder lists its files, and a string is
+    written as JSON.
+    """
+    sha = _blob_hash(project.store, path)
+    folder = _stored_folder(project.store, sha, path) if sha is not None else None
+    if folder is not None and spec.type != "directory":
+        raise not_adoptable(artifact, f"`{path}` lists a folder that was saved", "only a `directory` can take it")
+    if folder is not None:
+        return stored_version(target.output, spec, folder, project.store)
+    published = target.path_of(target.at.artifact)
+    is_published = published is not None and os.path.realpath(path) == os.path.realpath(project.folder / published)
+    if spec.type != "string" or (sha is None and not is_published):
+        return None
+    try:
+        text = msgspec.json.decode(path.read_bytes(), type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None  # a user has written plain text there
+    return collect_value(target.output, spec, text, project.store)
+
+
+def _blob_hash(store: Store, path: Path) -> str | None:
+    """The hash of a blob, if `path` is one of this store."""
+    real = Path(os.path.realpath(path))
+    sha = "".join(real.parts[-2:])
+    return sha if real.is_file() and os.path.realpath(store.path(sha)) == str(real) else None
+
+
+def _stored_folder(store: Store, sha: str, path: Path) -> Output | None:
+    with path.open("rb") as file:
+        if file.read(len(TREE_START)) != TREE_START:
+            return None
+    try:
+        return Output("", sha, decode_tree(store.read(sha)).size, "directory")
+    except ValueError:
+        return None  # an ordinary file that begins like the list of a folder
+
+
+def _own_section(project: Project, target: AdoptionTarget, path: Path) -> Path:
+    """The file to read. If it is the shared file of the artifact itself: a copy of the artifact's section."""
     file, section = split_site(target.path_of(target.at.artifact) or "")
-    if section is None or not os.path.exists(world.project / file) or not os.path.samefile(path, world.project / file):
+    if (
+        section is None
+        or not os.path.exists(project.folder / file)
+        or not os.path.samefile(path, project.folder / file)
+    ):
         return path
-    data = world.shared.data(site_of(file, section))
+    data = project.shared.data(site_of(file, section))
     if data is None:
         raise StepError("MissingOutput", f"it has no section `{section}`")
-    return Path(world.store.open_path(world.store.put_bytes(data)))
+    return Path(project.store.open_path(project.store.put_bytes(data)))
 
 
-def _shown(world: World, path: Path) -> str:
-    """Relative to the project where it lies inside; else its name alone: no machine's paths in the log."""
-    inside = os.path.relpath(os.path.abspath(path), os.path.abspath(world.project))
+def _recorded_path(project: Project, path: Path) -> str:
+    """Relative to the project, or the name alone for a file outside: the log has no absolute paths."""
+    inside = os.path.relpath(os.path.abspath(path), os.path.abspath(project.folder))
     return path.name if inside.split(os.sep)[0] == os.pardir else inside.replace(os.sep, "/")
 
 
@@ -354,7 +412,7 @@ def _lists_versions(artifact: str) -> str:
     return f"`whyrun history {shlex.quote(artifact)}` lists its versions"
 
 
-def _ending(suffix: str) -> str:
+def _suffix_text(suffix: str) -> str:
     return f"with the suffix `{suffix}`" if suffix else "without a suffix"
 
 

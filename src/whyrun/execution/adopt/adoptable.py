@@ -1,4 +1,4 @@
-"""Whether an artifact can be adopted now, and under which fingerprint: what `adopt` and `restore` are about."""
+"""The target of an adoption: whether an artifact can be adopted now, and with which fingerprint."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import msgspec
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError, error
-from whyrun.execution.cfg import OutputSpec
-from whyrun.execution.collect import collect_file
-from whyrun.execution.commands import OutputResult
-from whyrun.execution.publisher import published_path
+from whyrun.execution.protocol.messages import OutputResult
+from whyrun.execution.protocol.step_config import OutputSpec
+from whyrun.execution.recording.publisher import published_path
+from whyrun.execution.worker.collect import collect_file
 from whyrun.graph.fingerprint import recorded_suffix
-from whyrun.graph.graph import ArtifactAt, Graph, JobTable
+from whyrun.graph.tables import ArtifactAt, Graph, JobTable
 from whyrun.ids import parse_id_of
+from whyrun.planning.answers.why import PlanView
 from whyrun.planning.consume import Consumption
-from whyrun.planning.known import KnownState
 from whyrun.planning.plan import compute_execution_plan, unknown_id
 from whyrun.snapshot.records import Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -32,13 +32,13 @@ def not_adoptable(artifact: str, why: str, hint: str) -> WhyrunError:
 
 @dataclass(frozen=True, slots=True)
 class AdoptionTarget:
-    """The artifact, its job instance, and the fingerprint under which its version will stand."""
+    """The artifact, its job instance, and the fingerprint that the adopted version gets."""
 
     at: ArtifactAt
     table: JobTable
     position: int
     node: int
-    found: Consumption
+    consumed: Consumption
     fingerprint: str
 
     @property
@@ -59,7 +59,7 @@ class AdoptionTarget:
         return OutputSpec(column.type, column.suffix, leaves, column.append)
 
     def numbers(self) -> dict[str, int]:
-        """By key within the step: the artifacts of its table."""
+        """Key within the step → number of the artifact in its table."""
         return {spec.key_at(self.position): a for a, spec in enumerate(self.table.artifacts)}
 
     def path_of(self, artifact: int) -> str | None:
@@ -84,39 +84,40 @@ def locate(graph: Graph, artifact: str) -> ArtifactAt:
 
 
 def find_target(snapshot: PlanningSnapshot, artifact: str, at: ArtifactAt) -> AdoptionTarget:
-    """Refused unless everything that the job consumes is known, and every other output stands under it."""
-    known = KnownState(snapshot, compute_execution_plan(snapshot))
+    """Refuse unless all inputs of the job are known, and its other outputs are recorded for these inputs."""
+    known = PlanView(snapshot, compute_execution_plan(snapshot))
     graph = snapshot.dependency_graph
     node = graph.node(at)
     table, position = graph.table_at(node)
     job = table.job_id(position)
-    found = known.consumption(node)
-    if found.inactive:
+    consumed = known.consumption(node)
+    if consumed.inactive:
         raise not_adoptable(artifact, f"`{job}` is inactive", f"`whyrun why {shlex.quote(job)}` says why")
-    if found.problems:
-        name, problem = next(iter(found.problems.items()))
+    if consumed.problems:
+        name, problem = next(iter(consumed.problems.items()))
         raise not_adoptable(artifact, f"`{name}` of `{job}` cannot be computed: {problem}", "correct the workflow")
-    if found.waits or not found.known:
-        waiting = graph.job_id(graph.node(next(found.pending)))
+    if consumed.waits or not consumed.known:
+        waiting = graph.job_id(graph.node(next(consumed.pending)))
         raise not_adoptable(
             artifact,
             f"what `{job}` consumes is not known yet, because `{waiting}` is still to run",
             f"run it first: `whyrun run --target {shlex.quote(waiting)}`",
         )
-    target = AdoptionTarget(at, table, position, node, found, known.fingerprint(node, found))
+    target = AdoptionTarget(at, table, position, node, consumed, known.fingerprint(node, consumed))
     _require_other_outputs(snapshot, target, artifact)
     return target
 
 
 def _require_other_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget, artifact: str) -> None:
-    recorded = standing_outputs(snapshot, target)
+    recorded = recorded_outputs(snapshot, target)
     for a, spec in enumerate(target.table.artifacts):
         if spec.output == target.output:
             continue
         id_ = target.table.artifact_id(a, target.position)
         output = recorded.get(id_)
         lost = output is not None and output.value is msgspec.UNSET and output.bytes_key in snapshot.lost
-        # As the next plan will ask: what it would not take, it would make again, and with it what is put in place now.
+        # The next plan checks the same. An output that it rejects makes the job run again, which would replace the
+        # adopted version.
         declared = spec.type, recorded_suffix(target.table, a)
         if output is None or (output.type, output.suffix) != declared or lost:
             raise not_adoptable(
@@ -127,24 +128,24 @@ def _require_other_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget, a
             )
 
 
-def standing_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget) -> dict[str, Output]:
-    """By ID: what is recorded under the fingerprint of now."""
+def recorded_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget) -> dict[str, Output]:
+    """By ID: the outputs that are recorded with the present fingerprint."""
     record = snapshot.record(target.node)
     attempt = record.by_fingerprint(target.fingerprint) if record is not None else None
     return {output.id: output for output in attempt.outputs} if attempt is not None and attempt.has_result else {}
 
 
-def stored_version(name: str, spec: OutputSpec, found: Output, store: Store) -> list[OutputResult]:
+def stored_version(name: str, spec: OutputSpec, version: Output, store: Store) -> list[OutputResult]:
     """An old version from the log and the store; every byte is checked (STORE_DAMAGED)."""
     if spec.type in VALUE_TYPES:
-        data = canonical_json(found.value)
-        return [OutputResult(name, store.put_bytes(data), len(data), spec.type, found.value)]
+        data = canonical_json(version.value)
+        return [OutputResult(name, store.put_bytes(data), len(data), spec.type, version.value)]
     if spec.type == "json":
-        store.check(found.sha256)
-        return collect_file(name, spec, Path(store.open_path(found.sha256)), store)
+        store.check(version.sha256)
+        return collect_file(name, spec, Path(store.open_path(version.sha256)), store)
     if spec.type == "directory":
-        for file in store.read_tree(found.sha256).files:
+        for file in store.read_tree(version.sha256).files:
             store.check(file.sha256)
     else:
-        store.check(found.sha256)
-    return [OutputResult(name, found.sha256, found.size, spec.type)]
+        store.check(version.sha256)
+    return [OutputResult(name, version.sha256, version.size, spec.type)]

@@ -1,17 +1,17 @@
-"""What a remote place needs to run steps, as one hashed archive: the project's code and Whyrun itself.
+"""Builds the bundle: one hashed archive with the project's code and Whyrun itself, for workers without the host's
+files.
 
-The whole project folder travels, since a step may read any file beside its code, as it may on this machine. Left out
-is what has its own way, what is secret and what can be made again:
+It contains the whole project folder, because a step may read any file beside its code. Left out are:
 
-- inputs and published files of the workflow, which travel by their hash with the steps that need them;
+- inputs and published files of the workflow: they are sent by their hash to the steps that need them;
 - everything hidden (`.whyrun`, `.env`, `.git`, `.venv`, `.ssh`, …), `*.env`, `connections.yaml`;
 - files that contain the value of a secret;
-- caches, virtual environments, compiled Python, links that lead out of the project, what is neither file nor link.
+- caches, virtual environments, compiled Python, links out of the project, special files.
 
-What is installed editable from the project (`src` on the path by a `.pth` file) is not installed there: a list of such
-folders goes along, and workers there have them on their path.
+A package that is installed editable from the project (`src` on the path by a `.pth` file) is not installed on other
+machines. So the bundle contains a list of such folders, which workers put on their path.
 
-The same files give the same bytes, whenever and wherever the archive is made.
+The same files give the same bytes, whenever and wherever the bundle is built.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import whyrun
-from whyrun.actions.editable import BUNDLED, folders_to_bundle
+from whyrun.actions.code.editable import BUNDLED, folders_to_bundle
 from whyrun.errors import error
-from whyrun.execution.unpack import BundleRefused, unpack
+from whyrun.execution.bundle.unpack import BundleRefused, unpack
 
 __all__ = ["PACKAGE", "PROJECT", "Bundle", "BundleRefused", "LeftOut", "bundle_project", "project_files", "unpack"]
 
-PROJECT = "project"  # where in the archive: the project folder
-PACKAGE = "package"  # to be put on `sys.path`: whyrun
+PROJECT = "project"  # path of the project folder in the archive
+PACKAGE = "package"  # path of Whyrun in the archive, for `sys.path`
 
 SIZE_LIMIT = 256 << 20
 _CONNECTIONS = frozenset({"connections.yaml", "connections.yml"})
@@ -52,15 +52,15 @@ class LeftOut:
 class Bundle:
     data: bytes
     sha256: str
-    left_out: tuple[LeftOut, ...]  # of the project; not what is below a folder that is left out as a whole
-    code: frozenset[str] = frozenset()  # of the project: files that jobs name as code, or import
+    left_out: tuple[LeftOut, ...]  # project files; a folder that is left out as a whole counts once
+    code: frozenset[str] = frozenset()  # project files that jobs name as code, or import
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     name: str  # in the archive
     location: str
-    link: str | None = None  # to where, from its own folder
+    link: str | None = None  # target of a symlink, relative to its own folder
 
 
 def bundle_project(
@@ -71,8 +71,8 @@ def bundle_project(
     secrets: Collection[bytes] = (),
     limit: int = SIZE_LIMIT,
 ) -> Bundle:
-    """Paths are relative to the project. `apart`: files and folders that travel otherwise. `code`: files that jobs
-    name as code, which travel even if they are among those. `secrets`: values that may be in no file of it."""
+    """Paths are relative to the project. `apart`: files and folders to leave out. `code`: files that jobs name as code,
+    which are bundled even if they are `apart`. `secrets`: values that no bundled file may contain."""
     selection = _Selection(project, frozenset(apart), frozenset(code))
     entries = list(selection.entries())
     archive = _Archive(limit)
@@ -87,7 +87,7 @@ def bundle_project(
             if path.endswith(".py") or path in code:
                 raise error(
                     "SECRET_IN_BUNDLE",
-                    "the file contains the value of a secret, so it is not sent to a remote place",
+                    "the file contains the value of a secret, so it is not sent to other machines",
                     hint="take the value out of the code; a job gets it through `secrets:` or a connection",
                     file=path,
                 )
@@ -110,12 +110,12 @@ def bundle_project(
 
 
 def project_files(project: Path, *, apart: Collection[str] = (), code: Collection[str] = ()) -> tuple[str, ...]:
-    """The paths that would travel, links among them; secrets are not looked for."""
+    """The paths that a bundle would contain, including links. Does not check for secrets."""
     selection = _Selection(project, frozenset(apart), frozenset(code))
     return tuple(sorted(entry.name.removeprefix(f"{PROJECT}/") for entry in selection.entries()))
 
 
-# --- what goes in ------------------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------------------
 
 
 class _Selection:
@@ -129,11 +129,11 @@ class _Selection:
         self.left_out.append(LeftOut(name.removeprefix(f"{PROJECT}/"), why))
 
     def entries(self) -> Iterator[_Entry]:
-        for path, location, found in _walk(self._root, self._enter):
+        for path, location, status in _walk(self._root, self._enter):
             name = f"{PROJECT}/{path}"
-            if stat.S_ISLNK(found.st_mode):
+            if stat.S_ISLNK(status.st_mode):
                 yield from self._link(name, location)
-            elif not stat.S_ISREG(found.st_mode):
+            elif not stat.S_ISREG(status.st_mode):
                 self.leave_out(name, "it is neither a file nor a link")
             else:
                 yield _Entry(name, location)
@@ -153,7 +153,7 @@ class _Selection:
         if is_folder and any(os.path.exists(f"{location}/{mark}") for mark in _CACHE_MARKS):
             return "it can be made again"
         if self._is_apart(path) and not self._is_code(path, is_folder):
-            return "it travels by its hash"
+            return "it is sent by its hash"
         return None
 
     def _is_apart(self, path: str) -> bool:
@@ -181,18 +181,18 @@ def _package() -> Iterator[_Entry]:
         name = os.path.basename(path)
         return not (name.startswith(".") or name in _CACHES or name.endswith(_COMPILED))
 
-    for path, location, found in _walk(root, enter):
-        if stat.S_ISREG(found.st_mode):
+    for path, location, status in _walk(root, enter):
+        if stat.S_ISREG(status.st_mode):
             yield _Entry(f"{PACKAGE}/whyrun/{path}", location)
 
 
 def _walk(root: str, enter: Callable[[str, str, bool], bool]) -> Iterator[tuple[str, str, os.stat_result]]:
-    """`(path, location, facts)` of what is no folder and may be entered. Folders behind links are not walked."""
+    """Yields `(path, location, status)` of everything but folders that `enter` allows. Does not follow links."""
     folders = [""]
     while folders:
         folder = folders.pop()
-        with os.scandir(f"{root}/{folder}") as found:
-            for item in found:
+        with os.scandir(f"{root}/{folder}") as listing:
+            for item in listing:
                 path = f"{folder}/{item.name}" if folder else item.name
                 is_folder = item.is_dir(follow_symlinks=False)
                 if not enter(path, item.path, is_folder):
@@ -222,7 +222,8 @@ class _Archive:
         self._size = 0
 
     def add(self, entry: _Entry, content: bytes) -> None:
-        """The same for everyone: no owner, no time, of the mode only whether it may be executed."""
+        """Add a file without owner and time, and with only the executable bit of its mode, so that bytes are the same
+        for everyone."""
         member = self.put(entry.name, content)
         member.mode = 0o755 if os.lstat(entry.location).st_mode & stat.S_IXUSR else 0o644
         if entry.link is not None:
@@ -245,7 +246,7 @@ class _Archive:
         return error(
             "BUNDLE_TOO_LARGE",
             f"the project's own files are more than {self._limit / 1e6:.0f} MB; the largest: {shown}",
-            hint="declare data as inputs of the workflow, which travel by their hash, or keep it outside the project",
+            hint="declare data as inputs of the workflow, which are sent by their hash, or keep it outside the project",
         )
 
     def folders_and_files(self) -> set[str]:

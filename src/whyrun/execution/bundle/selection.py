@@ -1,4 +1,4 @@
-"""What of a project goes to a remote place in its bundle, and what has its own way there."""
+"""Selects the files of a project that go into its bundle, and packs them as they were planned with."""
 
 from __future__ import annotations
 
@@ -7,51 +7,49 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from whyrun.actions.from_source import version_of
+from whyrun.actions.code.source_loader import version_of
 from whyrun.errors import error
-from whyrun.execution.run_secrets import RunSecrets
 from whyrun.ids import split_site
+from whyrun.project import Project
 from whyrun.snapshot.snapshot import leaf_inputs
-from whyrun.snapshot.world import World
 
 if TYPE_CHECKING:
-    from whyrun.execution.bundle import Bundle
+    from whyrun.execution.bundle.bundle import Bundle
 
 _TRIES = 5
-ELSEWHERE = ("sandbox", "e2b", "dask")  # backends that need a bundle for every step
 
 
-def bundle_for(backend: str, world: World, secrets: RunSecrets) -> Callable[[], Bundle]:
-    """What a backend may ask for. To be called before anything is recorded: where it will be asked for, it is made now,
-    and what cannot be sent is told."""
-    make = partial(_bundle_of, world, secrets)
-    if backend not in ELSEWHERE:
-        return make
-    bundle = make()
+def bundle_for(project: Project, secrets: Iterable[str], *, at_once: bool) -> Callable[[], Bundle]:
+    """A function that returns the bundle. `at_once`: build it now, so that a problem is reported before the run writes
+    anything. `secrets`: values that no bundled file may contain."""
+    build = partial(_build, project, list(secrets))
+    if not at_once:
+        return build
+    bundle = build()
     return lambda: bundle
 
 
-def _bundle_of(world: World, secrets: RunSecrets) -> Bundle:
-    from whyrun.execution.bundle import bundle_project  # only where a run goes elsewhere
+def _build(project: Project, secrets: list[str]) -> Bundle:
+    from whyrun.execution.bundle.bundle import bundle_project  # not needed by a run on the host's own files
 
     pack = partial(
         bundle_project,
-        world.project,
-        apart=frozenset(_apart(world)),
-        code=frozenset(_code(world)),
-        secrets=[value.encode("utf-8", "surrogateescape") for value in secrets.values.values() if value],
+        project.folder,
+        apart=frozenset(_apart(project)),
+        code=frozenset(_code(project)),
+        secrets=[value.encode("utf-8", "surrogateescape") for value in secrets if value],
     )
-    return packed_as_planned(world, pack)
+    return packed_as_planned(project, pack)
 
 
-def packed_as_planned(world: World, pack: Callable[[], Bundle]) -> Bundle:
-    """What is executed elsewhere is this copy, so the copy has to be what was planned with: nothing was written from
-    before it was made until the code was seen to be that of the plan."""
-    files = [f"{world.project}/{file}" for file in sorted(_code(world))]
+def packed_as_planned(project: Project, pack: Callable[[], Bundle]) -> Bundle:
+    """Pack the project so that the bundle has exactly the code of the plan. Repeats if a code file is written to
+    between the start of packing and the check against the plan."""
+    files = [f"{project.folder}/{file}" for file in sorted(_code(project))]
     for _ in range(_TRIES):
         before = [version_of(file) for file in files]
         bundle = pack()
-        edited = [job for job, action in world.actions.items() if action.files and not world.is_current(job)]
+        edited = [job for job, action in project.actions.items() if action.files and not project.is_current(job)]
         if [version_of(file) for file in files] == before:
             if not edited:
                 return bundle
@@ -60,21 +58,22 @@ def packed_as_planned(world: World, pack: Callable[[], Bundle]) -> Bundle:
     raise error("PLAN_STALE", f"{what} while the run was prepared", hint="run again when nobody writes to it")
 
 
-def _code(world: World) -> set[str]:
-    return {file for action in world.actions.values() for file in action.files}
+def _code(project: Project) -> set[str]:
+    return {file for action in project.actions.values() for file in action.files}
 
 
-def _apart(world: World) -> Iterator[str]:
-    """Inputs are sent to the steps that read them, artifacts come out of the store, and the state stays here."""
+def _apart(project: Project) -> Iterator[str]:
+    """Paths that are not bundled: inputs go to the steps that read them, outputs come from the store, and Whyrun's own
+    state stays on the host."""
     paths: Iterable[str] = (
-        *(value.path for _, value in leaf_inputs(world.graph.inputs) if value.path is not None),
+        *(value.path for _, value in leaf_inputs(project.graph.inputs) if value.path is not None),
         *(
             split_site(site)[0]
-            for table in world.graph.tables
+            for table in project.graph.tables
             for output in table.outputs
             for site in output.paths or ()
         ),
-        os.path.relpath(world.state_dir, world.project),
+        os.path.relpath(project.state_dir, project.folder),
     )
     for path in paths:
         normal = os.path.normpath(path)

@@ -1,7 +1,7 @@
-"""A bundle becomes a folder, elsewhere: `python unpack.py BUNDLE FOLDER SHA256`.
+"""Unpacks a bundle on another machine: `python unpack.py BUNDLE FOLDER SHA256`.
 
-Only the standard library, since this file is sent ahead of all that it unpacks. Nothing of the archive is trusted: its
-hash is checked first, and then it may hold plain files and links between them, below the folder, and nothing else.
+Uses only the standard library, because this file is sent before the bundle. It does not trust the archive: it checks
+the hash first, and then allows only plain files, and links between them, below the folder.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import tarfile
 from typing import IO
 
 _CHUNK = 1 << 20
-_END_MARK = 2 * tarfile.BLOCKSIZE  # zeros, at least
+_END_MARK = 2 * tarfile.BLOCKSIZE  # at least this many zero bytes end an archive
 
 
 class BundleRefused(Exception):
-    """The archive is not what was promised, or reaches for what it must not touch."""
+    """The archive has another hash, is damaged, or would write outside its folder."""
 
 
 def unpack(data: bytes, folder: str, sha256: str) -> None:
-    """Whole, or not at all. A folder that is there already holds the same: its name is for this hash alone."""
-    found = hashlib.sha256(data).hexdigest()
-    if found != sha256:
-        raise BundleRefused(f"the bundle has the hash {found}, but {sha256} was announced")
+    """Unpack all or nothing. An existing folder has the same content, because its name belongs to this hash."""
+    actual = hashlib.sha256(data).hexdigest()
+    if actual != sha256:
+        raise BundleRefused(f"the bundle has the hash {actual}, but {sha256} was announced")
     if os.path.isdir(folder):
         return
     part = f"{folder}.part-{os.getpid()}"
@@ -35,7 +35,7 @@ def unpack(data: bytes, folder: str, sha256: str) -> None:
         _unpack_into(data, part)
         os.rename(part, folder)
     except OSError:
-        if not os.path.isdir(folder):  # else another was faster, with the same content
+        if not os.path.isdir(folder):  # else another process was faster, with the same content
             raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -49,7 +49,7 @@ def _unpack_into(data: bytes, folder: str) -> None:
             if not is_whole(file, archive.offset):
                 raise BundleRefused("the bundle is no archive: it is cut off or damaged")
             check_members(members)
-            # Links last: while files are written, every folder on the way is a real one.
+            # Links last, so that no file is written through a link.
             for member in sorted(members, key=lambda member: member.issym()):
                 _put(archive, member, f"{folder}/{member.name}")
     except tarfile.TarError as problem:
@@ -57,8 +57,8 @@ def _unpack_into(data: bytes, folder: str) -> None:
 
 
 def is_whole(file: IO[bytes], end: int) -> bool:
-    """Whether the archive ends where `tarfile` found its `end`. It takes whatever is no header for the end, and a
-    header that is cut off too: what was read so far would pass for all of it."""
+    """Whether the archive is complete: only zeros follow the `end` that `tarfile` found. `tarfile` takes everything
+    that is not a header for the end, also a truncated header, so a cut archive would look complete."""
     file.seek(end)
     zeros = 0
     while chunk := file.read(_CHUNK):
@@ -76,7 +76,7 @@ def check_members(members: list[tarfile.TarInfo]) -> None:
         if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.SYMTYPE):
             raise BundleRefused(f"`{name}` is neither a file nor a link")
         if not _is_plain(name):
-            raise BundleRefused(f"`{name}` does not name a place in the folder")
+            raise BundleRefused(f"`{name}` does not name a path in the folder")
         if name in seen:
             raise BundleRefused(f"`{name}` comes twice")
         seen.add(name)
@@ -92,8 +92,8 @@ def _is_plain(name: str) -> bool:
 
 
 def _stays_inside(target: str, depth: int) -> bool:
-    """`depth`: how many folders the link lies deep. Up first and then down; one that goes up after it went down could
-    pass through another link and come out elsewhere."""
+    """`depth`: the number of folders above the link. `..` is allowed only at the beginning: later it could go up from
+    the target of another link, and leave the folder."""
     parts = target.split("/")
     ups = 0
     while ups < len(parts) and parts[ups] == "..":

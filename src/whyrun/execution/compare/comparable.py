@@ -1,7 +1,7 @@
-"""What `compare` compares with what: each chosen job instance, what it would consume, and the result that stands.
+"""The subjects of a comparison: each chosen job instance, what it would consume, and its recorded result.
 
-Every instance is looked at for itself, on the recorded artifacts of the instances upstream, whether or not those are
-up to date. Where it would consume something other than the recorded result did, the two say nothing about each other.
+Each instance is compared on the recorded artifacts of its sources, whether or not those are up to date. If it would
+consume other content than its recorded result did, the two cannot be compared.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from msgspec import UNSET
 
 from whyrun.graph.fingerprint import counts, recorded_suffix
-from whyrun.graph.graph import ArtifactAt
 from whyrun.graph.layers import compute_layers
-from whyrun.planning.consume import Consumer, Consumption, Look, Pending, Seen
-from whyrun.planning.dirty import Judge, compare_entries
-from whyrun.planning.explain import particulars
+from whyrun.graph.tables import ArtifactAt
+from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
+from whyrun.planning.input_changes import InputChanged, compare_entries
+from whyrun.planning.judge import Judge
 from whyrun.planning.plan import match_nodes
-from whyrun.planning.reasons import Reason
 from whyrun.snapshot.records import Attempt, Output, Records
 from whyrun.snapshot.snapshot import ActionFacts, Consumed, LogReader, PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
@@ -26,21 +25,21 @@ from whyrun.workflow.model import VALUE_TYPES
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One job instance to be compared. `against` is the recorded result; None: there is nothing to compare with."""
+    """One job instance to compare. `against` is the recorded result; None: there is nothing to compare with."""
 
     node: int
-    found: Consumption
+    consumed: Consumption
     against: Attempt | None = None
-    fingerprint: str = ""  # of what would be executed; empty where nothing would be
-    not_comparable: str | None = None  # why
+    fingerprint: str = ""  # empty: the instance is not executed
+    not_comparable: str | None = None  # the reason
 
     @property
     def executes(self) -> bool:
         return bool(self.fingerprint)
 
 
-class Recorded:
-    """The results that stood at a point of the log, and what each would consume of the others."""
+class RecordedResults:
+    """The results that were current at a point of the log, as sources of the subjects."""
 
     def __init__(self, snapshot: PlanningSnapshot, records: Records) -> None:
         self.snapshot, self.records = snapshot, records
@@ -52,11 +51,11 @@ class Recorded:
         self.consumer = Consumer(self.graph, self.look)
 
     def result(self, node: int) -> Attempt | None:
-        """The available result of an instance: that of its latest attempt, if it succeeded."""
+        """The result of the latest attempt of an instance, if that succeeded."""
         record = self.records.steps.get(self.graph.job_id(node))
         return record.latest if record is not None and record.latest.ok else None
 
-    def look(self, at: ArtifactAt) -> Look:
+    def look(self, at: ArtifactAt) -> ArtifactState:
         node = self.graph.node(at)
         if node in self.inactive:
             return None
@@ -68,10 +67,10 @@ class Recorded:
         spec = table.artifacts[at.artifact]
         if output is None or (output.type, output.suffix) != (spec.type, recorded_suffix(table, at.artifact)):
             return Pending(maybe=False)
-        return Seen(output.sha256, output.value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
+        return Available(output.sha256, output.value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
 
     def _find_inactive(self) -> None:
-        """In the order of layers, so that everything upstream is known when an instance is looked at."""
+        """Layer by layer, so that the sources of each instance are decided before it."""
         layers = compute_layers(self.graph)
         consumer = Consumer(self.graph, self.look)
         for node in sorted(range(self.graph.size), key=lambda n: (layers[n], n)):
@@ -80,8 +79,8 @@ class Recorded:
 
 
 def find_subjects(snapshot: PlanningSnapshot, records: Records, log: LogReader, ids: Sequence[str]) -> list[Subject]:
-    """The instances that `ids` name, or all that are active and have a result; in the order of the graph."""
-    recorded = Recorded(snapshot, records)
+    """The instances that `ids` name, or all active ones with a result; in the order of the graph."""
+    recorded = RecordedResults(snapshot, records)
     graph = snapshot.dependency_graph
     if ids:
         nodes = sorted({node for text in ids for node in match_nodes(graph, text)})
@@ -89,45 +88,48 @@ def find_subjects(snapshot: PlanningSnapshot, records: Records, log: LogReader, 
         candidates = (node for node in range(graph.size) if node not in recorded.inactive)
         nodes = [node for node in candidates if recorded.result(node) is not None]
     results = {node: recorded.result(node) for node in nodes}
-    consumed = log.consumed(attempt for attempt in results.values() if attempt is not None)
+    consumed_before = log.consumed(attempt for attempt in results.values() if attempt is not None)
     judge = Judge(snapshot, {})
-    return [_subject(recorded, judge, node, results[node], consumed) for node in nodes]
+    return [_subject(recorded, judge, node, results[node], consumed_before) for node in nodes]
 
 
 def _subject(
-    recorded: Recorded,
+    recorded: RecordedResults,
     judge: Judge,
     node: int,
     against: Attempt | None,
-    consumed: Mapping[tuple[int, int], Consumed],
+    consumed_before: Mapping[tuple[int, int], Consumed],
 ) -> Subject:
     graph = recorded.graph
     table, position = graph.table_at(node)
-    found = recorded.consumer.consume(table, position)
-    if found.inactive:
-        return Subject(node, found, against)
+    consumed = recorded.consumer.consume(table, position)
+    if consumed.inactive:
+        return Subject(node, consumed, against)
     if judge.snapshot.actions[table.name].effectful:
-        return Subject(node, found, against, not_comparable="what it does stands outside, and would be done once more")
-    if found.problems:
-        name, problem = next(iter(found.problems.items()))
+        return Subject(
+            node, consumed, against, not_comparable="it changes things outside the project, and would do so again"
+        )
+    if consumed.problems:
+        name, problem = next(iter(consumed.problems.items()))
         what = "its condition" if name == "if" else f"`{name.removeprefix('.')}`"
-        return Subject(node, found, against, not_comparable=f"{what} cannot be computed: {problem}")
-    waiting = next(found.pending, None)
-    if waiting is not None or not found.known:
-        what = graph.artifact_id(waiting) if waiting is not None else f"`{found.unknown[0]}`"
-        return Subject(node, found, against, not_comparable=f"{what} is not available")
+        return Subject(node, consumed, against, not_comparable=f"{what} cannot be computed: {problem}")
+    waiting = next(consumed.pending, None)
+    if waiting is not None or not consumed.known:
+        what = graph.artifact_id(waiting) if waiting is not None else f"`{consumed.unknown[0]}`"
+        return Subject(node, consumed, against, not_comparable=f"{what} is not available")
     if against is not None:
-        changes = list(_changes(found, consumed[(against.run, against.seq)], judge.snapshot.actions[table.name]))
+        before = consumed_before[(against.run, against.seq)]
+        changes = list(_changes(consumed, before, judge.snapshot.actions[table.name]))
         if changes:
             more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
-            why = particulars(changes[0], table.job_id(position)).replace("  ", " ") + more
-            return Subject(node, found, against, not_comparable=why)
-    print_ = judge.fingerprint(table, position, found)
-    return Subject(node, found, against, print_)
+            why = changes[0].text(table.job_id(position)).replace("  ", " ") + more
+            return Subject(node, consumed, against, not_comparable=why)
+    return Subject(node, consumed, against, judge.fingerprint(table, position, consumed))
 
 
-def _changes(found: Consumption, before: Consumed, action: ActionFacts) -> Iterator[Reason]:
-    """What it would consume otherwise than the result did; a changed action is the point of comparing."""
-    for name in sorted({*before, *found.entries} - {".action"}):
+def _changes(consumed: Consumption, before: Consumed, action: ActionFacts) -> Iterator[InputChanged]:
+    """How the inputs differ from those of the recorded result. A changed action does not count: testing it is what a
+    comparison is for."""
+    for name in sorted({*before, *consumed.entries} - {".action"}):
         if counts(name, action.uncounted):
-            yield from compare_entries(name.removeprefix("."), before.get(name), found.entries.get(name))
+            yield from compare_entries(name.removeprefix("."), before.get(name), consumed.entries.get(name))

@@ -1,43 +1,47 @@
-"""`compare`: execute again what has a result, on the recorded artifacts, and say what differs.
+"""`whyrun compare`: execute jobs again on their recorded inputs, and report how the new results differ.
 
-A run of mode `compare`, with the evidence of any run but a plan. Planning does not see it, unless its new results are
-accepted: then each counts as the latest success of its step, and is published.
+This is a run of mode `compare`. It leaves the evidence of any run, but has no plan. Planning ignores it unless the new
+results are accepted: then each counts as the latest success of its step, and is published.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from whyrun.console.lines import TaskStatus, seconds
-from whyrun.execution.backends.choose import place_for
-from whyrun.execution.checks import RunOptions, check_folders, check_limits, check_resources
-from whyrun.execution.commands import Backend
-from whyrun.execution.comparable import Subject
-from whyrun.execution.compare_foretold import Foretold, subjects_of
-from whyrun.execution.compare_runner import CompareRunner
-from whyrun.execution.conduct import MANIFEST, Conducted, Surroundings, Undertaking, conduct
-from whyrun.execution.counts import CompareCounts
-from whyrun.execution.interrupts import Interrupts
-from whyrun.execution.on_finish import OnFinish
-from whyrun.execution.prepare import manifest
-from whyrun.execution.recorder import Reporter
-from whyrun.execution.run_secrets import needed_secrets
-from whyrun.execution.session import code_guard, repaired
-from whyrun.execution.usage import Usage
+from whyrun.execution.backends.base import Backend
+from whyrun.execution.backends.registry import backend_for
+from whyrun.execution.compare.comparable import Subject
+from whyrun.execution.compare.preview import ComparisonPreview, subjects_of
+from whyrun.execution.compare.runner import ComparedSteps, CompareRunner
+from whyrun.execution.dispatch.run_secrets import RunSecrets, needed_secrets
+from whyrun.execution.dispatch.step_builder import manifest
+from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.recording.publisher import Publisher
+from whyrun.execution.recording.recorder import Recorder, Reporter
+from whyrun.execution.recording.totals import CompareCounts, Usage
+from whyrun.execution.run.lifecycle import MANIFEST, FinishedRun, RunEnvironment, execute_run
+from whyrun.execution.run.on_finish import OnFinish
+from whyrun.execution.run.preflight import check_folders, check_limits, check_resources, resource_limits
+from whyrun.execution.run.runner import Policy, Work
+from whyrun.execution.run.session import code_guard, repair_killed_run
+from whyrun.execution.run.termination import Interrupts
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
 from whyrun.log.lock import RunLock
 from whyrun.log.runs import RunRef
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions, match_nodes
+from whyrun.project import Project
+from whyrun.snapshot.records import Records
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.snapshot.world import World
 
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """`ids`: jobs and artifacts, or patterns of them; none: all that have a result. `against`: as of which run."""
+    """`ids`: jobs and artifacts, or patterns of them; empty: all jobs with a result. `against`: the run after which the
+    recorded results are taken; None: the present ones."""
 
     ids: tuple[str, ...] = ()
     against: str | None = None
@@ -55,16 +59,16 @@ class ComparedArtifact:
     summary: str
     details: tuple[str, ...] = ()
     more: int = 0
-    adopted: bool = False  # what it was compared with is nothing that the job has made
+    adopted: bool = False  # the recorded version was adopted; the job did not make it
 
     def to_json(self) -> dict[str, Any]:
-        found = {**asdict(self), "details": list(self.details)}
-        return found if self.adopted else {k: v for k, v in found.items() if k != "adopted"}
+        fields = {**asdict(self), "details": list(self.details)}
+        return fields if self.adopted else {name: value for name, value in fields.items() if name != "adopted"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CompareResult:
-    """What a comparison found. `run` is None where there was nothing to compare: then no run folder was made."""
+    """What a comparison found. `run` is None if there was nothing to compare: then no run folder was made."""
 
     run: str | None
     state: str  # succeeded failed interrupted, or nothing
@@ -73,16 +77,16 @@ class CompareResult:
     duration: float
     artifacts: tuple[ComparedArtifact, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)  # job → why
-    executed: tuple[str, ...] = ()  # jobs for which there was nothing to compare with
-    accepted: tuple[str, ...] = ()  # jobs whose new results count as the latest now
-    outdated: tuple[str, ...] = ()  # jobs that came out the same, and are not up to date: their action has changed
+    executed: tuple[str, ...] = ()  # jobs without a recorded result
+    accepted: tuple[str, ...] = ()  # jobs whose new results are the latest now
+    outdated: tuple[str, ...] = ()  # identical jobs that are not up to date, because their action has changed
     usage: Usage = field(default_factory=Usage)
 
     @property
     def statuses(self) -> dict[str, int]:
-        """How many jobs ended with which status; what was interrupted or not started is counted apart."""
+        """How many jobs ended with which status. Interrupted and unstarted jobs have none; see `counts`."""
         counts = self.counts
-        found = {
+        numbers = {
             TaskStatus.IDENTICAL: counts.identical,
             TaskStatus.DIFFERENT: counts.different,
             TaskStatus.EXECUTES: counts.completed - counts.identical - counts.different,
@@ -90,7 +94,7 @@ class CompareResult:
             TaskStatus.FAILED: counts.failed,
             TaskStatus.TIMED_OUT: counts.timed_out,
         }
-        return {status.value: number for status, number in found.items() if number}
+        return {status.value: number for status, number in numbers.items() if number}
 
     def __repr__(self) -> str:
         if self.run is None:
@@ -116,75 +120,87 @@ class CompareResult:
 
 
 def compare_workflow(
-    world: World,
+    project: Project,
     compare: CompareOptions,
     options: RunOptions,
     reporter: Reporter,
     *,
     backend: Backend | None = None,
-    on_subjects: Callable[[Foretold], None] | None = None,
+    on_subjects: Callable[[ComparisonPreview], None] | None = None,
     clock: Clock = utc_now,
 ) -> CompareResult:
-    """`on_subjects` is told what will be compared before anything is executed."""
-    world.config, world.graph, world.actions  # noqa: B018  # all that is invalid is found before the lock is taken
-    limits = {**(world.config.resources or {}), **(options.limits or {})}
-    check_limits(world, options.limits or {})
+    """`on_subjects` gets what will be compared before any step starts."""
+    project.config, project.graph, project.actions  # noqa: B018  # report every error before taking the lock
+    limits = resource_limits(project, options)
+    check_limits(project, options.limits or {})
     for text in compare.ids:
-        match_nodes(world.graph, text)
+        match_nodes(project.graph, text)
     with (
-        OnFinish(world.config.on_finish, world.project, reporter) as on_finish,
-        RunLock.of(world.state, clock) as lock,
+        OnFinish(project.config.on_finish, project.folder, reporter) as on_finish,
+        RunLock.of(project.state, clock) as lock,
     ):
-        repaired(world, lock, reporter, clock)
-        snapshot = world.snapshot()
-        records, subjects = subjects_of(world, snapshot, compare.ids, compare.against)
+        repair_killed_run(project, lock, reporter, clock)
+        snapshot = project.snapshot()
+        records, subjects = subjects_of(project, snapshot, compare.ids, compare.against)
         if on_subjects is not None:
-            on_subjects(Foretold(snapshot, subjects))
+            on_subjects(ComparisonPreview(snapshot, subjects))
         if not subjects:
             return CompareResult(None, "nothing", 0, CompareCounts(), 0.0)
         executing = [subject.node for subject in subjects if subject.executes]
         check_resources(snapshot, executing, limits)
         if compare.accept:  # else nothing is published
-            check_folders(world, executing)
-        secrets = needed_secrets(world, snapshot, executing)
+            check_folders(project, executing)
+        secrets = needed_secrets(project, snapshot, executing)
         with Interrupts() as interrupts:
-            place = backend or place_for(options, world.graph, executing)
-            undertaking = Undertaking(
-                mode="compare",
-                options={**compare.to_json(), "fail_fast": options.fail_fast},
-                papers=lambda: {MANIFEST: _manifest(snapshot, subjects)},
-                total=len(subjects),
-                begin=lambda recorder: None,
-                runner=lambda recorder, publisher: CompareRunner(
-                    subjects=subjects,
-                    records=records,
-                    accept=compare.accept,
-                    snapshot=snapshot,
-                    plan=_as_plan(snapshot, subjects),
-                    backend=place,
-                    recorder=recorder,
-                    publisher=publisher,
-                    code=code_guard(world, snapshot),
-                    limits=limits,
-                    secrets=secrets,
-                    fail_fast=options.fail_fast,
-                    grace=options.grace,
-                ),
-                secrets=secrets,
-            )
-            around = Surroundings(world, reporter, clock, lock, place, interrupts, options.jobs, on_finish)
-            done = conduct(undertaking, around)
-    assert isinstance(done.runner, CompareRunner)
-    return _result(world.state.run(done.run), done, done.runner, compare)
+            chosen = backend or backend_for(options, project.graph, executing)
+            policy = Policy(limits, options.fail_fast, options.grace)
+            spec = ComparisonRun(project, snapshot, subjects, records, compare, secrets, policy)
+            environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
+            run = execute_run(spec, environment)
+    assert isinstance(run.runner, CompareRunner)
+    return _result(project.state.run(run.run), run, run.runner, compare)
 
 
-def _manifest(snapshot: PlanningSnapshot, subjects: Sequence[Subject]) -> bytes:
-    bindings = ((subject.node, subject.found.shown) for subject in subjects if subject.executes)
-    return manifest(snapshot.dependency_graph, bindings, snapshot.actions)
+@dataclass(frozen=True, slots=True)
+class ComparisonRun:
+    """Executes the subjects of a comparison: the `RunSpec` of `whyrun compare`."""
+
+    project: Project
+    snapshot: PlanningSnapshot
+    subjects: Sequence[Subject]
+    records: Records
+    compare: CompareOptions
+    secrets: RunSecrets
+    policy: Policy
+
+    @property
+    def mode(self) -> Literal["compare"]:
+        return "compare"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {**self.compare.to_json(), "fail_fast": self.policy.fail_fast}
+
+    @property
+    def total(self) -> int:
+        return len(self.subjects)
+
+    def run_files(self) -> dict[str, bytes]:
+        bindings = ((subject.node, subject.consumed.shown) for subject in self.subjects if subject.executes)
+        return {MANIFEST: manifest(self.snapshot.dependency_graph, bindings, self.snapshot.actions)}
+
+    def record_start(self, recorder: Recorder) -> None:
+        """A comparison records neither inputs nor a plan."""
+
+    def runner(self, backend: Backend, publisher: Publisher) -> CompareRunner:
+        code = code_guard(self.project, self.snapshot)
+        work = Work(self.snapshot, _as_plan(self.snapshot, self.subjects), code, self.secrets)
+        comparison = ComparedSteps(self.subjects, self.records, self.compare.accept)
+        return CompareRunner(comparison, work, self.policy, backend, publisher)
 
 
 def _as_plan(snapshot: PlanningSnapshot, subjects: Sequence[Subject]) -> Plan:
-    """What the runner goes through. It is no plan: nothing of it was judged, and it is written nowhere."""
+    """The subjects in the form that the runner takes. Nothing in it was judged, and it is never written."""
     graph = snapshot.dependency_graph
     jobs = []
     for subject in subjects:
@@ -193,8 +209,8 @@ def _as_plan(snapshot: PlanningSnapshot, subjects: Sequence[Subject]) -> Plan:
     return Plan(graph.workflow.name, snapshot.log_position, PlanOptions(), {}, {}, tuple(jobs))
 
 
-def _result(run: RunRef, done: Conducted, runner: CompareRunner, compare: CompareOptions) -> CompareResult:
-    """From the log: it is the truth, also about what was found."""
+def _result(run: RunRef, finished: FinishedRun, runner: CompareRunner, compare: CompareOptions) -> CompareResult:
+    """The result as the log has it."""
     artifacts: list[ComparedArtifact] = []
     skipped: dict[str, str] = {}
     executed: list[str] = []
@@ -202,8 +218,8 @@ def _result(run: RunRef, done: Conducted, runner: CompareRunner, compare: Compar
     for event in run.events():
         match event:
             case ev.Comparison():
-                found = (event.artifact, event.status, event.against, event.summary, tuple(event.details), event.more)
-                artifacts.append(ComparedArtifact(*found, event.adopted))
+                fields = (event.artifact, event.status, event.against, event.summary, tuple(event.details), event.more)
+                artifacts.append(ComparedArtifact(*fields, event.adopted))
             case ev.StepSkipped():
                 skipped[event.step_id] = event.reason or event.why.replace("_", " ")
             case ev.StepComplete():
@@ -214,10 +230,10 @@ def _result(run: RunRef, done: Conducted, runner: CompareRunner, compare: Compar
                 continue
     return CompareResult(
         run=run.name,
-        state=done.state,
-        exit_code=done.exit_code,
+        state=finished.state,
+        exit_code=finished.exit_code,
         counts=runner.counts,
-        duration=done.duration,
+        duration=finished.duration,
         artifacts=tuple(sorted(artifacts, key=lambda each: each.artifact)),
         skipped=dict(sorted(skipped.items())),
         executed=tuple(sorted(executed)),
@@ -228,8 +244,8 @@ def _result(run: RunRef, done: Conducted, runner: CompareRunner, compare: Compar
 
 
 def _outdated(runner: CompareRunner, completed: Mapping[str, str]) -> Iterator[str]:
-    """The jobs that came out the same, although what the standing result was made by is not what would make it now."""
-    for subject in runner.subjects.values():
+    """Identical jobs whose recorded result has another fingerprint than the job has now."""
+    for subject in runner.comparison.subjects.values():
         job = runner.graph.job_id(subject.node)
         made_by = subject.fingerprint if subject.against is None else subject.against.fingerprint
         if completed.get(job) == "IDENTICAL" and made_by != subject.fingerprint:

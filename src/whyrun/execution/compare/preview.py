@@ -1,4 +1,4 @@
-"""What a comparison would do: which jobs it would execute again, for how long, and which it would skip and why."""
+"""What a comparison would do: which jobs it would execute again, how long that takes, and which it skips and why."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from whyrun.console.foretold import task_name
 from whyrun.console.lines import TaskLine, TaskStatus, count, runtime_text, task_text
-from whyrun.execution.checks import RunOptions, check_limits, check_resources
-from whyrun.execution.comparable import Subject, find_subjects
-from whyrun.planning.explain import about, logged_duration, printable
+from whyrun.console.preview import task_name
+from whyrun.errors import printable
+from whyrun.execution.compare.comparable import Subject, find_subjects
+from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.run.preflight import check_limits, check_resources, resource_limits
+from whyrun.planning.answers.explain import about, logged_duration
 from whyrun.planning.plan import match_nodes
+from whyrun.project import Project
 from whyrun.snapshot.records import Records, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.snapshot.world import World
 
 
 def subjects_of(
-    world: World, snapshot: PlanningSnapshot, ids: Sequence[str], against: str | None
+    project: Project, snapshot: PlanningSnapshot, ids: Sequence[str], against: str | None
 ) -> tuple[Records, Sequence[Subject]]:
-    """With the records that they are compared with: of now, or as they were after an earlier run."""
-    log = world.history() if against is None else world.history(through=world.state.run(against).number)
+    """The subjects, and the records that they are compared with: the present ones, or those after an earlier run."""
+    log = project.history() if against is None else project.history(through=project.state.run(against).number)
     records = snapshot.records if against is None else log.records
     subjects = find_subjects(snapshot, records, log, ids)
     for subject in subjects:
@@ -32,15 +34,15 @@ def subjects_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
-    """What a comparison is about to do. An upper bound: a job whose recorded inputs are gone is skipped after all."""
+class ComparisonPreview:
+    """What a comparison will do, at most: a job whose recorded inputs are lost is skipped after all."""
 
     snapshot: PlanningSnapshot
     subjects: Sequence[Subject]
 
     @property
     def durations(self) -> dict[str, float | None]:
-        """By job, in seconds; None where it is not known."""
+        """By job, in seconds; None: unknown."""
         steps = self.snapshot.records.steps
         jobs = {self.job(subject): subject for subject in self.subjects}
         return {job: logged_duration(steps.get(job)) if one.executes else 0.0 for job, one in jobs.items()}
@@ -49,7 +51,7 @@ class Foretold:
         return self.snapshot.dependency_graph.job_id(subject.node)
 
     def estimate(self, workers: int = 0) -> float | None:
-        """Seconds that it may take; None unless every job has been timed."""
+        """Seconds that it may take; None unless the log has a duration for every job."""
         known = [duration for duration in self.durations.values() if duration is not None]
         if not known or len(known) < len(self.subjects):
             return None
@@ -79,7 +81,7 @@ class Foretold:
             yield TaskLine(when, table.decl.uses, status, text)
 
     def detail(self, subject: Subject) -> str:
-        if subject.found.inactive:
+        if subject.consumed.inactive:
             return "inactive"
         if subject.not_comparable is not None:
             return f"not comparable: {subject.not_comparable}"
@@ -96,13 +98,15 @@ class Foretold:
         return {"dry_run": True, "estimate_seconds": self.estimate(workers), "jobs": jobs}
 
 
-def foretell_comparison(world: World, ids: Sequence[str], against: str | None, options: RunOptions) -> Foretold:
-    """Nothing is locked, executed or recorded."""
+def preview_comparison(
+    project: Project, ids: Sequence[str], against: str | None, options: RunOptions
+) -> ComparisonPreview:
+    """Does not lock, execute or record anything."""
     for text in ids:
-        match_nodes(world.graph, text)
-    check_limits(world, options.limits or {})
-    snapshot = world.snapshot()
-    _, subjects = subjects_of(world, snapshot, ids, against)
-    limits = {**(world.config.resources or {}), **(options.limits or {})}
+        match_nodes(project.graph, text)
+    check_limits(project, options.limits or {})
+    snapshot = project.snapshot()
+    _, subjects = subjects_of(project, snapshot, ids, against)
+    limits = resource_limits(project, options)
     check_resources(snapshot, [subject.node for subject in subjects if subject.executes], limits)
-    return Foretold(snapshot, subjects)
+    return ComparisonPreview(snapshot, subjects)

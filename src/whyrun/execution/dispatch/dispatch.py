@@ -1,107 +1,141 @@
-"""How a step is given to the backend: its cfg written, its command recorded, its bindings kept for its record."""
+"""Dispatch: write a step's cfg, record its command, and submit both to the backend."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.json import Encoder
 
+from whyrun.actions.code.source_loader import Versions
 from whyrun.artifacts.hashing import bytes_sha256
-from whyrun.execution.commands import Backend, EarlierVersion, ExecStep
-from whyrun.execution.earlier import EarlierResults
-from whyrun.execution.endings import Active, Endings
-from whyrun.execution.prepare import FromRun, input_sources, step_cfg, step_needs
-from whyrun.execution.recorder import Recorder
-from whyrun.execution.run_secrets import RunSecrets
-from whyrun.graph.graph import JobTable
+from whyrun.execution.backends.base import Backend
+from whyrun.execution.dispatch.reusable_results import ReusableResults
+from whyrun.execution.dispatch.run_secrets import RunSecrets
+from whyrun.execution.dispatch.step_builder import FromRun, input_sources, recorded_bindings, step_cfg, step_needs
+from whyrun.execution.protocol.messages import EarlierVersion, ExecStep
+from whyrun.graph.tables import JobTable
 from whyrun.log import events as ev
 from whyrun.planning.consume import Consumption
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
-_encode_cfg = Encoder(order="sorted").encode  # canonical, and ten times as quick as `canonical_json`
+FailureStatus = Literal["FAILED", "TIMED_OUT", "INTERRUPTED"]  # of an attempt, as `step_failed` records it
+_encode_cfg = Encoder(order="sorted").encode  # canonical, and ten times as fast as `canonical_json`
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedStep:
+    """A step whose sources have ended, with what it consumes and the fingerprint of that."""
+
+    id: str
+    node: int
+    table: JobTable
+    position: int
+    consumed: Consumption
+    fingerprint: str
+
+
+@dataclass(slots=True)
+class ActiveStep:
+    """One attempt of a step, from its submission until the backend reports its end."""
+
+    step: PreparedStep
+    attempt: int
+    bindings: dict[str, Any]
+    action: str
+    timeout: float | None
+    code: Versions | None = None  # file versions of its action at submission, where the worker reads them in place
+    began: float | None = None  # monotonic
+    killed_for: FailureStatus | None = None  # why we sent it a signal
+
+    @property
+    def id(self) -> str:
+        return self.step.id
+
+    @property
+    def node(self) -> int:
+        return self.step.node
+
+    @property
+    def table(self) -> JobTable:
+        return self.step.table
+
+    @property
+    def position(self) -> int:
+        return self.step.position
 
 
 class Recalled(Struct, frozen=True):
-    """What earlier attempts of a step remembered: with its own parameters, and with others."""
+    """What earlier attempts of a step remembered: with the same fingerprint (`own`), and with others."""
 
     own: dict[str, Any] = {}
     elsewhere: dict[str, Any] = {}
 
 
-class Requests:
-    """What steps asked of others and may pick up again: remembered before this run, or within it."""
+class RememberedRequests:
+    """Requests to services that steps remembered, before this run or in it, so that a later attempt can resume them."""
 
     def __init__(self, snapshot: PlanningSnapshot, forced: set[int]) -> None:
-        self.snapshot, self.forced = snapshot, forced
-        self._remembered: dict[tuple[str, str], dict[str, Any]] = {}
+        self._snapshot, self._forced = snapshot, forced
+        self._remembered: dict[tuple[str, str], dict[str, Any]] = {}  # in this run
 
     def remember(self, step: str, fingerprint: str, key: str, value: Any) -> None:
         self._remembered.setdefault((step, fingerprint), {})[key] = value
 
-    def recalled(self, node: int, step: str, fingerprint: str) -> Recalled:
-        """A forced step asks anew, but its retries do not. `elsewhere` is for steps that ask for it
-        (`any_parameters`)."""
-        record = None if node in self.forced else self.snapshot.record(node)
-        newer = self._remembered.get((step, fingerprint), {})
+    def recall(self, step: PreparedStep) -> Recalled:
+        """A forced step sends its requests again, but its retries resume them. `elsewhere` serves steps that opt in
+        with `any_parameters`."""
+        record = None if step.node in self._forced else self._snapshot.record(step.node)
+        newer = self._remembered.get((step.id, step.fingerprint), {})
         own, elsewhere = dict(newer), {}
         if record is not None and record.requests:
-            own = {**record.requests.get(fingerprint, {}), **newer}
+            own = {**record.requests.get(step.fingerprint, {}), **newer}
         if record is not None and record.remembered_by:
-            before = record.remembered_elsewhere(fingerprint)
+            before = record.remembered_elsewhere(step.fingerprint)
             elsewhere = {key: value for key, value in before.items() if key not in newer}
         return Recalled(own, elsewhere)
 
 
-class Handing:
+class Dispatcher:
     def __init__(
         self,
         snapshot: PlanningSnapshot,
         backend: Backend,
-        recorder: Recorder,
-        earlier: EarlierResults,
+        reusable: ReusableResults,
         secrets: RunSecrets,
         from_run: FromRun,
     ) -> None:
-        self.snapshot, self.graph = snapshot, snapshot.dependency_graph
-        self.backend, self.recorder, self.earlier = backend, recorder, earlier
-        self.secrets, self.from_run = secrets, from_run
+        self._snapshot, self._backend, self._reusable = snapshot, backend, reusable
+        self._recorder, self._put_blob = reusable.publisher.recorder, reusable.store.put_bytes
+        self._secrets, self._from_run = secrets, from_run
 
-    def hand(
-        self,
-        step: str,
-        table: JobTable,
-        position: int,
-        found: Consumption,
-        fingerprint: str,
-        attempt: int,
-        endings: Endings,
-        recalled: Recalled,
-        compare: Mapping[str, EarlierVersion],
-    ) -> Active:
-        action = self.snapshot.actions[table.name]
-        self.earlier.put_back(found)
-        cfg = step_cfg(self.graph, table, position, found, action, self.secrets)
+    def dispatch(
+        self, step: PreparedStep, attempt: int, recalled: Recalled, compare: Mapping[str, EarlierVersion]
+    ) -> ActiveStep:
+        """Submit one attempt. `compare`: by output, the recorded version that the worker compares the new one with."""
+        table, position, consumed = step.table, step.position, step.consumed
+        graph, action = self._snapshot.dependency_graph, self._snapshot.actions[table.name]
+        self._reusable.restore_inputs(consumed)
+        cfg = step_cfg(graph, table, position, consumed, action, self._secrets)
         data = _encode_cfg(cfg)
-        path = self.recorder.directory.write_cfg(table.path(position), data)
+        path = self._recorder.directory.write_cfg(table.path(position), data)
         sha256 = bytes_sha256(data)
         if attempt == 1:
-            self.recorder.event(ev.CfgMaterialized(path=path, size=len(data), sha256=sha256))
+            self._recorder.event(ev.CfgMaterialized(path=path, size=len(data), sha256=sha256))
         command = ExecStep(
-            step_id=step,
+            step_id=step.id,
             driver=action.name,
             cfg_path=path,
             cfg_sha256=sha256,
             attempt=attempt,
-            inputs=input_sources(self.graph, table, found, self.from_run),
+            inputs=input_sources(graph, table, consumed, self._from_run),
             recalled=recalled.own,
             recalled_elsewhere=recalled.elsewhere,
             compare=dict(compare),
         )
-        self.recorder.command(command)
-        bindings = endings.bindings(table, position, found)
-        self.backend.submit(command, self.secrets.of_step(cfg.secrets), step_needs(table.decl))
-        node = table.base + position
-        timeout = table.decl.timeout
-        return Active(step, node, table, position, attempt, fingerprint, bindings, action.name, timeout, found)
+        self._recorder.command(command)
+        bindings = recorded_bindings(table, position, consumed, action, self._put_blob)
+        self._backend.submit(command, self._secrets.of_step(cfg.secrets), step_needs(table.decl))
+        return ActiveStep(step, attempt, bindings, action.name, table.decl.timeout)

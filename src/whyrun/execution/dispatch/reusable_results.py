@@ -1,4 +1,4 @@
-"""Results of earlier runs: to be taken instead of executing, or to be put back where a step needs their bytes."""
+"""Earlier results: reuse them instead of executing a step, and restore the stored bytes that a step needs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET
 
-from whyrun.artifacts.shared_result import SharedResult
-from whyrun.execution.commands import EarlierVersion
-from whyrun.execution.publisher import Publisher, published_path
-from whyrun.graph.graph import ArtifactAt, JobTable
+from whyrun.artifacts.shared.result import SharedResult
+from whyrun.execution.protocol.messages import EarlierVersion
+from whyrun.execution.recording.publisher import Publisher, published_path
+from whyrun.graph.tables import ArtifactAt, JobTable
 from whyrun.ids import SECTION_MARK
 from whyrun.planning.consume import Consumption, Entry
 from whyrun.planning.plan import Plan
@@ -18,16 +18,18 @@ from whyrun.snapshot.records import Attempt, Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 
-class EarlierResults:
+class ReusableResults:
     def __init__(self, snapshot: PlanningSnapshot, publisher: Publisher) -> None:
         self.snapshot, self.publisher, self.store = snapshot, publisher, publisher.store
-        self._others: Mapping[str, tuple[str, Attempt]] | None = None
-        self._gone = set(snapshot.lost)  # `Output.bytes_key` of bytes that were not there when they were looked for
+        # Results of the shared store, by fingerprint: those of the plan, and those that arrive during the run.
+        self._shared: dict[str, SharedResult] = dict(snapshot.shared)
+        self._by_fingerprint: Mapping[str, tuple[str, Attempt]] | None = None
+        self._lost = set(snapshot.lost)  # `Output.bytes_key` of bytes that were missing when they were needed
 
     def announce_sections(self, plan: Plan) -> None:
-        """Sections that will surely be reused go into their file together, however many were taken out of it.
+        """Announce the sections that the plan reuses, so that each shared file is written once, not once a section.
 
-        The log holds each of them for its place already, so a kill in between leaves nothing that is not ours.
+        The log has each of them for its place already, so a kill in between leaves nothing unknown in the file.
         """
         for job in plan.planned:
             if job.reuse is None or job.reuse.step != job.id:
@@ -38,19 +40,23 @@ class EarlierResults:
                     if output.path is not None and SECTION_MARK in output.path:
                         self.publisher.announce(output.path, output.sha256)
 
-    def fetch_back(self, plan: Plan) -> None:
-        """Before any step: what the plan reuses and only a published file still holds. Another step may publish its own
-        there before it is the turn of the one that reuses."""
+    def restore_planned(self, plan: Plan) -> None:
+        """Before the first step: restore reused bytes that only a published file still has. Another step may publish
+        over that file before the step that reuses it has its turn."""
         for job in plan.planned:
             for output in job.reuse.outputs.values() if job.reuse is not None and job.reuse.shared is None else ():
                 if output.path is not None and output.value is UNSET:
-                    self.is_there(output.sha256, output.type, output.path, output.size)
+                    self.has_or_restores(output.sha256, output.type, output.path, output.size)
+
+    def add_shared(self, result: SharedResult) -> None:
+        """The shared store has sent this result; its bytes are in the store."""
+        self._shared[result.fingerprint] = result
 
     def find(self, node: int, table: JobTable, position: int, fingerprint: str) -> Reuse | None:
-        """An earlier result to take; its bytes are looked for now, and fetched back from published files."""
-        record, others = self.snapshot.record(node), self._others_of(table)
-        if record is None and not others and not self.snapshot.shared:
-            return None  # nobody has made anything that could be taken
+        """An earlier result to reuse. Checks that its bytes exist, and restores them from published files."""
+        record, others = self.snapshot.record(node), self._results_of_other_steps(table)
+        if record is None and not others and not self._shared:
+            return None
         if is_undone(self.snapshot, table, record, fingerprint):
             return None
         own = record.by_fingerprint(fingerprint) if record is not None else None
@@ -60,63 +66,64 @@ class EarlierResults:
             for output in attempt.outputs if attempt is not None and attempt.has_result else ():
                 if output.value is UNSET and self._is_lost(output, fingerprint):
                     lost.add(output.bytes_key)
-        return reusable(table, position, record, fingerprint, others, lost, self._shared(fingerprint))
+        return reusable(table, position, record, fingerprint, others, lost, self._available_shared(fingerprint))
 
     def _is_lost(self, output: Output, fingerprint: str) -> bool:
-        """Lost, too, is what is there again because it came from others: they gave it, as the plan says."""
-        if fingerprint in self.snapshot.shared and output.bytes_key in self._gone:
+        # Bytes that were lost here and came back from the shared store still count as lost: the result that is reused
+        # is the shared one, as the plan says.
+        if fingerprint in self._shared and output.bytes_key in self._lost:
             return True
-        if self.is_there(output.sha256, output.type, output.path, output.size):
+        if self.has_or_restores(output.sha256, output.type, output.path, output.size):
             return False
-        self._gone.add(output.bytes_key)
+        self._lost.add(output.bytes_key)
         return True
 
-    def _shared(self, fingerprint: str) -> Mapping[str, SharedResult]:
-        """What others have of it; its bytes were fetched before it was said to be there."""
-        result = self.snapshot.shared.get(fingerprint)
+    def _available_shared(self, fingerprint: str) -> Mapping[str, SharedResult]:
+        """The shared result with this fingerprint, if its fetched bytes are still in the store."""
+        result = self._shared.get(fingerprint)
         if result is None:
             return {}
-        kept = [output for output in result.outputs if output.value is UNSET]
-        there = all(self.is_there(output.sha256, output.type, None, output.stored) for output in kept)
-        return {fingerprint: result} if there else {}
+        stored = [output for output in result.outputs if output.value is UNSET]
+        available = all(self.has_or_restores(output.sha256, output.type, None, output.stored) for output in stored)
+        return {fingerprint: result} if available else {}
 
-    def _others_of(self, table: JobTable) -> Mapping[str, tuple[str, Attempt]]:
+    def _results_of_other_steps(self, table: JobTable) -> Mapping[str, tuple[str, Attempt]]:
         if not self.snapshot.actions[table.name].deterministic:
             return {}
-        if self._others is None:
-            self._others = successes_by_fingerprint(self.snapshot.records.steps)
-        return self._others
+        if self._by_fingerprint is None:
+            self._by_fingerprint = successes_by_fingerprint(self.snapshot.records.steps)
+        return self._by_fingerprint
 
-    def is_there(self, sha256: str, type_: str, path: str | None, size: int | None = None) -> bool:
-        """Are these bytes in the store, or can they be fetched back from the published file?"""
+    def has_or_restores(self, sha256: str, type_: str, path: str | None, size: int | None = None) -> bool:
+        """Whether the store has these bytes, restored from the published file at `path` if need be."""
 
-        def there() -> bool:
+        def is_stored() -> bool:
             return self.store.has_tree(sha256) if type_ == "directory" else self.store.has(sha256, size)
 
-        if there():
+        if is_stored():
             return True
         if path is not None:
             self.publisher.restore(path, sha256)
-        return there()
+        return is_stored()
 
-    def drop_damaged(self, found: Consumption | None, compared: Mapping[str, EarlierVersion]) -> None:
-        """A step says that something it was given has other bytes than it should. The step may have been anywhere, and
-        have had a copy: what is wrong is the store here."""
+    def drop_damaged(self, consumed: Consumption, compared: Mapping[str, EarlierVersion]) -> None:
+        """A worker reports a digest mismatch in one of its inputs. Check each of them here and drop damaged blobs: the
+        worker may have had a copy, and the damage is in this store."""
         for version in compared.values():
             self.store.drop_damaged(version.sha256, version.type)
-        for one, type_, _ in self._stored(found) if found is not None else ():
-            self.store.drop_damaged(one.sha256, type_)
+        for entry, type_, _ in self._stored_inputs(consumed):
+            self.store.drop_damaged(entry.sha256, type_)
 
-    def _stored(self, found: Consumption) -> Iterator[tuple[Entry, str, str | None]]:
-        """What is consumed and lies in the store: with its type, and where it is published."""
-        for entry in found.entries.values():
-            for one in entry if isinstance(entry, list) else (entry,):
-                if isinstance(one.source, ArtifactAt) and one.value is UNSET:
-                    table = self.snapshot.dependency_graph.tables[one.source.table]
-                    path = published_path(table, one.source.artifact, one.source.position)
-                    yield one, table.artifacts[one.source.artifact].type, path
+    def restore_inputs(self, consumed: Consumption) -> None:
+        """Restore inputs that the store has lost from their published files, where those are unchanged."""
+        for entry, type_, path in self._stored_inputs(consumed):
+            self.has_or_restores(entry.sha256, type_, path)
 
-    def put_back(self, found: Consumption) -> None:
-        """An artifact whose stored bytes are gone, but whose published file is still right, goes back to the store."""
-        for one, type_, path in self._stored(found):
-            self.is_there(one.sha256, type_, path)
+    def _stored_inputs(self, consumed: Consumption) -> Iterator[tuple[Entry, str, str | None]]:
+        """The consumed artifacts that live in the store, with their types and published paths."""
+        for entries in consumed.entries.values():
+            for entry in entries if isinstance(entries, list) else (entries,):
+                if isinstance(entry.source, ArtifactAt) and entry.value is UNSET:
+                    table = self.snapshot.dependency_graph.tables[entry.source.table]
+                    path = published_path(table, entry.source.artifact, entry.source.position)
+                    yield entry, table.artifacts[entry.source.artifact].type, path

@@ -1,32 +1,38 @@
-"""From what a step consumes to what it is started with: its cfg, its command, and the bindings of its record."""
+"""Builds what a step is started with from what it consumes: its cfg, the inputs of its command, its bindings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from whyrun.artifacts.compare.result import CompareSettings
 from whyrun.artifacts.hashing import canonical_json, canonical_list, canonical_object
-from whyrun.connections.marks import MARK
-from whyrun.execution.cfg import InputSpec, OutputSpec, StepCfg
-from whyrun.execution.commands import NO_NEEDS, InputSource, StepNeeds
-from whyrun.execution.run_secrets import RunSecrets
+from whyrun.artifacts.stat_cache.cache import StatCache
+from whyrun.artifacts.stat_cache.rows import Signature
+from whyrun.connections.planned_value import MARK
+from whyrun.execution.backends.base import NO_NEEDS, StepNeeds
+from whyrun.execution.dispatch.run_secrets import RunSecrets
+from whyrun.execution.protocol.messages import ExecStep, InputSource
+from whyrun.execution.protocol.step_config import InputSpec, OutputSpec, StepCfg
 from whyrun.graph.fingerprint import input_form
-from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable
-from whyrun.log.wide import wide
+from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable
+from whyrun.log.long_lists import long_list
 from whyrun.planning.consume import Consumption, Entry, Members
-from whyrun.snapshot.known_inputs import put
+from whyrun.snapshot.actions.known_inputs import put
 from whyrun.snapshot.snapshot import NAMED_FILES, ActionFacts
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES, JobDecl, SandboxDecl
 
 FromRun = Callable[[int], str | None]  # node → the run that made its artifacts; None: this run
+SMALLEST_KNOWN_FILE = 1 << 20  # bytes: a worker reads a smaller file as fast as it reads its signature
+MOST_KNOWN_FILES = 64  # so that a command still fits its datagram
 
 
 def step_cfg(
-    graph: Graph, table: JobTable, position: int, found: Consumption, action: ActionFacts, secrets: RunSecrets
+    graph: Graph, table: JobTable, position: int, consumed: Consumption, action: ActionFacts, secrets: RunSecrets
 ) -> StepCfg:
-    """`secrets`: those of the run, and its connections; of them, the cfg has the names."""
+    """`secrets`: all of the run. The cfg contains the names of those that the step uses."""
     with_: dict[str, Any] = {}
     env: dict[str, Any] = {}
     inputs: dict[str, InputSpec | list[InputSpec]] = {}
@@ -34,7 +40,7 @@ def step_cfg(
     named = dict.fromkeys(decl.secrets)
     connected = graph.connected.get(table.name, ())
     for slot in table.slots:
-        entry = found.entries[slot.name]
+        entry = consumed.entries[slot.name]
         if slot.binding:
             inputs[slot.name] = (
                 [_input_spec(graph, e) for e in entry] if isinstance(entry, list) else _input_spec(graph, entry)
@@ -100,14 +106,14 @@ def _workflow_input(id_: str, value: InputValue, form: str) -> InputSpec:
 
 
 def input_sources(
-    graph: Graph, table: JobTable, found: Consumption, from_run: FromRun
+    graph: Graph, table: JobTable, consumed: Consumption, from_run: FromRun
 ) -> dict[str, InputSource | list[InputSource]]:
-    """All inputs of a step under their own names, for its command."""
+    """By name: where the worker finds each input of a step, for its command."""
     sources: dict[str, InputSource | list[InputSource]] = {}
     for slot in table.slots:
         if not slot.binding:
             continue
-        entry = found.entries[slot.name]
+        entry = consumed.entries[slot.name]
         if isinstance(entry, list):
             sources[slot.name] = [_input_source(graph, e, from_run) for e in entry]
         else:
@@ -126,24 +132,51 @@ def _input_source(graph: Graph, entry: Entry, from_run: FromRun) -> InputSource:
     return InputSource(entry.id, entry.sha256, step, key, from_run(graph.node(source)))
 
 
+def known_files(cache: StatCache, project: str | os.PathLike[str], command: ExecStep) -> dict[str, Signature]:
+    """By path: signatures of input files that the host has just hashed, so that a worker on the same disk need not.
+
+    The signature proves that the file has the content that the command names. `StatCache` has no entry for a file that
+    was written too shortly before it was hashed. Signatures travel beside the command, not in it: the evidence says
+    which bytes a step reads, not who hashed them. Remote workers get none and hash their own copies.
+    """
+    signatures: dict[str, Signature] = {}
+    for source in _input_files(command):
+        assert source.path is not None
+        entry = cache.entry_of(os.path.join(project, source.path))
+        if entry is None or entry[1] != source.sha256:
+            continue
+        _, _, size, _, _ = entry[0]
+        if size >= SMALLEST_KNOWN_FILE and len(signatures) < MOST_KNOWN_FILES:
+            signatures[source.path] = entry[0]
+    return signatures
+
+
+def _input_files(command: ExecStep) -> Iterator[InputSource]:
+    for source in command.inputs.values():
+        for member in source if isinstance(source, list) else (source,):
+            if member.path is not None:
+                yield member
+
+
 def recorded_bindings(
-    table: JobTable, position: int, found: Consumption, action: ActionFacts, put_blob: Callable[[bytes], str]
+    table: JobTable, position: int, consumed: Consumption, action: ActionFacts, put_blob: Callable[[bytes], str]
 ) -> dict[str, Any]:
-    """All that the step consumes, as its record says it: `{name: [{id, sha256}]}`."""
+    """Everything that the step consumes, as `step_start` records it: `{name: [{id, sha256}]}`."""
     bindings: dict[str, Any] = {".action": [action_entry(table, position, action)]}
     for slot in table.slots:
-        entry = found.entries.get(slot.name)
+        entry = consumed.entries.get(slot.name)
         if entry is None:
-            continue  # only in the record of a step that fails because this slot has no value
+            continue  # the slot has no value, and the step fails for that
         if isinstance(entry, Members):
-            bindings[slot.name] = wide(entry.recorded, put_blob)
+            bindings[slot.name] = long_list(entry.recorded, put_blob)
         else:
             bindings[slot.name] = [entry.to_json()]
     return bindings
 
 
 def action_entry(table: JobTable, position: int, action: ActionFacts) -> dict[str, Any]:
-    """The action as it is recorded; with its versions and files, if they are few, so that a change can be named."""
+    """The action as it is recorded; with its versions, and with its files if they are few, so that a plan can name what
+    has changed."""
     entry: dict[str, Any] = {"id": f"Input:{table.path(position)}.action", "sha256": action.sha256}
     if 0 < len(action.files) <= NAMED_FILES:
         entry["files"] = {path: sha256[:16] for path, sha256 in action.files.items()}
@@ -158,7 +191,7 @@ def manifest(
     actions: Mapping[str, ActionFacts],
     composition: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """`manifest.yaml`: what was to be executed, by node with its bindings. For people; never read by the planner."""
+    """`manifest.yaml`: the planned jobs with their bindings. It is for people; the planner never reads it."""
     entries: list[bytes] = []
     for node, bindings in jobs:
         table, position = graph.table_at(node)
@@ -178,11 +211,11 @@ def manifest(
 
 
 def step_needs(decl: JobDecl) -> StepNeeds:
-    """What the job says of where it runs."""
+    """What the job requires of its backend."""
     wanted = decl.sandbox
-    if not decl.resources and wanted == _ANYWHERE:
+    if not decl.resources and wanted == _NO_SANDBOX_OPTIONS:
         return NO_NEEDS
     return StepNeeds(wanted.required, wanted.network, wanted.memory, wanted.processes, decl.resources)
 
 
-_ANYWHERE = SandboxDecl()
+_NO_SANDBOX_OPTIONS = SandboxDecl()

@@ -1,6 +1,6 @@
-"""Files at a site, read by the host: no link is followed on the way, nothing special is opened, nothing without bound.
+"""Reads files that a step left, safely: follows no link, opens no special file, reads no more than a limit.
 
-What a step left is not to be trusted, and some of its processes may still be there to change it.
+A step's files are not trusted, and processes that it left running may still change them.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ import os
 import stat
 from pathlib import Path
 
-from whyrun.execution.backends.copying import copy_content
-from whyrun.execution.backends.transport import PlaceLost
-from whyrun.execution.trees import DEEPEST, LONGEST, make_readable
+from whyrun.execution.files.sparse_copy import copy_content
+from whyrun.execution.files.tree_removal import DEEPEST, LONGEST, make_readable
 
-# Not there, or not what it should be (a link, a socket, a device): all mean that there is nothing to bring.
+# Missing, or a link, socket or device: in all these cases there is nothing to read.
 _NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENODEV)
 
-# Beyond what is kept anyway (see `trees`): there it is told what was left out, so something of it has to come.
+# A little more than `tree_removal` keeps: it names what it leaves out, so some of that has to arrive.
 _DEEPEST, _LONGEST = DEEPEST + 4, LONGEST + 320
 _CHUNK = 1 << 20
 
 
+class FileTooLarge(Exception):
+    """A file has more bytes than the reader may take into memory."""
+
+
 def open_below(root: Path, path: str, flags: int = 0) -> int | None:
-    """Part by part, so that no link on the way leads out of `root`; only regular files and folders."""
+    """Open a regular file or folder part by part, so that no link leads out of `root`; None if there is none."""
     parts = path.split("/")
     if not {"", ".", ".."}.isdisjoint(parts):
         return None
@@ -40,37 +43,37 @@ def open_below(root: Path, path: str, flags: int = 0) -> int | None:
 
 
 def _open_at(folder: int, name: str, flags: int) -> int | None:
-    # Not blocking: a pipe in its place would be waited for.
+    # Non-blocking: opening a named pipe would wait for a writer.
     flags |= os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         try:
-            found = os.open(name, flags, dir_fd=folder)
+            opened = os.open(name, flags, dir_fd=folder)
         except PermissionError:
             make_readable(name, folder)
-            found = os.open(name, flags, dir_fd=folder)
+            opened = os.open(name, flags, dir_fd=folder)
     except OSError as problem:
         if problem.errno in _NOTHING:
             return None
         raise
-    mode = os.fstat(found).st_mode
+    mode = os.fstat(opened).st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-        return found
-    os.close(found)
+        return opened
+    os.close(opened)
     return None
 
 
 def read_below(root: Path, path: str, limit: int) -> bytes:
-    """The content of a file; empty if there is none. It may say that it is larger than any memory."""
+    """The content of a file; empty if there is none. Raises `FileTooLarge`."""
     descriptor = open_below(root, path)
     if descriptor is None:
         return b""
     try:
-        found = os.fstat(descriptor)
-        data = b"" if found.st_size > limit else _read(descriptor, limit + 1)  # it may have grown meanwhile
+        status = os.fstat(descriptor)
+        data = b"" if status.st_size > limit else _read(descriptor, limit + 1)  # one more: the file may be growing
     finally:
         os.close(descriptor)
-    if max(found.st_size, len(data)) > limit:
-        raise too_much(path, limit)
+    if max(status.st_size, len(data)) > limit:
+        raise too_large(path, limit)
     return data
 
 
@@ -94,8 +97,8 @@ def _read(descriptor: int, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def too_much(path: str, limit: int) -> PlaceLost:
-    return PlaceLost(f"the worker left too much in `{path}`: more than {limit} bytes")
+def too_large(path: str, limit: int) -> FileTooLarge:
+    return FileTooLarge(f"the worker left too much in `{path}`: more than {limit} bytes")
 
 
 def tail_below(root: Path, path: str, size: int) -> bytes:
@@ -104,14 +107,14 @@ def tail_below(root: Path, path: str, size: int) -> bytes:
     if descriptor is None:
         return b""
     try:
-        found = os.fstat(descriptor)
-        return b"" if stat.S_ISDIR(found.st_mode) else os.pread(descriptor, size, max(0, found.st_size - size))
+        status = os.fstat(descriptor)
+        return b"" if stat.S_ISDIR(status.st_mode) else os.pread(descriptor, size, max(0, status.st_size - size))
     finally:
         os.close(descriptor)
 
 
 def fetch_below(root: Path, path: str, target: Path) -> bool:
-    """Bring a file; False if there is none."""
+    """Copy a file; False if there is none."""
     descriptor = open_below(root, path)
     if descriptor is None:
         return False
@@ -126,7 +129,7 @@ def fetch_below(root: Path, path: str, target: Path) -> bool:
 
 
 def fetch_tree_below(root: Path, path: str, target: Path) -> bool:
-    """Bring a folder with all that is in it, links as links; False if there is none."""
+    """Copy a folder, links as links; False if there is none."""
     folder = open_below(root, path, os.O_DIRECTORY)
     if folder is None:
         return False
@@ -137,8 +140,8 @@ def fetch_tree_below(root: Path, path: str, target: Path) -> bool:
     return True
 
 
-def comes_back(depth: int, length: int) -> bool:
-    """Whether something so deep in a folder, with so long a path, is brought."""
+def is_copied(depth: int, length: int) -> bool:
+    """Whether an entry at this depth, with a path of this length, is copied."""
     return depth <= _DEEPEST and length <= _LONGEST
 
 
@@ -146,12 +149,12 @@ def _copy_from(folder: int, target: Path, depth: int, length: int) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name in os.listdir(folder):
         reached = length + len(os.fsencode(name)) + 1
-        if not comes_back(depth, reached):
+        if not is_copied(depth, reached):
             continue
         try:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         except FileNotFoundError:
-            continue  # somebody there took it away meanwhile
+            continue  # removed meanwhile
         if stat.S_ISLNK(mode):
             os.symlink(os.readlink(name, dir_fd=folder), target / name)
             continue

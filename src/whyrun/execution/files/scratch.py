@@ -1,7 +1,8 @@
-"""The scratch folder of a worker: made once, reused for every step, emptied in between.
+"""The scratch folder of a worker: created once, used by every step, emptied in between.
 
-The worker keeps what a step leaves behind; where the worker itself died, the backend does, and where the host died as
-well, the next one (`leftovers`), all with the same code. So every move here can be cut off by a kill, and done again.
+The worker moves a step's logs and files from here to the evidence. If the worker died, the backend does it, and if the
+host died as well, the next run does (`crash_leftovers`), all with this code. So a kill may interrupt every move here,
+and the move can be repeated.
 """
 
 from __future__ import annotations
@@ -9,33 +10,49 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
+import stat
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from whyrun import disk
+from whyrun.artifacts.stat_cache.file_times import is_local
+from whyrun.connections.redact import Redactor
 from whyrun.disk import Area
-from whyrun.execution.backends.copying import append, file_parts
-from whyrun.execution.folder_watch import FolderWatch
-from whyrun.execution.secrets import Redactor
-from whyrun.execution.trees import DEEPEST, drop_too_deep, is_real_folder, remove
+from whyrun.execution.files.sparse_copy import append, file_parts
+from whyrun.execution.files.tree_removal import DEEPEST, drop_too_deep, is_real_folder, remove
 from whyrun.ids import file_name
 
 _LOGS = ("stdout", "stderr")
-_KEPT = ("work", "out", "tmp", "home")  # what may hold something worth looking at after a failure
+_KEPT = ("work", "out", "tmp", "home")  # folders that are kept after a failure
 _SCRIPT = "script.sh"
-_EXECUTED = (_SCRIPT, "query.sql")  # what was really executed, as an action wrote it down
-_GATHERED = "kept"  # what becomes `scratch/` in the evidence, until it is moved there in one go
-_ASIDE = "aside-"  # beginning of the names of folders that could not be emptied
+_EXECUTED = (_SCRIPT, "query.sql")  # files in which actions write down what they execute
+_GATHERED = "kept"  # becomes `scratch/` in the evidence by one rename
+_ASIDE = "aside-"  # prefix of folders that could not be emptied
+_CLOCK_TICK = 50_000_000  # nanoseconds: more than the resolution of file times on any local file system
 MARKER, MARKER_SIZE = "step", 4096
-_NOT_KEPT, _TOLD = "not-kept.txt", 20  # beside what is kept: what is not, and how much of it is named
+NESTED_SITES = "sites"  # below a run's folder: sites of workers that have scratch folders of their own (Dask)
+_NOT_KEPT, _NOT_KEPT_SHOWN = "not-kept.txt", 20  # a note in the evidence: which paths were dropped
+
+
+class _Stamp(NamedTuple):
+    """Identifies a state of a folder: every new or removed entry changes the change time."""
+
+    device: int
+    inode: int
+    changed: int  # nanoseconds; unlike the modification time nobody can set it
+
+
+_NO_STAMP = _Stamp(-1, -1, -1)
 
 
 class Scratch:
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.work = root / "work"  # where a step starts
+        self.work = root / "work"  # the working directory of a step
         self.inputs = root / "inputs"
         self.out = root / "out"
         self.tmp = root / "tmp"
@@ -43,35 +60,31 @@ class Scratch:
         self.script = root / _SCRIPT
         self.stdout = root / "stdout"
         self.stderr = root / "stderr"
-        self._all = [str(folder) for folder in (self.work, self.out, self.tmp, self.home, self.inputs)]
-        self._handed = (str(self.out), str(self.inputs))  # what a later step would take for its own
-        self._watch: FolderWatch | None = None
-        self._to_empty: set[str] = set()  # folders that may hold something; stays until they are seen to be empty
+        self._folders = [str(folder) for folder in (self.work, self.out, self.tmp, self.home, self.inputs)]
+        self._empty_stamps: dict[str, _Stamp] = {}  # of folders that were seen to be empty
 
     def make(self) -> None:
+        self.root.parent.mkdir(parents=True, exist_ok=True)
+        self.root.mkdir(mode=0o700, exist_ok=True)  # for this user alone: a step may print or write a secret
         for name in (*_KEPT, "inputs"):
-            (self.root / name).mkdir(parents=True, exist_ok=True)
-
-    def watch(self) -> None:
-        """From here on the kernel is asked which folders there is something to take out of."""
-        self._watch = FolderWatch(self._all)
+            (self.root / name).mkdir(exist_ok=True)
 
     def remove(self) -> None:
-        """What cannot be removed (a process that a step left may still write there) is left to the next run: nothing
-        that a step does to its files is a failure of the run."""
+        """Remove everything. What cannot be removed (a process that a step left may still write there) stays for the
+        next run: nothing that a step does to its files is a failure of the run."""
         with suppress(OSError):
             remove(str(self.root))
 
-    # --- whose it is ---------------------------------------------------------------------------------------------
+    # --- the current step ---------------------------------------------------------------------------------------------
 
     def marker(self) -> Callable[[str, int], None]:
-        """A function that notes which step, and which attempt of it, begins here: for those who find the folder after
-        a kill. It writes to memory that the file is mapped to: no system call a step, and the kernel keeps it."""
+        """A function that records the step and attempt that begins here, for the run that finds the folder after a
+        kill. It writes to a memory-mapped file: no system call for each step, and the kernel keeps the content."""
         try:
             with open(self.root / MARKER, "w+b", buffering=0) as file:
-                file.write(bytes(MARKER_SIZE))  # it has its place on the disk now: writing cannot fail any more
+                file.write(bytes(MARKER_SIZE))  # allocates the disk space, so that later writes cannot fail
                 memory = mmap.mmap(file.fileno(), MARKER_SIZE)
-        except OSError:  # a full disk: then there will be little to find
+        except OSError:  # a full disk: there will be little to find anyway
             return lambda step_id, attempt: None
 
         def mark(step_id: str, attempt: int) -> None:
@@ -81,7 +94,7 @@ class Scratch:
         return mark
 
     def marked(self) -> tuple[str, int] | None:
-        """The step that last began here, and its attempt."""
+        """The step that began here last, and its attempt."""
         try:
             return read_marker((self.root / MARKER).read_bytes())
         except FileNotFoundError:
@@ -90,7 +103,7 @@ class Scratch:
     # --- after a step --------------------------------------------------------------------------------------------
 
     def keep_log(self, name: str, step_dir: Path, redactor: Redactor) -> None:
-        """Move `stdout` or `stderr` to the evidence; a later attempt is appended. The caller knows it is not empty."""
+        """Move `stdout` or `stderr`, which must not be empty, to the evidence. Logs of later attempts are appended."""
         source, target = self.root / name, step_dir / f"{name}.log"
         disk.make_folders(Area.STEP, step_dir)
         if not redactor and not target.exists():
@@ -98,7 +111,7 @@ class Scratch:
             return
         joined = self._joined(name)
         join_logs(target, source, joined, redactor.copy if redactor else shutil.copyfileobj)
-        source.unlink()  # from here on `joined` has it all: see `keep_all`
+        source.unlink()  # from here on `joined` is complete, see `keep_all`
         move(joined, target)
 
     def _joined(self, name: str) -> Path:
@@ -115,10 +128,10 @@ class Scratch:
             move(written, step_dir / name)
 
     def keep_partial(self, step_dir: Path, redactor: Redactor) -> None:
-        """After a failure: what the step wrote, as `scratch/`. Nothing where a secret stands."""
+        """After a failure: move the step's files to `scratch/` in the evidence, without files that contain a secret."""
         gathered = self._gather(redactor)
         kept = step_dir / "scratch"
-        put_away(kept, self.root)  # that of an earlier attempt
+        put_away(kept, self.root)  # from an earlier attempt
         if gathered is not None:
             disk.make_folders(Area.STEP, step_dir)
             move(gathered, kept)
@@ -127,7 +140,7 @@ class Scratch:
                 (self.root / name).mkdir()
 
     def _gather(self, redactor: Redactor) -> Path | None:
-        """What is worth keeping, in one folder; None if there is nothing."""
+        """Move the files to keep into one folder; None if there are none."""
         gathered = self.root / _GATHERED
         for name in _KEPT:
             folder = self.root / name
@@ -140,12 +153,12 @@ class Scratch:
                     continue
             gathered.mkdir(exist_ok=True)
             if too_deep:
-                _tell_not_kept(gathered / _NOT_KEPT, name, too_deep, redactor)
+                _note_not_kept(gathered / _NOT_KEPT, name, too_deep, redactor)
             move(folder, gathered / name)
         return gathered if gathered.exists() else None
 
     def keep_all(self, step_dir: Path, redactor: Redactor) -> None:
-        """Everything that a dead worker left of its step, also where it was keeping it already when it died."""
+        """Keep all files of a dead worker's step, including those that it was moving when it died."""
         for name in _LOGS:
             source, joined = self.root / name, self._joined(name)
             if source.exists() and source.stat().st_size:
@@ -153,67 +166,79 @@ class Scratch:
             elif joined.exists():
                 move(joined, step_dir / f"{name}.log")
         self.keep_script(step_dir, redactor)
-        if self._gather(redactor) is not None:  # else what stands in the evidence may be this step's already
+        if self._gather(redactor) is not None:  # else `scratch/` in the evidence may already be this step's
             self.keep_partial(step_dir, redactor)
 
     def empty(self) -> None:
-        """Every folder that may hold something: what a step wrote, and by which way, is not known here (it may have
-        been a fork)."""
-        self._empty(self._all if self._watch is None else self._watch.touched())
+        """Remove everything that a step, its threads or its processes wrote.
 
-    def empty_handed(self) -> None:
-        """Before a step: what a thread that an earlier one left running put there after its end."""
-        watched = self._watch is not None and self._watch.works
-        if watched:
-            self.empty()
-        else:
-            self._empty(self._handed)
+        Most steps leave most folders untouched. A folder that was seen to be empty is listed again only after its
+        change time has changed, which every new entry does.
+        """
+        for folder in self._folders:
+            if self._empty_stamps.get(folder, _NO_STAMP) != _stamp(folder):
+                self._empty(folder)
 
-    def _empty(self, folders: Sequence[str]) -> None:
-        self._to_empty.update(folders)
-        if not self._to_empty:
+    def _empty(self, folder: str) -> None:
+        self._empty_stamps.pop(folder, None)
+        now, before = time.time_ns(), _stamp(folder)  # the clock first: an entry that comes later has a later time
+        if before is None:
+            # A step removed it, or put a link in its place. The target of the link must not be emptied.
+            if os.path.lexists(folder):
+                os.unlink(folder)
+            os.makedirs(folder)
+        try:
+            names = os.listdir(folder)
+            for name in names:
+                remove(f"{folder}/{name}")
+        except OSError:
+            self._put_aside(folder)
             return
-        for folder in self._to_empty:
-            if not is_real_folder(folder):
-                # A step took it away, or put a link in its place: where that leads is not ours to empty.
-                if os.path.lexists(folder):
-                    os.unlink(folder)
-                os.makedirs(folder)
-        if self._watch is not None and len(self._to_empty) == len(self._all):
-            self._watch.renew()  # one of them may be another folder than before
-        for folder in sorted(self._to_empty):
-            try:
-                for name in os.listdir(folder):
-                    remove(f"{folder}/{name}")
-            except OSError:
-                self._put_aside(folder)
-            self._to_empty.discard(folder)
+        # A change in the same clock tick as the last one would leave the change time as it is, so it must be older.
+        if before is not None and not names and now - before.changed > _CLOCK_TICK and self._times_count:
+            self._empty_stamps[folder] = before
+
+    @cached_property
+    def _times_count(self) -> bool:
+        """Whether change times can be relied on. Not on a network file system, to which other machines may write."""
+        return is_local(str(self.root))
 
     def _put_aside(self, folder: str) -> None:
-        """What cannot be removed (an immutable file; a process still writes there) must not reach the next step, and
-        is no reason to lose what this one made. Where not even that can be done, no step is executed here any more."""
+        """Rename a folder that cannot be emptied (an immutable file, or a process that still writes there) and create a
+        new one: the next step must not see its files, and the last one must not fail for them. If renaming fails too,
+        no further step may run here."""
         os.rename(folder, _aside(self.root))
         os.mkdir(folder)
 
     def tail(self, name: str, redactor: Redactor, limit: int = 4096) -> str:
-        """The last bytes of a log, as text."""
+        """The last bytes of a log as text."""
         try:
             with open(self.root / name, "rb") as file:
                 return redactor.tail(file, limit).decode("utf-8", "replace")
-        except FileNotFoundError:  # the worker died before it made its logs, or they are kept already
+        except FileNotFoundError:  # the worker died before it created its logs, or they were moved already
             return ""
 
 
+def _stamp(folder: str) -> _Stamp | None:
+    """None if it is not a folder."""
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return None
+    return _Stamp(status.st_dev, status.st_ino, status.st_ctime_ns) if stat.S_ISDIR(status.st_mode) else None
+
+
 def drop_links(folder: Path) -> None:
-    """Of what comes from where a step was confined. What the worker makes here is never a link; one that a step put in
-    its place would lead us, who are not confined, to whatever it names. Below, links are kept and not followed."""
+    """Remove links directly below a folder that came from a sandbox. The worker itself creates none here, and one that
+    a step created would lead the host, which is not confined, anywhere. Links further below are kept, never followed.
+    """
     for entry in os.scandir(folder):
         if entry.is_symlink():
             os.unlink(entry.path)
 
 
 def remove_scratch_folders(parent: Path) -> None:
-    """Everything that killed runs left there."""
+    """Remove everything that killed runs left."""
     try:
         names = os.listdir(parent)
     except FileNotFoundError:
@@ -223,17 +248,17 @@ def remove_scratch_folders(parent: Path) -> None:
 
 
 def step_folder(run_dir: Path, step_id: str) -> Path:
-    """`steps/<step>/` of a step; the folder is made only when there is something to put into it."""
+    """`steps/<step>/` in the run folder. It is created only when there is a file to put into it."""
     return run_dir / "steps" / file_name(step_id.partition(":")[2])
 
 
 def move(source: Path, target: Path) -> None:
-    """Scratch folders and runs are on one file system, as no run could begin otherwise."""
+    """Rename. Scratch folders and run folders are on one file system; a run that finds them apart does not start."""
     disk.rename(Area.STEP, source, target)
 
 
 def put_away(kept: Path, scratch: Path) -> None:
-    """A folder of the evidence that a newer one replaces: out of it in one go, then removed."""
+    """Remove a folder of the evidence that a newer one replaces: by one rename, so that no half of it remains."""
     if kept.is_dir():
         aside = _aside(scratch)
         move(kept, aside)
@@ -260,7 +285,7 @@ def written_marker(step_id: str, attempt: int) -> bytes:
 
 
 def read_marker(data: bytes) -> tuple[str, int] | None:
-    """What `Scratch.marker` wrote."""
+    """Read what `Scratch.marker` wrote: step and attempt."""
     line, newline, _ = data.partition(b"\n")
     attempt, _, step_id = line.partition(b" ")
     if not newline or not attempt.isdigit():
@@ -268,17 +293,17 @@ def read_marker(data: bytes) -> tuple[str, int] | None:
     return step_id.decode(errors="replace"), int(attempt)
 
 
-def _tell_not_kept(note: Path, folder: str, paths: Sequence[str], redactor: Redactor) -> None:
-    lines = [f"{folder}/{path}" for path in paths[:_TOLD]]
-    if len(paths) > _TOLD:
-        lines.append(f"and {len(paths) - _TOLD} more in {folder}/")
+def _note_not_kept(note: Path, folder: str, paths: Sequence[str], redactor: Redactor) -> None:
+    lines = [f"{folder}/{path}" for path in paths[:_NOT_KEPT_SHOWN]]
+    if len(paths) > _NOT_KEPT_SHOWN:
+        lines.append(f"and {len(paths) - _NOT_KEPT_SHOWN} more in {folder}/")
     text = "".join(f"{line}: more than {DEEPEST} folders deep, or its path is too long\n" for line in lines)
     with open(note, "ab") as file:
         file.write(redactor.data(os.fsencode(text)))
 
 
 def _remove_secrets(folder: Path, relative: bytes, redactor: Redactor) -> None:
-    """Everything below whose name, path or content has a secret; links and special files too, whatever they lead to."""
+    """Remove every entry whose name, path or content contains a secret, and all links and special files."""
     with os.scandir(folder) as listing:
         entries = list(listing)
     for entry in entries:

@@ -1,6 +1,6 @@
-"""The content of a file to another: in the kernel, which shares blocks where the file system can, and holes stay holes.
+"""Copies the content of files in the kernel, which shares blocks if the file system can, and keeps holes.
 
-A step may leave a file that says it is a terabyte and holds nothing.
+A step may leave a file whose size is a terabyte and that holds nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NOT_HERE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EP
 
 
 def copy_content(source: int, target: int) -> None:
-    """Between open files; the target is empty. What is appended meanwhile is not copied."""
+    """Copy between open files. The target is empty. Data appended meanwhile is not copied."""
     os.ftruncate(target, os.fstat(source).st_size)
     for start, end in parts(source):
         if not _copied_in_kernel(source, target, start, end):
@@ -24,21 +24,21 @@ def copy_content(source: int, target: int) -> None:
 
 
 def parts(source: int, position: int = 0) -> Iterator[tuple[int, int]]:
-    """Where there is anything in an open file, from a position on."""
+    """The ranges of an open file that hold data, from a position on."""
     size = os.fstat(source).st_size
     while position < size:
         try:
             start = os.lseek(source, position, os.SEEK_DATA)
         except OSError as problem:
             if problem.errno == errno.ENXIO:
-                return  # nothing but a hole to the end
+                return  # a hole up to the end
             raise
         position = min(os.lseek(source, start, os.SEEK_HOLE), size)
         yield start, position
 
 
 class _Part:
-    """What a copy needs of a file."""
+    """A range of an open file, with the one method that a copy needs."""
 
     def __init__(self, source: int, start: int, end: int) -> None:
         self._source, self._position, self._end = source, start, end
@@ -54,7 +54,7 @@ def _part(source: BinaryIO, start: int, end: int) -> BinaryIO:
 
 
 def file_parts(source: BinaryIO) -> Iterator[BinaryIO]:
-    """All that is in a file, without its holes: each as if it were a file, to be read once."""
+    """The data ranges of a file, each as a file that can be read once."""
     for start, end in parts(source.fileno()):
         yield _part(source, start, end)
 
@@ -62,7 +62,7 @@ def file_parts(source: BinaryIO) -> Iterator[BinaryIO]:
 def append(
     source: BinaryIO, target: BinaryIO, copy: Callable[[BinaryIO, BinaryIO], object] = shutil.copyfileobj
 ) -> None:
-    """The content of a file to where another one ends, and stands. `copy` gets each part of it as if it were a file."""
+    """Append a file to another at its current position, which is its end. `copy` gets each data range as a file."""
     position = 0
     for start, end in parts(source.fileno()):
         target.seek(start - position, os.SEEK_CUR)
@@ -77,7 +77,7 @@ def _copied_in_kernel(source: int, target: int, position: int, end: int) -> bool
         while position < end:
             copied = os.copy_file_range(source, target, end - position, position, position)
             if copied == 0:
-                break  # it was cut meanwhile
+                break  # the file was truncated meanwhile
             position += copied
     except OSError as problem:
         if problem.errno not in _NOT_HERE:

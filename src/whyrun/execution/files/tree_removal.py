@@ -1,7 +1,7 @@
-"""Folders that a step filled: taken away, and cut to what can be kept, however deep they are.
+"""Removes folders that a step filled, or cuts them to a depth that can be kept, however deep they are.
 
-A step can make folders within folders without end: more than a path can name, a stack can hold or a process can have
-open. So everything here goes by descriptors, never deeper than `DEEPEST` at once, and follows no link.
+A step can nest folders without end: deeper than a path can name, a stack can hold or a process can open. So this module
+works with descriptors, never deeper than `DEEPEST` at once, and follows no link.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-DEEPEST = 64  # folders within folders that are kept
-LONGEST = 2048  # bytes of a path in what is kept: all who look at the evidence can name it
+DEEPEST = 64  # levels of nested folders that are kept
+LONGEST = 2048  # bytes of a path that is kept, so that every tool can name the file
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def is_real_folder(path: str | os.PathLike[str]) -> bool:
-    """Not a link to one."""
+    """Whether it is a folder, and not a link to one."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
@@ -29,7 +29,7 @@ def is_real_folder(path: str | os.PathLike[str]) -> bool:
 
 
 def remove(path: str) -> None:
-    """A file, a link, or a folder with all that is in it."""
+    """Remove a file, a link, or a folder with its content."""
     above, name = os.path.split(path)
     parent = os.open(above or ".", os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -39,7 +39,7 @@ def remove(path: str) -> None:
 
 
 def drop_too_deep(folder: Path) -> list[str]:
-    """Remove what lies too deep below it to be kept; their paths."""
+    """Remove everything that lies too deep to be kept. Returns the removed paths."""
     dropped: list[str] = []
 
     def visit(descriptor: int, relative: str, depth: int) -> None:
@@ -58,7 +58,7 @@ def drop_too_deep(folder: Path) -> list[str]:
 
 
 class _Removal:
-    """What lies too deep is moved up, beside what is being removed, and removed from there."""
+    """Moves folders that lie too deep up to the top, and removes them from there."""
 
     def __init__(self, parent: int) -> None:
         self._parent = parent
@@ -67,7 +67,7 @@ class _Removal:
 
     def remove(self, name: str, is_folder: bool) -> None:
         if not is_folder:
-            _take_away(os.unlink, name, self._parent)
+            _remove_entry(os.unlink, name, self._parent)
             return
         with _opened(name, self._parent) as top:
             self._clear(top, top, 1)
@@ -75,21 +75,21 @@ class _Removal:
                 deeper = self._moved.pop()
                 with _opened(deeper, top) as inner:
                     self._clear(inner, top, 1)
-                _take_away(os.rmdir, deeper, top)
-        _take_away(os.rmdir, name, self._parent)
+                _remove_entry(os.rmdir, deeper, top)
+        _remove_entry(os.rmdir, name, self._parent)
 
     def _clear(self, folder: int, top: int, depth: int) -> None:
         for name, is_folder in _entries(folder):
             if not is_folder:
-                _take_away(os.unlink, name, folder)
+                _remove_entry(os.unlink, name, folder)
                 continue
             with _opened(name, folder) as inner:
                 if depth < DEEPEST:
                     self._clear(inner, top, depth + 1)
                 else:
-                    _make_ours(inner)  # else its new place could not be noted in it
+                    _make_ours(inner)  # moving a folder changes its `..` entry
             if depth < DEEPEST:
-                _take_away(os.rmdir, name, folder)
+                _remove_entry(os.rmdir, name, folder)
             else:
                 _make_ours(folder)
                 self._moved.append(f"{self._token}-{next(self._numbers)}")
@@ -97,16 +97,16 @@ class _Removal:
 
 
 def make_readable(name: str, parent: int | None) -> None:
-    """What a step made unreadable, also for us. By a descriptor: where a link leads is not ours to change."""
-    found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    """Make readable what a step made unreadable. By a descriptor, so that the target of a link is never changed."""
+    descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
-        os.chmod(f"/proc/self/fd/{found}", 0o700)
+        os.chmod(f"/proc/self/fd/{descriptor}", 0o700)
     finally:
-        os.close(found)
+        os.close(descriptor)
 
 
 def _entries(folder: int) -> list[tuple[str, bool]]:
-    """Names, and which of them are folders."""
+    """Name of each entry, and whether it is a folder."""
     with os.scandir(folder) as listing:
         return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in listing]
 
@@ -124,12 +124,12 @@ def _opened(name: str, parent: int | None = None) -> Iterator[int]:
         os.close(folder)
 
 
-class _TakeAway(Protocol):
+class _Remove(Protocol):
     def __call__(self, path: str, /, *, dir_fd: int) -> None: ...
 
 
-def _take_away(how: _TakeAway, name: str, folder: int) -> None:
-    """A step may leave folders that nobody may write to. What is gone meanwhile is gone."""
+def _remove_entry(how: _Remove, name: str, folder: int) -> None:
+    """Remove an entry, also from a folder that a step made read-only. It may be gone already."""
     with suppress(FileNotFoundError):
         try:
             how(name, dir_fd=folder)

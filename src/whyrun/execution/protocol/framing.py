@@ -1,10 +1,13 @@
-"""What travels between a backend and its worker process, beyond the messages of `commands`.
+"""How commands and messages travel between a backend and its worker process.
 
-Three channels. *Commands*: on this machine datagrams of several, and for each command a ticket with its number in a
-pipe from which host and worker can both take, so that each command goes to exactly one of them (`withdraw` is exact);
-elsewhere files, which lines of the control channel name. *Control*: lines that reach a step while it runs; its end
-means that the host is gone. *Messages*: lines of JSON from the worker, one write a step; elsewhere also kept in a file,
-from which the host fills the gaps that a connection leaves.
+There are three channels:
+
+- *Commands.* On the host's machine: datagrams with several commands each, and for every command a ticket with its
+  number in a pipe. Host and worker both read from that pipe, so each command belongs to exactly one of them, and the
+  host can take commands back exactly. Elsewhere: files, named by lines of the control channel.
+- *Control.* Lines that reach a step while it runs. The end of this channel means that the host is gone.
+- *Messages.* JSON lines from the worker, one write for each step. Elsewhere the worker also keeps them in a file, from
+  which the host reads the messages that a broken connection lost.
 """
 
 from __future__ import annotations
@@ -13,67 +16,47 @@ import struct
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
 
 import msgspec
 
-from whyrun.artifacts.stat_rows import Signature
-from whyrun.execution.commands import Command, Session, Word
+from whyrun.artifacts.stat_cache.rows import Signature
+from whyrun.execution.protocol.messages import Command, WorkerMessage
 
-INLINE_LIMIT = 60_000  # bytes of a datagram; a longer command (a wide fan-in) lies in a file, and the datagram names it
+INLINE_LIMIT = 60_000  # bytes of a datagram; a longer command (a wide fan-in) goes into a file that the datagram names
 TICKET = struct.Struct("=Q")  # the number of a command
 
 
 class WorkerStart(msgspec.Struct, frozen=True):
-    """The facts that a worker gets once, as its only argument."""
+    """The settings of a worker process: its only argument, as JSON."""
 
     run_dir: str
     project: str  # the code
-    inputs: str  # below it, at their paths in the project: files that were given to the workflow
-    sources: str  # a store: what earlier steps made
-    store: str  # where outputs go; on this machine the same
+    inputs: str  # folder of the workflow's input files, at their paths in the project
+    sources: str  # store with the outputs of earlier steps
+    store: str  # store for new outputs; on the host's machine the same one
     scratch: str
     control_fd: int = 0
     messages_fd: int = 1
     commands_fd: int | None = None
     tickets_fd: int | None = None
-    commands: str | None = None  # a folder: commands are files in it, and lines of `control` name them
-    said: str | None = None  # a file that keeps what the worker said of its step
-    live: bool = False  # the code is the user's own, who may edit it while steps run; elsewhere it is a copy
-
-    @classmethod
-    def of(
-        cls, session: Session, scratch: Path, commands_fd: int, tickets_fd: int, control_fd: int, messages_fd: int
-    ) -> WorkerStart:
-        project, store = str(session.project), str(session.store)
-        return cls(
-            run_dir=str(session.run_dir),
-            project=project,
-            inputs=project if session.inputs is None else str(session.inputs),
-            sources=store,
-            store=store,
-            scratch=str(scratch),
-            commands_fd=commands_fd,
-            tickets_fd=tickets_fd,
-            control_fd=control_fd,
-            messages_fd=messages_fd,
-            live=session.known_files is not None,
-        )
+    commands: str | None = None  # folder of command files; None: commands come as datagrams
+    said: str | None = None  # file that keeps the messages of the current step
+    live: bool = False  # the code is the user's own, which may be edited while steps run; else it is a copy
 
 
 class Assignment(msgspec.Struct, omit_defaults=True, frozen=True):
-    """One command and, beside it, the secrets that its step refers to. Secrets are in no file.
+    """One command and the secrets of its step. Secrets are never written to a file.
 
-    They are bytes, since an environment variable need not be UTF-8. Where they are too long for a datagram, they come
-    as anonymous memory, whose descriptor goes with it.
+    Secrets are bytes, because an environment variable need not be UTF-8. If they are too long for a datagram, they come
+    as anonymous memory, whose descriptor accompanies the datagram.
     """
 
-    number: int  # which of the commands given to this worker it is
+    number: int  # counts the commands of this worker; its ticket has the same number
     command: Command | None = None
     file: str | None = None
     secrets: dict[str, bytes] = {}
     secrets_beside: bool = False
-    known: dict[str, Signature] = {}  # input files that the host has hashed: see `known_files`
+    known: dict[str, Signature] = {}  # input files that the host has hashed, see `Session.known_files`
 
 
 class Acknowledged(msgspec.Struct, tag_field="line", tag="acknowledged", frozen=True):
@@ -82,7 +65,7 @@ class Acknowledged(msgspec.Struct, tag_field="line", tag="acknowledged", frozen=
 
 
 class CommandFile(msgspec.Struct, tag_field="line", tag="command", omit_defaults=True, frozen=True):
-    """A line of `control` where commands are files: which one is next, and its secrets, which are in none."""
+    """A line of the control channel: the name of the next command file, and the secrets of its step."""
 
     name: str
     secrets: dict[str, bytes] = {}
@@ -99,7 +82,7 @@ decode_assignments = msgspec.json.Decoder(list[Assignment]).decode
 decode_command: Callable[[bytes], Command] = msgspec.json.Decoder(Command).decode
 decode_acknowledged = msgspec.json.Decoder(Acknowledged).decode
 decode_control: Callable[[bytes], ControlLine] = msgspec.json.Decoder(ControlLine).decode
-_messages: msgspec.json.Decoder[Word] = msgspec.json.Decoder(Word)
+_messages: msgspec.json.Decoder[WorkerMessage] = msgspec.json.Decoder(WorkerMessage)
 decode_message = _messages.decode
 decode_messages = _messages.decode_lines
 
@@ -113,12 +96,12 @@ def secret_texts(secrets: Secrets) -> dict[str, str]:
 
 
 def timestamp() -> str:
-    """Now, as events write it: UTC, ISO, microseconds."""
+    """The current time as events have it: UTC, ISO 8601, microseconds."""
     seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
     return f"{_second(seconds)}.{nanoseconds // 1000:06d}Z"
 
 
 @lru_cache(maxsize=2)
 def _second(seconds: int) -> str:
-    """The part of a time that many words share."""
+    """The part of a timestamp that many messages share."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

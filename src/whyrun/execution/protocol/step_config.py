@@ -1,6 +1,6 @@
-"""`cfg/<step>.json`: what a step is started with, ready to run, secrets as references.
+"""`cfg/<step>.json`: everything that a step needs to run, with references instead of secrets.
 
-Canonical JSON; no backend, host, time or absolute path stands in it, so the same step has the same cfg everywhere.
+It is canonical JSON without backend, host, time or absolute path, so the same step has the same cfg on every backend.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from whyrun.artifacts.compare.result import CompareSettings
 
 
 class InputSpec(msgspec.Struct, omit_defaults=True, frozen=True):
-    """One input of a step. `members` for a fan-in; else the single fields."""
+    """One input of a step. A fan-in has `members`; any other input has the other fields."""
 
     id: str
     sha256: str
     type: str  # string integer number boolean json file directory image text dataset, or T[] for a whole array
-    suffix: str = ""  # ".png": actions see files under a name with it
-    value: Any = msgspec.UNSET  # workflow inputs that are values, in full
-    path: str | None = None  # workflow inputs that are files: relative to the project
+    suffix: str = ""  # ".png": the name under which actions see a file ends with it
+    value: Any = msgspec.UNSET  # of a workflow input that is a value
+    path: str | None = None  # of a workflow input that is a file: relative to the project
     members: list[InputSpec] | None = None  # a whole array of files (T[]), element by element
 
 
@@ -28,14 +28,14 @@ class OutputSpec(msgspec.Struct, omit_defaults=True, frozen=True):
     type: str
     suffix: str = ""
     leaves: dict[str, str] = {}  # "Segments[0].HasTransition": "boolean"
-    section: bool = False  # it becomes a section of a shared file: its bytes are canonical JSON
-    compare: CompareSettings | None = None  # what `whyrun compare` is to mind
+    section: bool = False  # a section of a shared file: its bytes are canonical JSON
+    compare: CompareSettings | None = None  # settings for `whyrun compare`
 
 
 class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
-    """`with_` is the `with:` block with values in place; a bound slot stands as {"$input": "SourceImages[0]"}.
+    """`with_` is the `with:` block with values filled in. A reference to an input is {"$input": "SourceImages[0]"}.
 
-    A secret stands as {"$secret": "NAME"} or, inside a longer string, {"$secret": "NAME", "format": "Bearer {}"}.
+    A secret is {"$secret": "NAME"} or, inside a longer string, {"$secret": "NAME", "format": "Bearer {}"}.
     """
 
     step_id: str

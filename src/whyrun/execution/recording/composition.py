@@ -1,6 +1,6 @@
-"""What the manifest of a run says of how datasets are composed: all that its summary needs beside the events.
+"""The `composition` section of a manifest: all that the summary of a dataset run needs beside the events.
 
-The summary is made from files of the run folder alone, so that the repair of a killed run writes it too.
+The summary is made from the run folder alone, so that the repair of a killed run can write it too.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from collections.abc import Iterable
 from typing import Any
 
 from whyrun.artifacts.store import Store
-from whyrun.graph.graph import InputAt, JobTable, sources_of
+from whyrun.graph.tables import InputAt, JobTable, sources_of
+from whyrun.planning.answers.why import PlanView
 from whyrun.planning.consume import Consumption, Members
-from whyrun.planning.known import KnownState
 from whyrun.planning.plan import Plan
 from whyrun.snapshot.records import Attempt, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot, leaf_inputs
-from whyrun.workflow.composition.model import Composition, Dataset
 from whyrun.workflow.inputs import InputValue
+from whyrun.workflow.model import Composition, Dataset
 
 
 def composition_section(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, Any] | None:
-    """None where no datasets are composed."""
+    """None for a workflow that composes no datasets."""
     composition = snapshot.dependency_graph.workflow.composition
     if composition is None:
         return None
     graph = snapshot.dependency_graph
-    known = KnownState(snapshot, plan)
-    # In the order of the file: that is how its reader thinks of the steps.
+    known = PlanView(snapshot, plan)
+    # In the order of the file, as its reader expects.
     conditions = {condition.step_id for condition in composition.conditions}
     tables = sorted(graph.tables, key=lambda table: (table.decl.place.source, table.decl.place.line))
     return {
@@ -40,7 +40,7 @@ def composition_section(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, Any
                 "step_id": condition.step_id,
                 "predicate": condition.predicate.text,
                 "asks": condition.recorded,
-                # What a branch lists may be a condition, which is no job.
+                # A branch may list a condition, which is not a job.
                 "true_steps": [step if step in conditions else f"Job:{step}" for step in condition.true_steps],
                 "false_steps": [step if step in conditions else f"Job:{step}" for step in condition.false_steps],
             }
@@ -50,7 +50,7 @@ def composition_section(snapshot: PlanningSnapshot, plan: Plan) -> dict[str, Any
 
 
 def keep_datasets(snapshot: PlanningSnapshot, store: Store, project: str) -> None:
-    """The data files as they are now, in the store: what the steps of this run read can be looked at later."""
+    """Store the data files as they are now, so that the inputs of this run can be inspected later."""
     composition = snapshot.dependency_graph.workflow.composition
     for dataset in composition.datasets if composition is not None else ():
         for _, value in _files(snapshot, dataset):
@@ -59,26 +59,26 @@ def keep_datasets(snapshot: PlanningSnapshot, store: Store, project: str) -> Non
 
 
 def _files(snapshot: PlanningSnapshot, dataset: Dataset) -> Iterable[tuple[str, InputValue]]:
-    """Of a list of datasets each member: that is what steps are given."""
+    """The input of a dataset; each member of a list of datasets, because steps read members."""
     id_ = f"Input:{dataset.key}"
     value = snapshot.dependency_graph.inputs.get(id_)
     return leaf_inputs({id_: value}) if value is not None else ()
 
 
 def _datasets(snapshot: PlanningSnapshot, composition: Composition) -> list[dict[str, Any]]:
-    found = []
+    datasets = []
     bound = _bound_inputs(snapshot)
     for dataset in composition.datasets:
-        told = {"role": dataset.role, "filename": dataset.filename, "rel_path": dataset.rel_path}
+        declared = {"role": dataset.role, "filename": dataset.filename, "rel_path": dataset.rel_path}
         for id_, value in _files(snapshot, dataset):
             key = id_.removeprefix("Input:")
             used = not bound.isdisjoint((id_, f"Input:{dataset.key}"))
-            found.append({"dataset_key": key, **told, "path": value.path, "sha256": value.sha256, "used": used})
-    return found
+            datasets.append({"dataset_key": key, **declared, "path": value.path, "sha256": value.sha256, "used": used})
+    return datasets
 
 
 def _bound_inputs(snapshot: PlanningSnapshot) -> set[str]:
-    """What any step takes, whether it runs or not."""
+    """The inputs that any step reads, planned or not."""
     return {
         source.id
         for table in snapshot.dependency_graph.tables
@@ -89,10 +89,10 @@ def _bound_inputs(snapshot: PlanningSnapshot) -> set[str]:
     }
 
 
-def _step(known: KnownState, table: JobTable, position: int) -> dict[str, Any]:
+def _step(known: PlanView, table: JobTable, position: int) -> dict[str, Any]:
     node = table.base + position
     job = known.jobs.get(node)
-    found: dict[str, Any] = {
+    step: dict[str, Any] = {
         "step_id": table.job_id(position),
         "action": table.decl.uses,
         "state": "clean" if job is None else job.state,
@@ -107,23 +107,23 @@ def _step(known: KnownState, table: JobTable, position: int) -> dict[str, Any]:
         ],
     }
     if table.condition is not None:
-        found["condition"] = table.condition.expression.text
+        step["condition"] = table.condition.expression.text
         decision = known.consumption(node).decision
-        if decision is not None:  # else it is evaluated during the run, which is an event of its own
-            found["decision"] = decision._asdict()
+        if decision is not None:  # else the run evaluates it and records an event
+            step["decision"] = decision._asdict()
     if job is not None and job.because:
-        found["because"] = dict(job.because)
+        step["because"] = dict(job.because)
     record = known.snapshot.record(node)
     if job is None and record is not None:
-        found["kept"] = _kept(record.latest, known.consumption(node))
-    return found
+        step["kept"] = _current_result(record.latest, known.consumption(node))
+    return step
 
 
-def _kept(attempt: Attempt, found: Consumption) -> dict[str, Any]:
-    """Of a step that is up to date: the result that stands, and what it was made of, which is what it takes now."""
+def _current_result(attempt: Attempt, consumed: Consumption) -> dict[str, Any]:
+    """The result of a step that is up to date, with its inputs, which are the present ones."""
     bindings = {
         name: entry.recorded if isinstance(entry, Members) else [entry.to_json()]
-        for name, entry in found.entries.items()
+        for name, entry in consumed.entries.items()
     }
     return {
         "run": run_name(attempt.made_in),

@@ -1,4 +1,4 @@
-"""Published files: independent copies of artifacts at the workflow's paths, and nothing of the user's is lost."""
+"""Publishing: put copies of artifacts at the workflow's paths, and save files of the user before overwriting them."""
 
 from __future__ import annotations
 
@@ -6,59 +6,63 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from whyrun.artifacts.merge import SectionMerger
-from whyrun.artifacts.publish import Displaced, publish
-from whyrun.artifacts.sections import SharedFiles
-from whyrun.artifacts.stat_cache import StatCache
+from whyrun.artifacts.publishing.merge import SectionMerger
+from whyrun.artifacts.publishing.publish import Displaced, publish
+from whyrun.artifacts.publishing.sections import SharedFiles
+from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.store import Store
-from whyrun.console.render import relative
+from whyrun.console.paths import relative
 from whyrun.errors import WhyrunError
-from whyrun.execution.recorder import Recorder
-from whyrun.graph.graph import JobTable
+from whyrun.execution.recording.recorder import Recorder
+from whyrun.graph.tables import JobTable
 from whyrun.ids import SECTION_MARK, site_of, split_site
 from whyrun.log import events as ev
 from whyrun.log.runs import WorkflowState
-from whyrun.snapshot.observe import SPECIAL
+from whyrun.snapshot.observing.observe import SPECIAL
 
-MERGE_PAUSE = 9.0  # times as long as a merge took: so merging into ever larger files takes a tenth of a run at most
-LONGEST_PAUSE = 1.0  # seconds: a step that is held is not complete yet, and a kill would make it run again
+MERGE_PAUSE = 9.0  # times as long as a merge took, so that merging takes a tenth of a run at most
+LONGEST_PAUSE = 1.0  # seconds: a step whose section is pending is not complete, and a kill would make it run again
 
 
 class Publisher:
-    """Puts artifacts where they are published: at a path, or as a section of a file that others share."""
+    """Publishes artifacts at a path, or as a section of a shared file. A `site` names either (see `site_of`)."""
 
     def __init__(self, store: Store, project: str, cache: StatCache, recorder: Recorder, state: WorkflowState) -> None:
         self.store, self.project, self.cache, self.recorder = store, project, cache, recorder
-        self._ours = _Ours(lambda: published_hashes(state))
+        self._published = _PublishedContent(lambda: published_hashes(state))
         self._merger = SectionMerger(store, project)
         self._announced: dict[str, dict[str, str]] = {}  # shared file → key → hash
-        self.next_merge = 0.0  # monotonic time: sooner, merging would take more than its share of the run
-        self._merged: dict[str, tuple[str, WhyrunError | OSError | None]] = {}  # site → hash, and what went wrong
+        self.next_merge = 0.0  # monotonic time before which merging again would take too large a part of the run
+        self._merged: dict[
+            str, tuple[str, WhyrunError | OSError | None]
+        ] = {}  # site → hash, and the error of its merge
 
     def is_ours(self, site: str, sha256: str) -> bool:
-        """Does the log hold this content for this place? Then a file with it may be written over."""
-        return self._ours.holds(site, sha256)
+        """Whether the log has this content for this site. Then the file may be overwritten without saving it."""
+        return self._published.holds(site, sha256)
 
     def publish(self, site: str, sha256: str, type_: str) -> tuple[str, ...]:
-        """Put an artifact at its place. What stands there and is not ours goes into the store first; those places. So
-        does what is ours and the store has lost."""
+        """Publish an artifact; returns the sites whose existing content was displaced.
+
+        Existing content goes into the store first if no run has published it, or if the store has lost it.
+        """
         if SECTION_MARK in site:
             return self._publish_section(site, sha256)
-        ours = lambda found: self.is_ours(site, found)  # noqa: E731
-        result = publish(self.store, self.project, site, sha256, ours, type_, self._displaces, self._puts_back)
-        self._ours.add(site, sha256)
+        ours = lambda existing: self.is_ours(site, existing)  # noqa: E731
+        result = publish(self.store, self.project, site, sha256, ours, type_, self._displace, self._restore_to_store)
+        self._published.add(site, sha256)
         if result.file is not None:
             self.cache.note(f"{self.project}/{site}", result.file)
         return tuple(displaced.path for displaced in result.displaced)
 
     def content(self, site: str) -> str | None:
-        """The hash of what stands there now; of what can be nobody's artifact, no hash of any."""
+        """The hash of the existing file or section; None if there is none, `SPECIAL` if it cannot be an artifact."""
         if SECTION_MARK in site:
             return SharedFiles(self.project, self.cache, None).sha256_of(site)
         return self.cache.sha256_of(f"{self.project}/{site}", SPECIAL)
 
     def restore(self, site: str, sha256: str) -> None:
-        """Bytes that are gone from the store, from what is published there if it still has them."""
+        """Restore bytes that the store has lost from the published copy, if that still has them."""
         if SECTION_MARK in site:
             SharedFiles(self.project, self.cache, None).restore(site, sha256, self.store)
         else:
@@ -68,7 +72,7 @@ class Publisher:
 
     def announce(self, site: str, sha256: str) -> None:
         """This section is recorded and will be published soon. It is merged together with the next section of its
-        file, so that a file with many sections is not written anew for each."""
+        file, so that a file with many sections is not rewritten for each."""
         path, key = split_site(site)
         self._announced.setdefault(path, {})[key or ""] = sha256
 
@@ -79,14 +83,14 @@ class Publisher:
             displaced = self._merge(path, {**self._announced.pop(path, {}), key or "": sha256})
         problem = self._merged.pop(site)[1]
         if problem is not None:
-            raise problem.with_traceback(None)  # one problem may be that of many sections
+            raise problem.with_traceback(None)  # one error may be raised for many sections
         return tuple(d.path for d in displaced if d.path == site)
 
     def _merge(self, path: str, sections: dict[str, str]) -> tuple[Displaced, ...]:
         started = time.monotonic()
         try:
-            ours = lambda key, found: self.is_ours(site_of(path, key), found)  # noqa: E731
-            result = self._merger.merge(path, sections, ours, self._displaces, self._puts_back)
+            ours = lambda key, existing: self.is_ours(site_of(path, key), existing)  # noqa: E731
+            result = self._merger.merge(path, sections, ours, self._displace, self._restore_to_store)
         except (WhyrunError, OSError) as problem:
             self._merged.update({site_of(path, key): (sha, problem) for key, sha in sections.items()})
             return ()
@@ -96,59 +100,62 @@ class Publisher:
         for key, sha in sections.items():
             site = site_of(path, key)
             self._merged[site] = (sha, result.failed.get(key))
-            self._ours.add(site, sha)
+            self._published.add(site, sha)
         return result.displaced
 
-    def _puts_back(self, one: Displaced) -> None:
-        """What a run has published, and only its published file still had. Where a kept run speaks of it, the store has
-        it again. Else nobody would: then it is kept like a file of the user's, which it may be (an adoption)."""
-        if self._ours.is_of_a_kept_run(one.path, one.sha256):
+    def _restore_to_store(self, existing: Displaced) -> None:
+        """The existing file is the only copy of something that a run has published; its bytes are in the store again.
+
+        If that run was pruned, no event refers to the blob. Then it is displaced like a file of the user, which it may
+        be: an adopted one.
+        """
+        if self._published.by_existing_run(existing.path, existing.sha256):
             self.recorder.sync_bytes()
         else:
-            self._displaces(one, "had no other copy, and its run was pruned")
+            self._displace(existing, "had no other copy, and its run was pruned")
 
-    def _displaces(self, one: Displaced, why: str = "was not as this workflow left it") -> None:
-        """Before it is written over: the blob is the user's only copy then, and the event all that leads to it. Both
-        outlast a kill and a power cut."""
-        path, section = split_site(one.path)
-        self.recorder.event(ev.FileDisplaced(path=path, sha256=one.sha256, section=section))
+    def _displace(self, existing: Displaced, why: str = "was not as this workflow left it") -> None:
+        """Called before an existing file is overwritten. From then on the blob is the user's only copy, and the event
+        the only reference to it, so both must survive a kill and a power cut."""
+        path, section = split_site(existing.path)
+        self.recorder.event(ev.FileDisplaced(path=path, sha256=existing.sha256, section=section))
         self.recorder.sync(for_good=True)
-        what = "the link that stood there is kept as the text of where it leads" if one.is_link else None
-        place = relative(self.store.path(one.sha256))
-        self.recorder.reporter.note(f"`{one.path}` {why}; {what or 'what stood there is kept'}: {place}")
+        what = "the existing link is kept as the text of its target" if existing.is_link else None
+        blob = relative(self.store.path(existing.sha256))
+        self.recorder.reporter.note(f"`{existing.path}` {why}; {what or 'its previous content is kept'}: {blob}")
 
 
 def published_path(table: JobTable, artifact: int, position: int) -> str | None:
-    """Where an artifact is published (see `site_of`); leaves never are."""
+    """The site of an artifact (see `site_of`); None if it is not published, as leaves never are."""
     if table.artifacts[artifact].is_leaf:
         return None
     paths = table.output_of(artifact).paths
     return None if paths is None else paths[position]
 
 
-def recorded_place(site: str | None) -> tuple[str | None, str | None]:
-    """`path` and `section` of an event."""
+def path_and_section(site: str | None) -> tuple[str | None, str | None]:
+    """The fields `path` and `section` of an event."""
     return (None, None) if site is None else split_site(site)
 
 
-class _Ours:
-    """Which content the log holds for a published place: a file with any of it is ours to write over."""
+class _PublishedContent:
+    """The content that runs have published at each site, earlier runs and this one."""
 
     def __init__(self, load: Callable[[], PublishedHashes]) -> None:
         self._load = load
-        self._known: PublishedHashes | None = None
-        self._new: dict[str, set[str]] = {}
+        self._recorded: PublishedHashes | None = None
+        self._new: dict[str, set[str]] = {}  # of this run
 
     def holds(self, site: str, sha256: str) -> bool:
         return sha256 in self._new.get(site, ()) or self._loaded().holds(site, sha256)
 
-    def is_of_a_kept_run(self, site: str, sha256: str) -> bool:
-        return sha256 in self._new.get(site, ()) or sha256 in self._loaded().kept.get(site, ())
+    def by_existing_run(self, site: str, sha256: str) -> bool:
+        return sha256 in self._new.get(site, ()) or sha256 in self._loaded().existing.get(site, ())
 
     def _loaded(self) -> PublishedHashes:
-        if self._known is None:  # only once a file stands in the way: this reads the whole log
-            self._known = self._load()
-        return self._known
+        if self._recorded is None:  # reads the whole log, so only once a file is in the way
+            self._recorded = self._load()
+        return self._recorded
 
     def add(self, site: str, sha256: str) -> None:
         self._new.setdefault(site, set()).add(sha256)
@@ -156,22 +163,22 @@ class _Ours:
 
 @dataclass(frozen=True, slots=True)
 class PublishedHashes:
-    """Published place → every content that the log holds for it, over all runs."""
+    """Site → hashes of everything that was ever published there, by runs that exist and by pruned ones."""
 
-    kept: dict[str, set[str]] = field(default_factory=dict)
-    pruned: dict[str, set[str]] = field(default_factory=dict)  # as their tombstones tell
+    existing: dict[str, set[str]] = field(default_factory=dict)
+    pruned: dict[str, set[str]] = field(default_factory=dict)  # from tombstones
 
     def holds(self, site: str, sha256: str) -> bool:
-        return sha256 in self.kept.get(site, ()) or sha256 in self.pruned.get(site, ())
+        return sha256 in self.existing.get(site, ()) or sha256 in self.pruned.get(site, ())
 
 
 def published_hashes(state: WorkflowState) -> PublishedHashes:
-    found = PublishedHashes()
-    runs, pruned = state.runs_and_tombstones()
-    for one in (one for stone in pruned for one in stone.published):
-        found.pruned.setdefault(one.site, set()).add(one.sha256)
+    hashes = PublishedHashes()
+    runs, tombstones = state.runs_and_tombstones()
+    for published in (published for tombstone in tombstones for published in tombstone.published):
+        hashes.pruned.setdefault(published.site, set()).add(published.sha256)
     for run in runs:
         for event in run.events():
             if isinstance(event, ev.ArtifactAvailable | ev.ArtifactAdopted) and event.path is not None:
-                found.kept.setdefault(site_of(event.path, event.section), set()).add(event.sha256)
-    return found
+                hashes.existing.setdefault(site_of(event.path, event.section), set()).add(event.sha256)
+    return hashes

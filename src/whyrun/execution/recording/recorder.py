@@ -1,12 +1,13 @@
-"""Writing the evidence of a run while it happens: events, commands, metrics, human logs, and when they are synced.
+"""Writes the evidence of a run while it happens (events, commands, metrics, logs for people) and syncs it.
 
-Order: stored bytes are synced before the log sync that covers their events, and success is told to the user after that
-sync. Many events share one sync; a power cut loses at most the unsynced tail, and then those steps run again.
+Order: stored bytes are synced before the log that refers to them, and a success is reported to the user after both.
+Many events share one sync; a power cut loses at most the unsynced end of the log, and then those steps run again.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,16 +18,15 @@ from whyrun import disk
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import LogLevel, TaskLine, TaskStatus
 from whyrun.disk import Area
-from whyrun.evidence.links import Links
+from whyrun.evidence.artifact_links import ArtifactLinks
 from whyrun.evidence.run_directory import Metric, RunDirectory, SeenEvents
-from whyrun.evidence.text_log import TextLog
 from whyrun.log.events import Event
 from whyrun.log.journal import Journal, read_events
 
 SYNC_INTERVAL = 0.25  # seconds
-SYNC_PAUSE = 4.0  # times as long as a sync took: so that a slow disk is not kept busy by syncs alone
-LONGEST_PAUSE = 2.0  # seconds: what is not synced is not told
-MANY_ENDED = 256  # steps whose artifacts are linked at once while a run goes on
+SYNC_PAUSE = 4.0  # times as long as a sync took, so that syncs do not keep a slow disk busy
+LONGEST_PAUSE = 2.0  # seconds: what is not synced is not reported
+MANY_ENDED = 256  # ended steps, after which their artifacts are linked into the run folder
 UNITS = {
     "step_duration_ms": "ms",
     "cpu_seconds": "s",
@@ -37,7 +37,7 @@ UNITS = {
 
 
 class Reporter(Protocol):
-    """Who tells the user. `tell` comes after the sync that covers what it says."""
+    """Shows a run to the user. `tell` gets lines after the sync that covers them."""
 
     def started(self, run: str, total: int) -> None: ...
 
@@ -52,17 +52,44 @@ class Reporter(Protocol):
     def debug(self, text: str) -> None: ...
 
     def finish(self) -> None:
-        """There is no more progress: what is printed next stands alone."""
+        """Remove the progress display, because something else is printed next."""
+
+
+class TextLog:
+    """A log for people. Text is collected and written in one call."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._descriptor = disk.open(Area.RUN, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._texts: list[str] = []
+
+    def write(self, text: str) -> None:
+        self._texts.append(text)
+
+    def flush(self) -> None:
+        if self._texts:
+            # Dropped before it is written: after a failed write, half a line twice would be worse than a lost line.
+            texts, self._texts = self._texts, []
+            disk.write(Area.RUN, self._descriptor, "".join(texts).encode(errors="backslashreplace"))
+
+    def close(self) -> None:
+        """Flush and close. Closing twice is harmless."""
+        if self._descriptor < 0:
+            return
+        try:
+            self.flush()
+        finally:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
 
 
 class _Sync(threading.Thread):
-    """One sync: the stored bytes first, then the log that speaks of them."""
+    """One sync in the background: first the stored bytes, then the log that refers to them."""
 
     def __init__(self, store: Store, journal: Journal, lines: list[TaskLine]) -> None:
         super().__init__(name="whyrun-sync", daemon=True)
         self.store, self.journal, self.lines = store, journal, lines
-        self.seq = journal.seq  # what comes later may be synced with bytes that are not
-        # Until it is done: whatever ends the thread before, nothing counts as synced that is not.
+        self.seq = journal.seq  # later events may refer to bytes that this sync does not cover
+        # Set until the sync is done: whatever ends the thread before that, nothing counts as synced.
         self.problem: Exception | None = RuntimeError("the sync did not come to its end")
         self.took = 0.0  # seconds
 
@@ -75,10 +102,10 @@ class _Sync(threading.Thread):
             self.problem = None
         except OSError as problem:
             self.journal.cannot_sync(problem)
-            self.problem = problem  # raised by whoever waits for the sync
+            self.problem = problem  # raised in `_end_sync`
         except Exception as problem:
             self.journal.cannot_sync(OSError(errno.EIO, f"{type(problem).__name__}: {problem}"))
-            self.problem = problem  # the same
+            self.problem = problem
 
 
 class Recorder:
@@ -92,23 +119,23 @@ class Recorder:
         self.clock = clock
         self._commands: list[Any] = []
         self._metrics: list[Metric] = []
-        self._lines: list[TaskLine] = []  # not yet in whyrun.log
+        self._lines: list[TaskLine] = []  # not in whyrun.log yet
         self._written = 0  # lines of whyrun.log
-        self._untold: list[TaskLine] = []  # not yet told, because not yet synced
+        self._unreported: list[TaskLine] = []  # not synced, so not shown to the user yet
         self._unsynced = False
         self._last_sync = time.monotonic()
         self._pause = SYNC_INTERVAL
         self._syncing: _Sync | None = None
         self.seen = SeenEvents()
-        for event in read_events(directory.events):  # `run_start`, with which the run was made
+        for event in read_events(directory.events):  # `run_start`, written by `create_run`
             self.seen.add(event)
-        self._links = Links(directory, store)
+        self._links = ArtifactLinks(directory, store)
         self._log = TextLog(directory.log)
         self._debug = TextLog(directory.debug_log)
 
     def event(self, event: Event, ts: str | None = None) -> None:
         event.ts = self.journal.append(event, ts)
-        event.seq = self.journal.seq  # as whoever reads it back will see it
+        event.seq = self.journal.seq  # as a reader of the log gets it
         self.seen.add(event)
         self._unsynced = True
 
@@ -125,7 +152,7 @@ class Recorder:
     def status(
         self, action: str, status: TaskStatus, text: str, *, traceback: str = "", level: LogLevel = LogLevel.SUMMARY
     ) -> None:
-        """A line of the human log, told to the user once it is true for good."""
+        """A line for `whyrun.log`, shown to the user once it is synced."""
         self._lines.append(TaskLine(self.clock().astimezone(), action, status, text, level, traceback))
 
     def debug(self, text: str) -> None:
@@ -133,7 +160,7 @@ class Recorder:
         self.reporter.debug(text)
 
     def flush(self) -> None:
-        """Everything so far into its files: one write each."""
+        """Write everything so far into its files, with one write each."""
         if self._commands:
             self.directory.append_commands(self._commands)
             self._commands = []
@@ -143,16 +170,16 @@ class Recorder:
         self.journal.flush()
         if self._lines:
             self._write_log(self._lines)
-            self._untold.extend(self._lines)
+            self._unreported.extend(self._lines)
             self._lines = []
 
     def link_ended(self) -> None:
-        """The artifacts of steps that are complete, into the run folder, once they are many; `finish` does the rest."""
+        """Link the artifacts of ended steps into the run folder once there are many; `close` links the rest."""
         if self.seen.ended >= MANY_ENDED:
             self._links.link(self.seen.take_ended())
 
     def _flush_logs(self) -> None:
-        """Whoever is told where a traceback stands finds it there, however long the run goes on; and after a kill."""
+        """The user is shown where to find a traceback, so it must be in the file by then, and after a kill."""
         self._log.flush()
         self._debug.flush()
 
@@ -161,29 +188,29 @@ class Recorder:
         for line in lines:
             number = self._written + len(written) + 1
             if line.traceback:
-                line.see = number + 1  # whoever is told of the failure is told where to look
+                line.see = number + 1  # the failure is shown with this line number
             written.extend(line.log_lines(number))
         self._log.write("\n".join(written) + "\n")
         self._written += len(written)
 
     def sync_if_due(self) -> None:
-        """Sync beside the work, so that nobody waits for the disk; what it makes true is told when it is done."""
+        """Sync in the background, so that no step waits for the disk; report the synced lines when it is done."""
         if self._syncing is not None and not self._syncing.is_alive():
             self._end_sync()
         due = time.monotonic() - self._last_sync >= self._pause
-        if due and self._syncing is None and (self._unsynced or self._untold):
+        if due and self._syncing is None and (self._unsynced or self._unreported):
             self.flush()
             self._flush_logs()
-            self._syncing = _Sync(self.store, self.journal, self._untold)
-            self._untold, self._unsynced = [], False
+            self._syncing = _Sync(self.store, self.journal, self._unreported)
+            self._unreported, self._unsynced = [], False
             self._last_sync = time.monotonic()
             self._syncing.start()
 
     def sync(self, *, for_good: bool = False) -> None:
-        """All that was recorded is on disk when this returns.
+        """Everything recorded so far is on disk when this returns.
 
-        `for_good`: and a power cut will not make anybody doubt it, whatever becomes of the bytes that it speaks of.
-        Costs one more sync, so it is for what cannot be made again.
+        `for_good`: after a power cut the log counts as synced up to here, whatever happened to the bytes that it refers
+        to. That costs one more sync, so it is for events that cannot be repeated.
         """
         if self._syncing is not None:
             self._end_sync()
@@ -191,7 +218,7 @@ class Recorder:
         self._flush_logs()
         if self._unsynced:
             try:
-                disk.sync_filesystem(Area.STORE, self.store.root)  # the bytes that the events speak of
+                disk.sync_filesystem(Area.STORE, self.store.root)  # the bytes that the events refer to
             except OSError as problem:
                 self.journal.cannot_sync(problem)
                 raise
@@ -199,11 +226,11 @@ class Recorder:
             self.journal.is_synced(self.journal.seq, for_good=for_good)
             self._unsynced = False
         self._last_sync = time.monotonic()
-        untold, self._untold = self._untold, []
-        self.reporter.tell(untold)
+        lines, self._unreported = self._unreported, []
+        self.reporter.tell(lines)
 
     def sync_bytes(self) -> None:
-        """The same for bytes that were put into the store and that no new event speaks of."""
+        """Sync also bytes in the store that no new event refers to."""
         self._unsynced = True
         self.sync()
 

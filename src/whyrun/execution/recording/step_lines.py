@@ -1,4 +1,4 @@
-"""The lines of a run: what each step's end looks like to people. What is recorded is decided elsewhere."""
+"""The lines of a run for people: one for the outcome of each step, and one for each task that an action reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from whyrun.artifacts.store import Store
 from whyrun.console.files import input_size, inputs_text, outputs_text
-from whyrun.console.foretold import task_name
 from whyrun.console.lines import (
     BAD,
     STATUSES,
@@ -22,23 +21,40 @@ from whyrun.console.lines import (
     task_text,
     why_no_value,
 )
-from whyrun.execution.commands import OutputResult, TaskReported
-from whyrun.execution.recorder import Recorder
-from whyrun.graph.graph import ArtifactAt, Graph, InputAt, JobTable, Source
+from whyrun.console.preview import task_name
+from whyrun.errors import printable
+from whyrun.execution.backends.registry import capabilities_of
+from whyrun.execution.protocol.messages import OutputResult, TaskReported
+from whyrun.execution.recording.recorder import Recorder
+from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable, Source
 from whyrun.planning.consume import Consumption, Entry
-from whyrun.planning.explain import printable
+from whyrun.workflow.model import SandboxDecl
+
+# Parts of error texts that a limit of the sandbox can cause.
+_MEMORY = ("MemoryError", "Cannot allocate memory", "std::bad_alloc")
+_PROCESSES = ("BlockingIOError", "can't start new thread", "Resource temporarily unavailable")
+_NETWORK = (
+    "Connection refused",
+    "ConnectionRefusedError",
+    "Could not resolve host",
+    "Name or service not known",
+    "Network is unreachable",
+    "NoConnection",
+    "Temporary failure in name resolution",
+    "gaierror",
+)
 
 
-class Lines:
+class StepLines:
     def __init__(self, graph: Graph, recorder: Recorder, store: Store, project: str) -> None:
         self.graph, self.recorder, self.store, self.project = graph, recorder, store, Path(project)
-        self._without_value: dict[str, str] = {}  # why a condition has none → the step for which it was told
+        self._without_value: dict[str, str] = {}  # why a condition has no value → the first step with it
 
     def executes(
         self,
         table: JobTable,
         position: int,
-        found: Consumption | None,
+        consumed: Consumption,
         outputs: Sequence[OutputResult],
         duration: float,
     ) -> None:
@@ -46,7 +62,7 @@ class Lines:
         text = task_text(
             task_name(table, position),
             runtime=f"in {seconds(duration)}",
-            inputs=self.inputs(found),
+            inputs=self.inputs(consumed),
             outputs=outputs_text(table, position, lambda a: size(sizes[table.artifacts[a].key_at(position)])),
         )
         self.recorder.status(table.decl.uses, TaskStatus.EXECUTES, text)
@@ -67,9 +83,9 @@ class Lines:
         traceback: str = "",
         retry_after: int | None = None,
     ) -> None:
-        """`status` is the event's; an interrupted step is `FAILED … interrupted`. `retry_after`: the attempt."""
+        """`status` as in `step_failed`; an interrupted step is shown as FAILED. `retry_after`: the failed attempt."""
         shown = TaskStatus.TIMED_OUT if status == "TIMED_OUT" else TaskStatus.FAILED
-        what = self._once(task_name(table, position), what)
+        what = self._shortened_if_repeated(task_name(table, position), what)
         tries = table.decl.retries.max + 1
         retry = f" (attempt {retry_after} of {tries}, will retry)" if retry_after is not None else ""
         text = task_text(
@@ -77,12 +93,12 @@ class Lines:
             runtime=runtime_text(shown, duration),
             details=[printable(what.split("\n", 1)[0]) + retry, note],
         )
-        # Of a step that was told to end, the place where it stood is of no use.
+        # The traceback of a killed step shows only where the signal arrived.
         below = traceback if status == "FAILED" else ""
         self.recorder.status(table.decl.uses, shown, text, traceback=below)
 
-    def _once(self, step: str, what: str) -> str:
-        """A condition stands on every step of its branches; why it has no value is told for the first of them."""
+    def _shortened_if_repeated(self, step: str, what: str) -> str:
+        """All steps of a branch share its condition; why it has no value is printed for the first of them only."""
         why = why_no_value(what)
         if why is None:
             return what
@@ -90,7 +106,7 @@ class Lines:
         return what if first == step else f"its condition has no value, as that of {first}"
 
     def task(self, action: str, message: TaskReported) -> None:
-        """A unit of work that the action reports while it runs, at its own granularity."""
+        """A task that the action reports while it runs."""
         status = STATUSES.get(message.status)
         if status is None:
             self.recorder.debug(f"{message.step_id} reports a task of unknown status {message.status!r:.100}")
@@ -103,32 +119,31 @@ class Lines:
             outputs=listed(_texts(details.get("outputs"))),
             details=[*_texts(details.get("job_info")), message.step_id],
         )
-        told = status in BAD or details.get("level") == "summary"  # an action may find it worth telling at once
-        level = LogLevel.SUMMARY if told else LogLevel.ALL
+        shown = status in BAD or details.get("level") == "summary"  # an action may ask for a line on the terminal
+        level = LogLevel.SUMMARY if shown else LogLevel.ALL
         named = details.get("action")
         self.recorder.status(printable(named) if isinstance(named, str) else action, status, text, level=level)
 
     # -- files --
 
-    def inputs(self, found: Consumption | None) -> str:
-        if found is None:
-            return ""
+    def inputs(self, consumed: Consumption) -> str:
         shas: dict[ArtifactAt, str] = {}
-        return inputs_text(self.graph, _bound(found, shas), lambda source: self._size(source, shas))
+        return inputs_text(self.graph, _bound_sources(consumed, shas), lambda source: self._size(source, shas))
 
     def _size(self, source: Source, shas: dict[ArtifactAt, str]) -> int | None:
         if isinstance(source, InputAt):
             return input_size(self.project, source)
         if self.graph.tables[source.table].artifacts[source.artifact].type == "directory":
-            return None  # what is stored under its hash is a list of its files
+            return None  # its blob is a list of its files
         try:
             return os.stat(self.store.path(shas[source])).st_size
-        except OSError:  # a small value may stand in the log alone
+        except OSError:  # a small value may be in the log only
             return None
 
 
-def _bound(found: Consumption, shas: dict[ArtifactAt, str]) -> Iterator[Sequence[Source]]:
-    for entries in found.entries.values():
+def _bound_sources(consumed: Consumption, shas: dict[ArtifactAt, str]) -> Iterator[Sequence[Source]]:
+    """The sources of each input. Fills `shas` with the hashes of those that may be shown."""
+    for entries in consumed.entries.values():
         if isinstance(entries, Entry):
             if entries.source is not None:
                 if isinstance(entries.source, ArtifactAt):
@@ -141,7 +156,7 @@ def _bound(found: Consumption, shas: dict[ArtifactAt, str]) -> Iterator[Sequence
 
 
 class _Sources(Sequence[Source]):
-    """The sources of a fan-in, without going through all of it."""
+    """The sources of a fan-in as a view: only the few that are shown are looked up."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = entries
@@ -161,3 +176,31 @@ def _texts(value: Any) -> list[str]:
     if value is None or value == "":
         return []
     return [printable(str(each)) for each in (value if isinstance(value, list) else [value])]
+
+
+def sandbox_note(backend: str, sandbox: SandboxDecl, error_type: str, error: str) -> str:
+    """A note on the sandbox limit that may have caused this error; empty if none fits.
+
+    The note is for people only. It is never part of an event: recorded errors are the same on every backend.
+    """
+    if not capabilities_of(backend).confines(sandbox.required):
+        return ""
+    text = f"{error_type}: {error}"
+    if _has_any(_MEMORY, text):
+        if sandbox.memory is None:
+            return "its sandbox may use half of the machine's memory (`sandbox: {memory: …}` says otherwise)"
+        return f"its sandbox may use {_size_text(sandbox.memory)} (`sandbox: {{memory: …}}`)"
+    if _has_any(_PROCESSES, text):
+        most = "only so many" if sandbox.processes is None else str(sandbox.processes)
+        return f"its sandbox may have {most} processes and threads at a time (`sandbox: {{processes: …}}`)"
+    if not sandbox.network and _has_any(_NETWORK, text):
+        return "this step had no network: its job does not say `sandbox: {network: true}`"
+    return ""
+
+
+def _has_any(signs: tuple[str, ...], text: str) -> bool:
+    return any(sign in text for sign in signs)
+
+
+def _size_text(amount: int) -> str:
+    return f"{amount / 1e9:g} GB" if amount >= 1e9 else f"{amount / 1e6:g} MB"

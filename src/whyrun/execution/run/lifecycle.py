@@ -1,4 +1,4 @@
-"""The one way a run goes, whatever it is about: folder, first events, steps, last event, and the evidence complete."""
+"""The lifecycle of every run: create its folder, record its start, execute its steps, complete its evidence."""
 
 from __future__ import annotations
 
@@ -8,56 +8,74 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from whyrun import __version__, disk
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import TaskStatus, runtime_text, task_text
 from whyrun.disk import Area
-from whyrun.errors import WhyrunError, error
+from whyrun.errors import WhyrunError, error, printable
+from whyrun.evidence.composition.run_folder import finish_run
 from whyrun.evidence.run_directory import RunDirectory, source_files
-from whyrun.execution.commands import Backend, PrepareFailed, Session
-from whyrun.execution.interrupts import Interrupts
-from whyrun.execution.known_files import known_files
-from whyrun.execution.on_finish import OnFinish
-from whyrun.execution.publisher import Publisher
-from whyrun.execution.recorder import Recorder, Reporter
-from whyrun.execution.run_secrets import NO_SECRETS, RunSecrets
-from whyrun.execution.runner import Runner
-from whyrun.execution.travels import bundle_for
+from whyrun.execution.backends.base import Backend, PrepareFailed, Session
+from whyrun.execution.backends.registry import capabilities_of
+from whyrun.execution.bundle.selection import bundle_for
+from whyrun.execution.dispatch.run_secrets import RunSecrets
+from whyrun.execution.dispatch.step_builder import known_files
+from whyrun.execution.recording.publisher import Publisher
+from whyrun.execution.recording.recorder import Recorder, Reporter
+from whyrun.execution.run.on_finish import OnFinish
+from whyrun.execution.run.runner import Runner
+from whyrun.execution.run.termination import Interrupts
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock
 from whyrun.log.lock import RunLock
 from whyrun.log.outcomes import fold_outcome
-from whyrun.log.repair import interruption
+from whyrun.log.recovery.repair import interruption
 from whyrun.log.runs import RunRef, create_run
-from whyrun.planning.explain import printable
-from whyrun.snapshot.world import World
+from whyrun.project import Project
+
+if TYPE_CHECKING:
+    from whyrun.execution.bundle.bundle import Bundle
 
 RunState = Literal["succeeded", "failed", "interrupted"]
 MANIFEST = "manifest.yaml"
 EXIT_CODES: dict[RunState, int] = {"succeeded": 0, "failed": 1, "interrupted": 130}
 
 
+class RunSpec(Protocol):
+    """What a run does: `WorkflowRun` executes a plan, `ComparisonRun` executes recorded steps again."""
+
+    @property
+    def mode(self) -> Literal["run", "compare"]: ...
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """As `run_start` records them."""
+
+    @property
+    def total(self) -> int:
+        """How many steps the run is about."""
+
+    @property
+    def secrets(self) -> RunSecrets:
+        """The secrets of all its steps. None of them may be part of a bundle."""
+
+    def run_files(self) -> dict[str, bytes]:
+        """`manifest.yaml` and the other files of the run folder beside the sources. Called once: they may be large."""
+
+    def record_start(self, recorder: Recorder) -> None:
+        """Record the events that come before those of steps."""
+
+    def runner(self, backend: Backend, publisher: Publisher) -> Runner: ...
+
+
 @dataclass(frozen=True, slots=True)
-class Undertaking:
-    """What a run is about."""
+class RunEnvironment:
+    """What every run needs, whatever it does."""
 
-    mode: Literal["run", "compare"]
-    options: Mapping[str, Any]
-    papers: Callable[[], dict[str, bytes]]  # `manifest.yaml` and what else is written beside the sources; made once
-    total: int  # steps
-    begin: Callable[[Recorder], None]  # the events that come before those of steps
-    runner: Callable[[Recorder, Publisher], Runner]
-    secrets: RunSecrets = NO_SECRETS  # of all its steps: none of them may be in what goes to a remote place
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a run has around it, whatever it is about."""
-
-    world: World
+    project: Project
     reporter: Reporter
     clock: Clock
     lock: RunLock
@@ -68,7 +86,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Conducted:
+class FinishedRun:
     run: str
     runner: Runner
     state: RunState
@@ -79,101 +97,105 @@ class Conducted:
         return EXIT_CODES[self.state]
 
 
-def conduct(undertaking: Undertaking, around: Surroundings) -> Conducted:
+def execute_run(spec: RunSpec, environment: RunEnvironment) -> FinishedRun:
+    """Create the run folder, execute the steps, and complete the evidence even if something goes wrong."""
     started = time.monotonic()
-    world, backend = around.world, around.backend
-    store, state, workflow = world.store, world.state, world.graph.workflow
+    project, backend = environment.project, environment.backend
+    store, workflow = project.store, project.graph.workflow
     if not store.root.is_dir():  # a first comparison has stored nothing yet
         disk.make_folders(Area.STORE, store.root)
-    bundle = bundle_for(backend.name, world, undertaking.secrets)
-    papers = undertaking.papers()
-    of_manifest = ev.ManifestMaterialized(
-        path=MANIFEST, size=len(papers[MANIFEST]), sha256=bytes_sha256(papers[MANIFEST])
-    )
-    run, journal = create_run(
-        state,
-        ev.RunStart(
-            workflow=workflow.name,
-            workflow_sha256=bytes_sha256(canonical_json(dict(workflow.sources))),
-            mode=undertaking.mode,
-            options=dict(undertaking.options),
-            backend=backend.name,
-            engine_version=__version__,
-            host=platform.node(),
-            pid=os.getpid(),
-            previous_chain="",
-        ),
-        around.clock,
-        {**papers, **source_files(dict(workflow.sources))},
-    )
-    del papers  # of a large plan they are large, and written now
-    around.lock.announce(run.name, journal)
-    directory = RunDirectory(run.path)
-    recorder = Recorder(journal, directory, store, around.reporter, around.clock)
-    publisher = Publisher(store, str(world.project), world.cache, recorder, state)
+    at_once = not capabilities_of(backend.name).shares_files
+    bundle = bundle_for(project, spec.secrets.values.values(), at_once=at_once)
+    run, recorder, manifest = _create(spec, environment)
+    publisher = Publisher(store, str(project.folder), project.cache, recorder, project.state)
     try:
-        undertaking.begin(recorder)
-        recorder.event(of_manifest)
+        spec.record_start(recorder)
+        recorder.event(manifest)
         recorder.sync()
-        around.reporter.started(run.name, undertaking.total)
-        runner = undertaking.runner(recorder, publisher)
-        backend.open(
-            Session(
-                run.name,
-                run.path,
-                world.project,
-                state.store,
-                state.scratch,
-                around.workers or os.cpu_count() or 1,
-                world.config.prepare,
-                bundle=bundle,
-                note=around.reporter.note,
-                known_files=partial(known_files, world.cache, world.project),
-            )
-        )
+        environment.reporter.started(run.name, spec.total)
+        runner = spec.runner(backend, publisher)
+        backend.open(_backend_session(run, environment, bundle))
         try:
-            with around.interrupts.reaching(runner):
-                unready = _make_ready(backend, runner, recorder)
+            with environment.interrupts.reaching(runner):
+                unready = _prepare(backend, runner, recorder)
                 if unready is None:
                     runner.run()
-                    if (uncounted := runner.code.uncounted()) is not None:
-                        around.reporter.note(uncounted)
-                else:
-                    runner.counts.not_started = undertaking.total
+                    if (uncounted := runner.work.code.uncounted_note()) is not None:
+                        environment.reporter.note(uncounted)
         finally:
             backend.close()
     except BaseException as original:
-        # An error of our own or of the machine (a full disk). The evidence is completed as far as it can be, and
-        # whatever goes wrong with that never hides what went wrong first.
+        # An error of Whyrun or of the machine, such as a full disk. Complete the evidence as far as possible; a second
+        # error must not hide the first.
         try:
-            _finish(recorder, directory, store, "failed", started, _counts_of_broken(run, recorder))
-            around.on_finish.completed(run.path, workflow.name)
+            _finish(recorder, store, "failed", started, _counts_of_broken(run, recorder))
+            environment.on_finish.completed(run.path, workflow.name)
         except (OSError, WhyrunError) as second:
             original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
-        _tell_if_removed(run, original)
+        _raise_if_removed(run, original)
         raise
-    wrong = unready is not None or runner.counts.went_wrong
-    outcome: RunState = "interrupted" if runner.interrupts else "failed" if wrong else "succeeded"
+    went_wrong = unready is not None or runner.counts.went_wrong
+    state: RunState = "interrupted" if runner.interrupts else "failed" if went_wrong else "succeeded"
     try:
-        _finish(recorder, directory, store, outcome, started, runner.counts.by_outcome(), unready)
+        _finish(recorder, store, state, started, runner.counts.by_outcome(), unready)
     except FileNotFoundError as original:
-        _tell_if_removed(run, original)
+        _raise_if_removed(run, original)
         raise
-    around.on_finish.completed(run.path, workflow.name)
-    world.cache.settle()
-    world.save_cache()
-    return Conducted(run.name, runner, outcome, time.monotonic() - started)
+    environment.on_finish.completed(run.path, workflow.name)
+    project.cache.settle()
+    project.save_cache()
+    return FinishedRun(run.name, runner, state, time.monotonic() - started)
 
 
-def _tell_if_removed(run: RunRef, original: BaseException) -> None:
+def _create(spec: RunSpec, environment: RunEnvironment) -> tuple[RunRef, Recorder, ev.ManifestMaterialized]:
+    """The run folder with its first event and files. The event of its manifest is recorded later."""
+    project, workflow = environment.project, environment.project.graph.workflow
+    files = spec.run_files()
+    manifest = ev.ManifestMaterialized(path=MANIFEST, size=len(files[MANIFEST]), sha256=bytes_sha256(files[MANIFEST]))
+    start = ev.RunStart(
+        workflow=workflow.name,
+        workflow_sha256=bytes_sha256(canonical_json(dict(workflow.sources))),
+        mode=spec.mode,
+        options=dict(spec.options),
+        backend=environment.backend.name,
+        engine_version=__version__,
+        host=platform.node(),
+        pid=os.getpid(),
+        previous_chain="",
+    )
+    all_files = {**files, **source_files(dict(workflow.sources))}
+    run, journal = create_run(project.state, start, environment.clock, all_files)
+    environment.lock.announce(run.name, journal)
+    directory = RunDirectory(run.path)
+    return run, Recorder(journal, directory, project.store, environment.reporter, environment.clock), manifest
+
+
+def _backend_session(run: RunRef, environment: RunEnvironment, bundle: Callable[[], Bundle]) -> Session:
+    project = environment.project
+    return Session(
+        run.name,
+        run.path,
+        project.folder,
+        project.state.store,
+        project.state.scratch,
+        environment.workers or os.cpu_count() or 1,
+        project.config.prepare,
+        bundle=bundle,
+        note=environment.reporter.note,
+        known_files=partial(known_files, project.cache, project.folder),
+    )
+
+
+def _raise_if_removed(run: RunRef, original: BaseException) -> None:
+    """Say it plainly if somebody removed the run folder."""
     if isinstance(original, FileNotFoundError) and not run.events_path.exists():
-        what = f"`{run.path}` was removed or moved away while {run.name} went on"
-        hint = "put it back; or remove what is left of it, and run again"
+        what = f"`{run.path}` was removed or moved away while {run.name} was running"
+        hint = "put it back; or remove the rest of it, and run again"
         raise error("DISK_FAILED", what, hint=hint) from original
 
 
-def _make_ready(backend: Backend, runner: Runner, recorder: Recorder) -> str | None:
-    """Before the first step. A place that is not ready ends the run: no step could be trusted there."""
+def _prepare(backend: Backend, runner: Runner, recorder: Recorder) -> str | None:
+    """Run the `prepare` command before the first step. If it fails the run ends, and this returns the error."""
     began = time.monotonic()
     try:
         backend.prepare(lambda: runner.interrupts > 0)
@@ -181,9 +203,9 @@ def _make_ready(backend: Backend, runner: Runner, recorder: Recorder) -> str | N
         error, *printed = str(problem).split("\n")
         recorder.debug(f"prepare failed: {problem}")
         runtime = runtime_text(TaskStatus.FAILED, time.monotonic() - began)
-        # The last that it printed is most often why.
-        said = [printable(line) for line in printed[-1:]]
-        text = task_text("making the place ready", runtime=runtime, details=[f"PrepareFailed: {error}", *said])
+        # The last line that it printed is most often the cause.
+        last_line = [printable(line) for line in printed[-1:]]
+        text = task_text("making the place ready", runtime=runtime, details=[f"PrepareFailed: {error}", *last_line])
         recorder.status("prepare", TaskStatus.FAILED, text, traceback="\n".join(printed))
         return "\n".join([f"PrepareFailed: {error}", *printed])
     return None
@@ -191,25 +213,24 @@ def _make_ready(backend: Backend, runner: Runner, recorder: Recorder) -> str | N
 
 def _finish(
     recorder: Recorder,
-    directory: RunDirectory,
     store: Store,
-    outcome: RunState,
+    state: RunState,
     started: float,
     counts: dict[str, int],
     error: str | None = None,
 ) -> None:
-    """The last event and the rest of the folder; also when the run itself broke."""
+    """Record the last event and complete the run folder; also after an error of Whyrun itself."""
     duration = round(time.monotonic() - started, 6)
-    recorder.event(ev.RunComplete(state=outcome, counts=counts, duration=duration, error=error))
+    recorder.event(ev.RunComplete(state=state, counts=counts, duration=duration, error=error))
     recorder.close()
-    directory.finish(store, recorder.seen)
+    finish_run(recorder.directory, store, recorder.seen)
 
 
 def _counts_of_broken(run: RunRef, recorder: Recorder) -> dict[str, int]:
-    """End what an error of our own left open: the runner itself ends all it started."""
+    """After an error of Whyrun itself: record the steps that are still open as interrupted, and count all."""
     recorder.flush()
-    found = fold_outcome(run.events())
-    for step in found.open_steps:
-        recorder.event(interruption(step, found.drivers[step]))
-        found.steps[step] = "interrupted"
-    return found.counts()
+    outcome = fold_outcome(run.events())
+    for step in outcome.open_steps:
+        recorder.event(interruption(step, outcome.drivers[step]))
+        outcome.steps[step] = "interrupted"
+    return outcome.counts()

@@ -1,4 +1,4 @@
-"""`on_finish` of `whyrun.toml`: a command of the user's that is told how a run ended."""
+"""`on_finish` of `whyrun.toml`: a command of the user that gets the status of a finished run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from whyrun.execution.recorder import Reporter
+from whyrun.execution.recording.recorder import Reporter
 
 
 class OnFinish:
-    """Runs the command when the block is left, whichever way, if a run was made in it.
+    """Starts the command when the `with` block ends, normally or not, if a run was made in it.
 
-    The lock is free by then, so the command may ask `whyrun status` or start another run. It cannot change how the run
-    ended: what goes wrong with it is a note.
+    The lock is released by then, so the command may call `whyrun status` or start another run. It cannot change the
+    outcome of the run: its failure is only a note.
     """
 
     def __init__(self, command: str | Sequence[str] | None, project: Path, reporter: Reporter) -> None:
@@ -35,26 +35,26 @@ class OnFinish:
     ) -> None:
         if self.command is None or self.run is None:
             return
-        self.reporter.finish()  # or what the command prints would run into the bar
+        self.reporter.finish()  # or the output of the command would be mixed with the progress bar
         try:
             ended = subprocess.run(
                 self.command,
                 shell=isinstance(self.command, str),
                 cwd=self.project,
                 input=(self.run / "status.json").read_bytes(),
-                stdout=sys.stderr.fileno() if _has_descriptor() else subprocess.DEVNULL,  # stdout is for data
+                stdout=sys.stderr.fileno() if _has_descriptor() else subprocess.DEVNULL,  # our stdout is for data
                 env={**os.environ, "WHYRUN_RUN": self.run.name, "WHYRUN_WORKFLOW": self.workflow},
                 check=False,
             )
-        except OSError as wrong:
-            self.reporter.note(f"`on_finish` could not be started: {wrong.strerror or wrong}")
+        except OSError as failed:
+            self.reporter.note(f"`on_finish` could not be started: {failed.strerror or failed}")
             return
         if ended.returncode:
             self.reporter.note(f"`on_finish` ended with status {ended.returncode}; the run itself is not affected")
 
 
 def _has_descriptor() -> bool:
-    """In a notebook or a test stderr may be no file."""
+    """Whether stderr is a file; in a notebook or a test it may not be."""
     try:
         sys.stderr.fileno()
     except (OSError, ValueError, AttributeError):

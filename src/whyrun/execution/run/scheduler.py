@@ -1,19 +1,20 @@
-"""Which planned step may start next. Pure: facts in, nodes out; no clock, no process, no file.
+"""Which planned step may start next, and which failed step is tried again when. Pure: times are arguments.
 
-A step waits at gates: one for each planned instance that it reads, one for each fan-in (shared by all who read that
-fan-in, so that N × M stays N + M), one for each job that it `needs`. A gate opens when everything behind it has ended,
-in whatever way; what that end means for the step is for `consume` to say. A step with an undecided `first(…)` may be
-ready before all its gates are open, so it is looked at whenever one opens.
+A step waits at gates: one for each planned instance that it reads, one for each fan-in (shared by all readers of that
+fan-in, so that N × M stays N + M), one for each job that it `needs`. A gate opens when all steps behind it have ended,
+successful or not; `consume` decides what that means for the waiting step. A step with an undecided `first(…)` may be
+ready before all its gates are open, so it is examined whenever one opens.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from whyrun.graph.graph import AlignedArtifact, ArtifactAt, Computed, FirstOf, Graph, Group, JobTable, Operand, Term
+from whyrun.execution.run.step_states import AT_BACKEND, ENDED, FAILURES, StepEvent, StepStates
+from whyrun.graph.tables import AlignedArtifact, ArtifactAt, Computed, FirstOf, Graph, Group, JobTable, Operand, Term
 from whyrun.planning.plan import Plan
 
 Wants = tuple[tuple[str, Fraction], ...]  # limited resources, and how much of them
@@ -26,35 +27,35 @@ class _Gate:
 
 
 class Scheduler:
-    """Tells the order. Ready steps come by layer and node, those of a dataset plan as they are written: the same order
-    every time."""
+    """Queues the steps and moves their states. The order is always the same: ready steps come by layer and node, those
+    of a dataset plan in the order of its file."""
 
     def __init__(self, graph: Graph, plan: Plan, limits: Mapping[str, float], *, gated: bool = True) -> None:
-        """Not `gated`: no step waits for another, since each reads what there is already."""
+        """Without `gated` no step waits for another, because each reads recorded results."""
         self.graph = graph
         self.limits = {name: _exact(limit) for name, limit in limits.items()}
         self.used = dict.fromkeys(limits, Fraction(0))
         self.layer = {job.node: job.layer for job in plan.planned}
+        self.states = StepStates(self.layer)
         self._order = _written_order(graph) or self.layer
         self.remaining: dict[int, int] = {}  # closed gates
         self.eager: set[int] = set()
-        self._gates_of: dict[int, list[_Gate]] = {}  # node → the gates that it stands behind
+        self._gates_of: dict[int, list[_Gate]] = {}  # node → the gates that its end may open
         self._needs: dict[int, _Gate] = {}  # by table
         self._groups: dict[int, _Gate] = {}  # by id of the group
         self._nodes: dict[int, _Gate] = {}
-        # By what a step asks for: steps that ask for the same fit together or not at all, so a thousand that wait for a
-        # resource are not looked through for each one that starts.
+        # Ready steps are queued by their resources: steps with the same demand either all fit or all do not, so a
+        # thousand steps that wait for a resource are not searched each time one starts.
         self._wants = [
             tuple((name, _exact(amount)) for name, amount in table.decl.resources.items() if name in limits)
             for table in graph.tables
         ]
         self._any_wants = any(self._wants)
-        # Nodes in their order, as one number each: tuples take three times as long to compare.
+        # Each entry is order and node in one number: tuples take three times as long to compare.
         self._ready: dict[Wants, list[int]] = {}
         self._queued: set[int] = set()
-        # Whose steps wait for nobody: each of them would be looked through for nothing.
+        # Jobs whose steps wait for no other step: no gates are built for them.
         self._gateless = {t.number for t in graph.tables if t.number not in graph.readers and not t.needs}
-        self._over = bytearray(graph.size)  # by node: started or ended, so gates that open later do not bring it back
         for node in self.layer:
             if gated:
                 self._wait(node)
@@ -107,7 +108,7 @@ class Scheduler:
 
     def _node_gate(self, node: int, gates: dict[int, _Gate]) -> None:
         if node not in self.layer:
-            return  # it is not in the plan: what it made is known
+            return  # not in the plan: its result is recorded
         gate = self._nodes.get(node)
         if gate is None:
             gate = self._nodes[node] = self._gate((node,))
@@ -132,63 +133,92 @@ class Scheduler:
     # -- running --
 
     def take(self) -> int | None:
-        """The next step to look at, within the limits of resources; None if there is none now."""
+        """The next step to examine, within the limits of resources; None if no step can start now."""
         first: list[int] | None = None
         for wants, ready in self._ready.items():
             if ready and (first is None or ready[0] < first[0]) and self._fits(wants):
                 first = ready
         if first is None:
             return None
-        found = heapq.heappop(first) % self.graph.size
-        self._queued.discard(found)
-        return found
+        node = heapq.heappop(first) % self.graph.size
+        self._queued.discard(node)
+        return node
 
     def _fits(self, wants: Wants) -> bool:
         return not wants or all(self.used[name] + amount <= self.limits[name] for name, amount in wants)
 
     def awaits_needs(self, table: JobTable) -> bool:
-        """Is something that the job `needs` still to end? A step with an undecided `first` may be looked at before."""
+        """Whether a step that the job `needs` has not ended. A step with an undecided `first` is examined before."""
         return any(number in self._needs and self._needs[number].unended for number in table.needs)
 
-    def occupy(self, node: int) -> None:
-        """It was started: its resources are in use until it ends."""
-        self._over[node] = True
-        for name, amount in self._wants_of(node):
-            self.used[name] += amount
-
-    def release(self, node: int) -> None:
-        for name, amount in self._wants_of(node):
-            self.used[name] -= amount
-
     def is_awaited(self, node: int) -> bool:
-        """Does any step of the plan wait for this one?"""
+        """Whether another step of the plan waits for this one."""
         return node in self._gates_of
 
-    def again(self, node: int) -> None:
-        """Look at it once more: a retry."""
-        self._push(node)
+    def move(self, node: int, event: StepEvent) -> None:
+        """Change the state of a step, and do what follows from it."""
+        before, after = self.states.move(node, event)
+        if (after in AT_BACKEND) is not (before in AT_BACKEND):
+            sign = 1 if after in AT_BACKEND else -1
+            for name, amount in self._wants_of(node):
+                self.used[name] += sign * amount
+        if after == "waiting":
+            self._push(node)
+        elif after in ENDED:
+            self._open_gates(node)
 
-    def ended(self, node: int) -> None:
-        """A step has ended, in whatever way: open its gates."""
-        self._over[node] = True
+    def _open_gates(self, node: int) -> None:
         for gate in self._gates_of.get(node, ()):
             gate.unended -= 1
             if gate.unended:
                 continue
             for waiting in gate.waiting:
                 self.remaining[waiting] -= 1
-                if not self._over[waiting] and (self.remaining[waiting] == 0 or waiting in self.eager):
+                # An eager step may have started or ended before this gate opened.
+                if self.states[waiting] == "waiting" and (self.remaining[waiting] == 0 or waiting in self.eager):
                     self._push(waiting)
 
 
+class Retries:
+    """How often each step was attempted, and which failed steps wait for their backoff."""
+
+    def __init__(self) -> None:
+        self.attempts: dict[int, int] = {}  # node → attempts that were submitted
+        self._delayed: list[tuple[float, int]] = []  # when the backoff is over, node
+        self._last_failure: dict[int, StepEvent] = {}  # node → how its latest failed attempt ended
+
+    def __bool__(self) -> bool:
+        return bool(self._delayed)
+
+    def delay(self, node: int, status: str, until: float) -> None:
+        heapq.heappush(self._delayed, (until, node))
+        self._last_failure[node] = FAILURES[status]
+
+    def due(self, now: float) -> Iterator[int]:
+        while self._delayed and self._delayed[0][0] <= now:
+            yield heapq.heappop(self._delayed)[1]
+
+    def seconds_left(self, now: float) -> float:
+        return max(0.0, self._delayed[0][0] - now)
+
+    def cancel(self) -> None:
+        self._delayed.clear()
+
+    def not_retried(self, states: StepStates) -> Iterator[tuple[int, StepEvent]]:
+        """Steps whose retry was cancelled because the run stops; their last failure is how they ended."""
+        for node, event in self._last_failure.items():
+            if states[node] in ("retrying", "waiting"):
+                yield node, event
+
+
 def _exact(amount: float) -> Fraction:
-    """As it was written. 0.1 + 0.2 + 0.3 and then less all three is not 0 in floats, and a step that wants the whole
-    would never start."""
+    """The decimal number as written. With floats, 0.1 + 0.2 + 0.3 minus all three is not 0, and a step that needs the
+    whole resource would never start."""
     return Fraction(amount) if isinstance(amount, int) else Fraction(str(amount))
 
 
 def _written_order(graph: Graph) -> Mapping[int, int]:
-    """By node, where its step stands in a dataset plan; nothing for a workflow file, whose order means nothing."""
+    """Node → position of its step in a dataset plan; empty for a workflow file, where the order has no meaning."""
     composition = graph.workflow.composition
     if composition is None or composition.manifest is None:
         return {}

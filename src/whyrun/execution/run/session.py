@@ -1,4 +1,4 @@
-"""One run from beginning to end: lock, repair, plan, execute, and the evidence complete whatever happens."""
+"""`whyrun run` from beginning to end: lock, repair, plan, check and execute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -16,55 +16,54 @@ from whyrun.artifacts.store import Store
 from whyrun.console.files import input_size
 from whyrun.console.lines import TaskStatus, count, seconds
 from whyrun.errors import error
-from whyrun.execution.backends.choose import place_for
-from whyrun.execution.checks import (
-    RunOptions,
+from whyrun.execution.backends.base import Backend
+from whyrun.execution.backends.registry import backend_for
+from whyrun.execution.dispatch.code_guard import CodeGuard, NamedCode
+from whyrun.execution.dispatch.run_secrets import RunSecrets, needed_secrets
+from whyrun.execution.dispatch.step_builder import manifest
+from whyrun.execution.files.scratch import remove_scratch_folders
+from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.recording.composition import composition_section, keep_datasets
+from whyrun.execution.recording.publisher import Publisher
+from whyrun.execution.recording.recorder import Recorder, Reporter
+from whyrun.execution.recording.totals import RunCounts, Usage
+from whyrun.execution.run.crash_leftovers import complete_killed_run
+from whyrun.execution.run.lifecycle import MANIFEST, RunEnvironment, execute_run
+from whyrun.execution.run.on_finish import OnFinish
+from whyrun.execution.run.preflight import (
     check_folders,
     check_limits,
     check_resources,
     resource_limits,
     unlimited_resources,
 )
-from whyrun.execution.code_guard import CodeGuard
-from whyrun.execution.commands import Backend
-from whyrun.execution.composed import composition_section, keep_datasets
-from whyrun.execution.conduct import MANIFEST, Surroundings, Undertaking, conduct
-from whyrun.execution.counts import RunCounts
-from whyrun.execution.interrupts import Interrupts
-from whyrun.execution.leftovers import complete_killed_run
-from whyrun.execution.named_code import NamedCode
-from whyrun.execution.on_finish import OnFinish
-from whyrun.execution.prepare import manifest
-from whyrun.execution.recorder import Recorder, Reporter
-from whyrun.execution.run_secrets import RunSecrets, needed_secrets
-from whyrun.execution.run_sharing import Traffic
-from whyrun.execution.runner import Runner
-from whyrun.execution.scratch import remove_scratch_folders
-from whyrun.execution.usage import Usage
-from whyrun.graph.graph import InputAt
+from whyrun.execution.run.runner import Policy, Runner, Work
+from whyrun.execution.run.shared_results import RunSharing
+from whyrun.execution.run.termination import Interrupts
+from whyrun.graph.tables import InputAt
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
-from whyrun.log.pruned_folders import remove_pruned_folders
-from whyrun.log.repair import RepairReport, repair
+from whyrun.log.recovery.repair import RepairReport, repair
 from whyrun.log.runs import WorkflowState
+from whyrun.log.tombstones import remove_pruned_folders
 from whyrun.planning.consume import is_small
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.snapshot.replay import snapshot_blob
+from whyrun.project import Project
+from whyrun.snapshot.history.replay import snapshot_blob, snapshot_identity
 from whyrun.snapshot.snapshot import PlanningSnapshot, changed_inputs, leaf_inputs
-from whyrun.snapshot.world import World
 
 if TYPE_CHECKING:
-    from whyrun.execution.sharing import Sharing
+    from whyrun.execution.sharing.sharing import Sharing, SharingCounts
 
 Clock = Callable[[], datetime]
-STORE_LEFTOVERS = 86400.0  # seconds: a half-written blob that nobody has touched for so long has no writer any more
-DIFFERENCES = 5  # between a saved plan and the present one that are told
+ABANDONED_AFTER = 86400.0  # seconds: a half-written blob that has not changed for so long has no writer any more
+DIFFERENCES_SHOWN = 5  # between a saved plan and the present one
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult:
-    """What a run did. `run` is None where there was nothing to do: then no run folder was made."""
+    """What a run did. `run` is None if there was nothing to do: then no run folder was made."""
 
     run: str | None
     plan: Plan
@@ -74,21 +73,21 @@ class RunResult:
     duration: float
     repaired: RepairReport | None = None
     usage: Usage = field(default_factory=Usage)
-    shared: Traffic | None = None  # with the shared store, where the project has one
+    shared: SharingCounts | None = None  # None: the project has no shared store
 
     @property
     def statuses(self) -> dict[str, int]:
-        """How many jobs ended with which status, as their lines have it. What is up to date, blocked or interrupted is
-        counted apart too, in `counts` and the plan's totals."""
+        """How many jobs ended with which status, as their lines show it. `counts` and the plan's totals tell apart
+        what a status sums up, such as blocked and up to date."""
         counts, totals = self.counts, self.plan.totals
         idle = totals["clean"] + totals["inactive"]
-        found = {
+        numbers = {
             TaskStatus.EXECUTES: counts.completed,
             TaskStatus.SKIPS: counts.reused + counts.inactive + counts.blocked + idle,
             TaskStatus.FAILED: counts.failed + counts.interrupted,
             TaskStatus.TIMED_OUT: counts.timed_out,
         }
-        return {status.value: number for status, number in found.items() if number}
+        return {status.value: number for status, number in numbers.items() if number}
 
     def __repr__(self) -> str:
         if self.run is None:
@@ -112,7 +111,7 @@ class RunResult:
 
 
 def run_workflow(
-    world: World,
+    project: Project,
     plan_options: PlanOptions,
     options: RunOptions,
     reporter: Reporter,
@@ -122,172 +121,194 @@ def run_workflow(
     on_plan: Callable[[Plan, PlanningSnapshot], None] | None = None,
     clock: Clock = utc_now,
 ) -> RunResult:
-    """Plan and execute. With `saved_plan` (as written) the plan must be that one, or it is `PLAN_STALE`.
+    """Plan and execute. If `saved_plan` is given and the plan differs from it, raise `PLAN_STALE`.
 
-    `on_plan` is told the plan before anything of it is executed.
+    `on_plan` gets the plan before any step of it starts.
     """
-    world.config, world.graph, world.actions  # noqa: B018  # all that is invalid is found before the lock is taken
-    limits = resource_limits(world, options)
-    check_limits(world, options.limits or {})
+    project.config, project.graph, project.actions  # noqa: B018  # report every error before taking the lock
+    limits = resource_limits(project, options)
+    check_limits(project, options.limits or {})
     with (
-        OnFinish(world.config.on_finish, world.project, reporter) as on_finish,
-        _shared_store(world, reporter) as sharing,
-        RunLock.of(world.state, clock) as lock,
+        OnFinish(project.config.on_finish, project.folder, reporter) as on_finish,
+        _shared_store(project, reporter) as sharing,
+        RunLock.of(project.state, clock) as lock,
     ):
-        report = repaired(world, lock, reporter, clock)
-        snapshot = world.snapshot()
-        compute = compute_execution_plan if sharing is None else sharing.plan_to_run
-        plan = compute(snapshot, plan_options)
-        check_expected(plan, saved_plan)
-        check_folders(world, [job.node for job in plan.planned])
+        report = repair_killed_run(project, lock, reporter, clock)
+        snapshot = project.snapshot()
+        if sharing is None:
+            plan = compute_execution_plan(snapshot, plan_options)
+        else:
+            plan, snapshot = sharing.plan_to_run(snapshot, plan_options)
+        check_expected(plan, snapshot, saved_plan)
+        check_folders(project, [job.node for job in plan.planned])
         if on_plan is not None:
             on_plan(plan, snapshot)
-        for name in unlimited_resources(world, limits) if plan.planned else ():
+        for name in unlimited_resources(project, limits) if plan.planned else ():
             reporter.note(f"no limit is set for the resource {name}, so it restricts nothing")
         if not plan.planned:
             return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
         check_resources(snapshot, [job.node for job in plan.planned], limits)
-        secrets = needed_secrets(world, snapshot, [job.node for job in plan.planned if job.reuse is None])
+        secrets = needed_secrets(project, snapshot, [job.node for job in plan.planned if job.reuse is None])
         with Interrupts() as interrupts:
-            place = backend or place_for(options, world.graph, [job.node for job in plan.planned])
-            around = Surroundings(world, reporter, clock, lock, place, interrupts, options.jobs, on_finish)
-            done = conduct(_undertaking(world, snapshot, plan, options, limits, secrets, place, sharing), around)
-        runner = done.runner
-        traffic = None if sharing is None else sharing.traffic  # complete once the shared store is closed
-        return RunResult(
-            done.run, plan, done.state, done.exit_code, runner.counts, done.duration, report, runner.usage, traffic
-        )
+            chosen = backend or backend_for(options, project.graph, [job.node for job in plan.planned])
+            environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
+            policy = Policy(limits, options.fail_fast, options.grace)
+            run = execute_run(WorkflowRun.of(project, snapshot, plan, secrets, policy, sharing), environment)
+        shared = None if sharing is None else sharing.counts  # final once the shared store is closed
+        counts, usage = run.runner.counts, run.runner.usage
+        return RunResult(run.run, plan, run.state, run.exit_code, counts, run.duration, report, usage, shared)
 
 
 @contextmanager
-def _shared_store(world: World, reporter: Reporter) -> Iterator[Sharing | None]:
-    """Closed after the lock: whoever waits for that need not wait for what is given to others."""
-    if world.shared_store is None:
+def _shared_store(project: Project, reporter: Reporter) -> Iterator[Sharing | None]:
+    """Closed after the lock is released: a waiting run need not wait for uploads."""
+    if project.shared_store is None:
         yield None
         return
-    from whyrun.execution.sharing import Sharing
+    from whyrun.execution.sharing.sharing import Sharing
 
-    sharing = Sharing(world.shared_store, world.project, world.store, reporter.note)
+    sharing = Sharing(project.shared_store, project.folder, project.store, reporter.note)
     try:
         yield sharing
     finally:
         sharing.close()
 
 
-def repaired(world: World, lock: RunLock, reporter: Reporter, clock: Clock) -> RepairReport | None:
-    """Before anything else under the lock: what a killed run left is put in order, and the user is told."""
-    store = world.store
-    report = repair(world.state, lock, clock, lambda run: complete_killed_run(run, store, world.state.scratch))
+def repair_killed_run(project: Project, lock: RunLock, reporter: Reporter, clock: Clock) -> RepairReport | None:
+    """The first thing under the lock: repair what a killed run left, and report it."""
+    store = project.store
+    report = repair(project.state, lock, clock, lambda run: complete_killed_run(run, store, project.state.scratch))
     if report is not None:
         reporter.note(
             f"{report.run} was cut short; its log was repaired "
             f"({count(len(report.interrupted), 'open step')} counted as interrupted)"
         )
-    removed = remove_pruned_folders(world.state)
+    removed = remove_pruned_folders(project.state)
     if removed:
         reporter.note(f"{count(removed, 'folder')} of pruned runs removed, which a killed prune had left")
-    _remove_leftovers(world.state, store, clock)
+    _remove_leftovers(project.state, store, clock)
     return report
 
 
 def _remove_leftovers(state: WorkflowState, store: Store, clock: Clock) -> None:
-    """What killed runs left in scratch folders: ours alone, since we hold the lock. The store may serve others too."""
+    """Remove what killed runs left. Scratch folders belong to the holder of the lock alone; the store may serve other
+    workflows, so only old leftovers are removed there."""
     remove_scratch_folders(state.scratch)
-    before = clock().timestamp() - STORE_LEFTOVERS
+    before = clock().timestamp() - ABANDONED_AFTER
     store.remove_leftovers(before)
     for folder in (state.state_dir, state.index_dir):
         remove_half_written(folder, before)
 
 
-def check_expected(plan: Plan, saved: Mapping[str, Any] | None) -> None:
-    """A saved plan is run as it was saved, or not at all."""
-    if saved is None or plan.digest == saved["digest"]:
+def check_expected(plan: Plan, snapshot: PlanningSnapshot, saved: Mapping[str, Any] | None) -> None:
+    """Refuse a plan that differs from the saved one, or that was made from other code or inputs."""
+    if saved is None:
         return
-    from whyrun.planning.stale import plan_differences
+    identity = snapshot_identity(snapshot)
+    if plan.digest == saved["digest"] and identity["snapshot_sha256"] == saved["snapshot_sha256"]:
+        return
+    from whyrun.planning.answers.plan_diff import plan_differences
 
-    differences = plan_differences(saved, plan.to_json())
-    told = [f"\n   {difference}" for difference in differences[:DIFFERENCES]]
-    if len(differences) > DIFFERENCES:
-        told.append(f"\n   … and {len(differences) - DIFFERENCES} more differences")
+    differences = plan_differences(saved, {**plan.to_json(), **identity})
+    lines = [f"\n   {difference}" for difference in differences[:DIFFERENCES_SHOWN]]
+    if len(differences) > DIFFERENCES_SHOWN:
+        lines.append(f"\n   … and {len(differences) - DIFFERENCES_SHOWN} more differences")
     raise error(
         "PLAN_STALE",
-        f"the saved plan is {saved['digest']}, but what would be planned now is {plan.digest}{''.join(told)}",
+        f"the saved plan is {saved['digest']}, but what would be planned now is {plan.digest}{''.join(lines)}"
+        if plan.digest != saved["digest"]
+        else f"the saved plan was made from another state than there is now{''.join(lines)}",
         hint="repeat `--set` and `--inputs` as they were when it was saved; or see `whyrun explain`, and save it again",
     )
 
 
-def _undertaking(
-    world: World,
-    snapshot: PlanningSnapshot,
-    plan: Plan,
-    options: RunOptions,
-    limits: Mapping[str, float],
-    secrets: RunSecrets,
-    backend: Backend,
-    sharing: Sharing | None,
-) -> Undertaking:
-    store = world.store
-    for data in plan.blobs.values():
-        store.put_bytes(data)
-    blob = store.put_bytes(snapshot_blob(snapshot))
-    section = composition_section(snapshot, plan)
-    if section is not None:
-        keep_datasets(snapshot, store, str(world.project))
-    return Undertaking(
-        mode="run",
-        options={**plan.options.to_json(), "fail_fast": options.fail_fast},
-        papers=lambda: _papers(snapshot, plan, section),
-        total=len(plan.planned),
-        begin=lambda recorder: _record_beginning(recorder, snapshot, plan, world.project, blob),
-        runner=lambda recorder, publisher: Runner(
-            snapshot=snapshot,
-            plan=plan,
-            backend=backend,
-            recorder=recorder,
-            publisher=publisher,
-            code=code_guard(world, snapshot),
-            limits=limits,
-            secrets=secrets,
-            fail_fast=options.fail_fast,
-            grace=options.grace,
-            sharing=None if sharing is None else sharing.of_run(snapshot, recorder.directory.path.name),
-        ),
-        secrets=secrets,
-    )
+@dataclass(frozen=True, slots=True)
+class WorkflowRun:
+    """Executes a plan: the `RunSpec` of `whyrun run`."""
+
+    project: Project
+    snapshot: PlanningSnapshot
+    plan: Plan
+    secrets: RunSecrets
+    policy: Policy
+    sharing: Sharing | None
+    snapshot_sha256: str  # of the stored snapshot
+    composition: Mapping[str, Any] | None  # section of the manifest
+
+    @classmethod
+    def of(
+        cls,
+        project: Project,
+        snapshot: PlanningSnapshot,
+        plan: Plan,
+        secrets: RunSecrets,
+        policy: Policy,
+        sharing: Sharing | None,
+    ) -> WorkflowRun:
+        """Store the blobs that the plan and its snapshot refer to."""
+        for data in plan.blobs.values():
+            project.store.put_bytes(data)
+        blob = project.store.put_bytes(snapshot_blob(snapshot))
+        composition = composition_section(snapshot, plan)
+        if composition is not None:
+            keep_datasets(snapshot, project.store, str(project.folder))
+        return cls(project, snapshot, plan, secrets, policy, sharing, blob, composition)
+
+    @property
+    def mode(self) -> Literal["run"]:
+        return "run"
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {**self.plan.options.to_json(), "fail_fast": self.policy.fail_fast}
+
+    @property
+    def total(self) -> int:
+        return len(self.plan.planned)
+
+    def run_files(self) -> dict[str, bytes]:
+        jobs = ((job.node, bindings) for job, bindings in self.plan.written_bindings())
+        graph, actions = self.snapshot.dependency_graph, self.snapshot.actions
+        files = {MANIFEST: manifest(graph, jobs, actions, self.composition), "plan.json": self.plan.to_bytes()}
+        self.plan.forget_written()
+        return files
+
+    def record_start(self, recorder: Recorder) -> None:
+        _record_inputs(recorder, self.snapshot, self.project.folder)
+        plan = self.plan
+        recorder.event(
+            ev.PlanComputed(
+                plan_sha256=plan.digest.removeprefix("sha256:"),
+                snapshot_sha256=self.snapshot_sha256,
+                planned=len(plan.planned),
+                layers=len(plan.layers),
+                log_position=dict(plan.log_position) if plan.log_position else None,
+            )
+        )
+
+    def runner(self, backend: Backend, publisher: Publisher) -> Runner:
+        work = Work(self.snapshot, self.plan, code_guard(self.project, self.snapshot), self.secrets)
+        run = publisher.recorder.directory.path.name
+        sharing = None if self.sharing is None else RunSharing(self.sharing, self.snapshot, run)
+        return Runner(work, self.policy, backend, publisher, sharing)
 
 
-def _papers(snapshot: PlanningSnapshot, plan: Plan, composition: Mapping[str, Any] | None) -> dict[str, bytes]:
-    jobs = ((job.node, bindings) for job, bindings in plan.written_bindings())
-    graph, actions = snapshot.dependency_graph, snapshot.actions
-    papers = {MANIFEST: manifest(graph, jobs, actions, composition), "plan.json": plan.to_bytes()}
-    plan.forget_written()
-    return papers
-
-
-def code_guard(world: World, snapshot: PlanningSnapshot) -> CodeGuard:
+def code_guard(project: Project, snapshot: PlanningSnapshot) -> CodeGuard:
     files = {job: list(action.files) for job, action in snapshot.actions.items()}
-    named = NamedCode(world.project, {table.name: table.decl.code for table in snapshot.dependency_graph.tables})
-    return CodeGuard(str(world.project), files, world.is_current, named)
+    named = NamedCode(project.folder, {table.name: table.decl.code for table in snapshot.dependency_graph.tables})
+    return CodeGuard(str(project.folder), files, project.is_current, named)
 
 
-def _record_beginning(recorder: Recorder, snapshot: PlanningSnapshot, plan: Plan, project: Path, blob: str) -> None:
+def _record_inputs(recorder: Recorder, snapshot: PlanningSnapshot, project: Path) -> None:
+    """Record the inputs that have changed since the log last named them."""
     inputs = dict(leaf_inputs(snapshot.dependency_graph.inputs))
     for id_ in sorted(changed_inputs(snapshot.dependency_graph.inputs, snapshot.records.inputs)):
         value = inputs.get(id_)
         if value is None:
-            recorder.event(ev.InputRecorded(id=id_, sha256=""))  # it is gone
+            recorder.event(ev.InputRecorded(id=id_, sha256=""))  # the workflow does not have it any more
             continue
         small: Any = msgspec.UNSET
         if not value.type.is_path and is_small(value.value):
             small = value.value
         file_size = input_size(project, InputAt(id_, value))
         recorder.event(ev.InputRecorded(id=id_, sha256=value.sha256, size=file_size, value=small))
-    recorder.event(
-        ev.PlanComputed(
-            plan_sha256=plan.digest.removeprefix("sha256:"),
-            snapshot_sha256=blob,
-            planned=len(plan.planned),
-            layers=len(plan.layers),
-            log_position=dict(plan.log_position) if plan.log_position else None,
-        )
-    )

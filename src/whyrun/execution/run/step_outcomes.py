@@ -1,127 +1,113 @@
-"""How steps end, written down: each ending is its events, its line for people, and what later steps may take."""
+"""How steps end: each outcome records its events, prints its line, publishes its files and returns its results."""
 
 from __future__ import annotations
 
+import time
 import traceback
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import UNSET, to_builtins
 
-from whyrun.actions.from_source import Versions
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.console.lines import listed
 from whyrun.errors import WhyrunError
-from whyrun.execution.commands import StepFinished, StepLost
-from whyrun.execution.confined import sandbox_note
-from whyrun.execution.failure import MADE_AGAIN
-from whyrun.execution.prepare import recorded_bindings
-from whyrun.execution.publisher import Publisher, published_path, recorded_place
-from whyrun.execution.recorder import Recorder
-from whyrun.execution.tell import Lines
+from whyrun.execution.dispatch.dispatch import ActiveStep, FailureStatus, PreparedStep
+from whyrun.execution.dispatch.step_builder import recorded_bindings
+from whyrun.execution.protocol.messages import StepFinished, StepLost
+from whyrun.execution.recording.publisher import Publisher, path_and_section, published_path
+from whyrun.execution.recording.step_lines import StepLines, sandbox_note
+from whyrun.execution.worker.failure import MADE_AGAIN
 from whyrun.graph.fingerprint import recorded_suffix
-from whyrun.graph.graph import Graph, JobTable
+from whyrun.graph.tables import Graph, JobTable
 from whyrun.ids import file_name
 from whyrun.log import events as ev
-from whyrun.planning.consume import Consumption, Seen
+from whyrun.planning.consume import Available, Consumption
 from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
-Failure = Literal["FAILED", "TIMED_OUT", "INTERRUPTED"]
-
-
-@dataclass(slots=True)
-class Active:
-    """A step that was handed to the backend."""
-
-    step: str
-    node: int
-    table: JobTable
-    position: int
-    attempt: int
-    fingerprint: str
-    bindings: dict[str, Any]
-    action: str
-    timeout: float | None
-    consumed: Consumption | None = None
-    code: Versions | None = None  # of the files of its action when it was handed out, where it reads them in place
-    began: float | None = None  # monotonic
-    killed_for: Failure | None = None
+FinishedStep = tuple[ActiveStep, StepFinished]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """What went wrong with an attempt."""
+class StepFailure:
+    """Why an attempt failed, as `step_failed` records it."""
 
-    status: Failure
+    status: FailureStatus
     error_type: str
     message: str
     traceback: str
     duration: float
 
 
-class Endings:
-    def __init__(self, snapshot: PlanningSnapshot, recorder: Recorder, publisher: Publisher, backend: str) -> None:
-        self.snapshot, self.recorder, self.publisher, self.backend = snapshot, recorder, publisher, backend
+def edited_code(action: str, file: str, consequence: str, duration: float) -> StepFailure:
+    """The failure of a step whose code is not the code of the plan any more."""
+    message = f"the code of `{action}` was edited since the plan was made (`{file}`): {consequence}; run again"
+    return StepFailure("FAILED", "InputChangedDuringRun", message, "", duration)
+
+
+class StepOutcomes:
+    def __init__(self, snapshot: PlanningSnapshot, publisher: Publisher, backend: str) -> None:
+        """`backend`: its name."""
+        self.snapshot, self.publisher, self.backend = snapshot, publisher, backend
+        self.recorder = publisher.recorder
         self.graph: Graph = snapshot.dependency_graph
-        self.lines = Lines(self.graph, recorder, publisher.store, publisher.project)
+        self.lines = StepLines(self.graph, self.recorder, publisher.store, publisher.project)
 
     # -- without executing --
 
-    def condition(self, table: JobTable, step: str, found: Consumption) -> None:
+    def condition(self, table: JobTable, step: str, consumed: Consumption) -> None:
         assert table.condition is not None
-        assert found.decision is not None
+        assert consumed.decision is not None
         self.recorder.event(
             ev.ConditionEvaluated(
                 step_id=step,
                 expression=table.condition.expression.text,
-                inputs=found.decision.inputs,
-                result=found.decision.result,
+                inputs=consumed.decision.inputs,
+                result=consumed.decision.result,
             )
         )
 
-    def inactive(self, table: JobTable, position: int, found: Consumption) -> None:
+    def inactive(self, table: JobTable, position: int, consumed: Consumption) -> None:
         step = table.job_id(position)
-        by_condition = found.inactive_by is None
+        by_condition = consumed.inactive_by is None
         self.recorder.event(
             ev.StepSkipped(
                 step_id=step,
                 why="condition_false" if by_condition else "source_inactive",
-                reason=found.inactive_by,
+                reason=consumed.inactive_by,
             )
         )
-        why = "condition is false" if by_condition else f"source is inactive: {found.inactive_by}"
+        why = "condition is false" if by_condition else f"source is inactive: {consumed.inactive_by}"
         self.lines.skips(table, position, why)
 
     def blocked(self, table: JobTable, position: int, because: list[str]) -> None:
         self.recorder.event(ev.StepBlocked(step_id=table.job_id(position), because=because))
         self.lines.skips(table, position, f"blocked by {listed(because)}")
 
-    def reused(
-        self, table: JobTable, position: int, found: Consumption, fingerprint: str, reuse: Reuse
-    ) -> dict[str, Seen] | None:
+    def reused(self, prepared: PreparedStep, reuse: Reuse) -> dict[str, Available] | None:
         """Record an earlier result as this step's; None if its published file cannot be put in place.
 
-        Then the step has failed; the result stands in the log and the store, and the next run takes it again.
+        In that case the step has failed. The result stays in the log and the store, and the next run reuses it.
         """
-        step = table.job_id(position)
+        step, table, position = prepared.id, prepared.table, prepared.position
         self.recorder.event(
             ev.StepSkipped(
                 step_id=step,
                 why="reused",
-                fingerprint=fingerprint,
-                bindings=self.bindings(table, position, found),
+                fingerprint=prepared.fingerprint,
+                bindings=self.bindings(table, position, prepared.consumed),
                 from_run=reuse.run if reuse.shared is None else None,
                 from_step=reuse.step if reuse.shared is None else None,
                 shared=None if reuse.shared is None else to_builtins(reuse.shared.origin),
             )
         )
-        made: dict[str, Seen] = {}
+        made: dict[str, Available] = {}
         to_publish: list[tuple[str, str, str]] = []
         for a, spec in enumerate(table.artifacts):
             output = reuse.outputs[spec.key_at(position)]
             path = published_path(table, a, position)
-            file, section = recorded_place(path)
+            file, section = path_and_section(path)
             self.recorder.event(
                 ev.ArtifactAvailable(
                     artifact=table.artifact_id(a, position),
@@ -136,10 +122,10 @@ class Endings:
                     reused_from=reuse.run,
                 )
             )
-            made[spec.key_at(position)] = Seen(output.sha256, output.value)
+            made[spec.key_at(position)] = Available(output.sha256, output.value)
             if path is not None:
                 to_publish.append((path, output.sha256, output.type))
-                if output.value is not UNSET:  # it stands in the log, whatever became of its stored bytes
+                if output.value is not UNSET:  # the log has the value, even if its stored bytes are lost
                     self.publisher.store.put_bytes(canonical_json(output.value))
         self.recorder.flush()
         for path, sha256, type_ in to_publish:
@@ -148,38 +134,38 @@ class Endings:
             except (WhyrunError, OSError) as problem:
                 failure = self.not_published(problem, path, sha256, type_, 0.0)
                 self.record_failure(step, table.decl.uses, failure, will_retry=False)
-                self.tell_failure(table, position, failure)
+                self.print_failure(table, position, failure)
                 return None
-        self.lines.skips(table, position, f"reused from {reuse.told(step)}")
+        self.lines.skips(table, position, f"reused from {reuse.describe(step)}")
         return made
 
-    def bindings(self, table: JobTable, position: int, found: Consumption) -> dict[str, Any]:
+    def bindings(self, table: JobTable, position: int, consumed: Consumption) -> dict[str, Any]:
         action = self.snapshot.actions[table.name]
-        return recorded_bindings(table, position, found, action, self.publisher.store.put_bytes)
+        return recorded_bindings(table, position, consumed, action, self.publisher.store.put_bytes)
 
     # -- of an attempt --
 
-    def began(self, active: Active, step: str, ts: str | None = None) -> None:
+    def began(self, active: ActiveStep, ts: str | None = None) -> None:
         self.recorder.event(
             ev.StepStart(
-                step_id=step,
+                step_id=active.id,
                 driver=active.action,
                 attempt=active.attempt,
-                fingerprint=active.fingerprint,
+                fingerprint=active.step.fingerprint,
                 bindings=active.bindings,
             ),
             ts=ts,
         )
 
-    def outputs(self, active: Active, message: StepFinished) -> dict[str, Seen]:
-        """`artifact_available` of every output; they are published, and the step is complete, after that."""
+    def outputs(self, active: ActiveStep, message: StepFinished) -> dict[str, Available]:
+        """Record every output (`artifact_available`). Publishing and `step_complete` come after that."""
         table, position = active.table, active.position
         numbers = {spec.key_at(position): a for a, spec in enumerate(table.artifacts)}
-        made: dict[str, Seen] = {}
+        made: dict[str, Available] = {}
         for output in sorted(message.outputs, key=lambda o: numbers[o.key]):
             a = numbers[output.key]
-            made[output.key] = Seen(output.sha256, output.value)
-            path, section = recorded_place(site := self.place_of(table, a, position))
+            made[output.key] = Available(output.sha256, output.value)
+            path, section = path_and_section(site := self.published_at(table, a, position))
             if site is not None and section is not None:
                 self.publisher.announce(site, output.sha256)
             self.recorder.event(
@@ -198,17 +184,17 @@ class Endings:
             )
         return made
 
-    def completed(self, active: Active, message: StepFinished) -> Problem | None:
-        """Publish and complete; or the problem that publishing met.
+    def completed(self, active: ActiveStep, message: StepFinished) -> StepFailure | None:
+        """Publish the outputs and complete the step; a failure if publishing does not succeed.
 
-        Then the result is not lost: its outputs are recorded and stored. The fold knows it by `NOT_PUBLISHED`, and the
-        next run takes them, so nothing is executed again.
+        A result that cannot be published is not lost: its outputs are recorded and stored. The next run recognizes it
+        by `NOT_PUBLISHED` and publishes it without executing the step again.
         """
         table, position = active.table, active.position
         if any(output.paths is not None for output in table.outputs):
             numbers = {spec.key_at(position): a for a, spec in enumerate(table.artifacts)}
             for output in message.outputs:
-                path = self.place_of(table, numbers[output.key], position)
+                path = self.published_at(table, numbers[output.key], position)
                 if path is None:
                     continue
                 try:
@@ -218,16 +204,16 @@ class Endings:
         self.succeeded(active, message)
         return None
 
-    def place_of(self, table: JobTable, artifact: int, position: int) -> str | None:
-        """Where an output of an executed step is published."""
+    def published_at(self, table: JobTable, artifact: int, position: int) -> str | None:
+        """The path of an output of an executed step; None if it is not published."""
         return published_path(table, artifact, position)
 
-    def succeeded(self, active: Active, message: StepFinished) -> None:
+    def succeeded(self, active: ActiveStep, message: StepFinished) -> None:
         table, position = active.table, active.position
         self.complete(active, message, "EXECUTES")
-        self.lines.executes(table, position, active.consumed, message.outputs, message.duration)
+        self.lines.executes(table, position, active.step.consumed, message.outputs, message.duration)
 
-    def complete(self, active: Active, message: StepFinished, status: ev.Success) -> None:
+    def complete(self, active: ActiveStep, message: StepFinished, status: ev.Success) -> None:
         table, position = active.table, active.position
         self.recorder.event(
             ev.StepComplete(
@@ -239,79 +225,109 @@ class Endings:
             )
         )
 
-    def failed(self, active: Active, problem: Problem, will_retry: bool) -> None:
-        table, position = active.table, active.position
-        step = table.job_id(position)
-        self.record_failure(step, active.action, problem, will_retry)
-        self.tell_failure(table, position, problem, active.attempt if will_retry else None)
+    def failed(self, active: ActiveStep, failure: StepFailure, will_retry: bool) -> None:
+        self.record_failure(active.id, active.action, failure, will_retry)
+        self.print_failure(active.table, active.position, failure, active.attempt if will_retry else None)
 
-    def tell_failure(self, table: JobTable, position: int, problem: Problem, retry_after: int | None = None) -> None:
-        what, note = problem.message, ""
-        if problem.status == "FAILED":
-            what = f"{problem.error_type}: {problem.message}" if problem.message else problem.error_type
-            note = sandbox_note(self.backend, table.decl.sandbox, problem.error_type, problem.message)
+    def print_failure(
+        self, table: JobTable, position: int, failure: StepFailure, retry_after: int | None = None
+    ) -> None:
+        what, note = failure.message, ""
+        if failure.status == "FAILED":
+            what = f"{failure.error_type}: {failure.message}" if failure.message else failure.error_type
+            note = sandbox_note(self.backend, table.decl.sandbox, failure.error_type, failure.message)
         self.lines.failed(
             table,
             position,
-            status=problem.status,
+            status=failure.status,
             what=what,
             note=note,
-            duration=problem.duration,
-            traceback=problem.traceback,
+            duration=failure.duration,
+            traceback=failure.traceback,
             retry_after=retry_after,
         )
 
-    def record_failure(self, step: str, action: str, problem: Problem, will_retry: bool) -> None:
+    def record_failure(self, step: str, action: str, failure: StepFailure, will_retry: bool) -> None:
         self.recorder.event(
             ev.StepFailed(
                 step_id=step,
                 driver=action,
-                error=problem.message,
-                error_type=problem.error_type,
-                traceback=problem.traceback,
-                duration=round(problem.duration, 6),
-                status=problem.status,
+                error=failure.message,
+                error_type=failure.error_type,
+                traceback=failure.traceback,
+                duration=round(failure.duration, 6),
+                status=failure.status,
                 will_retry=will_retry,
             )
         )
 
     def not_published(
         self, problem: WhyrunError | OSError, path: str, sha256: str, type_: str, duration: float
-    ) -> Problem:
+    ) -> StepFailure:
         if isinstance(problem, WhyrunError) and problem.diagnostics[0].code == "STORE_DAMAGED":
             self.publisher.store.drop_damaged(sha256, type_)
         text = "".join(traceback.format_exception(problem))
-        here, message = f"{self.publisher.project}/", whats_wrong(problem, path)
-        return Problem("FAILED", ev.NOT_PUBLISHED, message.replace(here, ""), text.replace(here, ""), duration)
+        here, message = f"{self.publisher.project}/", publishing_error(problem, path)
+        return StepFailure("FAILED", ev.NOT_PUBLISHED, message.replace(here, ""), text.replace(here, ""), duration)
 
-    def killed(self, active: Active, duration: float, text: str) -> Problem:
-        """The problem of a step that was told to end."""
+    def killed(self, active: ActiveStep, duration: float, text: str) -> StepFailure:
+        """The failure of a step that got a signal from us."""
         table, position = active.table, active.position
         if active.killed_for == "TIMED_OUT":
             limit = f"{active.timeout or 0.0:g}s"
             scratch = self.recorder.directory.step_dir(table.path(position)) / "scratch"
             partial = f", partial outputs may exist: {scratch.relative_to(self.recorder.directory.path)}"
             message = f"timeout: {limit}{partial if scratch.exists() else ''}"
-            return Problem("TIMED_OUT", "TimedOut", message, text, duration)
-        # Where it stood is of no use, and where the worker's own code stood even less.
-        return Problem("INTERRUPTED", "Interrupted", "interrupted", "", duration)
+            return StepFailure("TIMED_OUT", "TimedOut", message, text, duration)
+        # Its traceback shows only where the signal arrived, often in the worker's own code.
+        return StepFailure("INTERRUPTED", "Interrupted", "interrupted", "", duration)
 
-    def lost(self, message: StepLost) -> Problem:
-        """The problem of a step whose worker is gone without a word."""
+    def lost(self, message: StepLost) -> StepFailure:
+        """The failure of a step whose worker died without reporting."""
         self.recorder.event(
             ev.StatusContractViolation(step_id=message.step_id, reason=message.reason, last_stderr=message.last_stderr)
         )
         tail = f"\n{message.last_stderr}" if message.last_stderr else ""
-        return Problem("FAILED", "WorkerDied", message.reason, message.reason + tail, message.duration)
+        return StepFailure("FAILED", "WorkerDied", message.reason, message.reason + tail, message.duration)
 
 
-def whats_wrong(problem: WhyrunError | OSError, path: str) -> str:
-    """What went wrong with publishing at `path`."""
+class PendingSections:
+    """Finished steps whose sections wait to be merged into a shared file, so that it is not rewritten for each step.
+
+    A step is complete once its sections are in their files. It waits until the next merge is due
+    (`Publisher.next_merge`) while others join it, but never longer than the run has other work.
+    """
+
+    def __init__(self, graph: Graph, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._writes_sections = [any(output.append for output in table.outputs) for table in graph.tables]
+        self._pending: list[FinishedStep] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._pending)
+
+    def seconds_left(self) -> float:
+        return max(0.0, self._publisher.next_merge - time.monotonic())
+
+    def release(self, finished: list[FinishedStep], *, at_once: bool) -> list[FinishedStep]:
+        """The steps to complete now, of those that have just finished and those that are pending."""
+        if at_once or not self.seconds_left():
+            ready, self._pending = [*self._pending, *finished], []
+            return ready
+        self._pending += [step for step in finished if self._has_sections(step)]
+        return [step for step in finished if not self._has_sections(step)]
+
+    def _has_sections(self, finished: FinishedStep) -> bool:
+        return self._writes_sections[finished[0].table.number]
+
+
+def publishing_error(problem: WhyrunError | OSError, path: str) -> str:
+    """Why `path` could not be published, and what happens next."""
     if isinstance(problem, WhyrunError):
         first = problem.diagnostics[0]
-        if first.code == "SECTION_FILE_INVALID":  # it is told of each step that has a section in the file: in short
+        if first.code == "SECTION_FILE_INVALID":  # reported for each step with a section in the file, so keep it short
             return f"{first.code}: {first.message}; correct it or move it away, and the next run puts the result there"
-        if first.code == "PATH_OUTSIDE":  # the next run would only meet the same link
+        if first.code == "PATH_OUTSIDE":  # the next run would meet the same link
             return f"`{path}` could not be written: {first.code}: {first.message}; the result is kept: {first.hint}"
         if first.code == "STORE_DAMAGED":
             return f"`{path}` could not be written: {first.code}: {first.message}; {MADE_AGAIN}"

@@ -1,4 +1,4 @@
-"""Questions to somebody who may not answer: asked in threads of their own, waited for only as long as words come."""
+"""Calls to a store that may be slow or never answer, made by a few daemon threads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 Answer = TypeVar("Answer")
-Alive = Callable[[], None]
-Call = Callable[[Alive], Answer]  # is handed whom to tell that the other side is still there
+Alive = Callable[[], None]  # reports that the other side still answers
+Call = Callable[[Alive], Answer]
 
 
-class Errand(Generic[Answer]):
+class BackgroundCall(Generic[Answer]):
     def __init__(self, call: Call[Answer], then: Callable[[], None] | None = None) -> None:
         self.call, self.then = call, then
         self.done = False
@@ -25,76 +25,76 @@ class Errand(Generic[Answer]):
         try:
             self._answer = self.call(alive)
         except Exception as problem:
-            self.problem = problem  # raised for whoever asks for the answer
+            self.problem = problem  # raised by `answer`
 
     def answer(self) -> Answer:
         if self.problem is not None:
             raise self.problem
-        assert self.done, "an answer is asked for once it is there"
-        return self._answer  # type: ignore[return-value]  # None only where the call gives None
+        assert self.done, "an answer is read once the call is done"
+        return self._answer  # type: ignore[return-value]  # None only where the call returns None
 
 
-class Errands:
-    """A few threads that end with the process, whatever they wait for."""
+class BackgroundCalls:
+    """A few threads that end with the process, even in the middle of a call."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._most, self._name = threads, name
-        self._queue: SimpleQueue[Errand[object] | None] = SimpleQueue()
+        self._queue: SimpleQueue[BackgroundCall[object] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._condition = threading.Condition()
-        self._heard = time.monotonic()
-        self._going = 0
+        self._last_sign = time.monotonic()  # when the other side last answered
+        self._unfinished = 0
         self._open = True
 
-    def send(self, call: Call[Answer], then: Callable[[], None] | None = None) -> Errand[Answer]:
-        """`then` is called when it is done, by the thread that did it, before anybody hears of it."""
-        errand = Errand(call, then)
+    def start(self, call: Call[Answer], then: Callable[[], None] | None = None) -> BackgroundCall[Answer]:
+        """`then` is called in the thread of the call, before anybody is notified that the call is done."""
+        started = BackgroundCall(call, then)
         with self._condition:
-            if not self._going:
-                self._heard = time.monotonic()
-            self._going += 1
-        self._queue.put(errand)  # type: ignore[arg-type]  # what it gives is its own affair
+            if not self._unfinished:
+                self._last_sign = time.monotonic()
+            self._unfinished += 1
+        self._queue.put(started)  # type: ignore[arg-type]  # the queue does not care about the type of the answer
         if len(self._threads) < self._most:
             thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._threads.append(thread)
             thread.start()
-        return errand
+        return started
 
-    def wait(self, errands: Sequence[Errand[Answer]], patience: float, at_most: float = math.inf) -> bool:
-        """Until all are done. False: nothing was heard for so many seconds, or `at_most` have passed."""
+    def wait(self, calls: Sequence[BackgroundCall[Answer]], patience: float, at_most: float = math.inf) -> bool:
+        """Wait until all are done. False: `patience` seconds passed without a sign of life, or `at_most` in all."""
         until = time.monotonic() + at_most
         with self._condition:
-            for errand in errands:  # each word wakes us: those that were done before are not looked at again
-                while not errand.done:
-                    left = min(self._heard + patience, until) - time.monotonic()
+            for call in calls:  # every sign of life wakes us; calls that were done before are not checked again
+                while not call.done:
+                    left = min(self._last_sign + patience, until) - time.monotonic()
                     if left <= 0:
                         return False
                     self._condition.wait(left)
         return True
 
     def is_silent(self, patience: float) -> bool:
-        """Has nothing been heard for so many seconds, although something was asked?"""
+        """Whether calls are open and the other side has been silent for `patience` seconds."""
         with self._condition:
-            return bool(self._going) and time.monotonic() > self._heard + patience
+            return bool(self._unfinished) and time.monotonic() > self._last_sign + patience
 
     def close(self) -> None:
-        """What has not begun is not begun any more; what goes on is left alone."""
+        """Queued calls do not start any more; running ones are left alone."""
         self._open = False
         for _ in self._threads:
             self._queue.put(None)
 
     def _alive(self) -> None:
         with self._condition:
-            self._heard = time.monotonic()
+            self._last_sign = time.monotonic()
             self._condition.notify_all()
 
     def _work(self) -> None:
-        while (errand := self._queue.get()) is not None:
+        while (call := self._queue.get()) is not None:
             if self._open:
-                errand.run(self._alive)
+                call.run(self._alive)
             with self._condition:
-                errand.done = True
-                self._going -= 1
-                if errand.then is not None:
-                    errand.then()
+                call.done = True
+                self._unfinished -= 1
+                if call.then is not None:
+                    call.then()
             self._alive()

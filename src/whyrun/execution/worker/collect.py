@@ -1,10 +1,13 @@
-"""The outputs of a step: checked against what the job declares, then stored. All of them or none."""
+"""Collects the outputs of a step: checks all of them against the job's declaration, then stores all of them or none."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import pprint
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,27 +15,29 @@ from typing import Any
 import msgspec
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json, walk_tree
-from whyrun.artifacts.sections import section_bytes
+from whyrun.artifacts.publishing.sections import section_bytes
+from whyrun.artifacts.stat_cache.file_times import is_open_for_writing
 from whyrun.artifacts.store import Store
-from whyrun.artifacts.writers import is_open_for_writing
+from whyrun.connections.redact import Redactor
 from whyrun.errors import WhyrunError
-from whyrun.execution.cfg import OutputSpec
-from whyrun.execution.commands import OutputResult
-from whyrun.execution.context import output_path
-from whyrun.execution.failure import StepError
-from whyrun.execution.scratch import Scratch
-from whyrun.execution.secrets import Redactor
-from whyrun.execution.unwritable import keep_returned, why_not_json, why_not_json_text
+from whyrun.execution.files.scratch import Scratch
+from whyrun.execution.protocol.messages import OutputResult
+from whyrun.execution.protocol.step_config import OutputSpec
+from whyrun.execution.worker.context import output_path
+from whyrun.execution.worker.failure import StepError
 from whyrun.ids import Segment, parse_id_of
 from whyrun.json_values import limit_problem, plain_scalar, size_problem
 from whyrun.workflow.model import FILE_TYPES, VALUE_TYPES
+from whyrun.workflow.nodes import below
 
-_LEFT_SHOWN = 3  # files in the work folder, in the message about a missing output
+_FILES_SHOWN = 3  # in the message about a missing output
+_DEEPEST = 200  # levels of a value that are searched for what JSON cannot hold
+_LARGEST = 50_000_000  # characters of a returned value that is kept as text
 _ABSENT = object()
 
 
 class _Ready(msgspec.Struct, frozen=True):
-    """One output that passed all checks: bytes, or a file or folder that is moved or copied into the store."""
+    """An output that passed all checks: bytes, or a file or folder to move or copy into the store."""
 
     key: str
     type: str
@@ -40,7 +45,7 @@ class _Ready(msgspec.Struct, frozen=True):
     path: Path | None = None
     move: bool = False
     value: Any = msgspec.UNSET
-    is_leaf: bool = False  # a leaf's value stands in the log: it needs no bytes of its own in the store
+    is_leaf: bool = False  # its value stands in the log, so the store needs no bytes of it
 
 
 def collect_outputs(
@@ -52,7 +57,7 @@ def collect_outputs(
     redactor: Redactor,
     uses: str,
 ) -> list[OutputResult]:
-    """`also_known`: outputs that the action has but the job does not declare; they are not kept."""
+    """`also_known`: outputs that the action has and the job does not declare. They are ignored."""
     values = _returned_values(specs, also_known, returned)
     ready: list[_Ready] = []
     missing: list[str] = []
@@ -79,7 +84,7 @@ def collect_outputs(
 
 
 def _missing_outputs(missing: list[str], specs: Mapping[str, OutputSpec], scratch: Scratch, uses: str) -> str:
-    """What is missing, and how the action would give it."""
+    """Names the missing outputs, and says how the action can produce them."""
     message = f"the step ended without its declared {', '.join(f'`{name}`' for name in missing)}"
     whole = [name for name in missing if name in specs]
     if not whole:
@@ -90,20 +95,20 @@ def _missing_outputs(missing: list[str], specs: Mapping[str, OutputSpec], scratc
     else:
         message += f": return {it}, or write to " + ", ".join(f'context.output("{name}")' for name in whole)
     suffixes = {specs[name].suffix for name in whole}
-    left = [path for path in _files_below(scratch.work) if "" in suffixes or Path(path).suffix in suffixes]
-    if left:
-        shown = ", ".join(f"`{path}`" for path in left[:_LEFT_SHOWN]) + (", …" if len(left) > _LEFT_SHOWN else "")
-        message += f"; what it left in its work folder is not kept: {shown}"
+    files = [path for path in _files_below(scratch.work) if "" in suffixes or Path(path).suffix in suffixes]
+    if files:
+        shown = ", ".join(f"`{path}`" for path in files[:_FILES_SHOWN]) + (", …" if len(files) > _FILES_SHOWN else "")
+        message += f"; files in its work folder are not kept: {shown}"
     return message
 
 
 def _files_below(folder: Path) -> list[str]:
-    found = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
-    return sorted(path.relative_to(folder).as_posix() for path in found)
+    paths = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
 def collect_file(name: str, spec: OutputSpec, path: Path, store: Store) -> list[OutputResult]:
-    """One output from a user's own file, and its leaves: the same checks as for a step's outputs (`StepError`)."""
+    """Store a user's own file as an output, with its leaves, after the same checks. Raises `StepError`."""
     prepared = _from_file(name, spec, path, move=False)
     missing: list[str] = []
     leaves = _leaves(name, spec, prepared, missing) if spec.leaves else []
@@ -114,7 +119,7 @@ def collect_file(name: str, spec: OutputSpec, path: Path, store: Store) -> list[
 
 
 def collect_value(name: str, spec: OutputSpec, value: Any, store: Store) -> list[OutputResult]:
-    """One output from a value, with the checks of any (`StepError`)."""
+    """Store a value as an output, after the same checks. Raises `StepError`."""
     return [_stored(_value(name, spec.type, value), store)]
 
 
@@ -131,7 +136,7 @@ def _returned_values(specs: Mapping[str, OutputSpec], also_known: Mapping[str, s
     return {name: value for name, value in returned.items() if name in specs}
 
 
-# --- one output --------------------------------------------------------------------------------------------------
+# --- one output ------------------------------------------------------------------------------------------------
 
 
 def _from_value(name: str, spec: OutputSpec, value: Any, scratch: Scratch) -> _Ready:
@@ -156,11 +161,11 @@ def _from_value(name: str, spec: OutputSpec, value: Any, scratch: Scratch) -> _R
 def _from_file(name: str, spec: OutputSpec, path: Path, move: bool) -> _Ready:
     is_folder = _is_folder(name, spec, path)
     if is_folder != (spec.type == "directory") and spec.type != "dataset":
-        found = "a folder" if is_folder else "a file"
-        raise StepError("WrongOutputType", f"`{name}` is declared as {spec.type}, but {found} was written")
+        kind = "a folder" if is_folder else "a file"
+        raise StepError("WrongOutputType", f"`{name}` is declared as {spec.type}, but {kind} was written")
     if is_folder:
         try:
-            walk_tree(path)  # before anything is read or stored: a pipe in it would never end
+            walk_tree(path)  # refuses special files: reading a named pipe would never end
         except WhyrunError as refused:
             raise StepError("WrongOutputType", f"`{name}`: {refused.diagnostics[0].message}") from None
     if spec.type in VALUE_TYPES:
@@ -173,20 +178,21 @@ def _from_file(name: str, spec: OutputSpec, path: Path, move: bool) -> _Ready:
 
 
 def _is_folder(name: str, spec: OutputSpec, path: Path) -> bool:
-    """Whether it is a folder, and not a file. Anything else has no content, or no end."""
+    """Whether the output is a folder, not a file. Raises `StepError` for anything else: it has no content, or no
+    end."""
     declared = f"`{name}` is declared as {spec.type}, but"
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
-        raise StepError("WrongOutputType", f"{declared} a link that leads nowhere was written") from None
+        raise StepError("WrongOutputType", f"{declared} a dangling symlink was written") from None
     if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
         return stat.S_ISDIR(mode)
-    found = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-    raise StepError("WrongOutputType", f"{declared} {found} was written; only files and folders have content")
+    kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+    raise StepError("WrongOutputType", f"{declared} {kind} was written; only files and folders have content")
 
 
 def _parsed_value(name: str, type_: str, path: Path) -> Any:
-    """A value that a script wrote into its output file: text for a string, else JSON; one line end does not count."""
+    """The value in an output file: the text for a string, else JSON. One newline at the end does not count."""
     try:
         text = path.read_bytes().decode()
     except UnicodeDecodeError:
@@ -201,7 +207,7 @@ def _value(key: str, type_: str, value: Any, scratch: Scratch | None = None) -> 
     value = plain_scalar(value)
     if not _fits(type_, value):
         raise StepError("WrongOutputType", f"`{key}` is declared as {type_}, but is {_type(value)}: {value!r:.100}")
-    problem = limit_problem(value)  # before anything that goes down all its levels
+    problem = limit_problem(value)  # before anything that recurses into it
     data = b"" if problem else _canonical(key, value, scratch)
     problem = problem or size_problem(data)
     if problem is not None:
@@ -223,13 +229,13 @@ def _fits(type_: str, value: Any) -> bool:
 
 
 def _canonical(key: str, value: Any, scratch: Scratch | None) -> bytes:
-    """`scratch`: where to put down a value that was returned and cannot be kept as it is."""
+    """`scratch`: where to keep, as text, a returned value that JSON cannot hold."""
     try:
         return canonical_json(value)
     except (TypeError, ValueError, RecursionError) as problem:
         message = f"`{key}` cannot be written as JSON: {why_not_json(value) or problem}"
         if scratch is not None:
-            message += f" ({keep_returned(key, value, scratch.out)})"
+            message += f" ({_keep_returned(key, value, scratch.out)})"
         raise StepError("WrongOutputType", message) from None
 
 
@@ -244,7 +250,7 @@ def _decoded(key: str, data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        reason = why_not_json_text(data) or problem
+        reason = _why_not_json_text(data) or problem
         raise StepError("WrongOutputType", f"`{key}` is not valid JSON: {reason}") from None
 
 
@@ -252,20 +258,69 @@ def _type(value: Any) -> str:
     return "null" if value is None else type(value).__name__
 
 
-# --- leaves ------------------------------------------------------------------------------------------------------
+# --- values that JSON cannot hold ------------------------------------------------------------------------------
+
+
+def why_not_json(value: Any) -> str | None:
+    """The first part of a value that JSON cannot hold, and what to do about it; None if there is none."""
+    return next(_json_problems(value, "", ()), None)
+
+
+def _why_not_json_text(data: bytes) -> str | None:
+    """The same for a file that only Python accepts as JSON, such as one with NaN."""
+    try:
+        return why_not_json(json.loads(data))
+    except (ValueError, RecursionError):  # not even that: the decoder's own message says where
+        return None
+
+
+def _json_problems(value: Any, path: str, parents: tuple[int, ...]) -> Iterator[str]:
+    it = f"`{path.removeprefix('.')}`" if path else "it"
+    if isinstance(value, float) and not math.isfinite(value):
+        yield f"{it} is {value}, which JSON does not have: give null (None) instead, or leave it out"
+    elif isinstance(value, dict | list | tuple):
+        if id(value) in parents or len(parents) > _DEEPEST:
+            yield f"{it} is nested too deeply, or holds itself"
+            return
+        members: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, member in members:
+            if isinstance(value, dict) and not isinstance(key, str):
+                yield f"{it} has the key {key!r:.60}: keys are texts, so give str(key)"
+                return
+            yield from _json_problems(member, below(path, key), (*parents, id(value)))
+    elif value is not None and not isinstance(value, str | int | float | bool):
+        kind = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
+        yield f"{it} is a {kind}: give plain numbers, texts, lists and dicts (numpy and pandas: `.tolist()`, `.item()`)"
+
+
+def _keep_returned(name: str, value: Any, folder: Path) -> str:
+    """Write a returned value as text beside the step's outputs, and say where.
+
+    A step may have computed for hours: its result must not be lost because it cannot be an output.
+    """
+    file = folder / f"{name}.returned.txt"
+    try:
+        text = pprint.pformat(value, width=120, sort_dicts=False)[:_LARGEST]
+        file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+    except Exception as problem:  # the user's `__repr__`, or a full disk: the step's own error matters more
+        return f"what was returned could not be kept: {type(problem).__name__}: {problem!s:.200}"
+    return f"what was returned stands in the step's `scratch/out/{file.name}`"
+
+
+# --- leaves ----------------------------------------------------------------------------------------------------
 
 
 def _leaves(name: str, spec: OutputSpec, parent: _Ready, missing: list[str]) -> list[_Ready]:
     assert parent.data is not None
     document = _decoded(name, parent.data)
-    found: list[_Ready] = []
+    leaves: list[_Ready] = []
     for leaf, type_ in spec.leaves.items():
         value = _at(document, _leaf_path(leaf))
         if value is _ABSENT:
             missing.append(f"{name}.{leaf}")
         else:
-            found.append(msgspec.structs.replace(_value(f"{name}.{leaf}", type_, value), is_leaf=True))
-    return found
+            leaves.append(msgspec.structs.replace(_value(f"{name}.{leaf}", type_, value), is_leaf=True))
+    return leaves
 
 
 @lru_cache(maxsize=4096)
@@ -274,7 +329,7 @@ def _leaf_path(leaf: str) -> tuple[Segment, ...]:
 
 
 def _at(document: Any, path: tuple[Segment, ...]) -> Any:
-    """The value at a path: names and text indices in objects, whole numbers in lists; nothing stands in for another."""
+    """The value at a path. Names and text indices only select in objects, integers only in lists."""
     for segment in path:
         for key in (segment.name, *segment.indices):
             match document, key:
@@ -287,7 +342,7 @@ def _at(document: Any, path: tuple[Segment, ...]) -> Any:
     return document
 
 
-# --- storing -----------------------------------------------------------------------------------------------------
+# --- storing ---------------------------------------------------------------------------------------------------
 
 
 def _has_secret(path: str | Path, redactor: Redactor) -> bool:
@@ -296,15 +351,15 @@ def _has_secret(path: str | Path, redactor: Redactor) -> bool:
 
 
 def _refuse_secrets(ready: _Ready, redactor: Redactor) -> None:
-    found = redactor.found_in(ready.data or b"")
+    has_secret = redactor.found_in(ready.data or b"")
     if ready.path is not None and ready.path.is_dir():
         files, empty = walk_tree(ready.path)
-        names = [*empty, *(file.path for file in files)]  # as they would stand in the store
-        found = any(redactor.found_in(os.fsencode(name)) for name in names)
-        found = found or any(_has_secret(file.location, redactor) for file in files)
+        names = [*empty, *(file.path for file in files)]  # names are stored too
+        has_secret = any(redactor.found_in(os.fsencode(name)) for name in names)
+        has_secret = has_secret or any(_has_secret(file.location, redactor) for file in files)
     elif ready.path is not None:
-        found = _has_secret(ready.path, redactor)
-    if found:
+        has_secret = _has_secret(ready.path, redactor)
+    if has_secret:
         raise StepError("SecretInOutput", f"`{ready.key}` contains a secret that the step was given; it is not kept")
 
 
@@ -326,14 +381,14 @@ def _stored(ready: _Ready, store: Store) -> OutputResult:
 
 
 def _moved(path: Path, store: Store) -> tuple[str, int]:
-    """Move a file into the store, unless somebody can still write into it: then its bytes are copied.
+    """Move a file into the store, or copy it if another process can still write to it.
 
-    Under a name that nobody knows, nobody can open it again; who had opened it before shows in the lease.
+    After the rename to a random name nobody can open it again, and a lease shows who has it open already.
     """
     private = path.with_name(f".{os.urandom(12).hex()}")
     os.rename(path, private)
     try:
         return store.put_file(private, move=not is_open_for_writing(private, unknown=True))
     except BaseException:
-        os.rename(private, path)  # it stays what the step left behind: evidence
+        os.rename(private, path)  # it stays part of the step's files, which become evidence
         raise

@@ -1,4 +1,4 @@
-"""Where a worker takes its commands from: datagrams on the host's machine, files that lines name everywhere else."""
+"""Where a worker takes its commands from: datagrams on the host's machine, command files everywhere else."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from typing import Protocol
 
 import msgspec
 
-from whyrun.artifacts.stat_rows import Signature
-from whyrun.execution.commands import Command
-from whyrun.execution.isolation import descendants, end_group
-from whyrun.execution.outbox import Acknowledgements
-from whyrun.execution.wire import (
+from whyrun.artifacts.stat_cache.rows import Signature
+from whyrun.execution.protocol.framing import (
     TICKET,
     Acknowledged,
     Assignment,
@@ -28,26 +25,29 @@ from whyrun.execution.wire import (
     decode_secrets,
     secret_texts,
 )
+from whyrun.execution.protocol.messages import Command
+from whyrun.execution.worker.isolation import descendants, end_group
+from whyrun.execution.worker.outbox import Acknowledgements
 
 _DATAGRAM = 1 << 17
 _DESCRIPTOR = array.array("i").itemsize
 _BESIDE = socket.CMSG_SPACE(_DESCRIPTOR)
 
 
-class Given(msgspec.Struct, frozen=True):
+class ReceivedCommand(msgspec.Struct, frozen=True):
     command: Command
     secrets: dict[str, str] = {}
-    known: dict[str, Signature] = {}  # see `known_files`
+    known: dict[str, Signature] = {}  # input files that the host has hashed
 
 
 class CommandSource(Protocol):
-    def take(self, before_waiting: Callable[[], None]) -> Given | None:
-        """The next command; None when there are no more. `before_waiting` is called if it is not there yet."""
+    def take(self, before_waiting: Callable[[], None]) -> ReceivedCommand | None:
+        """The next command; None when there are no more. Calls `before_waiting` if it has to wait for one."""
 
 
 class Datagrams:
-    """Commands come several at once, but whoever takes a ticket, this worker or its host, has that one command. So the
-    host can take back what has not begun, to the last one."""
+    """Several commands arrive in one datagram. Worker and host both take tickets, and who takes a ticket owns its
+    command. So the host can take back every command that has not begun."""
 
     def __init__(self, descriptor: int, tickets: int, control: int, acknowledgements: Acknowledgements) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -58,9 +58,9 @@ class Datagrams:
         self._buffer = bytearray(_DATAGRAM)
         self._view = memoryview(self._buffer)
         self._received: deque[tuple[Assignment, int | None]] = deque()
-        threading.Thread(target=_listen, args=(control, acknowledgements.put), daemon=True).start()
+        threading.Thread(target=_read_control, args=(control, acknowledgements.put), daemon=True).start()
 
-    def take(self, before_waiting: Callable[[], None]) -> Given | None:
+    def take(self, before_waiting: Callable[[], None]) -> ReceivedCommand | None:
         number = self._ticket(before_waiting)
         while number is not None:
             if not self._received:
@@ -69,15 +69,15 @@ class Datagrams:
             if assignment.number == number:
                 command = assignment.command if assignment.file is None else _read_command(assignment.file)
                 assert command is not None
-                return Given(command, _secrets(assignment, beside), assignment.known)
-            if beside is not None:  # the host has taken this one back
+                return ReceivedCommand(command, _secrets(assignment, beside), assignment.known)
+            if beside is not None:  # the host took this command back
                 os.close(beside)
         return None
 
     def _ticket(self, before_waiting: Callable[[], None]) -> int | None:
-        """The number of a command that is ours now; None when there are no more.
+        """Take a ticket: the number of the next command; None when there are no more.
 
-        While it waits it receives commands all the same: those that the host took back must not fill the channel.
+        Receives datagrams while it waits: commands that the host took back must not fill the channel.
         """
         while True:
             try:
@@ -91,7 +91,7 @@ class Datagrams:
 
     def _receive(self) -> None:
         size, beside, *_ = self._socket.recvmsg_into([self._buffer], _BESIDE, socket.MSG_CMSG_CLOEXEC)
-        if not size:  # the host has closed it, so that no more tickets come either
+        if not size:  # the host has closed the channel, so no more tickets come either
             self._ready.unregister(self._socket)
             return
         descriptor = None
@@ -100,12 +100,12 @@ class Datagrams:
             (descriptor,) = array.array("i", data[:_DESCRIPTOR])
         assignments = decode_assignments(self._view[:size])
         self._received.extend((each, descriptor) for each in assignments)
-        if assignments[0].secrets:  # such a command comes alone; the steps after it shall not find them here
+        if assignments[0].secrets:  # it is alone in its datagram; later steps must not find the secrets in memory
             self._view[:size] = bytes(size)
 
 
 def _secrets(assignment: Assignment, beside: int | None) -> dict[str, str]:
-    """`beside`: anonymous memory that came with the command, where its secrets are too long for a datagram."""
+    """`beside`: descriptor of the anonymous memory that holds secrets too long for a datagram."""
     if beside is None:
         return secret_texts(assignment.secrets) if assignment.secrets else {}
     with os.fdopen(beside, "rb") as file:
@@ -114,22 +114,25 @@ def _secrets(assignment: Assignment, beside: int | None) -> dict[str, str]:
 
 
 class CommandFiles:
+    """Commands are files in a folder. Lines of the control channel name them."""
+
     def __init__(self, folder: str, control: int, acknowledgements: Acknowledgements) -> None:
         self._folder = folder
-        self._given: queue.SimpleQueue[Given] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[ReceivedCommand] = queue.SimpleQueue()
         self._acknowledgements = acknowledgements
-        threading.Thread(target=_listen, args=(control, self._heard), daemon=True).start()
+        threading.Thread(target=_read_control, args=(control, self._take_line), daemon=True).start()
 
-    def _heard(self, line: bytes) -> None:
-        word = decode_control(line)
-        if isinstance(word, Acknowledged):
+    def _take_line(self, line: bytes) -> None:
+        control = decode_control(line)
+        if isinstance(control, Acknowledged):
             self._acknowledgements.put(line)
         else:
-            self._given.put(Given(_read_command(f"{self._folder}/{word.name}"), secret_texts(word.secrets)))
+            command = _read_command(f"{self._folder}/{control.name}")
+            self._commands.put(ReceivedCommand(command, secret_texts(control.secrets)))
 
-    def take(self, before_waiting: Callable[[], None]) -> Given | None:
+    def take(self, before_waiting: Callable[[], None]) -> ReceivedCommand | None:
         before_waiting()
-        return self._given.get()
+        return self._commands.get()
 
 
 def _read_command(path: str) -> Command:
@@ -139,11 +142,11 @@ def _read_command(path: str) -> Command:
     return decode_command(data)
 
 
-def _listen(control: int, heard: Callable[[bytes], None]) -> None:
-    """The end of this channel means that the host is gone: then everything here ends too."""
+def _read_control(control: int, take_line: Callable[[bytes], None]) -> None:
+    """Pass on the lines of the control channel. When it ends, the host is gone: end this worker and its processes."""
     rest = b""
     while data := os.read(control, 1 << 16):
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
-            heard(line)
+            take_line(line)
     end_group(os.getpgrp(), descendants(os.getpid()))

@@ -1,4 +1,4 @@
-"""What a running step can ask of its worker, and how it is told to stop."""
+"""The `context` and `logger` that an action receives, and the cancellation of a step."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.actions.base import plain
+from whyrun.connections.redact import Redactor
 from whyrun.console.lines import TaskStatus, task_status
 from whyrun.console.paths import described_files
-from whyrun.execution.cfg import OutputSpec
-from whyrun.execution.commands import ExecStep, Message, MetricReported, RequestRemembered, TaskReported
-from whyrun.execution.failure import StepError, utf8
-from whyrun.execution.outbox import Acknowledgements, Outbox
-from whyrun.execution.scratch import Scratch
-from whyrun.execution.secrets import Redactor
-from whyrun.execution.wire import timestamp
-from whyrun.execution.words import as_json, check_name, check_size, shortened
+from whyrun.execution.files.scratch import Scratch
+from whyrun.execution.protocol.framing import timestamp
+from whyrun.execution.protocol.messages import ExecStep, Message, MetricReported, RequestRemembered, TaskReported
+from whyrun.execution.protocol.step_config import OutputSpec
+from whyrun.execution.worker.failure import StepError, utf8
+from whyrun.execution.worker.message_limits import as_json, check_name, check_size, shortened
+from whyrun.execution.worker.outbox import Acknowledgements, Outbox
 
 _PROGRESS_EVERY = 0.5  # seconds
 
 
 class StepCancelled(BaseException):
-    """Raised inside a step that was told to stop (SIGTERM) and does not look at `context.cancelled` itself."""
+    """Raised inside a step that was told to stop (SIGTERM) and does not read `context.cancelled`."""
 
 
 class Cancellation:
-    """SIGTERM, made into a flag for steps that look at it and into an exception for all others."""
+    """Turns SIGTERM into a flag for steps that read it, and into an exception for all others."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -43,7 +43,7 @@ class Cancellation:
     def handle(self, signum: int, frame: object) -> None:
         del signum, frame
         if not self._running:
-            return  # the step ended before the signal came; the next one has nothing to do with it
+            return  # the step has ended; the signal is not meant for the next one
         self.requested = True
         self._raise_if_due()
 
@@ -55,19 +55,20 @@ class Cancellation:
         self._running = self._armed = False
 
     def arm(self) -> None:
-        """From here on the user's code runs and may be interrupted; our own code never is."""
+        """The user's code runs from here on, and may be interrupted. Whyrun's own code never is."""
         self._armed = True
         self._raise_if_due()
 
     def disarm(self) -> bool:
-        """No exception from here on; whether one was possible before. Other threads are never interrupted."""
+        """Raise no exception from here on. Returns whether one was possible. Only the main thread is ever
+        interrupted."""
         if threading.get_ident() != self._main:
             return False
         was, self._armed = self._armed, False
         return was
 
     def adopt_thread(self) -> None:
-        """After a fork: the thread that goes on is the main one."""
+        """After a fork: the calling thread is the main one."""
         self._main = threading.get_ident()
 
     def _raise_if_due(self) -> None:
@@ -95,7 +96,7 @@ class StepContext:
         self.work_dir = scratch.work
         self.script_path = scratch.script
         self.output_names = tuple(outputs)
-        self.also_known: Collection[str] = ()  # outputs that the action has beyond what the job declares
+        self.also_known: Collection[str] = ()  # outputs of the action that the job does not declare
         self._step_id = command.step_id
         self._outputs = outputs
         self._parameters = parameters
@@ -108,11 +109,11 @@ class StepContext:
         self._recalled_elsewhere = dict(command.recalled_elsewhere)
         self._progress_due = 0.0
         self._noted: set[str] = set()
-        outbox.let_speak(self)
+        outbox.set_sender(self)
 
     def close(self) -> None:
-        """The step has ended: a thread that it left running is not heard any more."""
-        self._outbox.let_speak(None)
+        """The step has ended: drop messages of threads that it left running."""
+        self._outbox.set_sender(None)
 
     @property
     def inputs(self) -> Mapping[str, Any]:
@@ -120,21 +121,21 @@ class StepContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the step should stop. Whoever looks at it is trusted to stop by himself."""
+        """Whether the step should stop. Reading this flag opts in to cooperative cancellation."""
         self._cancellation.cooperative = True
         return self._cancellation.requested
 
     def output(self, name: str) -> Path:
-        """Where to write the output `name`; for a folder, the path at which to make it.
+        """The path for the output `name`; for a folder, the path at which to create it.
 
-        An output that the action has and the job does not declare may be written too; it is not kept.
+        An output that the action has and the job does not declare may be written too. It is not kept.
         """
         if name not in self._outputs and name in self.also_known:
             return self._scratch.out / name
         return output_path(self._scratch, self._outputs, name)
 
     def task(self, status: str, message: str, details: Any = None) -> None:
-        """A status that does not exist is no reason to lose what the step has done: it goes on, and is told once."""
+        """Report a task. An unknown status does not fail the step: it is printed once to stderr."""
         try:
             name = task_status(status).value
         except ValueError as unknown:
@@ -161,13 +162,13 @@ class StepContext:
         if now < self._progress_due and done < total:
             return
         ratio = done / total if total else 1.0
-        if math.isfinite(ratio):  # it is only shown: no reason to fail a step for it
+        if math.isfinite(ratio):  # progress is only shown, so it never fails a step
             self._progress_due = now + _PROGRESS_EVERY
             self.metric("progress", ratio)
 
     def remember(self, key: str, value: Any) -> None:
-        """Put an outside request id into the log; when this returns, it is there, synced."""
-        # Not altered in any way, unlike what is only shown: a retry must find exactly what was remembered.
+        """Write the ID of an outside request to the log. When this returns, the log is synced."""
+        # Unlike details and messages this is never altered: a retry must find exactly what was remembered.
         if not isinstance(key, str):
             raise ValueError(f"the key of a remembered value is a string, not {key!r:.100}")
         check_name("the key of a remembered value", key)
@@ -187,8 +188,8 @@ class StepContext:
     def recall(self, key: str, any_parameters: bool = False) -> Any:
         """What this step, or an earlier attempt of it, remembered under `key`; None if nothing.
 
-        Attempts with other parameters or inputs count only if `any_parameters`: then the latest of all. Whoever asks
-        so makes a key that names what was asked for, since these attempts may have asked for something else.
+        With `any_parameters` the latest of all attempts counts, also one with other parameters or inputs. Then the key
+        should name what was requested, because such an attempt may have requested something else.
         """
         if any_parameters and key in self._recalled_elsewhere:
             return self._recalled_elsewhere[key]
@@ -207,7 +208,7 @@ class StepContext:
         return text
 
     def _send(self, make: Callable[[int], Message], awaited: bool = False) -> bool:
-        # A cancellation in the middle of a write would leave half a line.
+        # A cancellation during the write would leave half a line.
         was_armed = self._cancellation.disarm()
         try:
             return self._outbox.send(self, make, awaited)
@@ -217,7 +218,7 @@ class StepContext:
 
 
 class StepLogger:
-    """The `logger` of an action inside a worker: a `WorkflowLogger` whose lines become tasks of the step."""
+    """The `logger` of an action: a `WorkflowLogger` whose lines become tasks of the step."""
 
     def __init__(self, context: StepContext) -> None:
         self._context = context
@@ -243,7 +244,7 @@ class StepLogger:
         self._context.task(status, message, details)
 
     def start_progress(self, total_jobs: int, estimated_runtime: float | None = None) -> None:
-        del estimated_runtime  # the host knows from its log how long the step takes
+        del estimated_runtime  # the host estimates it from its log
         self._total = total_jobs
         self._context.progress(0, total_jobs)
 
@@ -255,7 +256,7 @@ class StepLogger:
         self._context.progress(self._total, self._total)
 
     def _files(self, given: Any) -> list[str] | None:
-        """With their sizes now, while they are there; without the folder of this machine that they lie in."""
+        """Describe files with their size, while they exist, and without the absolute path of scratch or project."""
         if given is None:
             return None
         scratch, project = self._roots

@@ -1,4 +1,4 @@
-"""A failed step in words: type, message and traceback. Whatever goes wrong here never hides the error itself."""
+"""Describes a failed step: error type, message and traceback. A problem in here never hides the error itself."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MADE_AGAIN = "such bytes are removed, and the next run takes them from elsewhere
 
 _TYPE_LIMIT = 256
 _ERROR_LIMIT = 16_000
-_TRACEBACK_LIMIT = 4_000_000  # a long one is kept whole; only what nobody could read any more is cut
+_TRACEBACK_LIMIT = 4_000_000  # keeps even a long one whole
 _OWN_CODE = os.path.dirname(os.path.abspath(whyrun.__file__)) + os.sep
 _MACHINERY = ("<frozen importlib", "<frozen runpy", os.path.join(os.path.dirname(os.__file__), "runpy.py"))
 
 
 class StepError(Exception):
-    """A failure that Whyrun itself establishes; `kind` is its error type in the log."""
+    """A failure that Whyrun itself finds. `kind` is its error type in the log."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,8 @@ class StepError(Exception):
 
 
 def store_damaged(what: str) -> StepError:
-    """Of what a step was to read. The host removes it (`EarlierResults.drop_damaged`), wherever the step ran."""
+    """A stored input of the step is damaged. The host removes it (`ReusableResults.drop_damaged`), wherever the step
+    ran."""
     return StepError(STORE_DAMAGED, f"{what}; {MADE_AGAIN}")
 
 
@@ -40,12 +41,12 @@ class Failure:
     traceback: str
 
     def also(self, doing: str, second: BaseException) -> Failure:
-        """The same failure, with a word on what went wrong while it was handled."""
+        """The same failure, with a note on a second problem while it was handled."""
         note = f"\nWhile {doing}, also: {_message(second)} ({type(second).__name__})\n"
         return replace(self, traceback=self.traceback + utf8(note))
 
     def beside(self, note: str) -> Failure:
-        """The same failure, with something that may have to do with it."""
+        """The same failure, with a note on a possible cause."""
         return replace(self, traceback=self.traceback + utf8(f"\nAlso: {note}\n"))
 
     def shortened(self) -> Failure:
@@ -54,20 +55,20 @@ class Failure:
 
 
 def failure_of(problem: BaseException) -> Failure:
-    """Type, message and traceback without the frames of Whyrun itself."""
+    """The failure for an exception. The traceback omits Whyrun's own frames."""
     if isinstance(problem, WhyrunError) and problem.diagnostics[0].code == "STORE_DAMAGED":
         problem = store_damaged(problem.diagnostics[0].message)
     kind = problem.kind if isinstance(problem, StepError) else type(problem).__name__
     message = _message(problem)
     try:
         text = "".join(_formatted(problem))
-    except Exception as second:  # a broken __str__, __cause__ or source file: the error itself still counts
+    except Exception as second:  # a broken __str__, __cause__ or source file must not hide the error
         text = f"{kind}: {message}\n(the traceback could not be written: {type(second).__name__})\n"
     return Failure(utf8(kind), utf8(message), utf8(text))
 
 
 def utf8(text: str) -> str:
-    """The same text; what UTF-8 cannot write (half a character, or a byte of a file name) is escaped."""
+    """The text with escapes for what UTF-8 cannot encode, such as lone surrogates from file names."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -76,7 +77,7 @@ def _message(problem: BaseException) -> str:
         return f"the step called exit({problem.code!r})"
     try:
         return str(problem)
-    except Exception as second:  # a user's exception class may be broken in any way
+    except Exception as second:  # the user's exception class may be broken
         kind = type(problem).__name__
         return f"<the message of this {kind} cannot be shown: its str() raised {type(second).__name__}>"
 
@@ -104,7 +105,7 @@ def _is_own(path: str) -> bool:
 
 
 def _cut(text: str, limit: int) -> str:
-    """The beginning and the end of a text that is too long; the end of a traceback is what matters most."""
+    """The beginning and the end of a text that is too long. The end of a traceback matters most."""
     if len(text) <= limit:
         return text
     return f"{text[: limit // 4]}\n… {len(text) - limit} characters left out …\n{text[-limit * 3 // 4 :]}"

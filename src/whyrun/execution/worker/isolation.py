@@ -1,4 +1,6 @@
-"""What one step may change in its worker, and how it is put back for the next one. And how processes are ended."""
+"""Isolates the steps of one worker from each other: restores the process's state, keeps project modules apart,
+measures resources, and ends processes.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,21 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
+from whyrun.actions.builtin import BUILTIN
+from whyrun.actions.code.source_loader import remove_project_modules, restore_project_modules
+from whyrun.errors import WhyrunError
+
 _PR_SET_CHILD_SUBREAPER = 36
+_PATIENCE = 5.0  # seconds for killed processes to be gone
+_PAUSE = 0.005
 _HANDLED = sorted(s for s in signal.valid_signals() if s not in (signal.SIGKILL, signal.SIGSTOP))
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
@@ -27,48 +38,48 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def become_worker() -> None:
-    """Orphans of a step come to this process instead of to init, so that it can find and end them."""
+    """Adopt orphaned processes of steps, instead of init, so that this process can find and end them."""
     if sys.platform == "linux":
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def flush_c_streams() -> None:
-    """What C code has printed but not written yet belongs to this step, not to the next."""
+    """Write what C code has buffered: it belongs to this step, not to the next."""
     _libc.fflush(None)
 
 
-class _Watch:
-    """Notices calls of a function, such as `signal.signal`: comparing 64 handlers after every step would cost a tenth
-    of a short one."""
+class _CallDetector:
+    """Replaces a function such as `signal.signal` to notice its calls: comparing 64 handlers after every step would
+    cost a tenth of a short one."""
 
     def __init__(self, module: Any, name: str) -> None:
-        self.touched = False
+        self.called = False
         self.real = getattr(module, name)
 
-        def noticed(*arguments: Any, **named: Any) -> Any:
-            self.touched = True
+        def wrapper(*arguments: Any, **named: Any) -> Any:
+            self.called = True
             return self.real(*arguments, **named)
 
-        setattr(module, name, noticed)
+        setattr(module, name, wrapper)
 
 
 class Baseline:
-    """The state that every step of a worker begins with."""
+    """The process state that every step of a worker begins with."""
 
     def __init__(self, work_dir: str) -> None:
         self._work_dir = work_dir
         self._mapping = os.environ
-        # Comparing what lies under the mapping saves decoding every variable for every step.
+        # Comparing the encoded variables saves decoding all of them for every step.
         self._raw_environ = dict(os.environ._data)  # type: ignore[attr-defined]
         self._environ = dict(os.environ)
         self._argv = list(sys.argv)
         self._path = list(sys.path)
         self._handlers = [(int(number), _getsignal(number)) for number in _HANDLED]
-        self._signals = _Watch(signal, "signal")
+        self._signals = _CallDetector(signal, "signal")
         self._limits = {number: resource.getrlimit(number) for number in _LIMITS}
-        self._limiting = _Watch(resource, "setrlimit")
-        self._lowered = False  # a limit, for good
-        self.path_changed = False  # where modules are looked for, by the last step
+        self._limiting = _CallDetector(resource, "setrlimit")
+        self._lowered = False  # a step lowered a limit that cannot be raised again
+        self.path_changed = False  # the last step changed `sys.path`
         self._locale = _setlocale(_LC_ALL, None)
         self._threads = threading.active_count()
         self._mask = _sigmask(signal.SIG_BLOCK, ())
@@ -79,7 +90,7 @@ class Baseline:
     def restore(self) -> None:
         os.chdir(self._work_dir)
         os.umask(self._umask)
-        os.environ = self._mapping  # noqa: B003 - the very same mapping, in case a step put another in its place
+        os.environ = self._mapping  # noqa: B003 - the same object, in case a step replaced it
         if os.environ._data != self._raw_environ:  # type: ignore[attr-defined]
             os.environ.clear()
             os.environ.update(self._environ)
@@ -93,23 +104,23 @@ class Baseline:
         for timer in _TIMERS:
             if signal.getitimer(timer) != (0.0, 0.0):
                 signal.setitimer(timer, 0)
-        if self._signals.touched:
+        if self._signals.called:
             for number, handler in self._handlers:
                 if _getsignal(number) is not handler and handler is not None:
                     signal.signal(number, handler)
-            self._signals.touched = False
+            self._signals.called = False
         if _sigmask(signal.SIG_BLOCK, ()) != self._mask:
             _sigmask(signal.SIG_SETMASK, self._mask)
-        if self._limiting.touched:
+        if self._limiting.called:
             for number, limit in self._limits.items():
                 try:
                     self._limiting.real(number, limit)
                 except (ValueError, OSError):
                     self._lowered = True
-            self._limiting.touched = False
+            self._limiting.called = False
         if _setlocale(_LC_ALL, None) != self._locale:
             _setlocale(_LC_ALL, self._locale)
-        # Only what a step has imported: seeding alone is a twentieth of what a short one costs.
+        # Only modules that a step has imported: seeding alone costs a twentieth of a short step.
         socket: Any = sys.modules.get("socket")
         if socket is not None and socket.getdefaulttimeout() is not None:
             socket.setdefaulttimeout(None)
@@ -118,21 +129,87 @@ class Baseline:
             tempfile.tempdir = None
         random: Any = sys.modules.get("random")
         if random is not None:
-            random.seed(int.from_bytes(os.urandom(8), "big"))  # a third of the cost of `seed()`, and as fresh
+            random.seed(int.from_bytes(os.urandom(8), "big"))  # a third of the cost of `seed()`
         numpy_random: Any = sys.modules.get("numpy.random")
         if numpy_random is not None:
             numpy_random.seed()
 
     def is_lost(self) -> bool:
-        """Whether a step left something behind that cannot be put back: a thread, which may still write where the next
-        step works, or a limit that cannot be raised again. Then the next one gets another process."""
+        """Whether the state cannot be restored: a step left a thread running, which may write where the next step
+        works, or lowered a limit. Then the next step needs another process."""
         return self._lowered or threading.active_count() > self._threads
 
 
-# --- resources ---------------------------------------------------------------------------------------------------
+# --- project modules -------------------------------------------------------------------------------------------
+
+Entry = tuple[str, str]  # action, and for `python` the `call` or `script`
 
 
-BLOCK = 512  # bytes: the unit in which the kernel counts what went to and from a disk
+class ImportedCode:
+    """Which modules of the project are imported while a step runs.
+
+    Modules stay imported from step to step, which makes a worker fast. But where the code of one step changes the
+    import path, `util` may be another file for it than for the next step. So each entry with such code gets its own
+    set of modules, and all other entries share one. (A step with its own environment runs in a process in which
+    nothing of the project is imported, because a module may read the environment on import.)
+    """
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._last: tuple[Entry, Mapping[str, Any]] | None = None  # whose modules are imported now
+        self._moves: dict[Entry, bool] = {}  # whether its code changes the import path
+        self._put_aside: dict[Entry | None, dict[str, ModuleType]] = {}  # None: of the entries that share one set
+
+    def __bool__(self) -> bool:
+        return self._last is not None
+
+    def enter(self, uses: str, with_: Mapping[str, Any]) -> None:
+        """A step with this action is about to run in this process."""
+        entry = _entry(uses, with_)
+        if entry is None or (self._last is not None and self._last[0] == entry):
+            return
+        if self._last is not None:
+            own, current = self._owner(entry, with_), self._owner(*self._last)
+            if own != current:
+                self._put_aside[current] = remove_project_modules()
+                restore_project_modules(self._put_aside.pop(own, {}))
+        self._last = entry, with_
+
+    def path_changed(self) -> None:
+        """The last step changed `sys.path`, whatever its source says."""
+        if self._last is not None:
+            self._moves[self._last[0]] = True
+
+    def _owner(self, entry: Entry, with_: Mapping[str, Any]) -> Entry | None:
+        if entry not in self._moves:
+            self._moves[entry] = self._changes_sys_path(entry[0], with_)
+        return entry if self._moves[entry] else None
+
+    def _changes_sys_path(self, uses: str, with_: Mapping[str, Any]) -> bool:
+        from whyrun.actions.code.imports import project_code  # only where steps of several kinds meet in one worker
+        from whyrun.actions.registry.load import project_entry
+
+        try:
+            entry = project_entry(uses, with_, self._project)
+        except WhyrunError:
+            return True  # unknown; the step itself will report the error
+        if entry is None:
+            return False
+        code = project_code(self._project, entry[0], imported=entry[1])
+        return code.changes_sys_path or bool(code.problems)
+
+
+def _entry(uses: str, with_: Mapping[str, Any]) -> Entry | None:
+    """None: the action has no code in the project."""
+    if uses == "python":
+        return uses, str(with_.get("call", with_.get("script")))
+    return None if uses in BUILTIN else (uses, "")
+
+
+# --- resources -------------------------------------------------------------------------------------------------
+
+
+BLOCK = 512  # bytes: the unit in which the kernel counts disk transfers
 
 
 class Resources(NamedTuple):
@@ -158,8 +235,8 @@ class Resources(NamedTuple):
         )
 
     def since(self, before: Resources) -> dict[str, float]:
-        """As metrics of a step. The peak of children is that of the largest one the worker ever had: an upper bound,
-        which counts only where the step had children at all."""
+        """The metrics of a step. The peak of children is that of the largest child that the worker ever had: an upper
+        bound, which counts only if the step had children."""
         had_children = self.children_pages != before.children_pages
         return {
             "cpu_seconds": round(self.cpu_seconds - before.cpu_seconds, 6),
@@ -170,29 +247,29 @@ class Resources(NamedTuple):
 
 
 class PeakMemory:
-    """The highest memory of this process, counted from where `forget` was called last: a worker runs many steps."""
+    """Resets the kernel's record of this process's peak memory, because a worker runs many steps."""
 
     def __init__(self) -> None:
-        """In each process anew: the file is that of the process which opened it, whoever inherits it."""
+        """Create one for each process: an inherited descriptor would reset the parent."""
         self._descriptor: int | None
         try:
             self._descriptor = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
-        except OSError:  # a kernel without it: then the peak is that of the worker so far
+        except OSError:  # a kernel without this file: the peak is that of the worker so far
             self._descriptor = None
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         if self._descriptor is not None:
             try:
                 os.write(self._descriptor, b"5")
-            except OSError:  # one that does not know this use of it; or a step closed it
+            except OSError:  # the kernel does not support it, or a step closed the descriptor
                 self._descriptor = None
 
 
-# --- processes ---------------------------------------------------------------------------------------------------
+# --- processes -------------------------------------------------------------------------------------------------
 
 
 def has_children() -> bool:
-    """Whether there is any child, ended or not; cheap, and takes no exit status away from its owner."""
+    """Whether this process has a child, ended or not. Cheap, and leaves exit statuses to their owners."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -201,7 +278,7 @@ def has_children() -> bool:
 
 
 def descendants(root: int) -> list[int]:
-    """Every process below `root`, whatever its session or group. Reads /proc; none where there is no /proc."""
+    """All processes below `root`, in any session or group. Reads /proc; empty if there is none."""
     children: dict[int, list[int]] = {}
     try:
         names = os.listdir("/proc")
@@ -212,31 +289,34 @@ def descendants(root: int) -> list[int]:
             with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # it may have ended meanwhile
                 parent = int(file.read().rpartition(b")")[2].split()[1])
                 children.setdefault(parent, []).append(int(name))
-    found: list[int] = []
+    processes: list[int] = []
     queue = [root]
     while queue:
         below = children.get(queue.pop(), [])
-        found += below
+        processes += below
         queue += below
-    return found
+    return processes
 
 
 def processes_with(variable: bytes) -> list[int]:
-    """Processes that have exactly this `NAME=value` in their environment: a step's, whoever adopted them."""
+    """Processes with exactly this `NAME=value` in their environment, whoever their parent is now."""
     return [pid for pid, environment in environments() if variable in environment]
 
 
 def environments() -> Iterator[tuple[int, list[bytes]]]:
-    """Every process that we may look at, with its environment; a dead one that nobody has waited for has none."""
+    """Every process whose environment we may read. That of a zombie is empty."""
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit():
-            with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:  # ended meanwhile, or another user's
+            with (
+                suppress(OSError),
+                open(f"/proc/{name}/environ", "rb") as file,
+            ):  # it has ended, or belongs to another user
                 yield int(name), file.read().split(b"\0")
 
 
 def end_descendants(spared: frozenset[int] = frozenset()) -> None:
-    """End every process that a step left behind (and reap it), except those that were there before it."""
-    for _ in range(20):  # a process may start another while it is being ended
+    """Kill and reap every process that a step left running, except the `spared` ones from before the step."""
+    for _ in range(20):  # a process may start another before it dies
         strays = [pid for pid in descendants(os.getpid()) if pid not in spared]
         if not strays:
             return
@@ -244,14 +324,39 @@ def end_descendants(spared: frozenset[int] = frozenset()) -> None:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         for pid in strays:
-            with suppress(ChildProcessError):  # a grandchild; it comes to us when its parent is gone
+            with suppress(ChildProcessError):  # a grandchild: this process adopts it when its parent is gone
                 os.waitpid(pid, 0)
 
 
 def end_group(group: int, also: list[int]) -> None:
-    """SIGKILL for a whole process group and for descendants that left it."""
+    """Send SIGKILL to a process group, and to the descendants that left it."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
     for pid in also:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
+
+
+def end_workers(homes: Iterable[Path]) -> None:
+    """Kill the workers, and the processes of their steps, that have one of these folders as their HOME.
+
+    Workers end by themselves when their host is gone, but their files may only be moved when none still writes.
+    """
+    variables = {b"HOME=" + os.fsencode(os.path.realpath(home)) for home in homes}
+    me = os.getpid()  # the caller may itself be a process of such a step, or run below one
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        workers = [pid for pid, environment in environments() if any(_resolved(v) in variables for v in environment)]
+        workers = [pid for pid in workers if pid != me]
+        if not workers:
+            return
+        for pid in {*workers, *(below for worker in workers for below in descendants(worker))} - {me}:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_PAUSE)
+
+
+def _resolved(variable: bytes) -> bytes:
+    """HOME with its real path: the earlier run may have named the same folder by another path."""
+    name, equals, value = variable.partition(b"=")
+    return name + equals + os.path.realpath(value) if name == b"HOME" else variable

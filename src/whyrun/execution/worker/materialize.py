@@ -1,8 +1,8 @@
-"""The inputs of a step, made into what an action receives: values, and files under names with their suffix.
+"""Materializes the inputs of a step: values, and files under a name with their suffix, as its action receives them.
 
-Stored bytes are linked to, not copied; workflow inputs are read where they lie. What lies in the project may be edited
-while a step runs, so it is looked at before and after: other content than the plan saw fails the step. So does a stored
-file that was written to meanwhile: modes keep neither root nor a `chmod` out.
+Stored files are linked, not copied, and workflow inputs are read at their own path. A user may edit project files while
+a step runs, so they are checked before and after: the step fails if their content is not that of the plan. It also
+fails if a stored file was written to, which file modes cannot prevent for root or after a `chmod`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ import msgspec
 
 from whyrun.actions.base import TextFile
 from whyrun.artifacts.blob_names import remove_if_damaged
-from whyrun.artifacts.file_clock import OtherClocks
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
-from whyrun.artifacts.settled import is_settled
+from whyrun.artifacts.stat_cache.file_times import ClockSkews, is_open_for_writing, is_settled
 from whyrun.artifacts.store import Store
-from whyrun.artifacts.writers import is_open_for_writing
-from whyrun.execution.cfg import InputSpec, StepCfg
-from whyrun.execution.commands import ExecStep, InputSource
-from whyrun.execution.failure import StepError, store_damaged
-from whyrun.execution.scratch import Scratch
+from whyrun.connections.redact import SHORTEST
+from whyrun.execution.files.scratch import Scratch
+from whyrun.execution.protocol.messages import ExecStep, InputSource
+from whyrun.execution.protocol.step_config import InputSpec, StepCfg
+from whyrun.execution.worker.failure import StepError, store_damaged
 from whyrun.workflow.model import FILE_TYPES
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
@@ -46,16 +45,16 @@ class _Seen:
     sha256: str
 
 
-def place_of_input(path: str) -> str:
-    """Where an input lies below the folder of inputs at a place that shares none with the host. Those from outside the
-    project (`/data/x`, `../x`) have a corner of their own."""
+def input_path(path: str) -> str:
+    """The path of an input below the inputs folder of a site. Inputs from outside the project (`/data/x`, `../x`) get a
+    folder of their own."""
     if not path.startswith(("/", "../")):
         return path
     return "/".join((".outside", *("%up" if part == ".." else part or "%root" for part in path.split("/"))))
 
 
 class InputGuard:
-    """Sees to it that the files which a step reads have, before and after, the content that was planned with."""
+    """Checks that the files which a step reads have the planned content, before and after the step."""
 
     def __init__(
         self,
@@ -63,29 +62,29 @@ class InputGuard:
         *,
         away: bool = False,
         clock: Callable[[], int] = time.time_ns,
-        others: OtherClocks | None = None,
+        skews: ClockSkews | None = None,
     ) -> None:
-        """`away`: it is no project, but holds the inputs that were sent here, each where `place_of_input` says.
-        `clock`: the one that files get their times from; `others`: those of other file systems."""
+        """`away`: the folder is not the project, but holds inputs that were sent here, at the paths of `input_path`.
+        `clock`: the clock of file times; `skews`: the clocks of other file systems."""
         self._project = project
         self._away = away
         self._clock = clock
-        self._others = others or OtherClocks(project)
-        self._known: dict[str, _Seen] = {}  # by path; lives as long as the worker, so a shared input is hashed once
-        self._told: Mapping[str, tuple[int, ...]] = {}
+        self._skews = skews or ClockSkews(project)
+        self._known: dict[str, _Seen] = {}  # by path, for the worker's lifetime: it hashes a shared input once
+        self._trusted: Mapping[str, tuple[int, ...]] = {}
         self._watched: list[tuple[str, str, str, Signature, bool]] = []
         self._blobs: list[tuple[str, str, str, Signature]] = []
-        self._sound: dict[str, Signature] = {}  # blobs whose content was seen to be right
+        self._sound: dict[str, Signature] = {}  # blobs whose content was checked
 
     def begin(self) -> None:
-        """Another step: nothing of the last one's is watched any more."""
+        """Begin another step: forget the files of the last one."""
         self._watched.clear()
         self._blobs.clear()
 
-    def told(self, signatures: Mapping[str, tuple[int, ...]]) -> None:
-        """For the next step, by path: what a file looked like when the host, on this very machine, found in it the
-        content that the step is to read. One that still looks so is not read again."""
-        self._told = signatures
+    def trust(self, signatures: Mapping[str, tuple[int, ...]]) -> None:
+        """For the next step, by path: the signature of a file when the host, on this machine, found the planned content
+        in it. A file that still has this signature is not hashed again."""
+        self._trusted = signatures
 
     def project_file(self, spec: InputSpec) -> Path:
         assert spec.path is not None
@@ -94,8 +93,8 @@ class InputGuard:
             signature, settled = self._look(path)
         except OSError as problem:
             raise StepError("MissingBinding", f"`{spec.id}`: `{spec.path}` {_why(problem)}") from None
-        told = self._told.get(spec.path)
-        if told is not None and settled and told == _as_told(signature):
+        trusted = self._trusted.get(spec.path)
+        if trusted is not None and settled and trusted == _as_signature(signature):
             self._known[str(path)] = _Seen(signature, spec.sha256)
         if self._content(str(path), signature, settled) != spec.sha256:
             raise self._changed(spec.id, spec.path, "run again")
@@ -103,7 +102,7 @@ class InputGuard:
         return path
 
     def blob(self, id_: str, path: str, sha256: str) -> None:
-        """A step never consumes bytes other than the recorded ones. Each blob is read once by a worker to see that."""
+        """Check that a blob has the recorded content. A worker hashes each blob once."""
         signature = _blob_signature(path)
         if self._sound.get(path) != signature:
             if file_sha256(path) != sha256:
@@ -112,16 +111,16 @@ class InputGuard:
         self._blobs.append((id_, path, sha256, signature))
 
     def check_unchanged(self) -> None:
-        changed = self.changed_blobs()  # first: what is damaged is removed, whatever else is wrong
+        changed = self.changed_blobs()  # first, because it removes damaged blobs
         for id_, relative, sha256, before, settled in self._watched:
             path = self._at(relative)
             try:
                 signature, settled_now = self._look(path)
-            except OSError:  # deleted while the step ran: nobody can say what it read
+            except OSError:  # deleted while the step ran: what it read is unknown
                 raise self._changed(id_, relative, AFTER) from None
             if signature == before and settled:
                 continue
-            if _written(before) != _written(signature):  # whatever it says now: nobody knows what the step has read
+            if _written(before) != _written(signature):  # whatever the content is now, the step may have read another
                 raise self._changed(id_, relative, AFTER)
             if self._content(str(path), signature, settled_now and settled) != sha256:
                 raise self._changed(id_, relative, AFTER)
@@ -129,30 +128,30 @@ class InputGuard:
             raise StepError(INPUT_CHANGED, f"{changed[0]}; {STORED_BYTES}; run again")
 
     def changed_blobs(self) -> list[str]:
-        """What happened to each of the step's blobs that is not as it was. Who did it, nobody can say: others may read
-        the same ones. Those with other bytes are removed, since they are worse than none."""
-        found = []
+        """Messages about those of the step's blobs that have changed. Who changed them is unknown, since other steps
+        may read the same blobs. Removes those with wrong bytes: a wrong blob is worse than a missing one."""
+        changed = []
         for id_, path, sha256, before in self._blobs:
-            happened = _happened(path, sha256, before)
-            if happened is not None:
-                found.append(f"`{id_}` was {happened} while the step ran")
-        return found
+            change = _blob_change(path, sha256, before)
+            if change is not None:
+                changed.append(f"`{id_}` was {change} while the step ran")
+        return changed
 
     def _look(self, path: Path) -> tuple[Signature, bool]:
-        """What can be seen of a file or folder without reading it, and whether that can be relied on."""
+        """The signature of a file or folder, without reading it, and whether the signature can be relied on."""
         now = self._clock()
-        found = os.stat(path)
-        rows: list[tuple[Any, ...]] = [("", *_facts(found))]
-        if stat.S_ISDIR(found.st_mode):
+        status = os.stat(path)
+        rows: list[tuple[Any, ...]] = [("", *_facts(status))]
+        if stat.S_ISDIR(status.st_mode):
             for parent, folders, files in os.walk(path):
                 rows += [(f"{parent}/{name}", *_facts(os.stat(f"{parent}/{name}"))) for name in (*folders, *files)]
             rows.sort()
-        # Each by the clock of its own file system: there may be links in a folder that lead to another.
-        settled = (is_settled(row[-2], row[-1], now - self._others.behind(row[0] or path, row[2])) for row in rows)
+        # By the clock of each file's own file system: links in a folder may lead to another one.
+        settled = (is_settled(row[-2], row[-1], now - self._skews.of(row[0] or path, row[2])) for row in rows)
         return tuple(rows), all(settled)
 
     def _at(self, path: str) -> Path:
-        return self._project / (place_of_input(path) if self._away else path)
+        return self._project / (input_path(path) if self._away else path)
 
     def _content(self, path: str, signature: Signature, settled: bool) -> str:
         seen = self._known.get(path)
@@ -168,33 +167,33 @@ class InputGuard:
         return sha256
 
     def _changed(self, id_: str, path: str, advice: str) -> StepError:
-        message = f"`{path}` ({id_}) does not have the content that was planned with, or was written to meanwhile"
+        message = f"`{path}` ({id_}) does not have the planned content, or was written to meanwhile"
         return StepError(INPUT_CHANGED, f"{message}; {advice}")
 
 
-def _facts(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_mode, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+def _facts(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_mode, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _written(signature: Signature) -> list[tuple[Any, ...]]:
-    """What every write changes, and neither another mode nor another name for the same file."""
+    """The parts that every write changes, but neither a `chmod` nor another hard link."""
     return [(name, device, inode, size, mtime) for name, _, device, inode, size, mtime, _ in signature]
 
 
-def _as_told(signature: Signature) -> tuple[int, ...]:
-    """The same as the stat-cache writes it, of what is one file."""
+def _as_signature(signature: Signature) -> tuple[int, ...]:
+    """The signature of a single file, as the stat cache has it."""
     _, _, device, inode, size, mtime, ctime = signature[0]
     return ctime, mtime, size, inode, device
 
 
 def _blob_signature(path: str) -> Signature:
-    found = os.stat(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns  # the last can be set by nobody
+    status = os.stat(path)
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns  # nobody can set the last one
 
 
-def _happened(path: str, sha256: str, before: Signature) -> str | None:
-    """To a blob since it was looked at. One that was written to may have its content again (decision 0032); one that
-    has another inode was damaged for somebody, who has put the right bytes in its place: sound ones are not replaced.
+def _blob_change(path: str, sha256: str, before: Signature) -> str | None:
+    """What happened to a blob since it was checked; None if nothing did. A blob that was written to may have its
+    content again (decision 0032). One with another inode was damaged and then replaced: sound blobs are never replaced.
     """
     try:
         now = _blob_signature(path)
@@ -202,21 +201,21 @@ def _happened(path: str, sha256: str, before: Signature) -> str | None:
             return None
         damaged = remove_if_damaged(path, sha256)
     except FileNotFoundError:
-        return "removed"  # another step has found other bytes in it
+        return "removed"  # by another step that found wrong bytes in it
     if now[0] != before[0]:
         return "replaced"
-    return "written to" if damaged or now[:3] != before[:3] else None  # else it has another mode, or name
+    return "written to" if damaged or now[:3] != before[:3] else None  # else only its mode or its links changed
 
 
 def _why(problem: OSError) -> str:
     return "does not exist" if isinstance(problem, FileNotFoundError) else f"cannot be read: {problem.strerror}"
 
 
-# --- bindings ----------------------------------------------------------------------------------------------------
+# --- bindings --------------------------------------------------------------------------------------------------
 
 
 def check_bindings(cfg: StepCfg, command: ExecStep) -> None:
-    """Every declared binding has its source, and the command speaks of the same content as the cfg."""
+    """Check that every declared input has a source, and that command and cfg name the same content."""
     missing = [name for name in cfg.inputs if name not in command.inputs]
     missing += sorted(set(_slots(cfg.with_)) - set(cfg.inputs))
     if missing:
@@ -246,7 +245,7 @@ class Materializer:
         self._store = store
         self._scratch = scratch
         self._guard = guard
-        self.names: dict[str, str] = {}  # of this step: where a project file is shown → its own path, for messages
+        self.names: dict[str, str] = {}  # path that the step sees → path in the project, for messages
 
     def inputs(self, cfg: StepCfg) -> dict[str, Any]:
         self.names.clear()
@@ -260,7 +259,7 @@ class Materializer:
         if spec.value is not msgspec.UNSET:
             return spec.value
         if spec.path is not None:
-            # Under a neutral name: a file's own name is no part of what counts, so a step must not see it.
+            # Under a neutral name: the fingerprint does not contain a file's own name, so a step must not see it.
             target = self._target(name, spec)
             os.symlink(os.path.abspath(self._guard.project_file(spec)), target)
             self.names[str(target)] = spec.path
@@ -295,7 +294,7 @@ class Materializer:
 
 
 def put_in_place(value: Any, inputs: Mapping[str, Any]) -> Any:
-    """The `with:` block with every `{"$input": name}` replaced by what it stands for."""
+    """The `with:` block with every `{"$input": name}` replaced by the input."""
     if isinstance(value, dict):
         if "$input" in value:
             return inputs[value["$input"]]
@@ -303,3 +302,29 @@ def put_in_place(value: Any, inputs: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
         return [put_in_place(member, inputs) for member in value]
     return value
+
+
+class SecretMissing(Exception):
+    """A step refers to a secret whose value did not come with it."""
+
+
+def with_secrets(value: Any, secrets: Mapping[str, str]) -> Any:
+    """The value with every `{"$secret": NAME, "format": "Bearer {}"}` replaced by the secret."""
+    if isinstance(value, dict):
+        if "$secret" in value:
+            name = value["$secret"]
+            if name not in secrets:
+                raise SecretMissing(f"the value of the secret `{name}` did not reach the step")
+            return str(value.get("format", "{}")).replace("{}", secrets[name])
+        return {key: with_secrets(member, secrets) for key, member in value.items()}
+    if isinstance(value, list):
+        return [with_secrets(member, secrets) for member in value]
+    return value
+
+
+def check_secrets(secrets: Mapping[str, str]) -> None:
+    """Refuse a secret that is too short to be masked in logs and outputs. An empty one needs no masking."""
+    for name, value in secrets.items():
+        if 0 < len(value.strip()) < SHORTEST:
+            message = f"the secret `{name}` has fewer than {SHORTEST} characters: so short a text cannot be kept out "
+            raise StepError("SecretTooShort", message + "of logs and outputs; use a longer one")

@@ -1,4 +1,5 @@
-"""What a step may say in messages: how long, and in which form. Whatever is refused here fails that step alone."""
+"""Limits on the messages of a step: their length, and which values they may contain. A violation fails only the
+step."""
 
 from __future__ import annotations
 
@@ -8,18 +9,18 @@ from typing import Any
 
 import msgspec
 
-from whyrun.execution.failure import utf8
+from whyrun.execution.worker.failure import utf8
 from whyrun.json_values import limit_problem
 
 _NAME_LIMIT = 256  # characters of a key, a status, the name or unit of a metric
 _MESSAGE_LIMIT = 4_000  # characters of a task's message
 _VALUE_LIMIT = 64_000  # bytes of a task's details, or of a remembered value
 _BINARY = (bytes, bytearray, memoryview)
-_SHALLOW = 8  # levels that are looked at quickly
+_SHALLOW = 8  # levels that the quick check looks at
 
 
 class _NotJson(Exception):
-    """Says what was found instead."""
+    """The text says which value is not JSON."""
 
 
 def check_name(what: str, name: str) -> None:
@@ -41,7 +42,7 @@ def shortened(message: str) -> str:
 
 
 def as_json(what: str, value: Any, exact: bool) -> Any:
-    """The value as plain JSON. `exact`: refused (ValueError) unless it is just that; else in a form that shows it."""
+    """The value as plain JSON. `exact`: raise ValueError unless it already is; else convert it for display."""
     problem = limit_problem(value) if exact else None
     if problem is not None:
         raise ValueError(f"{what} cannot be kept: it {problem}")
@@ -51,17 +52,17 @@ def as_json(what: str, value: Any, exact: bool) -> Any:
                 return value
             value = msgspec.to_builtins(value, builtin_types=_BINARY, str_keys=True, enc_hook=_plain)
         return _json(what, value, exact)
-    except _NotJson as found:
-        raise ValueError(f"{what} must be JSON, this has {found}") from None
+    except _NotJson as part:
+        raise ValueError(f"{what} must be JSON, this has {part}") from None
     except RecursionError:
         raise ValueError(f"{what} must be JSON, this is nested too deeply") from None
-    except TypeError as problem:  # a key that is no text
+    except TypeError as problem:  # a key that is not a string
         raise ValueError(f"{what} must be JSON: {problem}") from None
 
 
 def _is_plain(value: Any, depth: int = _SHALLOW) -> bool:
-    """Whether it is JSON as it is: nearly always, and a third of the cost of making it so. By exact types: what a class
-    of the user's own does (in `==`, say) is nobody's business here."""
+    """Whether the value already is JSON, as nearly all are: a third of the cost of converting it. Compares exact types,
+    so that no method of a user's own class is called."""
     kind = type(value)
     if kind is str:
         return bool(value.isascii())
@@ -98,7 +99,7 @@ def _json(what: str, value: Any, exact: bool) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, str):  # a class of the user's own
+    if isinstance(value, str):  # a user's own subclass
         return str.__str__(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)

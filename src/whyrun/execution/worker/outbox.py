@@ -1,4 +1,4 @@
-"""What a worker says to its host, and how a step hears that it was heard."""
+"""The messages that a worker sends to its host, and the acknowledgements that come back."""
 
 from __future__ import annotations
 
@@ -10,64 +10,65 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from whyrun.artifacts.durable import write_all
-from whyrun.execution.commands import ExecStep, Message, StepBegan
-from whyrun.execution.wire import Acknowledged, decode_acknowledged, encode, timestamp
+from whyrun.execution.protocol.framing import Acknowledged, decode_acknowledged, encode, timestamp
+from whyrun.execution.protocol.messages import ExecStep, Message, StepBegan
 
-UNNUMBERED = -1  # a word of a process that a step forked: it cannot know the numbers of its parent
+UNNUMBERED = -1  # a message from a process that the step forked, which does not know its parent's count
 
 
 class Outbox:
-    """The worker's messages: one JSON line each, numbered within their step, written at once.
+    """Writes messages: one JSON line each, numbered within their step, without buffering.
 
-    What a worker said is in the pipe even if it dies the next moment, so the host knows which step was running.
+    A message is in the pipe even if the worker dies the next moment, so the host knows which step was running.
     """
 
     def __init__(self, descriptor: int, said: str | None = None) -> None:
-        """`said` is a file that keeps what was said of the present step, for a host that a connection has cut off."""
+        """`said`: a file that keeps the messages of the current step, for a host whose connection broke."""
         self._descriptor = descriptor
         self._said = os.open(said, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644) if said else None
-        self._lock = threading.RLock()  # a signal handler of the step may speak in the middle of a message
-        self._speaking = False
-        self._later: deque[Callable[[int], Message]] = deque()  # what such a handler said
-        self._speaks: object = None  # whoever may send now: the context of the step that runs, nobody between steps
+        self._lock = threading.RLock()  # reentrant: a signal handler of the step may send during a write
+        self._writing = False
+        self._queued: deque[Callable[[int], Message]] = deque()  # messages of such a handler
+        self._sender: object = None  # the context of the running step, which alone may send; None between steps
         self.numbered = 0
         self._process = os.getpid()
 
     def began(self, command: ExecStep, before: bytes) -> None:
-        """`before` is the previous step's last word: both go out in one write."""
+        """`before`: the last message of the previous step. Both go out in one write."""
         self.numbered = 0
         began = encode(StepBegan(command.step_id, command.attempt, timestamp(), 0))
         if self._said is not None:
             os.ftruncate(self._said, 0)
         self._write(before + began + b"\n")
 
-    def let_speak(self, context: object) -> None:
-        """From here on only this one is heard. Threads that earlier steps left running have lost their word."""
+    def set_sender(self, context: object) -> None:
+        """Only this context may send from here on. Drop messages from earlier steps' threads."""
         with self._lock:
-            self._speaks = context
-            self._later.clear()
+            self._sender = context
+            self._queued.clear()
 
     def send(self, context: object, make: Callable[[int], Message], awaited: bool = False) -> bool:
-        """False: this context's step has ended, and nothing was said. `awaited`: the step will wait for an answer."""
+        """Returns False if the step of this context has ended: nothing is sent. `awaited`: the step waits for an
+        answer."""
         with self._lock:
-            if context is not self._speaks:
+            if context is not self._sender:
                 return False
-            if self._speaking:  # we are in a signal handler, and below us this thread is in here as well
+            if self._writing:  # called by a signal handler that interrupted this same thread in here
                 if awaited:
-                    raise RuntimeError("a signal handler cannot wait here: it came in the middle of another message")
-                self._later.append(make)
+                    raise RuntimeError("a signal handler cannot wait here: it interrupted another message")
+                self._queued.append(make)
                 return True
-            self._later.append(make)
-            while self._later:  # looked at once more when nobody speaks: a handler may have come just before
-                self._speaking = True
+            self._queued.append(make)
+            while self._queued:  # again, because a handler may have queued a message just before `_writing = False`
+                self._writing = True
                 try:
-                    while self._later:
-                        self._say(self._later.popleft())
+                    while self._queued:
+                        self._write_message(self._queued.popleft())
                 finally:
-                    self._speaking = False
+                    self._writing = False
             return True
 
-    def _say(self, make: Callable[[int], Message]) -> None:
+    def _write_message(self, make: Callable[[int], Message]) -> None:
         if os.getpid() != self._process:
             self._write(encode(make(UNNUMBERED)) + b"\n")
             return
@@ -76,10 +77,10 @@ class Outbox:
         self._write(line)
 
     def after_fork(self) -> None:
-        """In a fresh process: a thread that does not exist here may have held the lock."""
+        """In a fresh process: replace the lock, which a thread of the parent may have held."""
         self._lock = threading.RLock()
-        self._speaking = False
-        self._later.clear()
+        self._writing = False
+        self._queued.clear()
         self._process = os.getpid()
 
     def write(self, line: bytes) -> None:
@@ -93,9 +94,10 @@ class Outbox:
 
 
 class Acknowledgements:
-    """Where a step hears that what it remembered is in the log: from the worker's thread, or through a relay.
+    """Lets a step wait until its remembered request is in the log. The acknowledgement comes from the worker's control
+    thread or, in a fresh process, through a pipe from the worker.
 
-    One queue per remembered key, so that several threads of a step may wait at once.
+    There is one queue for each remembered key, so that several threads of a step may wait at once.
     """
 
     def __init__(self) -> None:
@@ -104,16 +106,16 @@ class Acknowledgements:
         self._relay_lock = threading.Lock()
         self._source: int | None = None
 
-    # --- the side that waits ---
+    # --- the waiting side ---
 
     def begin(self) -> None:
-        """A step begins: whoever still waits for another is let go."""
+        """A step begins: release all threads that still wait for an earlier one."""
         waiting, self._waiting = self._waiting, {}
         for queue_ in waiting.values():
             queue_.put(False)
 
     def expect(self, step_id: str, key: str) -> queue.SimpleQueue[bool]:
-        """To be called before the request is sent. The queue yields whether it is in the log."""
+        """Call this before sending the request. The queue yields True when the request is in the log."""
         if self._source is not None:
             source, self._source = self._source, None
             threading.Thread(target=self._read, args=(source,), daemon=True).start()
@@ -124,32 +126,32 @@ class Acknowledgements:
         while data := os.read(source, 1 << 16):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                self._told(decode_acknowledged(line))
+                self._acknowledge(decode_acknowledged(line))
 
-    # --- the side that tells ---
+    # --- the acknowledging side ---
 
     def put(self, line: bytes) -> None:
-        """Called by the thread that listens to the host."""
+        """Called by the control thread."""
         with self._relay_lock:
             if self._relay is None:
-                self._told(decode_acknowledged(line))
+                self._acknowledge(decode_acknowledged(line))
                 return
-            with suppress(BrokenPipeError):  # the step's process has just died; nobody waits any more
+            with suppress(BrokenPipeError):  # the step's process has just died
                 write_all(self._relay, line + b"\n")
 
-    def _told(self, word: Acknowledged) -> None:
-        queue_ = self._waiting.get((word.step_id, word.key))
-        if queue_ is not None:  # else for a step that was cancelled while it waited
+    def _acknowledge(self, line: Acknowledged) -> None:
+        queue_ = self._waiting.get((line.step_id, line.key))
+        if queue_ is not None:  # else the step was cancelled while it waited
             queue_.put(True)
 
-    # --- a step in a process of its own ---
+    # --- a step in a fresh process ---
 
     def relay_to(self, descriptor: int | None) -> None:
         with self._relay_lock:
             self._relay = descriptor
 
     def read_from(self, descriptor: int) -> None:
-        """In the fresh process: only what comes through here, and nothing of what the threads of the worker held."""
+        """In the fresh process: read acknowledgements from the worker's pipe, and forget the worker's own state."""
         self._waiting = {}
         self._relay_lock = threading.Lock()
         self._relay = None

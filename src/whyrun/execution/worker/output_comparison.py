@@ -1,6 +1,6 @@
-"""New outputs beside the earlier versions that they are compared with: in the step's own process, never in the host.
+"""Compares new outputs with earlier versions, in the step's own process and never in the host.
 
-What an action brings to compare with is user code; and a table of a million rows is not read by who watches deadlines.
+An action's own comparer is user code, and reading a table of a million rows would delay the host's deadlines.
 """
 
 from __future__ import annotations
@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from whyrun.actions.load import LoadedAction
-from whyrun.artifacts.compare.directories import compare_trees
-from whyrun.artifacts.compare.files import compare_files
+from whyrun.actions.registry.load import LoadedAction
+from whyrun.artifacts.compare.files import compare_files, compare_trees
 from whyrun.artifacts.compare.result import IDENTICAL, SHOWN, CompareSettings, Comparison, shortened
 from whyrun.artifacts.store import Store
-from whyrun.execution.cfg import OutputSpec
-from whyrun.execution.commands import EarlierVersion, OutputResult
-from whyrun.execution.failure import StepError
-from whyrun.execution.scratch import Scratch
-from whyrun.execution.secrets import Redactor
+from whyrun.connections.redact import Redactor
+from whyrun.execution.files.scratch import Scratch
+from whyrun.execution.protocol.messages import EarlierVersion, OutputResult
+from whyrun.execution.protocol.step_config import OutputSpec
+from whyrun.execution.worker.failure import StepError
 
 
-class Versions:
+class OutputComparer:
     def __init__(self, before: Store, now: Store, scratch: Scratch, action: LoadedAction, redactor: Redactor) -> None:
         self._before, self._now = before, now
         self._scratch, self._action, self._redactor = scratch, action, redactor
@@ -32,8 +31,8 @@ class Versions:
         outputs: Sequence[OutputResult],
     ) -> dict[str, Comparison]:
         made = {output.key: output for output in outputs}
-        found = {name: self._one(old, made[name], specs[name]) for name, old in earlier.items() if name in made}
-        return {name: self._presentable(comparison) for name, comparison in found.items()}
+        pairs = {name: (old, made[name]) for name, old in earlier.items() if name in made}
+        return {name: self._presentable(self._one(old, new, specs[name])) for name, (old, new) in pairs.items()}
 
     def _one(self, old: EarlierVersion, new: OutputResult, spec: OutputSpec) -> Comparison:
         if old.type != new.type:
@@ -52,13 +51,13 @@ class Versions:
         return compare_files(self._blob(old.sha256), self._blob(new.sha256), new.type, spec.suffix, settings)
 
     def _blob(self, sha256: str) -> Path:
-        """Stored bytes, checked: a comparison with damaged bytes would say something about the damage."""
+        """The path of a stored blob, after a check: comparing damaged bytes would only describe the damage."""
         store = self._now if self._now.has(sha256) else self._before
         store.check(sha256)
         return Path(store.path(sha256))
 
     def _own(self, old: EarlierVersion, new: OutputResult, spec: OutputSpec) -> Comparison | None:
-        """By the action's own comparer, if it has one and that has an opinion on this output."""
+        """The answer of the action's own comparer; None if it has none, or if that returns None."""
         if self._action.compare is None:
             return None
         paths = []
@@ -66,18 +65,21 @@ class Versions:
             folder = self._scratch.inputs / ".versions" / name  # no input has such a name
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"{new.key}{'' if new.type == 'directory' else spec.suffix}"
-            store.export(version.sha256, path, version.type)  # copies: what it does to them harms nothing
+            store.export(version.sha256, path, version.type)  # copies, because the comparer may change them
             paths.append(path)
         return _as_comparison(new.key, self._action.compare(new.key, paths[0], paths[1]))
 
-    def _presentable(self, found: Comparison) -> Comparison:
-        """Bounded and printable, whoever made it; and no secret in it."""
-        redacted = [shortened(self._redactor.text(text)) for text in (found.summary, *found.details[:SHOWN])]
-        return Comparison(found.identical, redacted[0], tuple(redacted[1:]), found.more + len(found.details[SHOWN:]))
+    def _presentable(self, comparison: Comparison) -> Comparison:
+        """The comparison without secrets, and short enough to show."""
+        texts = (comparison.summary, *comparison.details[:SHOWN])
+        summary, *details = (shortened(self._redactor.text(text)) for text in texts)
+        return Comparison(
+            comparison.identical, summary, tuple(details), comparison.more + len(comparison.details[SHOWN:])
+        )
 
 
 def _as_comparison(output: str, answer: object) -> Comparison | None:
-    """What a comparer of an action may return: a `Comparison`, a text (empty: identical), or None (no opinion)."""
+    """An action's comparer may return a `Comparison`, a text (empty: identical), or None (no answer)."""
     if answer is None or isinstance(answer, Comparison):
         return answer
     if isinstance(answer, str):

@@ -1,4 +1,4 @@
-"""One step, from its command to its last word. The same code on every backend."""
+"""Executes one step, from its command to its last message. The same code runs on every backend."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from pathlib import Path
 
 import msgspec
 
-from whyrun.actions.builtin import WRITTEN_DOWN
+from whyrun.actions.builtin import SAVES_SCRIPT
 from whyrun.actions.builtin.shell import as_text
-from whyrun.actions.from_source import Version, take_noted
-from whyrun.actions.load import LoadedAction, forget_project_code, load_action
+from whyrun.actions.code.source_loader import Version, take_recorded_reads
+from whyrun.actions.registry.load import LoadedAction, forget_project_code, load_action
 from whyrun.artifacts.compare.result import Comparison
 from whyrun.artifacts.durable import write_all
-from whyrun.artifacts.file_clock import FileClock, OtherClocks
-from whyrun.artifacts.stat_rows import Signature
+from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock
+from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.artifacts.store import Store
-from whyrun.execution.cfg import StepCfg
-from whyrun.execution.collect import collect_outputs
-from whyrun.execution.commands import ExecStep, OutputResult, Prepared, StepFinished
-from whyrun.execution.context import Cancellation, StepContext, StepLogger
-from whyrun.execution.failure import Failure, StepError, failure_of
-from whyrun.execution.imported_code import ImportedCode
-from whyrun.execution.isolation import (
+from whyrun.connections.redact import NOTHING_SECRET, Redactor
+from whyrun.execution.files.scratch import step_folder
+from whyrun.execution.protocol.framing import WorkerStart, encode, timestamp
+from whyrun.execution.protocol.messages import ExecStep, OutputResult, StepFinished
+from whyrun.execution.protocol.step_config import StepCfg
+from whyrun.execution.worker.collect import collect_outputs
+from whyrun.execution.worker.context import Cancellation, StepContext, StepLogger
+from whyrun.execution.worker.failure import Failure, StepError, failure_of
+from whyrun.execution.worker.isolation import (
     Baseline,
+    ImportedCode,
     PeakMemory,
     Resources,
     become_worker,
@@ -36,27 +39,25 @@ from whyrun.execution.isolation import (
     end_descendants,
     has_children,
 )
-from whyrun.execution.materialize import (
+from whyrun.execution.worker.materialize import (
     INPUT_CHANGED,
     STORED_BYTES,
     InputGuard,
     Materializer,
     check_bindings,
+    check_secrets,
     put_in_place,
+    with_secrets,
 )
-from whyrun.execution.outbox import Acknowledgements, Outbox
-from whyrun.execution.preparation import prepare_place
-from whyrun.execution.scratch import step_folder
-from whyrun.execution.secrets import NOTHING_SECRET, Redactor, check_secrets, with_secrets
-from whyrun.execution.streams import Streams
-from whyrun.execution.wire import WorkerStart, encode, timestamp
+from whyrun.execution.worker.outbox import Acknowledgements, Outbox
+from whyrun.execution.worker.streams import Streams
 
 _decode_cfg = msgspec.json.Decoder(StepCfg).decode
 _SMALL = 1 << 16  # bytes
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """How a step went. Sent as JSON from a fresh process to its worker."""
+    """The result of a step. A fresh process sends it to its worker as JSON."""
 
     outputs: list[OutputResult]
     failure: Failure | None
@@ -70,7 +71,7 @@ _decode_done = msgspec.json.Decoder(_Done).decode
 
 
 class StepRunner:
-    """Executes steps one after the other, each as if it were the first."""
+    """Executes steps one after the other. Each finds the worker as the first one did."""
 
     def __init__(
         self,
@@ -90,14 +91,14 @@ class StepRunner:
         self._outbox = outbox
         self._cancellation = cancellation
         self._acknowledgements = acknowledgements
-        clock, others = FileClock(start.scratch), OtherClocks(start.scratch)
-        self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project, clock=clock, others=others)
+        clock, skews = FileClock(start.scratch), ClockSkews(start.scratch)
+        self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project, clock=clock, skews=skews)
         self._materializer = Materializer(self._sources, self._scratch, self._guard)
         self._actions: dict[str, LoadedAction] = {}
         self._imported = ImportedCode(self._project)
-        self._spared: frozenset[int] = frozenset()  # processes that module-level pools keep
-        # The longest first: scratch and run folder usually lie inside the project. `scratch/` is their name in the
-        # evidence too, so a path in a message leads to the file.
+        self._spared: frozenset[int] = frozenset()  # processes of module-level pools, which stay for the next step
+        # For error messages. The longest first: scratch and run folder usually lie inside the project. The evidence
+        # also calls it `scratch/`, so a path in a message leads to the file.
         self._shown = [
             (f"{start.scratch}/", "scratch/"),
             (f"{start.run_dir}/", ""),
@@ -107,19 +108,17 @@ class StepRunner:
         self._baseline = Baseline(str(self._scratch.work))
         self._peak = PeakMemory()
         self._mark = self._scratch.marker()
-        if start.commands is None:  # many short steps may come; in a sandbox is one step, and no descriptor too many
-            self._scratch.watch()
 
     def execute(self, command: ExecStep, secrets: dict[str, str], known: dict[str, Signature]) -> StepFinished:
         began = time.perf_counter()
         self._guard.begin()
-        self._guard.told(known)
+        self._guard.trust(known)
         self._mark(command.step_id, command.attempt)
         redactor = Redactor(secrets) if secrets else NOTHING_SECRET
         action, fresh = "", False
         try:
-            # Emptied after every step; here again, since a thread that one left running may have written in between.
-            self._scratch.empty_handed()
+            # Again, though it was emptied after the last step: what that left running may have written since then.
+            self._scratch.empty()
             os.chdir(self._scratch.work)
             self._acknowledgements.begin()
             check_secrets(secrets)
@@ -128,7 +127,7 @@ class StepRunner:
             if not fresh:
                 self._imported.enter(cfg.action, cfg.with_)
             done = (self._in_fresh_process if fresh else self._perform)(command, cfg, secrets, redactor)
-        except BaseException as problem:  # whatever a step raises is its own failure, never the worker's
+        except BaseException as problem:  # whatever a step raises fails the step, never the worker
             done = _Done([], failure_of(problem), {}, self._outbox.numbered)
         self._cancellation.end()
         duration = time.perf_counter() - began
@@ -155,9 +154,6 @@ class StepRunner:
             spent=spent,
         )
 
-    def prepare(self, command: str) -> Prepared:
-        return prepare_place(command, self._project, self._scratch.tmp)
-
     def clean_up(self) -> None:
         self._scratch.empty()
 
@@ -168,7 +164,7 @@ class StepRunner:
         except OSError as problem:
             raise StepError("CfgMismatch", f"`{command.cfg_path}` cannot be read: {problem.strerror}") from None
         if hashlib.sha256(data).hexdigest() != command.cfg_sha256:
-            message = f"`{command.cfg_path}` does not have the bytes that the command speaks of ({command.cfg_sha256})"
+            message = f"`{command.cfg_path}` does not have the hash that the command names ({command.cfg_sha256})"
             raise StepError("CfgMismatch", message)
         cfg = _decode_cfg(data)
         if cfg.step_id != command.step_id:
@@ -178,7 +174,7 @@ class StepRunner:
     def _perform(
         self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor, fresh: bool = False
     ) -> _Done:
-        self._peak.forget()
+        self._peak.reset()
         before = Resources.now()
         outputs: list[OutputResult] = []
         comparisons: dict[str, Comparison] = {}
@@ -193,26 +189,27 @@ class StepRunner:
         return _Done(outputs, failure, Resources.now().since(before), self._outbox.numbered, comparisons, loaded)
 
     def _with_changed_blobs(self, failure: Failure) -> Failure:
-        """A step that has written into what others read usually fails of something else, such as that it is gone."""
+        """Adds that the step's stored inputs changed. Such a step often fails for another reason, for instance because
+        an input is gone."""
         if failure.error_type != INPUT_CHANGED:
             try:
                 changed = self._guard.changed_blobs()
             except OSError as second:
-                return failure.also("looking at its inputs", second)
-            for what in changed:
-                failure = failure.beside(f"{what}; {STORED_BYTES}")
+                return failure.also("checking its inputs", second)
+            for change in changed:
+                failure = failure.beside(f"{change}; {STORED_BYTES}")
         return failure
 
     def _loaded(self) -> dict[str, Version | None]:
-        return take_noted(str(self._project)) if self._live else {}
+        return take_recorded_reads(str(self._project)) if self._live else {}
 
     def _compare(
         self, command: ExecStep, cfg: StepCfg, outputs: list[OutputResult], redactor: Redactor
     ) -> dict[str, Comparison]:
-        from whyrun.execution.versions import Versions  # only where something is compared
+        from whyrun.execution.worker.output_comparison import OutputComparer  # only for steps that compare
 
-        versions = Versions(self._sources, self._store, self._scratch, self._action(cfg.action), redactor)
-        return versions.compare(command.compare, cfg.outputs, outputs)
+        comparer = OutputComparer(self._sources, self._store, self._scratch, self._action(cfg.action), redactor)
+        return comparer.compare(command.compare, cfg.outputs, outputs)
 
     def _outputs_of(
         self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor, fresh: bool
@@ -240,15 +237,15 @@ class StepRunner:
             self._cancellation.arm()
             action = self._action(cfg.action)
             context.also_known = action.outputs
-            # What it sets for its own context (as `decimal.getcontext().prec`) ends with it.
+            # In a copy of the context: settings such as `decimal.getcontext().prec` end with the step.
             returned = copy_context().run(action.call, parameters, context, StepLogger(context))
         finally:
             self._cancellation.disarm()
             if os.getpid() != process:
-                os._exit(0)  # a fork that came back from the action: there is one worker, and this is not it
+                os._exit(0)  # a fork that returned from the action: only the original process may continue
             context.close()
         if fresh or cfg.action == "shell":
-            # Before anything is collected, so that nobody writes into what is stored.
+            # Before outputs are collected, so that no process writes into stored files.
             self._end_strays(True)
         os.chdir(self._scratch.work)
         self._guard.check_unchanged()
@@ -260,18 +257,18 @@ class StepRunner:
             action = self._actions[uses] = load_action(uses, self._project)
         return action
 
-    # --- a process of its own -----------------------------------------------------------------------------------
+    # --- a fresh process -----------------------------------------------------------------------------------
 
     def _in_fresh_process(self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor) -> _Done:
-        """Steps with `env` or secrets: nothing they set, and no secret, outlives them in the worker's memory. Nothing
-        of the project is imported in it yet: a module may read the environment when it is imported."""
-        # Not a pipe: a process that the step leaves behind would hold it open, and we would wait for its end.
+        """Run a step with `env` or secrets in a fork, so that no setting and no secret stays in the worker's memory.
+        Nothing of the project is imported in the fork, because a module may read the environment on import."""
+        # Not a pipe: a process that the step leaves running would hold it open, and the worker would wait for it.
         result = os.memfd_create("whyrun-result")
         relay, relay_end = os.pipe()
-        # An order to stop must not be lost: a new process drops what reached it before it could listen.
+        # Block signals: the child would lose an order to stop that arrives before it can handle it.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
         with warnings.catch_warnings():
-            # The only other thread of ours waits in a read and holds nothing.
+            # The worker's only other thread waits in a read and holds no lock.
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
         if child == 0:
@@ -296,7 +293,7 @@ class StepRunner:
                 os._exit(status)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if self._cancellation.requested:
-            os.kill(child, signal.SIGTERM)  # it came while there was no child that could have heard it
+            os.kill(child, signal.SIGTERM)  # the signal arrived before the child existed
         self._acknowledgements.relay_to(relay_end)
         _, status = os.waitpid(child, 0)
         self._acknowledgements.relay_to(None)
@@ -304,23 +301,23 @@ class StepRunner:
         os.close(relay_end)
         with os.fdopen(result, "rb") as file:
             file.seek(0)
-            word = file.read()
-        if status != 0 or not word:
+            data = file.read()
+        if status != 0 or not data:
             _die_like(status)
-        return _decode_done(word)
+        return _decode_done(data)
 
-    # --- afterwards ----------------------------------------------------------------------------------------------
+    # --- after the step -----------------------------------------------------------------------------------------
 
     def _tidy(
         self, command: ExecStep, action: str, fresh: bool, failure: Failure | None, redactor: Redactor
     ) -> Failure | None:
-        """Keep the evidence, end what the step left running, empty the scratch folder, restore the worker.
+        """Restore the worker, end processes that the step left, keep its evidence, empty the scratch folder.
 
-        A problem in here is told, but never in place of the step's own error.
+        A problem here is reported beside the step's own error, never instead of it.
         """
         failed = failure is not None
         tidying = ["restoring the worker", "ending its processes", "keeping its output"]
-        if action in WRITTEN_DOWN:
+        if action in SAVES_SCRIPT:
             tidying.append("keeping its script")
         if failed:
             tidying.append("keeping its files")
@@ -328,7 +325,7 @@ class StepRunner:
         for doing in tidying:
             try:
                 self._tidy_one(doing, command, failed or fresh or action == "shell", redactor)
-            except Exception as second:  # told beside the step's own error, never instead of it
+            except Exception as second:  # reported beside the step's own error, never instead of it
                 failure = failure_of(second) if failure is None else failure.also(doing, second)
         return failure
 
@@ -367,7 +364,7 @@ class StepRunner:
 
 
 def _read_whole(path: str) -> bytes:
-    """A small file, in as few system calls as there are."""
+    """Read a small file with as few system calls as possible."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.read(descriptor, _SMALL)
@@ -379,7 +376,7 @@ def _read_whole(path: str) -> bytes:
 
 
 def _die_like(status: int) -> None:
-    """The fresh process of a step died: so does its worker, in the same way, and the host sees a lost step."""
+    """End this worker as the step's fresh process ended, so that the host sees a lost step."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         signal.signal(number, signal.SIG_DFL) if number not in (signal.SIGKILL, signal.SIGSTOP) else None

@@ -1,5 +1,5 @@
-"""stdout and stderr of a worker: files in its scratch folder, at the level of descriptors, so that what subprocesses
-and C code print is caught too. Kept in the evidence only when a step printed something."""
+"""Redirects stdout and stderr of a worker to files in its scratch folder, at the level of descriptors, so that the
+output of subprocesses and C code is caught too. The evidence keeps the files only if a step printed something."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from whyrun.execution.isolation import flush_c_streams
-from whyrun.execution.scratch import Scratch
-from whyrun.execution.secrets import Redactor
+from whyrun.connections.redact import Redactor
+from whyrun.execution.files.scratch import Scratch
+from whyrun.execution.worker.isolation import flush_c_streams
 
 _NAMES = ("stdout", "stderr")
 
@@ -27,7 +27,7 @@ class Streams:
         return os.open(self.scratch.root / name, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def attach(self) -> None:
-        """Descriptors 1 and 2 lead to the files again, and Python's streams to them, whatever a step did to both."""
+        """Connect descriptors 1 and 2, and Python's streams, to the files again, whatever a step did to them."""
         for position in (0, 1):
             os.dup2(self._files[position], position + 1)
             if self._python[position].closed:
@@ -41,14 +41,14 @@ class Streams:
             try:
                 stream.flush()
             except (ValueError, AttributeError, OSError):
-                pass  # closed or replaced by the step: it holds nothing
+                pass  # the step closed or replaced it, so there is nothing to flush
         flush_c_streams()
 
     def written(self) -> bool:
         """Whether the step printed anything."""
         self.flush()
         out, err = self._files
-        return os.lseek(out, 0, os.SEEK_END) > 0 or os.lseek(err, 0, os.SEEK_END) > 0  # a third of what `fstat` costs
+        return os.lseek(out, 0, os.SEEK_END) > 0 or os.lseek(err, 0, os.SEEK_END) > 0  # a third of the cost of `fstat`
 
     def keep(self, step_dir: Path, redactor: Redactor) -> None:
         for position, name in enumerate(_NAMES):
@@ -59,6 +59,6 @@ class Streams:
 
 
 def _text_stream(descriptor: int) -> TextIO:
-    # Written through, so that the last words of a step that gets killed are there.
+    # Line-buffered, so that the last lines of a killed step are in the file.
     binary = io.FileIO(descriptor, "w", closefd=False)
     return io.TextIOWrapper(io.BufferedWriter(binary), encoding="utf-8", errors="backslashreplace", line_buffering=True)

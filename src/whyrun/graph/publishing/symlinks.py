@@ -1,4 +1,4 @@
-"""Where paths of a project really are, as it was seen by someone who may look: several names can be one file. Pure."""
+"""The links on the paths of a graph, as found on disk: several paths can be one file. Pure."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from whyrun.ids import site_of, split_site
 
 
 class RealFolder(NamedTuple):
-    """A folder that is reached through a link. `path`: without links, from the project folder (itself: empty)."""
+    """A folder behind a link. `path`: without links, from the project folder (itself: empty)."""
 
     path: str
-    link: str  # the first on the way
+    link: str  # the first link on the way
 
 
 class Links(msgspec.Struct, frozen=True):
-    """The folders of outputs that are reached through links of the project, and inputs that have second names."""
+    """The folders of outputs that lie behind links, and inputs with a second path."""
 
-    folders: Mapping[str, RealFolder] = {}  # folder as written → what it is
-    inputs: Mapping[str, str] = {}  # another place of an input → by which way, as a message has it
+    folders: Mapping[str, RealFolder] = {}  # folder as written → the real folder
+    inputs: Mapping[str, str] = {}  # another path of an input → the way, for messages
 
     def __bool__(self) -> bool:
         return bool(self.folders or self.inputs)
 
     def real(self, path: str) -> str:
-        """The file that is written; the same for all names that it has. Also of what paths begin with."""
+        """The path with links resolved; the same for all paths of one file. Also for the head of a column."""
         folder, _, name = path.rpartition("/")
         found = self.folders.get(folder)
         return path if found is None else f"{found.path}/{name}" if found.path else name
@@ -37,10 +37,10 @@ class Links(msgspec.Struct, frozen=True):
         return site_of(self.real(path), section)
 
     def explained(self, *written: str) -> str:
-        """Which links make paths another file than it seems, to stand after a message; empty where none does."""
+        """The links on these paths, as the end of a message; empty if there are none."""
         through = {path: self.folders.get(path.rpartition("/")[0]) for path in written}
-        told = [f"`{p}` is `{self.real(p)}`, through the link `{f.link}`" for p, f in through.items() if f is not None]
-        return f" ({'; '.join(told)})" if told else ""
+        links = [f"`{p}` is `{self.real(p)}`, through the link `{f.link}`" for p, f in through.items() if f is not None]
+        return f" ({'; '.join(links)})" if links else ""
 
 
 NO_LINKS = Links()

@@ -1,12 +1,11 @@
-"""How far the log of a run that ended without a word may be believed.
+"""How far the log of a killed run can be trusted.
 
-Lines and the bytes that they speak of reach the disk in any order until a sync puts them there. So a power cut may
-leave a line and not its bytes. All that was synced is there: the lock says how far that was (`synced`), or something
-earlier, if its own file was not written any more. What follows counts up to the first line that speaks of bytes which
-are gone; from there on it is as if the power had gone a moment sooner.
+Before a sync, lines and the files and blobs that they refer to reach the disk in any order. So a power loss may leave a
+line without its bytes. All lines up to the sync mark (`synced`) are complete. Lines after it count up to the first one
+that refers to lost bytes; the rest is dropped, as if the power had failed a moment earlier.
 
-That bytes are gone shows that they were never synced only where this run has made them: a run removes damaged ones
-(`drop_damaged`), and those of earlier runs were synced before it began.
+Lost bytes show a missing sync only if this run has made them: a run removes damaged blobs of earlier runs
+(`drop_damaged`), which were synced before it began.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def survived(run: RunRef, store: Store, synced: int) -> Survived:
     """`synced`: the `seq` of an event that was synced with all before it."""
     outcome, last, size, whole = RunOutcome(), None, 0, True
     for event, line in zip(run.events(), read_raw_lines(run.events_path), strict=True):
-        # Read to its end in any case: LOG_DAMAGED is found before anything is touched.
+        # Always read to the end, so that LOG_DAMAGED is raised before anything is changed.
         whole = whole and (event.seq <= synced or _is_borne_out(event, run, store))
         if whole:
             outcome.add(event)
@@ -50,31 +49,31 @@ def survived(run: RunRef, store: Store, synced: int) -> Survived:
 
 
 def _is_borne_out(event: ev.AnyEvent, run: RunRef, store: Store) -> bool:
-    """Whether the bytes that an event speaks of are there."""
+    """Do the files and blobs that an event refers to exist?"""
     match event:
         case ev.CfgMaterialized():
             return _has_file(f"{run.path}/{event.path}", event.sha256)
         case ev.ArtifactAvailable():
             sha256 = _hash(event.sha256, event, run)
             if event.value is UNSET and RUN_NAME.fullmatch(event.reused_from or ""):
-                return True  # made by an earlier run, whose own line stands in any case
-            # A leaf, or a small value: the event itself holds it, and one that others made may never have had a blob.
+                return True  # made and synced by an earlier run
+            # The event itself holds leaves and small values; one from a shared store may never have had a blob.
             holds_itself = event.value is not UNSET or output_of(event.artifact) is None
-            # If there is one all the same, it is right, or it was torn before it was synced.
+            # If there is a blob, it must be intact: a damaged one was torn before it was synced.
             nowhere = holds_itself and not store.has(sha256)
             return nowhere or _has_blob(store, sha256, event.type)
         case ev.StepStart() | ev.StepSkipped():
             lists = [members for members in (event.bindings or {}).values() if isinstance(members, dict)]
             blobs = [_hash(members["blob"], event, run) for members in lists if "blob" in members]
             return all(_has_blob(store, blob) for blob in blobs)
-        case ev.FileDisplaced():  # not synced yet: then what it speaks of still stands where it stood
+        case ev.FileDisplaced():  # without its blob the file was not replaced yet
             return _has_blob(store, _hash(event.sha256, event, run))
         case _:
-            return True  # speaks of no bytes, or of some that were synced before it was written
+            return True  # refers to no bytes, or to bytes that were synced before it was written
 
 
 def _hash(text: Any, event: ev.AnyEvent, run: RunRef) -> str:
-    """A power cut leaves lines as they were written, or not at all: what is no hash, somebody has put there."""
+    """A power loss never changes a line, so a text that is no hash was put there by hand: LOG_DAMAGED."""
     if not isinstance(text, str) or _HASH.fullmatch(text) is None:
         raise damaged(run.events_path, event.seq, f"`{str(text)[:80]}` is no hash")
     return text
@@ -83,7 +82,7 @@ def _hash(text: Any, event: ev.AnyEvent, run: RunRef) -> str:
 def _has_file(path: str, sha256: str) -> bool:
     try:
         return file_sha256(path) == sha256
-    except (OSError, ValueError):  # a ValueError: no file can be called so
+    except (OSError, ValueError):  # ValueError: not a valid file name
         return False
 
 

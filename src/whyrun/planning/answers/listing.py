@@ -1,7 +1,7 @@
-"""Which jobs of a plan are shown, and how: all, a page, those with a reason, or one line for many of a kind. Pure.
+"""Which jobs of a plan are shown: all, a page, those with a reason, or a summary. Pure.
 
-A plan may have a million jobs. Nobody reads so many lines, so beyond `SUMMARISED` they are counted by job and reasons,
-unless somebody asks for a part of them.
+A plan may have a million jobs. Beyond `SUMMARISED` jobs, the listing counts them by job and reasons, unless the user
+chooses some of them.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from whyrun.planning.plan import Plan, PlannedJob
 
 SUMMARISED = 1000  # jobs: of more, a summary is shown
 SHOWN = 200  # jobs of one block; `--all` shows every one
-DEFERRED = 10  # of the block that is not the question
+DEFERRED = 10  # jobs of the block `deferred`
 STATUSES = ("planned", "reused", "deferred", "inactive")
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """What somebody wants to see of a plan. What is chosen by several words is chosen by each of them."""
+    """The jobs that the user wants to see. A job must match every option that is given."""
 
-    reasons: tuple[str, ...] = ()  # jobs with any of these
-    nodes: frozenset[int] | None = None  # these jobs alone
+    reasons: tuple[str, ...] = ()  # only jobs with one of these codes
+    nodes: frozenset[int] | None = None  # only these jobs
     statuses: tuple[str, ...] = ()
     limit: int | None = None
     offset: int = 0
     show_all: bool = False
     summary: bool = False
-    whole: Callable[[PlannedJob], PlannedJob] | None = None  # gives a job every particular that the plan only counts
+    whole: Callable[[PlannedJob], PlannedJob] | None = None  # adds the particulars that the plan only counts
 
     @property
     def chooses(self) -> bool:
@@ -51,7 +51,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """Jobs under one title; `total` is how many there are."""
+    """Jobs under one title. `total` counts also those that are not shown."""
 
     title: str
     jobs: Sequence[PlannedJob]
@@ -60,8 +60,8 @@ class Block(msgspec.Struct, frozen=True):
 
 class Listed(msgspec.Struct, frozen=True):
     blocks: Sequence[Block]
-    chosen: int  # jobs that are chosen, on all pages
-    summary: bool  # they are so many that they are counted, not listed
+    chosen: int  # matching jobs on all pages
+    summary: bool  # the jobs are counted, not listed
 
 
 def status_of(job: PlannedJob) -> str:
@@ -72,7 +72,7 @@ def listed(plan: Plan, listing: Listing) -> Listed:
     chosen = [job for job in plan.jobs if listing.wants(job)] if listing.chooses else plan.jobs
     summary = listing.summary or (len(chosen) > SUMMARISED and not listing.show_all and not listing.pages)
     if listing.pages:
-        # In the order in which blocks come, so that pages put together are the whole.
+        # In the order of the blocks, so that all pages together are the whole list.
         in_order = [job for _, jobs in plan_blocks(chosen) for job in jobs]
         blocks = [Block(title, jobs, len(jobs)) for title, jobs in plan_blocks(listing.page(in_order))]
     else:
@@ -87,7 +87,7 @@ def listed(plan: Plan, listing: Listing) -> Listed:
 
 
 def plan_blocks(jobs: Sequence[PlannedJob]) -> list[tuple[str, list[PlannedJob]]]:
-    """The jobs under their titles: a block for each layer that has something to do, then deferred, then inactive."""
+    """The jobs under their titles: one block for each layer with planned jobs, then deferred, then inactive."""
     layers: dict[int, list[PlannedJob]] = {}
     others: dict[str, list[PlannedJob]] = {"deferred": [], "inactive": []}
     for job in jobs:
@@ -95,15 +95,15 @@ def plan_blocks(jobs: Sequence[PlannedJob]) -> list[tuple[str, list[PlannedJob]]
             layers.setdefault(job.layer, []).append(job)
         else:
             others[job.state].append(job)
-    found = [(f"layer {number}", layers[number]) for number in sorted(layers)]
-    return found + [(title, jobs) for title, jobs in others.items() if jobs]
+    blocks = [(f"layer {number}", layers[number]) for number in sorted(layers)]
+    return blocks + [(title, jobs) for title, jobs in others.items() if jobs]
 
 
-# --- words -------------------------------------------------------------------------------------------------------
+# --- text --------------------------------------------------------------------------------------------------------
 
 
 def summary_rows(jobs: Sequence[PlannedJob]) -> list[tuple[str, str, str]]:
-    """One line for all instances of a job with the same reasons: (`Job:Fit[*]`, `120 jobs`, their codes)."""
+    """One row for all instances of a job with the same reasons: (`Job:Fit[*]`, `120 jobs`, their codes)."""
     counted: dict[tuple[str, tuple[str, ...]], int] = {}
     patterns: dict[str, str] = {}
     for job in jobs:
@@ -129,8 +129,8 @@ def _codes(job: PlannedJob) -> tuple[str, ...]:
     return tuple(codes)
 
 
-def summary_lines(found: Listed) -> Iterator[str]:
-    rows = {block.title: summary_rows(block.jobs) for block in found.blocks}
+def summary_lines(shown: Listed) -> Iterator[str]:
+    rows = {block.title: summary_rows(block.jobs) for block in shown.blocks}
     names = max((len(row[0]) for block in rows.values() for row in block), default=0)
     counts = max((len(row[1]) for block in rows.values() for row in block), default=0)
     for title, block in rows.items():
@@ -139,20 +139,20 @@ def summary_lines(found: Listed) -> Iterator[str]:
             yield f"  {pattern:<{names}}   {number:>{counts}}   {codes}".rstrip()
 
 
-def closing_line(plan: Plan, listing: Listing, found: Listed) -> str | None:
-    """What is not shown, and how to see it."""
+def closing_line(plan: Plan, listing: Listing, shown: Listed) -> str | None:
+    """What the listing leaves out, and the options that show it."""
     if listing.pages:
-        first, number = listing.offset + 1, sum(len(block.jobs) for block in found.blocks)
+        first, number = listing.offset + 1, sum(len(block.jobs) for block in shown.blocks)
         if not number:
-            return f"no jobs from {first} on: there are {found.chosen}"
+            return f"no jobs from {first} on: there are {shown.chosen}"
         last = listing.offset + number
-        on = f" (`--offset {last}` goes on)" if last < found.chosen else ""
-        return f"jobs {first} to {last} of {found.chosen}{on}"
-    if listing.chooses and not found.chosen:
+        on = f" (`--offset {last}` continues)" if last < shown.chosen else ""
+        return f"jobs {first} to {last} of {shown.chosen}{on}"
+    if listing.chooses and not shown.chosen:
         return f"none of the {len(plan.jobs)} jobs in the plan is chosen by these options"
-    if found.summary:
+    if shown.summary:
         return (
-            f"a summary of {found.chosen} jobs; `--limit N --offset M` lists a page of them, `--all` every one, "
+            f"a summary of {shown.chosen} jobs; `--limit N --offset M` lists a page of them, `--all` every one, "
             "`--job ID`, `--reason CODE` and `--status S` some"
         )
-    return f"{found.chosen} of the {len(plan.jobs)} jobs in the plan" if listing.chooses else None
+    return f"{shown.chosen} of the {len(plan.jobs)} jobs in the plan" if listing.chooses else None

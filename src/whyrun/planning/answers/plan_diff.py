@@ -1,6 +1,6 @@
-"""What makes a saved plan another than the one computed now, in words. Pure.
+"""The differences between a saved plan and the one computed now, as text. Pure.
 
-Both are compared as they are written, so that what is told is what the digest is over.
+It compares both plans as they are written, because the digests are computed from that form.
 """
 
 from __future__ import annotations
@@ -8,33 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from whyrun.planning.explain import particulars
-from whyrun.planning.reasons import (
-    Forced,
-    InputChanged,
-    MissingOutput,
-    More,
-    Reason,
-    RetryPreviousFailure,
-    UpstreamDirty,
-    UpstreamFailed,
-)
-
-_KINDS: Mapping[str, type[Reason]] = {
-    kind.code: kind
-    for kind in (RetryPreviousFailure, MissingOutput, InputChanged, UpstreamFailed, UpstreamDirty, Forced)
-}
+from whyrun.planning.reasons import read_reason
 
 
 def plan_differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """One line for each difference, causes first: inputs, then jobs in one plan only, then what differs of a job."""
-    return [*_inputs(saved, now), *_jobs(saved, now), *_rest(saved, now)]
+    """One line for each difference, causes first: files, code and inputs, then jobs with another state, then other
+    reasons."""
+    return [*_parts(saved, now), *_inputs(saved, now), *_jobs(saved, now), *_rest(saved, now)]
+
+
+_PART_WORDS = {"sources": "{}", "actions": "the code of Job:{}", "inputs": "{}"}
+
+
+def _parts(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Workflow files, actions and inputs with another content than when the plan was saved."""
+    told = _changed_inputs(saved) ^ _changed_inputs(now)  # `_inputs` names them, element by element
+    for kind, words in _PART_WORDS.items():
+        before, after = (plan.get("snapshot_parts", {}).get(kind, {}) for plan in (saved, now))
+        for name in sorted({*before, *after}):
+            old, new = (str(part[name])[:8] if name in part else "absent" for part in (before, after))
+            if before.get(name) != after.get(name) and not any(id_.partition("[")[0] == name for id_ in told):
+                yield f"{words.format(name)}: {old} when it was saved, {new} now"
 
 
 def _inputs(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Inputs that differ from the last run in one of the plans only."""
+    """Inputs that differ from the last run in only one of the plans."""
     before, after = _changed_inputs(saved), _changed_inputs(now)
     for id_ in sorted(before - after):
         yield f"{id_}: changed when it was saved, as the last run left it now"
@@ -44,7 +42,7 @@ def _inputs(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
 
 def _changed_inputs(plan: Mapping[str, Any]) -> set[str]:
     changed = plan.get("snapshot", {}).get("inputs_changed", [])
-    return set(changed) if isinstance(changed, list) else set()  # a long list stands as a digest
+    return set(changed) if isinstance(changed, list) else set()  # a plan writes a long list as a digest
 
 
 def _jobs(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -89,16 +87,8 @@ def _texts(reasons: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, A
 
 
 def _reason_text(written: Mapping[str, Any], job: str) -> str:
-    code = str(written["code"])
-    if "more" in written:
-        reason: Reason = More(code, written["more"])
-    else:
-        try:
-            particular = {name: value for name, value in written.items() if name != "code"}
-            reason = msgspec.convert(particular, _KINDS[code])
-        except (KeyError, msgspec.ValidationError):
-            return code  # of another version: its code still says the most
-    return f"{code} {particulars(reason, job)}".rstrip()
+    reason = read_reason(written)
+    return str(written["code"]) if reason is None else f"{reason.code} {reason.text(job)}".rstrip()
 
 
 def _rest(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -1,22 +1,28 @@
-"""What would run if an input were another: `--assume Input:X=changed`, `--assume Input:X=value`. Touches nothing.
+"""What would run if an input were another (`--assume Input:X=changed`, `--assume Input:X=value`), and which jobs read
+an input. Pure.
 
-The assumed inputs take the same way as real ones: they are observed, handed down to imports, expanded and planned.
+Assumed inputs go the same way as real ones: they are observed, passed to imports, expanded and planned.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import did_you_mean, error
 from whyrun.graph.fingerprint import array_sha256
+from whyrun.graph.tables import Graph, Group, InputAt, Known, Term, sources_of
+from whyrun.graph.template import expressions_in
 from whyrun.ids import CanonicalId, Index, parse_id_of
+from whyrun.planning.plan import Plan
 from whyrun.workflow.inputs import IndexProblem, InputValue, lookup, parse_set
-from whyrun.workflow.model import Place, Type, Workflow
+from whyrun.workflow.model import First, InputRef, JobDecl, Place, Type, Workflow
 from whyrun.workflow.values import value_problem
 
 CHANGED = "changed"
@@ -24,7 +30,7 @@ CHANGED = "changed"
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """One `--assume`, with what the input is now and what it is taken to be."""
+    """One `--assume`: the present value of the input, and the assumed one."""
 
     id: str
     now: InputValue
@@ -37,49 +43,49 @@ class Assumption:
         return f"{self.id} = {_short(self.assumed.value)} (now {_short(self.now.value)})"
 
 
-class Eyes(Protocol):
-    """Whoever can look at the world: `snapshot.observe.InputObserver`."""
+class InputSource(Protocol):
+    """Observes values: `snapshot.observing.InputObserver`. Passed in, so that this module stays pure."""
 
     def observe(self, workflow: Workflow, given: Mapping[str, Any], prefix: str = "") -> dict[str, InputValue]:
-        """All inputs by canonical ID, from given (or observed) values, those of imports too."""
+        """All inputs by canonical ID, including those of imports, from given or observed values."""
 
     def value(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue:
-        """One value of this type, observed."""
+        """One observed value of this type."""
 
 
 def assume(
-    workflow: Workflow, inputs: Mapping[str, InputValue], texts: Sequence[str], eyes: Eyes
+    workflow: Workflow, inputs: Mapping[str, InputValue], texts: Sequence[str], source: InputSource
 ) -> tuple[dict[str, InputValue], list[Assumption]]:
-    """The inputs with these assumptions in place; imports get what they would be handed then."""
+    """The inputs with these assumptions applied. Imports get the values that follow from them."""
     assumptions: list[Assumption] = []
-    found = dict(inputs)
+    assumed = dict(inputs)
     seen: set[str] = set()
     for identity, text in sorted((_parse(text, inputs) for text in texts), key=lambda each: len(each[0].imports)):
         id_ = str(identity)
         if id_ in seen:
             raise error("USAGE", f"`--assume {id_}=…` is given twice", hint="assume one value for each input")
         seen.add(id_)
-        now = _lookup(found, id_)
+        now = _lookup(assumed, id_)
         name = identity.segments[0].name
         inner = _workflow_at(workflow, identity.imports)
-        place = inner.inputs[name].place
-        value = _changed(id_, now) if text == CHANGED else _given(id_, now.type, text, place, eyes)
+        declared_at = inner.inputs[name].place
+        value = _changed(id_, now) if text == CHANGED else _given(id_, now.type, text, declared_at, source)
         assumptions.append(Assumption(id_, now, value))
         prefix = "".join(f"{part}/" for part in identity.imports)
         whole = f"Input:{prefix}{name}"
-        found[whole] = _put(found[whole], identity.segments[0].indices, value)
-        # What the imports below are handed follows from their parent's inputs.
-        given = {key: found[f"Input:{prefix}{key}"] for key in inner.inputs if f"Input:{prefix}{key}" in found}
-        found.update(eyes.observe(inner, given, prefix))
-    return found, assumptions
+        assumed[whole] = _put(assumed[whole], identity.segments[0].indices, value)
+        # The inputs of imports below follow from those of their parent.
+        given = {key: assumed[f"Input:{prefix}{key}"] for key in inner.inputs if f"Input:{prefix}{key}" in assumed}
+        assumed.update(source.observe(inner, given, prefix))
+    return assumed, assumptions
 
 
 def _parse(text: str, inputs: Mapping[str, InputValue]) -> tuple[CanonicalId, str]:
     id_, equals, value = text.partition("=")
     if not equals:
-        raise error("USAGE", f"`--assume {text}` says nothing", hint="write `--assume Input:X=changed` or `=value`")
+        raise error("USAGE", f"`--assume {text}` has no value", hint="write `--assume Input:X=changed` or `=value`")
     identity = parse_id_of("Input", id_)
-    whole = str(CanonicalId("Input", identity.imports, (replace(identity.segments[0], indices=()),)))
+    whole = str(CanonicalId("Input", identity.imports, (msgspec.structs.replace(identity.segments[0], indices=()),)))
     if len(identity.segments) > 1 or whole not in inputs:
         hint = did_you_mean(whole, list(inputs)) or "assume inputs of the workflow, or elements of them"
         if len(identity.segments) > 1:
@@ -101,7 +107,7 @@ def _workflow_at(workflow: Workflow, imports: Sequence[str]) -> Workflow:
     return workflow
 
 
-def _given(id_: str, type_: Type, text: str, place: Place, eyes: Eyes) -> InputValue:
+def _given(id_: str, type_: Type, text: str, declared_at: Place, source: InputSource) -> InputValue:
     try:
         value = parse_set(type_, text)
         problem = value_problem(type_, value)
@@ -109,11 +115,11 @@ def _given(id_: str, type_: Type, text: str, place: Place, eyes: Eyes) -> InputV
         problem = str(wrong)
     if problem is not None:
         raise error("INPUT_TYPE", f"`--assume {id_}`: {problem}", hint=f"`{id_}` has the type `{type_}`")
-    return eyes.value(id_, type_, value, place)
+    return source.value(id_, type_, value, declared_at)
 
 
 def _changed(id_: str, value: InputValue) -> InputValue:
-    """Another content, made up: a hash that no file has, or a value of the same type that is not the present one."""
+    """Some other content: a hash that no file has, or a value of the same type that is not the present one."""
     if value.elements is not None:
         if not value.elements:
             raise error("USAGE", f"`--assume {id_}=changed`: the array is empty", hint=f"give a value: `{id_}=[…]`")
@@ -163,3 +169,113 @@ def _array(type_: Type, elements: Sequence[InputValue]) -> InputValue:
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+# --- which jobs read an input ------------------------------------------------------------------------------------
+
+
+class Reader(NamedTuple):
+    """A job that reads an input. `condition_only`: only its condition does, to decide whether the job runs."""
+
+    job: str
+    condition_only: bool
+
+
+def readers(graph: Graph, other: Graph) -> list[Reader]:
+    """The jobs that read an input. `other` is the graph with another value assumed for it: a reader is a job whose
+    slots or condition differ between the two, or that only one of them has."""
+    before, after = _contents_by_job(graph), _contents_by_job(other)
+    readers_ = []
+    for job, (slots, condition) in before.items():
+        others = after.get(job)
+        if others != (slots, condition):
+            readers_.append(Reader(job, others is not None and others[0] == slots))
+    return readers_ + [Reader(job, False) for job in after if job not in before]
+
+
+def _contents_by_job(graph: Graph) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """Job → the input contents that its slots read, and those that its condition reads."""
+    of_groups: dict[int, Any] = {}
+
+    def content(term: Term) -> Any:
+        if not isinstance(term, Group):
+            return _content(term)
+        if id(term) not in of_groups:  # all readers of a fan-in share one object
+            of_groups[id(term)] = _content(term)
+        return of_groups[id(term)]
+
+    contents = {}
+    for table in graph.tables:
+        columns = list(table.operand_columns())
+        for p, id_ in enumerate(table.job_ids()):
+            slots = tuple(content(column.at(p)) for slot, column in columns if slot is not None)
+            contents[id_] = slots, tuple(content(column.at(p)) for slot, column in columns if slot is None)
+    return contents
+
+
+def _content(term: Term) -> Any:
+    if isinstance(term, Known):
+        return term.sha256
+    sources = list(sources_of(term))
+    return len(sources), [(source.id, source.value.sha256) for source in sources if isinstance(source, InputAt)]
+
+
+def named_readers(graph: Graph, id_: str) -> list[Reader]:
+    """All instances of the jobs that name an input in `with`, `env`, `if` or their loops."""
+    identity = parse_id_of("Input", id_)
+    workflow = _workflow_at(graph.workflow, identity.imports)
+    prefix = "".join(f"{name}/" for name in identity.imports)
+    wanted = identity.segments[0].name
+    readers_ = []
+    for table in graph.tables:
+        decl = workflow.jobs.get(table.name.removeprefix(prefix)) if table.name.startswith(prefix) else None
+        if decl is not None:
+            by_content = wanted in _inputs_of_content(workflow, decl)
+            if by_content or wanted in _inputs_in([decl.condition]):
+                readers_ += [Reader(job, not by_content) for job in table.job_ids()]
+    return readers_
+
+
+def _inputs_of_content(workflow: Workflow, decl: JobDecl) -> set[str]:
+    """The inputs that `with`, `env` and the loops of a job name."""
+    sources = [workflow.loops[loop].source for loop in decl.loops]
+    loops = {source.name for source in sources if isinstance(source, InputRef)}
+    return loops | _inputs_in([*decl.with_.values(), *decl.env.values()])
+
+
+def _inputs_in(templates: Iterable[Any]) -> set[str]:
+    refs = [ref for template in templates for expression in expressions_in(template) for ref in expression.refs]
+    names = {ref.name for ref in refs if isinstance(ref, InputRef)}
+    return names | {c.name for ref in refs if isinstance(ref, First) for c in ref.candidates if isinstance(c, InputRef)}
+
+
+# --- what would run ----------------------------------------------------------------------------------------------
+
+
+class WouldRun(NamedTuple):
+    job: str
+    reason: str
+    anyway: bool  # the present plan executes it, too
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"job": self.job, "reason": self.reason}
+        return {**body, "anyway": True} if self.anyway else body
+
+
+def would_run(now: Plan, then: Plan, graph: Graph, read_by: Iterable[str]) -> list[WouldRun]:
+    """The jobs that run because an input changes: those that the present plan does not execute, and those that read the
+    input or are downstream of such a job. `then` and `graph`: the plan and the graph with the change. `read_by`: the
+    jobs that read the input, not counting conditions.
+    """
+    executed = {job.id for job in now.planned if job.reuse is None}
+    reused = {job.id for job in now.planned if job.reuse is not None}
+    direct = set(read_by)
+    planned = {job.node: job for job in then.planned}
+    other = [job.node for job in planned.values() if job.id not in (executed if job.reuse is None else reused)]
+    read = [job.node for job in planned.values() if job.id in direct]
+    reached = graph.downstream([*other, *read], within=planned)
+    return [
+        WouldRun(job.id, job.headline or "", job.id in executed)
+        for node, job in planned.items()
+        if node in reached and job.reuse is None
+    ]

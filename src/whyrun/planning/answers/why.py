@@ -1,56 +1,104 @@
 """Why a job instance is, was, or is not in a plan: its reasons, back to the root causes. Pure.
 
-The plan holds every reason; this only follows them upstream. Nothing is judged again, so what `why` says is what was
-planned. A clean instance is answered with what was compared, an inactive one with its condition or the absent source.
+The plan has every reason; `why` only follows the reasons upstream and judges nothing again. For a clean instance it
+lists the inputs that were compared, for an inactive one its condition or the absent source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from whyrun.graph.fingerprint import counts
-from whyrun.graph.graph import ArtifactAt, Graph, Group, InputAt, Known, Term, sources_of
-from whyrun.graph.template import expressions_in
-from whyrun.ids import output_of, parse_id_of
-from whyrun.planning.consume import Entry, is_small
-from whyrun.planning.explain import particulars
-from whyrun.planning.known import KnownState
+from whyrun.graph.tables import ArtifactAt, Graph, sources_of
+from whyrun.ids import output_of
+from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Entry, Pending, is_small
+from whyrun.planning.input_changes import InputChanged
+from whyrun.planning.judge import Judge
 from whyrun.planning.plan import Plan, PlannedJob
-from whyrun.planning.reasons import InputChanged, More, Reason, UpstreamDirty, UpstreamFailed, reason_json
+from whyrun.planning.reasons import KIND_OF, Forced, More, Reason, find_reasons, reason_json
 from whyrun.snapshot.records import Attempt, run_name
-from whyrun.workflow.model import First, InputRef, JobDecl, Workflow
+from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.model import VALUE_TYPES
 
-EXPLAINED = 40  # jobs of one answer that are told in full; root causes are found beyond them
-OF_A_KIND = 3  # jobs that differ in their indices only and are told in full; the rest of a wide fan-in is counted
-COMPARED = 64  # members of one answer
+EXPLAINED = 40  # jobs of one answer that are listed in full; root causes are found beyond them
+OF_A_KIND = 3  # jobs with the same reasons and other indices that are listed in full; the rest is counted
+COMPARED = 64  # compared inputs of a clean job that are listed
 
 
-@dataclass(frozen=True, slots=True)
-class LastSuccess:
-    """`adopted`: the outputs that somebody adopted since, each with its run; empty where all of it was adopted.
+class PlanView:
+    """A plan and the snapshot that it was made from, for questions about single instances.
 
-    `attempt` is None where only the run is known: of outputs that stand beside adopted ones.
+    The plan has decided already: clean instances have the results that the log says, reused ones those that will be
+    taken, inactive ones none, and the results of all others are pending.
+    """
+
+    def __init__(self, snapshot: PlanningSnapshot, plan: Plan) -> None:
+        self.snapshot = snapshot
+        self.graph = snapshot.dependency_graph
+        self.plan = plan
+        self.jobs: dict[int, PlannedJob] = {job.node: job for job in plan.jobs}
+        self._consumer = Consumer(self.graph, self.artifact_state)
+        forced = {job.node: reason.by for job in plan.jobs for reason in job.reasons if isinstance(reason, Forced)}
+        self._judge = Judge(snapshot, forced)
+
+    def artifact_state(self, at: ArtifactAt) -> ArtifactState:
+        job = self.jobs.get(self.graph.node(at))
+        spec = self.graph.tables[at.table].artifacts[at.artifact]
+        if job is None:
+            sha = self.snapshot.shas[at.table][at.artifact][at.position]
+            assert sha is not None, "a clean instance has all its outputs"
+            return Available(sha, self.snapshot.output(at).value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
+        if job.state == "inactive":
+            return None
+        if job.reuse is not None:
+            output = job.reuse.outputs[spec.key_at(at.position)]
+            return Available(output.sha256, output.value)
+        return Pending(maybe=job.conditional)
+
+    def consumption(self, node: int) -> Consumption:
+        return self._consumer.consume(*self.graph.table_at(node))
+
+    def with_all_reasons(self, job: PlannedJob) -> PlannedJob:
+        """The job with every particular of its reasons; the plan lists 20 of a code, and counts the rest."""
+        if not any(isinstance(reason, More) for reason in job.reasons):
+            return job
+        case = self._judge.case(job.node, self.consumption(job.node))
+        return msgspec.structs.replace(job, reasons=tuple(find_reasons(case, most=None)))
+
+    def fingerprint(self, node: int, consumption: Consumption) -> str:
+        """Only for an instance that has a known consumption."""
+        table, position = self.graph.table_at(node)
+        return self._judge.fingerprint(table, position, consumption)
+
+
+# --- answers -----------------------------------------------------------------------------------------------------
+
+
+class LastSuccess(msgspec.Struct, frozen=True):
+    """`adopted`: outputs that someone adopted since, each with its run; empty if all outputs were adopted.
+
+    `attempt` is None if only the run is known: for the outputs that were not adopted with the others.
     """
 
     run: str
     attempt: int | None
     how: str  # executed reused adopted
-    adopted: Mapping[str, str] = field(default_factory=dict)
+    adopted: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"run": self.run, "attempt": self.attempt, "how": self.how}
+        body: dict[str, Any] = {"run": self.run, "attempt": self.attempt, "how": self.how}
         if self.attempt is None:
-            del found["attempt"]
-        return {**found, "adopted": dict(self.adopted)} if self.adopted else found
+            del body["attempt"]
+        return {**body, "adopted": dict(self.adopted)} if self.adopted else body
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One thing that a clean instance would consume, and that is what its last success consumed."""
+class Compared(msgspec.Struct, frozen=True):
+    """One input of a clean instance. Its last success consumed the same content."""
 
     name: str
     id: str
@@ -58,13 +106,12 @@ class Compared:
     value: Any = UNSET
 
     def to_json(self) -> dict[str, Any]:
-        found = {"name": self.name, "id": self.id, "sha256": self.sha256}
-        return found if self.value is UNSET else {**found, "value": self.value}
+        body = {"name": self.name, "id": self.id, "sha256": self.sha256}
+        return body if self.value is UNSET else {**body, "value": self.value}
 
 
-@dataclass(frozen=True, slots=True)
-class WhyJob:
-    """One job of the answer. `causes`: the jobs that its reasons lead to; `depth` counts from the one asked about."""
+class WhyJob(msgspec.Struct, frozen=True):
+    """One job of the answer. `causes`: the jobs that its reasons lead to. `depth` is 0 for the job in question."""
 
     id: str
     node: int
@@ -76,50 +123,49 @@ class WhyJob:
     conditional: bool = False
     because: Mapping[str, Any] | None = None
     causes: tuple[str, ...] = ()
-    made: tuple[tuple[str, LastSuccess], ...] = ()  # changed sources that are clean: which run made them
+    made: tuple[tuple[str, LastSuccess], ...] = ()  # changed sources of clean jobs, each with the run that made it
     last_success: LastSuccess | None = None
     compared: tuple[Compared, ...] = ()
     compared_more: int = 0
-    alike: int = 0  # so many more jobs are like this one: the same job, state and reasons, other indices
+    alike: int = 0  # number of further instances of the job with the same state and reasons
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"id": self.id, "depth": self.depth, "state": self.state}
+        body: dict[str, Any] = {"id": self.id, "depth": self.depth, "state": self.state}
         if self.layer is not None:
-            found["layer"] = self.layer
+            body["layer"] = self.layer
         if self.reuse is not None:
-            found["reuse"] = self.reuse
+            body["reuse"] = self.reuse
         if self.conditional:
-            found["conditional"] = True
+            body["conditional"] = True
         if self.because is not None:
-            found["because"] = dict(self.because)
+            body["because"] = dict(self.because)
         if self.reasons:
-            found["reasons"] = [{**reason_json(r), "text": particulars(r, self.id)} for r in self.reasons]
+            body["reasons"] = [{**reason_json(r), "text": r.text(self.id)} for r in self.reasons]
         if self.made:
-            found["made"] = {artifact: success.to_json() for artifact, success in self.made}
+            body["made"] = {artifact: success.to_json() for artifact, success in self.made}
         if self.last_success is not None:
-            found["last_success"] = self.last_success.to_json()
+            body["last_success"] = self.last_success.to_json()
         if self.state == "clean":
-            found["compared"] = [entry.to_json() for entry in self.compared]
+            body["compared"] = [entry.to_json() for entry in self.compared]
             if self.compared_more:
-                found["compared_more"] = self.compared_more
+                body["compared_more"] = self.compared_more
         if self.alike:
-            found["alike"] = self.alike
-        found["causes"] = list(self.causes)
-        return found
+            body["alike"] = self.alike
+        body["causes"] = list(self.causes)
+        return body
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
-    """The answer: the job asked about first, then those that its reasons lead to, each once, depth first."""
+class Why(msgspec.Struct, frozen=True):
+    """The answer: the job in question first, then the jobs that its reasons lead to, each once, depth first."""
 
     jobs: tuple[WhyJob, ...]
-    roots: tuple[WhyJob, ...]  # at most so many as are told
-    more: int  # jobs upstream that are neither told nor like one that is
+    roots: tuple[WhyJob, ...]  # at most as many as jobs are listed
+    more: int  # jobs upstream that are neither listed nor counted as `alike`
     hidden: tuple[WhyJob, ...] = ()  # the roots among these
 
     @property
     def is_chain(self) -> bool:
-        """Each job has one cause: then the last one told is the root cause."""
+        """Each job has one cause, so the last one listed is the root cause."""
         return not self.more and all(len(job.causes) <= 1 for job in self.jobs)
 
     def to_json(self) -> dict[str, Any]:
@@ -130,16 +176,16 @@ class Why:
         }
 
 
-def why_job(known: KnownState, node: int, *, whole: bool = False) -> Why:
-    """Depth first along the reasons, each job once. Deep chains are walked, not recursed into.
+def why_job(view: PlanView, node: int, *, whole: bool = False) -> Why:
+    """Follow the reasons depth first, each job once. Without recursion, because chains may be deep.
 
-    `whole`: every job is told, and the one asked about with every particular of its reasons. The others keep to what
-    the plan lists of theirs: what they lead to is told in its turn."""
+    `whole`: list every job, and the job in question with every particular of its reasons. The others have the
+    particulars that the plan lists."""
     explained, of_a_kind = (None, None) if whole else (EXPLAINED, OF_A_KIND)
-    told: list[WhyJob] = []
+    listed: list[WhyJob] = []
     roots: list[WhyJob] = []
     hidden: list[WhyJob] = []
-    kinds: dict[tuple[Any, ...], list[int]] = {}  # kind → positions in `told`, then -1 for each that is only counted
+    kinds: dict[tuple[Any, ...], list[int]] = {}  # kind → positions in `listed`; -1 for each that is only counted
     seen: set[int] = set()
     stack = [(node, 0)]
     more = 0
@@ -148,23 +194,23 @@ def why_job(known: KnownState, node: int, *, whole: bool = False) -> Why:
         if at in seen:
             continue
         seen.add(at)
-        job = known.jobs.get(at)
+        job = view.jobs.get(at)
         if whole and depth == 0 and job is not None:
-            job = known.whole(job)
-        causes = list(_causes(known, at, job))
-        if job is None:  # the one asked about: no reason leads to what is clean
-            answer = _clean(known, at, depth, None if whole else COMPARED)
+            job = view.with_all_reasons(job)
+        causes = list(_causes(view, at, job))
+        if job is None:  # only the job in question can be clean: no reason leads to a clean one
+            answer = _clean(view, at, depth, None if whole else COMPARED)
         else:
-            answer = _describe(known, job, depth, causes)
+            answer = _describe(view, job, depth, causes)
         is_root = not causes and _has_room(roots, explained)
         if is_root:
             roots.append(answer)
-        alike = kinds.setdefault(_kind(known, answer), [])
+        alike = kinds.setdefault(_kind(view, answer), [])
         if not _has_room(alike, of_a_kind):
             alike.append(-1)
-        elif _has_room(told, explained):
-            alike.append(len(told))
-            told.append(answer)
+        elif _has_room(listed, explained):
+            alike.append(len(listed))
+            listed.append(answer)
         else:
             more += 1
             if is_root:
@@ -173,49 +219,49 @@ def why_job(known: KnownState, node: int, *, whole: bool = False) -> Why:
     for positions in kinds.values():
         if not whole and len(positions) > OF_A_KIND:
             last = positions[OF_A_KIND - 1]
-            told[last] = replace(told[last], alike=len(positions) - OF_A_KIND)
-    return Why(tuple(told), tuple(roots), more, tuple(hidden))
+            listed[last] = replace(listed[last], alike=len(positions) - OF_A_KIND)
+    return Why(tuple(listed), tuple(roots), more, tuple(hidden))
 
 
 def _has_room(members: Sized, most: int | None) -> bool:
     return most is None or len(members) < most
 
 
-def _kind(known: KnownState, job: WhyJob) -> tuple[Any, ...]:
-    """What instances of one job have in common that are in the plan for the same reasons."""
-    table, _ = known.graph.table_at(job.node)
+def _kind(view: PlanView, job: WhyJob) -> tuple[Any, ...]:
+    """Instances of one job that are in the plan for the same reasons have the same kind."""
+    table, _ = view.graph.table_at(job.node)
     reasons = tuple((reason.code, getattr(reason, "binding", None)) for reason in job.reasons)
     return table.number, job.depth, job.state, job.reuse, job.conditional, reasons, bool(job.causes)
 
 
-def _causes(known: KnownState, node: int, job: PlannedJob | None) -> Iterator[int]:
-    """The nodes that a job's reasons lead to, in the order of the reasons, each once."""
+def _causes(view: PlanView, node: int, job: PlannedJob | None) -> Iterator[int]:
+    """The nodes that the reasons of a job lead to, in the order of the reasons, each once."""
     if job is None:
         return
-    found: dict[int, None] = {}
-    graph = known.graph
+    causes: dict[int, None] = {}
+    graph = view.graph
     for reason in job.reasons:
-        match reason:
-            case UpstreamDirty():
-                found[graph.node_of[reason.job]] = None
-            case UpstreamFailed():
-                found[graph.node(graph.artifact_of[reason.artifact])] = None
-            case InputChanged(source=str(source)) if source in graph.artifact_of:
-                producer = graph.node(graph.artifact_of[source])
-                if producer in known.jobs:  # it will be reused: why it is another is told there
-                    found[producer] = None
-            case More(code="UPSTREAM_DIRTY" | "UPSTREAM_FAILED"):
-                for upstream in graph.upstream(node):
-                    other = known.jobs.get(upstream)
-                    if other is not None and other.state != "inactive" and other.reuse is None:
-                        found[upstream] = None
+        if isinstance(reason, More):
+            if KIND_OF[reason.code].waits_for_upstream:
+                causes |= dict.fromkeys(_pending_upstream(view, node))
+        else:
+            producer = reason.producer(graph)
+            if producer is not None and producer in view.jobs:  # for a clean producer, see `_made`
+                causes[producer] = None
     absent = job.because.get("source")
     if absent is not None and absent in graph.artifact_of:
-        found[graph.node(graph.artifact_of[absent])] = None
-    yield from found
+        causes[graph.node(graph.artifact_of[absent])] = None
+    yield from causes
 
 
-def _describe(known: KnownState, job: PlannedJob, depth: int, causes: Iterable[int]) -> WhyJob:
+def _pending_upstream(view: PlanView, node: int) -> Iterator[int]:
+    for upstream in view.graph.upstream(node):
+        job = view.jobs.get(upstream)
+        if job is not None and job.state != "inactive" and job.reuse is None:
+            yield upstream
+
+
+def _describe(view: PlanView, job: PlannedJob, depth: int, causes: Iterable[int]) -> WhyJob:
     return WhyJob(
         job.id,
         job.node,
@@ -226,38 +272,38 @@ def _describe(known: KnownState, job: PlannedJob, depth: int, causes: Iterable[i
         job.reuse.run if job.reuse is not None else None,
         job.conditional,
         job.because if job.state == "inactive" else None,
-        tuple(known.graph.job_id(cause) for cause in causes),
-        tuple(_made(known, job)),
+        tuple(view.graph.job_id(cause) for cause in causes),
+        tuple(_made(view, job)),
     )
 
 
-def _made(known: KnownState, job: PlannedJob) -> Iterator[tuple[str, LastSuccess]]:
-    graph = known.graph
+def _made(view: PlanView, job: PlannedJob) -> Iterator[tuple[str, LastSuccess]]:
+    """The changed sources of a job that clean jobs made, each with its run."""
+    graph = view.graph
     for reason in job.reasons:
-        match reason:
-            case InputChanged(source=str(source)) if source in graph.artifact_of:
-                producer = graph.node(graph.artifact_of[source])
-                if producer not in known.jobs:
-                    record = known.snapshot.record(producer)
-                    assert record is not None, "a clean instance has succeeded"
-                    run, how = record.latest.source_of(source)
-                    yield source, LastSuccess(run_name(run), _number(record.latest, run), how or "executed")
+        if isinstance(reason, InputChanged) and reason.source is not None:
+            producer = reason.producer(graph)
+            if producer is not None and producer not in view.jobs:
+                record = view.snapshot.record(producer)
+                assert record is not None, "a clean instance has succeeded"
+                run, how = record.latest.source_of(reason.source)
+                yield reason.source, LastSuccess(run_name(run), _number(record.latest, run), how or "executed")
 
 
-def _clean(known: KnownState, node: int, depth: int, most: int | None) -> WhyJob:
-    table, position = known.graph.table_at(node)
-    record = known.snapshot.record(node)
+def _clean(view: PlanView, node: int, depth: int, most: int | None) -> WhyJob:
+    table, position = view.graph.table_at(node)
+    record = view.snapshot.record(node)
     assert record is not None, "a clean instance has succeeded"
-    found = known.consumption(node)
-    action = known.snapshot.actions[table.name]
+    consumption = view.consumption(node)
+    action = view.snapshot.actions[table.name]
     compared = [Compared("action", f"Input:{table.path(position)}.action", action.sha256, action.name)]
-    for name, entry in found.entries.items():  # in the order of their names, as the slots are
+    for name, entry in consumption.entries.items():  # sorted by name, as the slots are
         if not counts(name, action.uncounted):
             continue
         for one in entry if isinstance(entry, list) else [entry]:
             compared.append(_compared(name.removeprefix("."), one))
     return WhyJob(
-        known.graph.job_id(node),
+        view.graph.job_id(node),
         node,
         depth,
         "clean",
@@ -275,7 +321,7 @@ def _compared(name: str, entry: Entry) -> Compared:
 def last_success(attempt: Attempt) -> LastSuccess:
     adopted = attempt.adopted
     others = [output.id for output in attempt.outputs if output.id not in adopted]
-    if not others:  # nothing was executed for what it has now
+    if not others:  # all its outputs were adopted
         return LastSuccess(run_name(attempt.run), attempt.number, attempt.origin or "executed")
     run, how = attempt.source_of(others[0])
     wholes = {artifact: run_name(adopted[artifact]) for artifact in sorted(adopted) if output_of(artifact) is not None}
@@ -287,121 +333,12 @@ def _number(attempt: Attempt, run: int) -> int | None:
 
 
 def direct_readers(graph: Graph, at: ArtifactAt, *beside: ArtifactAt) -> list[str]:
-    """The jobs that read this artifact, now or perhaps (a candidate of `first`), in the order of the graph; or one of
-    others `beside` it, of the same step."""
-    found, wanted = [], {at, *beside}
+    """The jobs that read this artifact or one of the others `beside` it from the same step, in the order of the graph.
+    Candidates of `first` count as read."""
+    readers, wanted = [], {at, *beside}
     for node in sorted(set(graph.dependents(graph.node(at)))):
         table, position = graph.table_at(node)
         sources = (source for _, column in table.operand_columns() for source in sources_of(column.at(position)))
         if any(isinstance(source, ArtifactAt) and source in wanted for source in sources):  # inputs may have no hash
-            found.append(graph.job_id(node))
-    return found
-
-
-# --- inputs ------------------------------------------------------------------------------------------------------
-
-
-class Reader(NamedTuple):
-    """A job that reads an input. `condition_only`: it decides whether the job runs, and is nothing to it beyond."""
-
-    job: str
-    condition_only: bool
-
-
-def readers(graph: Graph, other: Graph) -> list[Reader]:
-    """The jobs that read something other in the second graph, which is the first with one input assumed to be another:
-    those whose own slots or condition differ, and those that are in one of them only."""
-    before, after = _by_job(graph), _by_job(other)
-    found = []
-    for job, (slots, condition) in before.items():
-        others = after.get(job)
-        if others != (slots, condition):
-            found.append(Reader(job, others is not None and others[0] == slots))
-    return found + [Reader(job, False) for job in after if job not in before]
-
-
-def _by_job(graph: Graph) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """Job → what its slots and its condition read of inputs, by content."""
-    same: dict[int, Any] = {}
-
-    def content(term: Term) -> Any:
-        if not isinstance(term, Group):
-            return _content(term)
-        if id(term) not in same:  # a fan-in is one object for all who read it
-            same[id(term)] = _content(term)
-        return same[id(term)]
-
-    found = {}
-    for table in graph.tables:
-        columns = list(table.operand_columns())
-        for p, id_ in enumerate(table.job_ids()):
-            slots = tuple(content(column.at(p)) for slot, column in columns if slot is not None)
-            found[id_] = slots, tuple(content(column.at(p)) for slot, column in columns if slot is None)
-    return found
-
-
-def _content(term: Term) -> Any:
-    if isinstance(term, Known):
-        return term.sha256
-    sources = list(sources_of(term))
-    return len(sources), [(source.id, source.value.sha256) for source in sources if isinstance(source, InputAt)]
-
-
-class WouldRun(NamedTuple):
-    job: str
-    reason: str
-    anyway: bool  # it is executed in the plan of now, too
-
-    def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"job": self.job, "reason": self.reason}
-        return {**found, "anyway": True} if self.anyway else found
-
-
-def would_run(now: Plan, then: Plan, graph: Graph, read_by: Iterable[str]) -> list[WouldRun]:
-    """What is executed if an input changes, because of it: what is not executed now, and, of what is, whatever reads
-    the input or something that its change reaches. `then`: the plan and `graph` with the change; `read_by`: the jobs
-    that read it for more than their conditions.
-    """
-    executed = {job.id for job in now.planned if job.reuse is None}
-    reused = {job.id for job in now.planned if job.reuse is not None}
-    direct = set(read_by)
-    planned = {job.node: job for job in then.planned}
-    other = [job.node for job in planned.values() if job.id not in (executed if job.reuse is None else reused)]
-    read = [job.node for job in planned.values() if job.id in direct]
-    reached = graph.downstream([*other, *read], within=planned)
-    return [
-        WouldRun(job.id, job.headline or "", job.id in executed)
-        for node, job in planned.items()
-        if node in reached and job.reuse is None
-    ]
-
-
-def named_readers(graph: Graph, id_: str) -> list[Reader]:
-    """All instances of the jobs whose `with`, `env`, `if` or loops refer to an input by name."""
-    identity = parse_id_of("Input", id_)
-    workflow = graph.workflow
-    for name in identity.imports:
-        workflow = workflow.imports[name].workflow
-    prefix = "".join(f"{name}/" for name in identity.imports)
-    wanted = identity.segments[0].name
-    found = []
-    for table in graph.tables:
-        decl = workflow.jobs.get(table.name.removeprefix(prefix)) if table.name.startswith(prefix) else None
-        if decl is not None:
-            by_content = wanted in _named_inputs(workflow, decl)
-            if by_content or wanted in _names([decl.condition]):
-                found += [Reader(job, not by_content) for job in table.job_ids()]
-    return found
-
-
-def _named_inputs(workflow: Workflow, decl: JobDecl) -> set[str]:
-    """Of `with`, `env` and the loops."""
-    sources = [workflow.loops[loop].source for loop in decl.loops]
-    loops = {source.name for source in sources if isinstance(source, InputRef)}
-    return loops | _names([*decl.with_.values(), *decl.env.values()])
-
-
-def _names(templates: Iterable[Any]) -> set[str]:
-    refs = [ref for template in templates for expression in expressions_in(template) for ref in expression.refs]
-    found = {ref.name for ref in refs if isinstance(ref, InputRef)}
-    return found | {c.name for ref in refs if isinstance(ref, First) for c in ref.candidates if isinstance(c, InputRef)}
+            readers.append(graph.job_id(node))
+    return readers

@@ -1,11 +1,10 @@
-"""Connections in `with:` blocks: found in the graph, and put there as they are written in `connections.yaml`.
+"""Connections in `with:` blocks: finds them in the graph, and replaces them by their entry in `connections.yaml`.
 
-Which string is a connection is no guess. Where an action has typed parameters, the places that it types as `Connection`
-take one. Elsewhere (functions, `python`, `shell`) an entry named `connection`, or whose name ends in `_connection`,
-takes one where its value begins with `@`.
+If an action has typed parameters, those of type `Connection` take one. For other actions (functions, `python`, `shell`)
+an entry named `connection`, or with a name that ends in `_connection`, takes one if its value begins with `@`.
 
-What comes into the graph is what is written, so plans are the same on any machine. It stands in the snapshot too, and a
-replay takes it from there.
+The graph holds the entry as written, with its secrets by name, so plans are the same on every machine. The snapshot
+records it, and a replay uses the record.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from whyrun.actions.places import REFERENCE, ConnectionPlace
+from whyrun.actions.base import CONNECTION_REFERENCE, ConnectionSlot
 from whyrun.actions.problem import Problem
 from whyrun.artifacts.hashing import canonical_json, value_sha256
-from whyrun.connections.marks import counted, marks_in
+from whyrun.connections.planned_value import connections_in, without_names
 from whyrun.errors import Diagnostic
-from whyrun.graph.graph import Column, Computed, EachTerm, Graph, InputAt, JobTable, Known, SameTerm, Slot, Term
+from whyrun.graph.tables import Column, Computed, EachTerm, Graph, InputAt, JobTable, Known, SameTerm, Slot, Term
 from whyrun.workflow.model import Formatted, JobDecl, Template
 from whyrun.workflow.nodes import below
 
 if TYPE_CHECKING:
-    from whyrun.actions.registry import ActionInfo
+    from whyrun.actions.description import ActionInfo
     from whyrun.connections.file import Connections
 
 Path = tuple[str | int, ...]
 Recorded = Mapping[str, Mapping[str, Any]]  # job → slot → {"same": value} or {"values": […], "rows": [which of them]}
 
-_UNTYPED = ConnectionPlace(())
-_NO_VALUE = object()  # of a slot that is bound to an artifact, or waits for one
+_UNTYPED = ConnectionSlot(())
+_NO_VALUE = object()  # of a slot that is bound to an artifact, or computed from one
 
 
 def connect(graph: Graph, infos: Mapping[str, ActionInfo], load: Callable[[], Connections]) -> list[Diagnostic]:
@@ -57,7 +56,7 @@ def connect(graph: Graph, infos: Mapping[str, ActionInfo], load: Callable[[], Co
 
 
 def apply_connections(graph: Graph, found: Recorded) -> None:
-    """A slot that holds a connection is a parameter, also where an input says which one it is."""
+    """A slot that holds a connection is a parameter, even if an input names the connection."""
     for table in graph.tables:
         of_job = found.get(table.name)
         if of_job is not None:
@@ -69,11 +68,11 @@ def apply_connections(graph: Graph, found: Recorded) -> None:
 
 
 def connections_of(table: JobTable, position: int) -> Iterator[dict[str, Any]]:
-    """The connections that an instance takes, as they stand in the plan."""
+    """The connections that an instance uses, as they are in the plan."""
     for slot in table.slots:
         term = slot.column.at(position)
         if slot.area == "with" and isinstance(term, Known):
-            yield from marks_in(term.value)
+            yield from connections_in(term.value)
 
 
 def _column(recorded: Mapping[str, Any]) -> Column:
@@ -84,7 +83,7 @@ def _column(recorded: Mapping[str, Any]) -> Column:
 
 
 def _known(value: Any) -> Known:
-    return Known(value, value_sha256(counted(value)))
+    return Known(value, value_sha256(without_names(value)))
 
 
 def _may_have_any(decl: JobDecl, info: ActionInfo) -> bool:
@@ -105,14 +104,14 @@ def _is_name(name: str) -> bool:
 
 
 class _Connecting:
-    """One slot of a job: its values with connections in place, and what is wrong with them."""
+    """One slot of a job: its values with connections filled in, and their problems."""
 
     def __init__(self, decl: JobDecl, info: ActionInfo, slot: Slot, load: Callable[[], Connections]) -> None:
         self.decl, self.info, self.slot, self.load = decl, info, slot, load
         self.problems: dict[Diagnostic, None] = {}
 
     def column(self) -> dict[str, Any] | None:
-        """What the slot is to hold; None where there is no connection in it."""
+        """The new column of the slot; None if it holds no connection."""
         column = self.slot.column
         if isinstance(column, SameTerm):
             found = [self.term(column.term)]
@@ -120,7 +119,7 @@ class _Connecting:
             found = list(map(self.term, column.terms))
         else:
             return None
-        if any(value is _NO_VALUE for value in found) or not any(True for _ in marks_in(found)):
+        if any(value is _NO_VALUE for value in found) or not any(True for _ in connections_in(found)):
             return None
         if isinstance(column, SameTerm):
             return {"same": found[0]}
@@ -133,15 +132,15 @@ class _Connecting:
             return self.placed(term.value, self.slot.path)
         if isinstance(term, InputAt) and not term.value.type.is_path:
             value = term.value.value
-            # Where only names tell what is a connection, they are those that the workflow writes, not those in data.
+            # Without types, only names in the workflow file tell what is a connection, not names in data.
             return self.placed(value, self.slot.path) if self.info.typed or isinstance(value, str) else value
         if isinstance(term, Computed):
             self.refuse_computed(term.template, self.slot.path)
         return _NO_VALUE
 
-    def place_at(self, path: Path) -> ConnectionPlace | None:
+    def place_at(self, path: Path) -> ConnectionSlot | None:
         if self.info.typed:
-            return next((place for place in self.info.connections if place.fits(path)), None)
+            return next((place for place in self.info.connections if place.matches(path)), None)
         return _UNTYPED if isinstance(path[-1], str) and _is_name(path[-1]) else None
 
     def placed(self, value: Any, path: Path) -> Any:
@@ -152,12 +151,12 @@ class _Connecting:
         place = self.place_at(path) if isinstance(value, str) and value.startswith("@") else None
         return value if place is None else self.connection(value, place, path)
 
-    def connection(self, reference: str, place: ConnectionPlace, path: Path) -> Any:
+    def connection(self, reference: str, place: ConnectionSlot, path: Path) -> Any:
         from whyrun.connections.file import FILE_NAME  # few workflows have connections
         from whyrun.connections.resolve import Unresolved, find, planned
 
-        if self.info.typed and not REFERENCE.fullmatch(reference):
-            return reference  # told with its type
+        if self.info.typed and not CONNECTION_REFERENCE.fullmatch(reference):
+            return reference  # reported with its type
         connections = self.load()
         if connections.problems:
             self.problems.update(dict.fromkeys(connections.problems))  # and what it lacks is not known for sure
@@ -186,7 +185,7 @@ class _Connecting:
         return planned(found, place.secret_fields)
 
     def refuse_computed(self, template: Template, path: Path) -> None:
-        """Which connection it is must be known before anything runs."""
+        """The connection must be known before anything runs."""
         members: Iterator[tuple[str | int, Template]] = iter(())
         if isinstance(template, dict):
             members = iter(template.items())
@@ -196,7 +195,7 @@ class _Connecting:
             self.refuse_computed(member, (*path, key))
         begins = template.parts[0] if isinstance(template, Formatted) else template
         if isinstance(begins, str) and begins.startswith("@") and self.place_at(path) is not None:
-            message = "the connection stands in a value that is known only when other jobs have run"
+            message = "the connection is in a value that is known only after other jobs have run"
             self.report(path, message, "write `@family.alias`, or let an input say it, in an entry of its own")
 
     def report(self, path: Path, message: str, hint: str | None, code: str = "INVALID_PARAMETER") -> None:

@@ -1,38 +1,36 @@
-"""What actions say of their own runtime, where the log has no duration yet. No part of any plan."""
+"""Runtime estimates of actions, for instances without a duration in the log. They are not part of a plan."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from whyrun.actions.questions import Block, as_json
-from whyrun.graph.graph import Graph, JobTable
-from whyrun.snapshot.known_inputs import InputReader
+from whyrun.actions.inspection.messages import WithBlock, encode_value
+from whyrun.graph.tables import Graph, JobTable
+from whyrun.snapshot.actions.known_inputs import InputReader
 
 if TYPE_CHECKING:
-    from whyrun.actions.asking import Asker
-    from whyrun.actions.registry import ActionInfo
+    from whyrun.actions.description import ActionInfo
+    from whyrun.actions.inspection.inspector import Inspector
 
 METHOD = "estimate_runtime"
 PATIENCE = 10.0  # seconds: an estimate that takes longer is not worth waiting for
-ASKED = 1000  # different blocks of one job; the other instances get the mean
+ASKED = 1000  # different `with:` blocks of one job; the other instances get the mean
 
 
-@dataclass(eq=False)
-class RuntimeEstimates:
+class RuntimeEstimates(msgspec.Struct, eq=False):
     """Asks when it is called, once an instance; an action that cannot say has no estimate."""
 
     graph: Graph
     reader: InputReader
     infos: Mapping[str, ActionInfo]  # by job
-    asker: Asker
-    _known: dict[int, float | None] = field(default_factory=dict)
+    inspector: Inspector
+    _known: dict[int, float | None] = msgspec.field(default_factory=dict)
 
     def __call__(self, nodes: Sequence[int]) -> dict[int, float]:
-        """Seconds by node, for those whose action says something."""
+        """Seconds by node, for instances whose action gives an estimate."""
         graph = self.graph
         asked: dict[int, list[int]] = {}
         for node in nodes:
@@ -45,15 +43,15 @@ class RuntimeEstimates:
         return {node: seconds for node in nodes if (seconds := self._known.get(node)) is not None}
 
     def _ask(self, table: JobTable, positions: Sequence[int]) -> None:
-        blocks: dict[bytes, Block] = {}
+        blocks: dict[bytes, WithBlock] = {}
         of_position: dict[int, bytes] = {}
         for position in positions:
             known = self.reader.inputs(table, position)
-            block = Block(as_json(known.given), missing=list(known.missing))
+            block = WithBlock(encode_value(known.given), missing=list(known.missing))
             key = of_position[position] = msgspec.json.encode(block)
             if len(blocks) < ASKED:
                 blocks[key] = block
-        answers = self.asker.call(self.infos[table.name], METHOD, list(blocks.values()), timeout=PATIENCE)
+        answers = self.inspector.call(self.infos[table.name], METHOD, list(blocks.values()), timeout=PATIENCE)
         found = {key: answer.get("value") for key, answer in zip(blocks, answers, strict=True)}
         known_seconds = [seconds for seconds in found.values() if seconds is not None]
         mean = sum(known_seconds) / len(known_seconds) if known_seconds else None

@@ -1,4 +1,4 @@
-"""What an action would be given, as far as it is known while planning: for questions that are put to it then."""
+"""The arguments that an action would receive, as far as they are known while planning; hooks are called with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from whyrun.graph.graph import ArtifactAt, Graph, Group, InputAt, JobTable, Known, Source, Term
+from whyrun.graph.tables import ArtifactAt, Graph, Group, InputAt, JobTable, Known, Source, Term
 from whyrun.ids import split_site
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
@@ -24,7 +24,7 @@ class KnownInputs(msgspec.Struct, frozen=True):
 
 
 class InputReader(msgspec.Struct, frozen=True):
-    """`artifact` says what an action would see of an artifact: a value, a path, or UNKNOWN."""
+    """`artifact` returns what an action would receive for an artifact: a value, a path, or UNKNOWN."""
 
     project: Path
     artifact: Callable[[ArtifactAt], Any]
@@ -50,7 +50,7 @@ class InputReader(msgspec.Struct, frozen=True):
         if isinstance(term, Group):
             members = [self._source(member) for member in term.members]
             return UNKNOWN if any(member is UNKNOWN for member in members) else members
-        return UNKNOWN  # it depends on what a run makes: an expression, `first`
+        return UNKNOWN  # it depends on results of a run: an expression, `first`
 
     def _source(self, source: Source) -> Any:
         return self._input(source.value) if isinstance(source, InputAt) else self.artifact(source)
@@ -62,7 +62,7 @@ class InputReader(msgspec.Struct, frozen=True):
 
 
 def reader_of_snapshot(snapshot: PlanningSnapshot, project: Path, blob: Callable[[str], str]) -> InputReader:
-    """What is available is known. `blob`: sha256 → the path of the stored bytes."""
+    """Available artifacts are known. `blob`: sha256 → the path of the stored bytes."""
 
     def artifact(at: ArtifactAt) -> Any:
         table = snapshot.dependency_graph.tables[at.table]
@@ -82,7 +82,7 @@ def reader_of_snapshot(snapshot: PlanningSnapshot, project: Path, blob: Callable
 
 
 def _json_of(blob: Path, project: Path, site: str | None) -> Any:
-    """A document, from the store; where its bytes are lost there, from where it is published, which is as recorded."""
+    """A JSON document from the store; if its blob is lost, from the published file, which is as recorded."""
     try:
         return msgspec.json.decode(blob.read_bytes())
     except ValueError:
@@ -94,33 +94,33 @@ def _json_of(blob: Path, project: Path, site: str | None) -> Any:
     try:
         found = msgspec.json.decode((project / path).read_bytes())
         return found if section is None else found[section]
-    except (OSError, ValueError, LookupError, TypeError):  # it went away or changed since it was looked at
+    except (OSError, ValueError, LookupError, TypeError):  # it was removed or changed since it was observed
         return UNKNOWN
 
 
 def reader_of_graph(graph: Graph, project: Path) -> InputReader:
-    """What is the same in every plan of this workflow with these inputs: of an artifact, where it is published."""
+    """Only what is the same in every plan with these inputs: an artifact is known by the path where it is published."""
 
     def artifact(at: ArtifactAt) -> Any:
         table = graph.tables[at.table]
         spec = table.artifacts[at.artifact]
         sites = table.output_of(at.artifact).paths
         if sites is None or spec.type in VALUE_TYPES or spec.type == "json":
-            return UNKNOWN  # also of leaves: they have one of these types
+            return UNKNOWN  # also for leaves, which have one of these types
         return project / sites[at.position]
 
     return InputReader(project, artifact)
 
 
 def has_secret(value: Any) -> bool:
-    """Also of a connection: what it holds is known when a run begins."""
+    """Does a value hold a secret or a connection? Those are resolved when a run begins."""
     if isinstance(value, dict):
         return "$secret" in value or "$connection" in value or any(map(has_secret, value.values()))
     return isinstance(value, list) and any(map(has_secret, value))
 
 
 def put(target: dict[str, Any], path: tuple[str | int, ...], value: Any) -> None:
-    """Set a value deep inside; lists grow in order, because slots of one list are whole."""
+    """Set a nested value. Lists grow in order, because the slots of one list come without gaps."""
     here: Any = target
     for key, following in pairwise(path):
         here = _child(here, key, [] if isinstance(following, int) else {})

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from whyrun.actions.builtin import EFFECTFUL
-from whyrun.actions.fingerprint import action_fingerprint
-from whyrun.actions.registry import NOT_LITERAL, ActionInfo, Problem, check_parameters, resolve_action
-from whyrun.actions.seen_code import SeenCode
+from whyrun.actions.code.code_cache import CodeCache
+from whyrun.actions.description import ActionInfo
+from whyrun.actions.problem import NOT_LITERAL, Problem
+from whyrun.actions.registry.fingerprint import action_fingerprint
+from whyrun.actions.registry.registry import check_parameters, resolve_action
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.graph.template import expressions_in
 from whyrun.snapshot.snapshot import ActionFacts
 from whyrun.workflow.model import JobDecl, Place
 
 if TYPE_CHECKING:
-    from whyrun.actions.asking import Asker
+    from whyrun.actions.inspection.inspector import Inspector
 
 
 class LookedUp(msgspec.Struct, frozen=True):
@@ -29,29 +31,31 @@ class LookedUp(msgspec.Struct, frozen=True):
 
 
 def look_up_action(
-    decl: JobDecl, project: Path, asker: Asker | None = None, seen: SeenCode | None = None
+    decl: JobDecl, project: Path, inspector: Inspector | None = None, code_cache: CodeCache | None = None
 ) -> LookedUp:
-    """Nothing is said about what `parse` has said something about already (`JobDecl.broken`). `seen`: for other jobs of
-    the same plan."""
-    seen = seen or SeenCode(project)
+    """Look up the action of a job. It does not repeat problems that `parse` has reported already (`JobDecl.broken`).
+
+    `code_cache`: shared by the jobs of one plan.
+    """
+    code_cache = code_cache or CodeCache(project)
     place = decl.places.get("uses", decl.place)
     if not decl.uses:
-        return LookedUp(None, tuple(_code_problems(decl, seen)))
+        return LookedUp(None, tuple(_code_problems(decl, code_cache)))
     try:
-        info = resolve_action(decl.uses, project, asker)
+        info = resolve_action(decl.uses, project, inspector)
     except WhyrunError as wrong:
-        return LookedUp(None, (*_placed(wrong, place), *_code_problems(decl, seen)))
+        return LookedUp(None, (*_placed(wrong, place), *_code_problems(decl, code_cache)))
     literals = {key: _literal(value) for key, value in decl.with_.items()}
     outputs = {name: output.type for name, output in decl.outputs.items()}
-    misfits = check_parameters(info, literals, outputs, project, asker)
+    misfits = check_parameters(info, literals, outputs, project, inspector)
     if misfits or decl.broken:
         told = [p for p in misfits if ("with" if p.entry is None else f"with.{p.entry}") not in decl.broken]
         placed = [p.place(decl).diagnostic(p.code, p.message, p.hint) for p in told]
-        return LookedUp(None, (*placed, *_code_problems(decl, seen)), info, tuple(told))
+        return LookedUp(None, (*placed, *_code_problems(decl, code_cache)), info, tuple(told))
     try:
-        sha256, facts = action_fingerprint(decl.uses, literals, project, decl.code, info, seen)
+        sha256, facts = action_fingerprint(decl.uses, literals, project, decl.code, info, code_cache)
     except WhyrunError as wrong:
-        of_code = tuple(_code_problems(decl, seen))
+        of_code = tuple(_code_problems(decl, code_cache))
         others = [d for d in _placed(wrong, place) if d.message not in {known.message for known in of_code}]
         return LookedUp(None, (*others, *of_code), info)
     deterministic = info.deterministic if decl.deterministic is None else decl.deterministic
@@ -63,17 +67,17 @@ def look_up_action(
 
 def _versions(info: ActionInfo) -> dict[str, str]:
     """Of an action whose code is not in the project, the versions that stand for it."""
-    found = {info.name: info.version} if info.version and info.origin != "project" and info.asked else {}
+    found = {info.name: info.version} if info.version and info.origin != "project" and info.needs_inspection else {}
     package, _, version = info.distribution.rpartition(" ")
     return {**found, package: version} if package else found
 
 
-def _code_problems(decl: JobDecl, seen: SeenCode) -> Iterator[Diagnostic]:
+def _code_problems(decl: JobDecl, code_cache: CodeCache) -> Iterator[Diagnostic]:
     if "code" in decl.broken:
         return
     for index, pattern in enumerate(decl.code):
         try:
-            seen.code((pattern,))
+            code_cache.code((pattern,))
         except WhyrunError as wrong:
             yield from _placed(wrong, decl.places.get(f"code[{index}]", decl.place))
 

@@ -1,8 +1,8 @@
-"""What actions say of their outputs: `get_output_files` adds published paths, `get_output_contribution_key` names a
-section, `has_existing_contribution` looks whether its part of a published file is there.
+"""Calls the output hooks of actions: `get_output_files` returns paths to publish, `get_output_contribution_key` names a
+section, and `has_existing_contribution` checks whether the action's part of a published file is still there.
 
-The first two belong to the graph: they are asked with what is the same in every plan, so that where something is
-published never depends on what has run. The answers stand in the snapshot, and a replay takes them from there.
+The first two are part of the graph. They receive only what is the same in every plan, so that published paths never
+depend on earlier runs. The snapshot records their answers, and a replay uses the record.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from whyrun.actions.questions import Block, as_json
+from whyrun.actions.inspection.messages import WithBlock, encode_value
 from whyrun.errors import Diagnostic
-from whyrun.graph.graph import Graph, JobTable, OutputColumn
-from whyrun.graph.published import check_paths
+from whyrun.graph.publishing.conflicts import path_problems
+from whyrun.graph.tables import Graph, JobTable, OutputColumn
 from whyrun.ids import SECTION_MARK, split_site
-from whyrun.snapshot.known_inputs import InputReader, reader_of_graph
+from whyrun.snapshot.actions.known_inputs import InputReader, reader_of_graph
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.fields import path_problem
 from whyrun.workflow.model import VALUE_TYPES
 
 if TYPE_CHECKING:
-    from whyrun.actions.asking import Asker
-    from whyrun.actions.registry import ActionInfo
+    from whyrun.actions.description import ActionInfo
+    from whyrun.actions.inspection.inspector import Inspector
 
 FILES, KEY, EXISTING = "get_output_files", "get_output_contribution_key", "has_existing_contribution"
 DISOWNED = "disowned"  # of a published file: the action does not find its part in it
@@ -34,7 +34,7 @@ DISOWNED = "disowned"  # of a published file: the action does not find its part 
 Sites = Mapping[str, Mapping[str, Sequence[str]]]  # job → output → published site by row
 
 
-def ask_outputs(graph: Graph, infos: Mapping[str, ActionInfo], asker: Asker, project: Path) -> list[Diagnostic]:
+def ask_outputs(graph: Graph, infos: Mapping[str, ActionInfo], inspector: Inspector, project: Path) -> list[Diagnostic]:
     """Put the answers into the graph; what is wrong with them."""
     problems: list[Diagnostic] = []
     sites: dict[str, dict[str, Sequence[str]]] = {}
@@ -45,22 +45,22 @@ def ask_outputs(graph: Graph, infos: Mapping[str, ActionInfo], asker: Asker, pro
             continue
         known = [reader.inputs(table, position) for position in range(len(table))]
         if any(one.missing for one in known):
-            continue  # asked only where all bindings are known
-        blocks = [Block(as_json(one.given)) for one in known]
+            continue  # called only if all bindings are known
+        blocks = [WithBlock(encode_value(one.given)) for one in known]
         if FILES in info.hooks:
-            answers = asker.call(info, FILES, blocks, keep=True)
+            answers = inspector.call(info, FILES, blocks, keep=True)
             sites.setdefault(table.name, {}).update(_added_paths(table, info, answers, problems))
         if KEY in info.hooks:
-            answers = asker.call(info, KEY, blocks, keep=True)
+            answers = inspector.call(info, KEY, blocks, keep=True)
             sites.setdefault(table.name, {}).update(_named_sections(table, answers, problems))
     apply_sites(graph, {name: found for name, found in sites.items() if found})
     if graph.asked:
-        check_paths(graph, problems)
+        problems.extend(path_problems(graph))
     return problems
 
 
 def apply_sites(graph: Graph, sites: Sites) -> None:
-    """Publish outputs at these sites. Suffixes stay as declared: they belong to the fingerprint, a path does not."""
+    """Publish outputs at these sites. Suffixes stay as declared: they count in the fingerprint, paths do not."""
     for table in graph.tables:
         if table.name in sites:
             found = sites[table.name]
@@ -76,7 +76,7 @@ def _added_paths(
     """The paths in the order of the action's outputs, for those that the job declares without a `path:`."""
     order = list(info.outputs) if info.outputs is not None else sorted(table.decl.outputs)
     open_ = [name for name in order if name in table.output_number and _is_open(table, name)]
-    prefix = table.name[: table.name.rfind("/") + 1]  # of an import: its paths lie under its name
+    prefix = table.name[: table.name.rfind("/") + 1]  # the paths of an import lie under its name
     rows: list[Mapping[str, str]] = []
     for position, answer in enumerate(answers):
         given = answer.get("value", [])
@@ -98,7 +98,7 @@ def _misfit(given: Any, open_: Sequence[str]) -> str | None:
     if isinstance(given, Mapping):
         unknown = [name for name in given if name not in open_]
         if unknown:
-            return f"`{unknown[0]}` is no output of this job that could be published there"
+            return f"`{unknown[0]}` is not an output of this job without a `path:`"
     elif len(given) > len(open_):
         return f"{len(given)} paths for {len(open_)} outputs without a `path:`"
     for path in given.values() if isinstance(given, Mapping) else given:
@@ -138,23 +138,22 @@ def _problem(table: JobTable, position: int, method: str, wrong: str) -> Diagnos
     return place.diagnostic("INVALID_USES", message, "correct the action")
 
 
-# --- is its part there? ------------------------------------------------------------------------------------------
+# --- contributions to published files ----------------------------------------------------------------------------
 
 
 def disowned_sites(
-    snapshot: PlanningSnapshot, infos: Mapping[str, ActionInfo], asker: Asker, reader: InputReader
+    snapshot: PlanningSnapshot, infos: Mapping[str, ActionInfo], inspector: Inspector, reader: InputReader
 ) -> dict[str, str]:
     """Published outputs that are as recorded, but in which their action does not find its part: site → DISOWNED.
 
-    It can only make a job dirty: nobody is asked about what is missing already. An action that cannot answer has not
-    denied anything.
+    The hook can only make a job dirty: it is not called for missing outputs, and an error in it counts as "yes".
     """
     found: dict[str, str] = {}
     for table in snapshot.dependency_graph.tables:
         info = infos.get(table.name)
         if info is None or EXISTING not in info.hooks:
             continue
-        asked: list[tuple[str, Block]] = []
+        asked: list[tuple[str, WithBlock]] = []
         for a, spec in enumerate(table.artifacts):
             sites = table.output_of(a).paths
             if spec.is_leaf or sites is None:
@@ -163,8 +162,8 @@ def disowned_sites(
                 known = reader.inputs(table, position)
                 if snapshot.shas[table.number][a][position] is not None and not known.missing:
                     file = str(reader.project / split_site(site)[0])
-                    asked.append((site, Block(as_json(known.given), file=file)))
-        answers = asker.call(info, EXISTING, [block for _, block in asked]) if asked else []
+                    asked.append((site, WithBlock(encode_value(known.given), file=file)))
+        answers = inspector.call(info, EXISTING, [block for _, block in asked]) if asked else []
         found |= {
             site: DISOWNED for (site, _), answer in zip(asked, answers, strict=True) if answer.get("value") is False
         }

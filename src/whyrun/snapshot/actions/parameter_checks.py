@@ -1,20 +1,22 @@
-"""The `with:` blocks of job instances against the typed parameters of their actions.
+"""Checks the `with:` blocks of job instances against the typed parameters of their actions.
 
-Literals are checked with the job (`lookup`). Here come the values that inputs and loops give, and the types of what is
-bound: known as soon as the graph is, and so before anything runs. What a run makes is checked when its step starts.
+`lookup` checks literals with the job. This module checks values of inputs and loops, and the types of bindings, which
+are known with the graph. Values that a run makes are checked when their step starts.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from whyrun.actions.problem import BIND_ANOTHER, Bound, Problem
 from whyrun.artifacts.hashing import canonical_json, digest
 from whyrun.errors import Diagnostic
-from whyrun.graph.graph import (
+from whyrun.graph.tables import (
     ArtifactAt,
     Computed,
     EachTerm,
@@ -29,21 +31,20 @@ from whyrun.graph.graph import (
     Term,
 )
 from whyrun.graph.template import expressions_in
-from whyrun.snapshot.known_inputs import has_secret, put
+from whyrun.snapshot.actions.known_inputs import has_secret, put
 from whyrun.workflow.model import Expression, First, Formatted, InputRef, Template
 from whyrun.workflow.nodes import below
 
 if TYPE_CHECKING:
-    from whyrun.actions.asking import Asker
-    from whyrun.actions.registry import ActionInfo
+    from whyrun.actions.description import ActionInfo
+    from whyrun.actions.inspection.inspector import Inspector
 
 Entries = dict[str, Any]
 GivenBy = Callable[[], Mapping[str, str]]  # input → how it was given: "given by `--set`"
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """What does not fit the action of a job instance; `more` instances of the job have it, too."""
+class Misfit(msgspec.Struct, frozen=True):
+    """A value that does not fit the action of a job instance; `more` other instances have the same problem."""
 
     table: JobTable
     position: int
@@ -65,7 +66,7 @@ class Misfit:
 
 
 def instance_misfits(
-    graph: Graph, infos: Mapping[str, ActionInfo], asker: Asker, given_by: GivenBy = dict
+    graph: Graph, infos: Mapping[str, ActionInfo], inspector: Inspector, given_by: GivenBy = dict
 ) -> Iterator[Misfit]:
     """`infos`: the actions by job. A mistake that many instances share is told once, with the first of them.
 
@@ -76,24 +77,24 @@ def instance_misfits(
         if info is None or not info.typed:
             continue
         token = _token(graph, table)
-        if asker.is_known_to_fit(info, token):
+        if inspector.is_known_valid(info, token):
             continue
-        blocks: dict[str, tuple[list[int], Entries]] = {}  # instances with the same block: their positions
+        blocks: dict[str, tuple[list[int], Entries]] = {}  # the positions of instances with the same block
         for position, entries in _blocks(graph, table):
             blocks.setdefault(repr(_form(entries)), ([], entries))[0].append(position)
         if not blocks:
             continue
-        found = _checked(info, [entries for _, entries in blocks.values()], asker)
+        found = _checked(info, [entries for _, entries in blocks.values()], inspector)
         if not any(found):
-            asker.keep_that_it_fits(info, token)
+            inspector.remember_valid(info, token)
             continue
         shared: dict[tuple[str, ...], Misfit] = {}
         computed = _computed(table)
         for (positions, _), problems in zip(blocks.values(), found, strict=True):
             alike = len(table) if _is_same_everywhere(table) else len(positions)
-            here: dict[tuple[str, ...], Problem] = {}  # an instance counts once, however often it has the mistake
+            here: dict[tuple[str, ...], Problem] = {}  # an instance counts once, even if it has the mistake twice
             for problem in problems:
-                if not _is_told_by_lookup(problem, computed):
+                if not _is_reported_by_lookup(problem, computed):
                     here.setdefault(_kind(problem), problem)
             for kind, problem in here.items():
                 first = Misfit(table, positions[0], problem, -1, _origin(graph, table, problem, given_by))
@@ -102,23 +103,23 @@ def instance_misfits(
         yield from shared.values()
 
 
-def _is_told_by_lookup(problem: Problem, computed: set[str]) -> bool:
-    """What is wrong with the block as it is written."""
+def _is_reported_by_lookup(problem: Problem, computed: set[str]) -> bool:
+    """Does `lookup` report this problem of the block as written?"""
     if problem.entry is None:
         return problem.brief is not None
     return problem.entry not in computed or (problem.at_name and not problem.inner)
 
 
 def _kind(problem: Problem) -> tuple[str, ...]:
-    """The same for one mistake in many instances, whatever the value is in each."""
+    """The same key for one mistake in many instances with different values."""
     kind, subject = problem.brief or (re.sub(r"\d+", "0", problem.message), "")
     return problem.entry or "", re.sub(r"\d+", "0", problem.inner), kind, subject if kind == "missing required" else ""
 
 
 def _origin(graph: Graph, table: JobTable, problem: Problem, given_by: GivenBy) -> str | None:
-    """What to correct where a value comes from an input of the workflow and not from the job itself."""
+    """The hint for a value that comes from an input of the workflow and not from the job itself."""
     if "/" in table.name or problem.entry is None or problem.hint == BIND_ANOTHER:
-        return None  # of an import: its inputs are what the importing file gives it
+        return None  # the inputs of an import come from the importing file
     template, rest = _part_at(table.decl.with_.get(problem.entry), problem.inner)
     if not isinstance(template, Expression | Formatted) or (problem.at_name and not rest):
         return None
@@ -126,14 +127,14 @@ def _origin(graph: Graph, table: JobTable, problem: Problem, given_by: GivenBy) 
     if not names or any(expression.loops for expression in expressions_in(template)):
         return None
     given = given_by()
-    told = [f"`Input:{name}` ({given.get(name, _default_place(graph, name))})" for name in names]
+    origins = [f"`Input:{name}` ({given.get(name, _default_place(graph, name))})" for name in names]
     whole = isinstance(template, Expression) and template.whole is not None
     elsewhere = "" if whole else f", or `{problem.entry}{problem.inner}`"
-    return f"the value comes from {' and '.join(told)}: correct it there{elsewhere}"
+    return f"the value comes from {' and '.join(origins)}: correct it there{elsewhere}"
 
 
 def _part_at(template: Template, inner: str) -> tuple[Template, str]:
-    """The template at a place inside another, as deep as it is written down; and what is left of the way."""
+    """The deepest written template on the path `inner`, and the rest of the path."""
     members: Iterable[tuple[str | int, Template]] = ()
     if isinstance(template, dict):
         members = template.items()
@@ -159,16 +160,16 @@ def _default_place(graph: Graph, name: str) -> str:
     return f"its default, {place.source}:{place.line}"
 
 
-def _checked(info: ActionInfo, blocks: list[Entries], asker: Asker) -> list[list[Problem]]:
+def _checked(info: ActionInfo, blocks: list[Entries], inspector: Inspector) -> list[list[Problem]]:
     if info.origin == "builtin":
-        from whyrun.actions.registry import check_typed
+        from whyrun.actions.registry.registry import check_typed
 
-        return [check_typed(info, block, asker.project, asker) for block in blocks]
-    return asker.check_all(info, blocks)
+        return [check_typed(info, block, inspector.project, inspector) for block in blocks]
+    return inspector.check_all(info, blocks)
 
 
 def _blocks(graph: Graph, table: JobTable) -> Iterator[tuple[int, Entries]]:
-    """By instance, its entries as far as they are known."""
+    """By instance: its entries, as far as they are known."""
     computed = _computed(table)
     if not computed:
         return
@@ -178,7 +179,7 @@ def _blocks(graph: Graph, table: JobTable) -> Iterator[tuple[int, Entries]]:
         entries: Entries = {}
         for slot in slots:
             put(entries, slot.path, known_term(graph, slot.column.at(position)))
-        # One without a slot has something in it that has no meaning: it is there, and nothing more is known.
+        # An entry without a slot has an invalid expression in it: only its presence is known.
         yield position, {**literals, **{name: entries.get(name, Bound()) for name in sorted(computed)}}
 
 
@@ -187,7 +188,7 @@ def _is_same_everywhere(table: JobTable) -> bool:
 
 
 def _token(graph: Graph, table: JobTable) -> str:
-    """All that the blocks of a job consist of. Hashes of values are there already: of 100,000 instances in one pass."""
+    """A digest of all blocks of a job, made from the hashes of values: one pass for 100,000 instances."""
     literals = {name: value for name, value in table.decl.with_.items() if name not in _computed(table)}
     parts: list[Any] = [sorted(table.decl.with_), literals]
     for slot in table.slots:
@@ -206,12 +207,12 @@ def _term_token(graph: Graph, term: Term) -> str:
 
 
 def _computed(table: JobTable) -> set[str]:
-    """The entries that are no literals."""
+    """The entries that are not literals."""
     return {name for name, value in table.decl.with_.items() if any(True for _ in expressions_in(value))}
 
 
 def known_term(graph: Graph, term: Term) -> Any:
-    """Its value, or what is known of it: `Bound` stands for what is not known yet, also inside a value."""
+    """Its value as far as it is known; `Bound` stands for unknown parts."""
     if isinstance(term, Known):
         return _without_secrets(term.value)
     if isinstance(term, Computed):
@@ -240,7 +241,7 @@ def _without_secrets(value: Any) -> Any:
 
 
 def _outline(template: Template) -> Any:
-    """What is written down of something that a run completes."""
+    """The known part of a template that a run completes."""
     if isinstance(template, Expression | Formatted):
         return Bound()
     if isinstance(template, dict):
@@ -255,7 +256,7 @@ def _type(graph: Graph, source: Source) -> str:
 
 
 def _form(value: Any) -> Any:
-    """The same for values that are alike, bound parts included."""
+    """The same result for equal values with equal bound parts."""
     if isinstance(value, Bound):
         return ("type", value.type)
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""EVENTS → RECORDS: what the log says of every job instance, in run order. Pure.
+"""EVENTS → RECORDS: folds the events of runs into one record per job instance. Pure.
 
-The records are small, array-like structs, so that the derived index can hold 100,000 of them and load in a tenth of
-a second. Each transition is in one place: `_Run.apply`.
+The records are small, array-like structs, so that the index can hold 100,000 of them and load in a tenth of a second.
+`RunFold.feed` handles the frequent events, `RunFold.rare` all others.
 """
 
 from __future__ import annotations
@@ -13,34 +13,33 @@ import msgspec
 
 from whyrun.errors import WhyrunError, error
 from whyrun.ids import Kind, output_of, site_of
-from whyrun.log import scan
-from whyrun.log.event_ids import PLAIN_OWN, damaged_line, id_problem, owner_problem
+from whyrun.log import lean_events as scan
+from whyrun.log.event_checks import PLAIN_OWN, damaged_line, id_problem, owner_problem, value_hash_problem
 from whyrun.log.events import DAMAGE_HINT, INTERRUPTED_ERROR, INTERRUPTED_TYPE, NOT_PUBLISHED
-from whyrun.log.scan import ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
-from whyrun.log.values import value_problem
+from whyrun.log.lean_events import ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
 from whyrun.snapshot.records import KEPT_OF_ERROR, Attempt, InputRecord, Output, Records, StepRecord, run_name
 
 
-def _held(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: Any) -> tuple[Any, ...]:
     return () if value is msgspec.UNSET else (value,)
 
 
-def _say_failure(attempt: Attempt, status: str, error_type: str, message: str) -> None:
+def _set_failure(attempt: Attempt, status: str, error_type: str, message: str) -> None:
     attempt.status, attempt.error_type = status, error_type
     attempt.error = message.split("\n", 1)[0][:KEPT_OF_ERROR]
 
 
 class _Reuse(msgspec.Struct, frozen=True):
-    """A reuse whose outputs follow it in the log."""
+    """A reused result, whose outputs follow its event in the log."""
 
     attempt: Attempt
-    to_take: int  # outputs
+    expected_outputs: int
     success_before: Attempt | None
-    taken: list[Output] = []
+    outputs: list[Output] = []
 
 
 class RunFold:
-    """Folds one run's events into the records. The order of runs is the caller's."""
+    """Folds the events of one run into the records. The caller folds the runs in their order."""
 
     def __init__(self, records: Records, run: int, file: str) -> None:
         self.records = records
@@ -53,13 +52,13 @@ class RunFold:
         self.complete = False
         self.open: dict[str, tuple[Attempt, list[Output]]] = {}
         self.reused: dict[str, _Reuse] = {}
-        self.taking: _Reuse | None = None  # the outputs that it has taken are still to be said of its attempt
-        self.adopting: dict[str, list[Output]] = {}  # leaves whose whole has not come yet
+        self.reusing: _Reuse | None = None  # its outputs are not set in its attempt yet
+        self.adopting: dict[str, list[Output]] = {}  # leaves whose artifact has not come yet
         self.adopted: set[str] = set()  # steps
 
     @property
     def counts(self) -> bool:
-        """Runs that only compare change nothing; they are read as strictly as all others."""
+        """Does this run change records? One that only compares does not, but it is checked as strictly."""
         return self.mode != "compare" or self.accepts
 
     def feed(self, events: Iterable[scan.LeanEvent]) -> None:
@@ -79,7 +78,7 @@ class RunFold:
                 step = event.step_id
                 if is_own(f"{step} {event.artifact}") is None:
                     self.check_owner(step, event.artifact, seq)
-                held = () if event.value is msgspec.UNSET else self.checked(event, seq)
+                held = () if event.value is msgspec.UNSET else self.checked_value(event, seq)
                 site = event.path if event.section is None else site_of(event.path or "", event.section)
                 output = Output(event.artifact, event.sha256, event.size, event.type, site, held, event.suffix)
                 entry = open_.get(step)
@@ -103,10 +102,10 @@ class RunFold:
                 attempt.ok = True
                 attempt.outputs = tuple(entry[1])
                 attempt.duration = event.duration
-                self.settle(event.step_id, attempt)
+                self.end_attempt(event.step_id, attempt)
             elif type(event) is not CfgMaterialized:
                 self.rare(event, seq)
-        self.end_taking()
+        self.finish_reuse()
         self.seq = seq
 
     def rare(self, event: scan.LeanEvent, seq: int) -> None:
@@ -132,7 +131,7 @@ class RunFold:
         elif isinstance(event, scan.InputRecorded):
             self.check_ids(seq, "Input", event.id)
             if self.counts:
-                self.records.inputs[event.id] = InputRecord(event.sha256, _held(event.value))
+                self.records.inputs[event.id] = InputRecord(event.sha256, _as_tuple(event.value))
         elif isinstance(event, scan.RequestRecorded):
             self.check_ids(seq, "Job", event.step_id)
             self.remember(event)
@@ -149,7 +148,7 @@ class RunFold:
             self.check_ids(seq, "Artifact", event.artifact)
 
     def finish(self) -> None:
-        """The end of the run's file. Open steps of a run that has not ended are interrupted, repaired or not."""
+        """The end of the run's file. Steps that are still open count as interrupted, whether repaired or not."""
         if not self.mode:
             raise self.incomplete(1, "the log has no `run_start`")
         if self.open and self.complete:
@@ -162,7 +161,7 @@ class RunFold:
             self.records.inputs_of = self.run
 
     def failed(self, event: scan.StepFailed, seq: int) -> None:
-        self.end_taking()
+        self.finish_reuse()
         entry = self.open.pop(event.step_id, None)
         if entry is not None:
             attempt, outputs = entry
@@ -173,24 +172,24 @@ class RunFold:
         reuse = self.reused.pop(event.step_id, None)
         if reuse is None or event.error_type != NOT_PUBLISHED:
             raise self.incomplete(seq, f"`{event.step_id}` failed without a `step_start`")
-        # It was the latest success since its `step_skipped`. Now it is not, but what it recorded is still to be taken.
-        _say_failure(reuse.attempt, event.status, event.error_type, event.error)
+        # Its `step_skipped` made it the latest success. Now it is none, but its recorded outputs can still be reused.
+        _set_failure(reuse.attempt, event.status, event.error_type, event.error)
         reuse.attempt.ok = False
         record = self.records.steps.get(event.step_id)
         if record is not None and record.latest is reuse.attempt:
             record.success = reuse.success_before
 
     def fail(self, step: str, attempt: Attempt, status: str, error_type: str, message: str) -> None:
-        _say_failure(attempt, status, error_type, message)
+        _set_failure(attempt, status, error_type, message)
         if self.mode == "compare" and not attempt.has_result:
-            return  # who accepts new results takes those that there are; what stood there before still stands
-        self.settle(step, attempt)
+            return  # `--accept` takes new results only; without one the earlier record stays
+        self.end_attempt(step, attempt)
 
-    def settle(self, step: str, attempt: Attempt, *, whole: bool = True) -> None:
-        """An attempt has ended (well or not): it is the latest now, and if `whole` the one to reuse."""
+    def end_attempt(self, step: str, attempt: Attempt, *, whole: bool = True) -> None:
+        """An attempt has ended: it is the latest now, and if `whole` the one to reuse."""
         if not self.counts:
             return
-        self.end_taking()
+        self.finish_reuse()
         steps = self.records.steps
         record = steps.get(step)
         if record is None:
@@ -219,22 +218,22 @@ class RunFold:
     # -- reuse and adoption --
 
     def reuse(self, event: scan.StepSkipped, seq: int) -> None:
-        """A success from the start, with the outputs that are recorded after it.
+        """A reuse counts as a success at once; the events of its outputs follow.
 
-        A kill can fall between its record and those of its outputs. So it takes the place of the result that it
-        reuses only once it has as many outputs: until then that one is still there to be reused, and nothing is paid
-        twice, nor are adopted bytes lost. This holds before a repair as after it, which adds nothing to a reuse.
+        A kill may come between these events. So the reuse replaces the earlier result only once it has as many outputs.
+        Until then the earlier result can be reused again: nothing is paid twice, and adopted bytes are not lost. This
+        holds before and after a repair, which adds nothing to a reuse.
         """
         if event.fingerprint is None:
             raise self.incomplete(seq, f"the reuse of `{event.step_id}` has no fingerprint")
         self.check_bindings(event.bindings, f"the reuse of `{event.step_id}`", seq)
-        own = self.earlier(event.step_id, event.fingerprint)
-        source = own if event.shared is None else None  # what others made is nobody's adopted version
+        own = self.attempt_with(event.step_id, event.fingerprint)
+        source = own if event.shared is None else None  # a result from the shared store is never an adopted one
         if event.from_step is not None and event.from_step != event.step_id:
             self.check_ids(seq, "Job", event.from_step)
-            source = self.for_others(event.from_step, event.fingerprint)
+            source = self.attempt_for_others(event.from_step, event.fingerprint)
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="reused")
-        # Adopted bytes stay adopted when they are reused: they are good for their own instance only.
+        # Adopted bytes stay adopted when they are reused: only their own instance may use them.
         if own is not None and source is own and own.adopted:
             attempt.apart = {artifact: (run, "adopted") for artifact, run in own.adopted.items()}
         if event.from_run is not None:  # the run that executed it, however often it was reused since
@@ -242,76 +241,77 @@ class RunFold:
         if event.shared is not None:
             attempt.duration = event.shared.duration
         elif source is not None:
-            attempt.duration = source.duration  # what it takes to make: the reuse may stand in its place from now on
-        to_take = max((len(a.outputs) for a in (own, source) if a is not None and a.has_result), default=0)
+            attempt.duration = source.duration  # the reuse may replace the source, and estimates need its duration
+        expected_outputs = max((len(a.outputs) for a in (own, source) if a is not None and a.has_result), default=0)
         record = self.records.steps.get(event.step_id)
-        self.reused[event.step_id] = _Reuse(attempt, to_take, record.last_success() if record is not None else None)
-        self.settle(event.step_id, attempt, whole=not to_take)
+        success_before = record.last_success() if record is not None else None
+        self.reused[event.step_id] = _Reuse(attempt, expected_outputs, success_before)
+        self.end_attempt(event.step_id, attempt, whole=not expected_outputs)
 
     def add_to_reuse(self, step: str, output: Output, seq: int) -> None:
         reuse = self.reused.get(step)
         if reuse is None:
             raise self.incomplete(seq, f"`{output.id}` has no `step_start` of its step before it")
-        if self.taking is not reuse:
-            self.end_taking()
-            self.taking = reuse
-        reuse.taken.append(output)
+        if self.reusing is not reuse:
+            self.finish_reuse()
+            self.reusing = reuse
+        reuse.outputs.append(output)
         attempt, record = reuse.attempt, self.records.steps.get(step)
-        if len(reuse.taken) == reuse.to_take and record is not None and record.latest is attempt:
+        if len(reuse.outputs) == reuse.expected_outputs and record is not None and record.latest is attempt:
             record.unadopted = record.unadopted_after(attempt)
             others = [a for a in record.attempts() if a.fingerprint != attempt.fingerprint]
             record.settled = [*others, attempt] if others else None
 
-    def end_taking(self) -> None:
-        """All at once: a step may have thousands of leaves. Before anybody looks at the attempt."""
-        if self.taking is not None:
-            self.taking.attempt.outputs = tuple(self.taking.taken)
-            self.taking = None
+    def finish_reuse(self) -> None:
+        """Set the outputs of a reuse in its attempt, before that is read. All at once: there may be thousands."""
+        if self.reusing is not None:
+            self.reusing.attempt.outputs = tuple(self.reusing.outputs)
+            self.reusing = None
 
-    def earlier(self, step: str, fingerprint: str) -> Attempt | None:
-        self.end_taking()
+    def attempt_with(self, step: str, fingerprint: str) -> Attempt | None:
+        self.finish_reuse()
         record = self.records.steps.get(step)
         return record.by_fingerprint(fingerprint) if record is not None else None
 
-    def for_others(self, step: str, fingerprint: str) -> Attempt | None:
-        """The attempt that another step takes; of an adopted one only what it takes the place of."""
-        self.end_taking()
+    def attempt_for_others(self, step: str, fingerprint: str) -> Attempt | None:
+        """The attempt that another step may reuse: never an adopted one, but the one that it replaced."""
+        self.finish_reuse()
         record = self.records.steps.get(step)
         found = record.for_others() if record is not None else ()
         return next((attempt for attempt in found if attempt.fingerprint == fingerprint), None)
 
     def adopt(self, event: scan.ArtifactAdopted, seq: int) -> None:
-        """The leaves of an adopted artifact come first, and the whole, last, makes it hold: all of it or nothing.
+        """The events of an artifact's leaves come first; the event of the artifact itself completes the adoption.
 
-        A kill can fall in between. Leaves without their whole say nothing, before a repair as after it. (Logs of the
-        first versions have the leaves after the whole.)
+        A kill may come between them. Leaves without their artifact do not count, before and after a repair. (In logs of
+        the first versions the leaves come after the artifact.)
         """
         step = event.step_id
         self.check_bindings(event.bindings, f"the adoption of `{event.artifact}`", seq)
-        held = () if event.value is msgspec.UNSET else self.checked(event, seq)
+        held = () if event.value is msgspec.UNSET else self.checked_value(event, seq)
         site = event.path if event.section is None else site_of(event.path or "", event.section)
         output = Output(event.artifact, event.sha256, event.size, event.type, site, held, event.suffix)
         if output_of(event.artifact) is None and step not in self.adopted:
             self.adopting.setdefault(step, []).append(output)
             return
         self.adopted.add(step)
-        base = self.earlier(step, event.fingerprint)
-        standing = base.outputs if base is not None and base.has_result else ()
+        base = self.attempt_with(step, event.fingerprint)
+        recorded = base.outputs if base is not None and base.has_result else ()
         taken = (output, *self.adopting.pop(step, ()))
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="adopted")
-        attempt.outputs = tuple({o.id: o for o in (*standing, *taken)}.values())
+        attempt.outputs = tuple({o.id: o for o in (*recorded, *taken)}.values())
         if base is not None:
-            others = {o.id for o in standing} - {o.id for o in taken}
+            others = {o.id for o in recorded} - {o.id for o in taken}
             attempt.apart = {artifact: base.source_of(artifact) for artifact in sorted(others)} or None
-        self.settle(step, attempt)
+        self.end_attempt(step, attempt)
 
     def remember(self, event: scan.RequestRecorded) -> None:
         if not self.counts:
             return
         record = self.records.steps.get(event.step_id)
         if record is None:
-            # The step is open and has no record yet. One that says nothing else is made when it ends, so keep the
-            # request with the open attempt: the record of an interrupted attempt is made in `finish`.
+            # The step is open and has no record yet. Make one as if the attempt were interrupted; the end of the step
+            # replaces that attempt, and the request stays.
             entry = self.open.get(event.step_id)
             if entry is None:
                 raise self.incomplete(event.seq, f"`{event.step_id}` remembered a request without a `step_start`")
@@ -328,7 +328,7 @@ class RunFold:
             raise self.damaged(line, f"`{name}` is no run")
         return int(name[1:])
 
-    # -- what a log must hold --
+    # -- checks --
 
     def check_ids(self, line: int, kind: Kind | None, *ids: str) -> None:
         for text in ids:
@@ -342,19 +342,19 @@ class RunFold:
             raise self.damaged(line, problem)
 
     def check_bindings(self, bindings: msgspec.Raw, whose: str, line: int) -> None:
-        """They are there, and an object; the rest is checked when they are read."""
+        """Bindings must be an object; their members are checked when they are read."""
         text = bytes(bindings)
         if text in (b"", b"null", b"{}"):
             raise self.incomplete(line, f"{whose} has no bindings")
         if text[:1] != b"{":
-            raise self.damaged(line, f"the bindings of {whose} are no object")
+            raise self.damaged(line, f"the bindings of {whose} are not an object")
 
     def damaged(self, line: int, what: str) -> WhyrunError:
         return damaged_line(self.file, line, what)
 
-    def checked(self, event: scan.ArtifactAvailable | scan.ArtifactAdopted, line: int) -> tuple[Any]:
-        """The value of an artifact that the log itself holds: steps are given it, under the hash that stands beside."""
-        problem = value_problem(event.artifact, event.value, event.sha256)
+    def checked_value(self, event: scan.ArtifactAvailable | scan.ArtifactAdopted, line: int) -> tuple[Any]:
+        """The value in an event, checked against its hash: LOG_DAMAGED if they do not agree."""
+        problem = value_hash_problem(event.artifact, event.value, event.sha256)
         if problem is not None:
             raise self.damaged(line, problem)
         return (event.value,)

@@ -1,8 +1,8 @@
-"""The log of a workflow, folded, with a derived index so that closed runs are folded once.
+"""The folded log of a workflow, with an index so that ended runs are folded once.
 
-The index is a cache and nothing more: it may be deleted at any time, and is not believed unless every run it covers
-has the same file (inode, size, times) as when it was made. It covers runs that have ended; a run without `run_complete`
-is folded anew each time, because a repair may still add to it.
+The index is a cache: it may be deleted at any time, and is used only if the log of every run that it covers still has
+the same inode, size and times. It covers ended runs only; a run without `run_complete` is folded again each time,
+because a repair may still add to it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shlex
 import time
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from sys import byteorder
 from typing import Annotated, Any
@@ -23,22 +24,22 @@ from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.disk import Area
 from whyrun.errors import StateError, error
 from whyrun.log.decoding import decoded
-from whyrun.log.event_ids import check_ids, damaged_line, id_problem
+from whyrun.log.event_checks import check_ids, damaged_line, id_problem
 from whyrun.log.events import UNREADABLE
+from whyrun.log.lean_events import line_marks, read_lines, scan
+from whyrun.log.long_lists import read_long_list
 from whyrun.log.outcomes import lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
-from whyrun.log.scan import line_marks, read_lines, scan
 from whyrun.log.tombstones import Tombstone
-from whyrun.log.wide import read_wide
-from whyrun.snapshot.fold import RunFold
+from whyrun.snapshot.history.fold import RunFold
+from whyrun.snapshot.index import IndexedSteps, JobBlock, into_blocks
 from whyrun.snapshot.records import Attempt, InputRecord, Records, StepRecord, run_name
 from whyrun.snapshot.snapshot import Consumed
-from whyrun.snapshot.step_index import IndexedSteps, JobBlock, into_blocks
 
 VERSION = 17
 TICK = 50_000_000  # nanoseconds
-MUCH = 1_000_000  # events folded anew: their records are let go for those of the index, which need far less memory
-WORTH_INDEXING = 2000  # events folded anew: below, folding is quicker than writing the index
+MUCH = 1_000_000  # events: after folding so many, use the records of the new index, which need far less memory
+WORTH_INDEXING = 2000  # events: folding fewer is faster than writing the index
 
 
 class _Covered(msgspec.Struct, array_like=True, frozen=True):
@@ -55,7 +56,7 @@ class _Index(msgspec.Struct, array_like=True):
     byteorder: str  # of its columns of numbers
     runs: list[_Covered]
     blocks: list[JobBlock]
-    steps: dict[str, StepRecord]  # those that are in no block
+    steps: dict[str, StepRecord]  # records that are in no block
     inputs: dict[str, InputRecord]
     inputs_of: int
     run: int
@@ -64,7 +65,7 @@ class _Index(msgspec.Struct, array_like=True):
 
 
 class _Member(msgspec.Struct, gc=False):
-    """What a binding was fed with, as far as something is done with it."""
+    """The fields of a binding's member that are used."""
 
     id: str
     sha256: str
@@ -73,32 +74,33 @@ class _Member(msgspec.Struct, gc=False):
     files: dict[str, str] = {}
 
 
-class _Wide(msgspec.Struct, gc=False):
+class _LongList(msgspec.Struct, gc=False):
     count: int
     digest: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     blob: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class _Bindings(msgspec.Struct, gc=False):
-    """Checked against these types, and then handed out as they stand."""
+    """Bindings are checked against these types, and then returned as recorded."""
 
-    bindings: dict[str, list[_Member] | _Wide]
+    bindings: dict[str, list[_Member] | _LongList]
 
 
 class _Plain(msgspec.Struct, gc=False):
     bindings: dict[str, Any]
 
 
-_checked_bindings = msgspec.json.Decoder(_Bindings)
-_plain_bindings = msgspec.json.Decoder(_Plain)
-_checked_members = msgspec.json.Decoder(list[_Member])
+# Made late: a plan with nothing to do reads no bindings.
+_binding_decoders = cache(lambda: (msgspec.json.Decoder(_Bindings), msgspec.json.Decoder(_Plain)))
+_members_decoder = cache(lambda: msgspec.json.Decoder(list[_Member]))
 
 
 class History:
-    """Implements `LogReader`. `through` folds the runs up to that number only: the log as it was then. `without` are
-    tombstones of runs that are still there: the log as it would be if they were pruned.
+    """Implements `LogReader`.
 
-    `worth_indexing`: how many events folded anew make the writing of an index worth its while.
+    `through`: fold only the runs up to that number, for the log as it was then. `without`: tombstones of runs that
+    still exist, for the log as it would be if they were pruned. `worth_indexing`: after folding this many events, write
+    the index.
     """
 
     def __init__(
@@ -117,17 +119,17 @@ class History:
         self._partial = through is not None or bool(without)
         self._worth_indexing = worth_indexing
         self._records: Records | None = None
-        self._wide: dict[str, list[Any]] = {}  # digest → members
-        self._marks: dict[int, Sequence[int]] = {}  # by run that the index covers
+        self._long_lists: dict[str, list[Any]] = {}  # digest → members
+        self._marks: dict[int, Sequence[int]] = {}  # by number of an indexed run
 
     def _list_runs(self) -> None:
         runs, stones = self.state.whole_log(self._through)
         gone = {stone.number for stone in self._without}
-        self._latest = runs[-1:]  # that one is never pruned
+        self._latest = runs[-1:]  # a prune keeps it
         last = self._through
         self.runs = [run for run in runs if run.number not in gone and (last is None or run.number <= last)]
-        buried = [stone for stone in (*stones, *self._without) if last is None or stone.number <= last]
-        self.tombstones = sorted(buried, key=lambda stone: stone.number)
+        tombstones = [stone for stone in (*stones, *self._without) if last is None or stone.number <= last]
+        self.tombstones = sorted(tombstones, key=lambda stone: stone.number)
         self._by_number = {run.number: run for run in self.runs}
 
     @property
@@ -144,12 +146,14 @@ class History:
 
     @property
     def last_pruned(self) -> int:
-        """The latest of the runs folded here that was pruned; 0 if none was."""
+        """The number of the latest pruned run that is folded here; 0 if there is none."""
         return self.tombstones[-1].number if self.tombstones else 0
 
     def check_known(self, step: str) -> None:
-        """RUN_PRUNED, if a pruned run may have had the last word on this step. Of the log as it is now none has; of
-        the log as it was after an earlier run it may."""
+        """RUN_PRUNED if a pruned run may have made the latest result of this step.
+
+        That is possible only for the log as it was after an earlier run (`through`).
+        """
         record = self.records.steps.get(step)
         if self._through is not None and (0 if record is None else record.latest.run) < self.last_pruned:
             after, pruned = run_name(self._through), run_name(self.last_pruned)
@@ -171,16 +175,17 @@ class History:
         return found
 
     def _read_bindings(self, line: bytes, file: str, seq: int) -> dict[str, Any]:
-        """As recorded, with the members of wide lists as long as their blobs can be read; LOG_DAMAGED if malformed."""
+        """As recorded, with the members of long lists if their blobs can be read; LOG_DAMAGED if malformed."""
+        checked, plain = _binding_decoders()
         try:
-            bindings = decoded(_checked_bindings.decode, line).bindings
+            bindings = decoded(checked.decode, line).bindings
         except UNREADABLE as wrong:
             raise damaged_line(file, seq, f"the bindings cannot be read: {wrong}") from None
-        if isinstance(bindings.get(".action"), _Wide):
+        if isinstance(bindings.get(".action"), _LongList):
             raise damaged_line(file, seq, "the bindings cannot be read: `.action` is a long list")
-        found = decoded(_plain_bindings.decode, line).bindings
+        found = decoded(plain.decode, line).bindings
         for name, members in bindings.items():
-            if isinstance(members, _Wide):
+            if isinstance(members, _LongList):
                 found[name] = self._members(found[name], file, seq)
             else:
                 _check_members(name, members, file, seq)
@@ -191,25 +196,27 @@ class History:
             for event in run.events():
                 check_ids(event, str(run.events_path))
 
-    def _members(self, wide: dict[str, Any], file: str, seq: int) -> Any:
-        """A wide list with its members, as long as its blob can be read; else what stands for it.
+    def _members(self, long_list: dict[str, Any], file: str, seq: int) -> Any:
+        """The members of a long list; the `{count, digest, blob}` itself if the blob cannot be read.
 
-        Many consumers share one fan-in: each list is read once.
+        Many consumers share one fan-in, so each list is read once.
         """
-        digest = wide["digest"]
-        if digest not in self._wide:
+        digest = long_list["digest"]
+        if digest not in self._long_lists:
             try:
-                data = self._get_blob(wide["blob"])
-                members = decoded(_checked_members.decode, data)
-                _check_members(f"blob {wide['blob']}", members, file, seq)
-                self._wide[digest] = read_wide(wide, lambda _: data)
+                data = self._get_blob(long_list["blob"])
+                members = decoded(_members_decoder().decode, data)
+                _check_members(f"blob {long_list['blob']}", members, file, seq)
+                self._long_lists[digest] = read_long_list(long_list, lambda _: data)
             except StateError as lost:
                 if lost.diagnostics[0].code != "STORE_DAMAGED":
                     raise
-                return wide
+                return long_list
             except UNREADABLE as wrong:
-                raise damaged_line(file, seq, f"the blob {wide['blob']} holds no list of members: {wrong}") from None
-        return self._wide[digest]
+                raise damaged_line(
+                    file, seq, f"the blob {long_list['blob']} holds no list of members: {wrong}"
+                ) from None
+        return self._long_lists[digest]
 
     # -- folding --
 
@@ -220,40 +227,40 @@ class History:
         self._marks = {run.number: array("Q", run.marks) for run in index.runs} if index is not None else {}
         ended: dict[int, tuple[int, int] | None] = {}
         fresh = 0
-        buried = [stone for stone in self.tombstones if stone.number > records.run]
+        tombstones = [stone for stone in self.tombstones if stone.number > records.run]
         for run in self.runs[done:]:
-            while buried and buried[0].number < run.number:
-                bury(records, buried.pop(0))
+            while tombstones and tombstones[0].number < run.number:
+                fold_tombstone(records, tombstones.pop(0))
             before = _times(run)
             has_ended, events = fold_run(records, run)
             fresh += events
             if has_ended:
                 ended[run.number] = before
-            # By the log alone: what else stands in the folder of a run is nothing that plans are made from.
+            # By the log alone: plans do not depend on other files in the folder of a run.
             lost = lost_end(ended=has_ended, has_status=False, is_last=run in self._latest)
             if lost is not None:
                 raise error("LOG_DAMAGED", lost.what, file=str(run.events_path), line=events, hint=lost.hint)
-        for stone in buried:
-            bury(records, stone)
+        for stone in tombstones:
+            fold_tombstone(records, stone)
         new = self.runs[done:]
         if len(ended) == len(new) and fresh >= self._worth_indexing and not self._partial and all(map(_is_old, new)):
             covered = [*(index.runs if index is not None else ()), *map(_cover, new)]
-            if all(ended[run.number] == _times(run) for run in new):  # else somebody wrote to it while it was read
+            if all(ended[run.number] == _times(run) for run in new):  # else the log was written to while it was read
                 saved = self._save(covered, records)
                 index = self._load() if saved and fresh >= MUCH else None
-                # Somebody else may have put another in its place meanwhile, of fewer runs.
+                # Another process may have replaced the index meanwhile, with one of fewer runs.
                 if index is not None and (index.run, index.seq) == (records.run, records.seq):
                     return self._records_of(index)
         return records
 
-    # -- the memo of compared columns (see `build_planning_snapshot`): derived, too --
+    # -- the memo of compared columns (see `build_planning_snapshot`), which is a cache, too --
 
     def load_memo(self) -> dict[str, str]:
         try:
             data = (self.state.index_dir / "memo").read_bytes()
             return msgspec.msgpack.decode(checked(data), type=dict[str, str])
         except (OSError, ValueError):
-            return {}  # not there, or not ours: it is derived, and made anew
+            return {}  # missing or damaged: it is made again
 
     def save_memo(self, memo: dict[str, str]) -> None:
         if self.runs and not self._partial:
@@ -268,7 +275,7 @@ class History:
             data = self._path.read_bytes()
             index = msgspec.msgpack.decode(checked(data), type=_Index)
         except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
-            return None  # not there, damaged, not ours, or not to be read here: it is derived, and made anew
+            return None  # missing, damaged or of another version: it is made again
         if (index.version, index.byteorder) != (VERSION, byteorder) or len(index.runs) > len(self.runs):
             return None
         for covered, run in zip(index.runs, self.runs, strict=False):
@@ -296,8 +303,8 @@ class History:
         try:
             return self._saved(runs, records)
         except (OverflowError, ValueError, TypeError, RecursionError):
-            # The log has what the index cannot hold: whole numbers of more than 64 bits, a value with very many levels.
-            # Older versions let steps make such values. Planning works all the same, only slower.
+            # The log of an older version may hold values that the index cannot: integers of more than 64 bits, or
+            # deeply nested values. Planning works without the index, only slower.
             return False
 
     def _saved(self, runs: list[_Covered], records: Records) -> bool:
@@ -307,7 +314,7 @@ class History:
             self._pruned_before(records.run),
         )  # fmt: skip
         written = self._write("records", parts)
-        del parts  # of a million steps they are large
+        del parts  # large, for a million steps
         return written and self._write("fold", [msgspec.msgpack.encode(index)])
 
     def _write(self, name: str, parts: Sequence[bytes]) -> bool:
@@ -316,7 +323,7 @@ class History:
             atomic_write(self.state.index_dir / name, with_checksum(*parts), Area.INDEX)
             return True
         except OSError:
-            return False  # no right to write, a read-only or full disk: planning works all the same, only slower
+            return False  # no permission, or a read-only or full disk: planning works without the index, only slower
 
 
 def _check_members(name: str, members: Sequence[_Member], file: str, seq: int) -> None:
@@ -327,7 +334,7 @@ def _check_members(name: str, members: Sequence[_Member], file: str, seq: int) -
 
 
 def fold_run(records: Records, run: RunRef) -> tuple[bool, int]:
-    """Fold one run into the records; (has it ended, how many events)."""
+    """Fold one run into the records; returns whether it has ended, and its number of events."""
     fold = RunFold(records, run.number, str(run.events_path))
     try:
         for events in scan(run.events_path):
@@ -340,8 +347,8 @@ def fold_run(records: Records, run: RunRef) -> tuple[bool, int]:
     return fold.complete, fold.seq
 
 
-def bury(records: Records, stone: Tombstone) -> None:
-    """Fold what is left of a pruned run. Of steps nothing is: only runs that no step's record needs are pruned."""
+def fold_tombstone(records: Records, stone: Tombstone) -> None:
+    """Fold the tombstone of a pruned run. It has no steps: a run is pruned only if no step's record needs it."""
     for one in stone.inputs:
         records.inputs[one.id] = InputRecord(one.sha256, () if one.value is msgspec.UNSET else (one.value,))
     if stone.mode != "compare":
@@ -357,7 +364,7 @@ def fold_runs(runs: Sequence[RunRef]) -> Records:
 
 
 def _is_old(run: RunRef) -> bool:
-    """Was its log last written long enough ago, that another write would show in its time stamps?"""
+    """Was its log last written long enough ago that another write would change its time stamps?"""
     return run.status().st_mtime_ns + TICK < time.time_ns()
 
 

@@ -1,10 +1,11 @@
-"""The snapshot written down: all that the planner used beyond the log, so that a recorded plan can be computed again.
+"""The recorded snapshot: all that planning used beyond the log, so that a recorded plan can be computed again.
 
-log prefix + this blob → the same snapshot → the same plan, to the byte
+the log up to that run + this blob → the same snapshot → the same plan, byte for byte
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,23 +13,23 @@ from typing import Any
 import msgspec
 
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.artifacts.shared_result import SharedResult
+from whyrun.artifacts.shared.result import SharedResult
 from whyrun.errors import error
 from whyrun.graph.expand import expand
-from whyrun.graph.graph import Graph, Opens
-from whyrun.snapshot.asked_outputs import apply_sites
+from whyrun.graph.tables import Graph, Opens
+from whyrun.snapshot.actions.connections import apply_connections
+from whyrun.snapshot.actions.output_hooks import apply_sites
 from whyrun.snapshot.build import build_planning_snapshot
-from whyrun.snapshot.connected import apply_connections
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
-from whyrun.workflow.parse import parse_workflow
+from whyrun.workflow.parsing.parse import parse_workflow
 
 VERSION = 1
 
 
 def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
-    """Sources, resolved inputs, action fingerprints, and what was seen other than the log says."""
+    """Sources, resolved inputs, action fingerprints, and all observations that differ from the log."""
     graph = snapshot.dependency_graph
     composition = graph.workflow.composition
     return canonical_json(
@@ -60,23 +61,40 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
     )
 
 
+def snapshot_identity(snapshot: PlanningSnapshot) -> dict[str, Any]:
+    """What a saved plan was made from: the hash of all of it, and the hash of each part, to name what changed.
+
+    A plan's digest does not cover it: with an empty log, another `run:` text has the same plan. Results from a shared
+    store are left out: those that count are in the plan.
+    """
+    graph = snapshot.dependency_graph
+    parts = {
+        "sources": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in graph.workflow.sources.items()},
+        "inputs": {id_: value.sha256 for id_, value in graph.inputs.items()},
+        "actions": {name: action.sha256 for name, action in snapshot.actions.items()},
+    }
+    whole = snapshot_blob(snapshot.with_shared({}))
+    return {"snapshot_sha256": hashlib.sha256(whole).hexdigest(), "snapshot_parts": parts}
+
+
 def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
-    """The snapshot again, from its blob and the log as it was."""
+    """Rebuild the snapshot from its blob and the log as it was then."""
     data = json.loads(blob)
     if data["version"] != VERSION:
         raise error("STORE_DAMAGED", f"this snapshot has version {data['version']}", hint="use a newer whyrun")
     sources: Mapping[str, str] = data["sources"]
     if "manifest" in data:
-        from whyrun.workflow.composition.load import parse_plan
+        from whyrun.workflow.composition.plan_file.dataset_plan import parse_plan
 
         workflow = parse_plan(data["root"], data["manifest"], sources)
     else:
         workflow = parse_workflow(data["root"], lambda key: sources[key])
+    # The output paths were checked before they were recorded: a replay publishes nothing.
     graph = expand(workflow, {id_: _input_value(value) for id_, value in data["inputs"].items()})
     if "connected" in data:
         apply_connections(graph, data["connected"])
     apply_sites(graph, data.get("asked", {}))
-    if "opened" not in data:  # also of a run of the time when a text was recorded like any other file
+    if "opened" not in data:  # also for runs of older versions, which recorded texts like other files
         for table in graph.tables:
             table.opens = Opens.NOWHERE
     actions = {
@@ -92,14 +110,11 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
         for name, a in data["actions"].items()
     }
     snapshot = build_planning_snapshot(graph, log, _Recorded(data["files"], frozenset(data["lost"])), actions)
-    snapshot.shared = {
-        fingerprint: msgspec.convert(result, SharedResult) for fingerprint, result in data.get("shared", {}).items()
-    }
-    return snapshot
+    return snapshot.with_shared(msgspec.convert(data.get("shared", {}), dict[str, SharedResult]))
 
 
 def _opens_texts(graph: Graph) -> bool:
-    """May there be a text among what is consumed, and somebody who is given its content?"""
+    """May some action receive the content of a consumed text?"""
     inputs = any(value.type.base == "text" for value in graph.inputs.values())
     return any(table.opens for table in graph.tables) and (
         inputs or any(spec.type == "text" for table in graph.tables for spec in table.artifacts)
@@ -107,12 +122,12 @@ def _opens_texts(graph: Graph) -> bool:
 
 
 def _shared_json(shared: Mapping[str, SharedResult]) -> Any:
-    """The results that others made, as they were found."""
+    """The results from the shared store, as they were found."""
     return msgspec.to_builtins(dict(shared))
 
 
 class _Recorded:
-    """Implements `Observer` with what was seen then."""
+    """Implements `Observer` with the recorded observations."""
 
     def __init__(self, files: Mapping[str, str], lost: frozenset[str]) -> None:
         self.files, self.lost = files, lost

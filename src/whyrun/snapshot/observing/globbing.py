@@ -1,4 +1,4 @@
-"""The files that a pattern stands for, and what can be said of many paths at once."""
+"""The files that a pattern matches, and checks of many paths at once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _MAGIC = frozenset("*?[")
 
 
 def files_like(pattern: str, root: str) -> list[str]:
-    """As `glob.glob` finds them from `root`, in any order.
+    """The files that `glob.glob` finds from `root`, in any order.
 
-    In one folder, which is what most patterns ask for, without its walk: that joins and checks name by name.
+    Most patterns match in one folder; a plain `listdir` is much faster there than the walk of `glob`.
     """
     folder, _, name = pattern.rpartition("/")
     special = "//" in pattern or (pattern.startswith("/") and not folder)
@@ -31,12 +31,12 @@ def files_like(pattern: str, root: str) -> list[str]:
 
 
 def in_byte_order(paths: Sequence[str]) -> list[str]:
-    """By bytes, not by locale: the same order on every machine."""
+    """Sorted by bytes, not by locale, so that the order is the same on every machine."""
     return sorted(paths) if "".join(paths).isascii() else sorted(paths, key=os.fsencode)
 
 
 def are_normal(paths: Sequence[str]) -> bool:
-    """Are all of these relative, and written as `os.path.normpath` would? False where that is not plain to see."""
+    """Are all of these relative, and written as `os.path.normpath` would? False if a quick search cannot tell."""
     text = "\n" + "\n".join(paths) + "\n"
     if text.count("\n") != len(paths) + 1:
         return False

@@ -1,4 +1,4 @@
-"""Looking at the world: what the inputs are now, and whether artifacts are still there. The only eyes of planning."""
+"""Observes the disk for planning: the current inputs, and whether artifacts are still there."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.artifacts.hashing import value_sha256
-from whyrun.artifacts.sections import SharedFiles
-from whyrun.artifacts.stat_cache import StatCache
+from whyrun.artifacts.publishing.sections import SharedFiles
+from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.template import compute, expressions_in
 from whyrun.ids import SECTION_MARK, split_site
 from whyrun.json_values import is_utf8
-from whyrun.snapshot.patterns import are_normal, files_like, in_byte_order
+from whyrun.snapshot.observing.globbing import are_normal, files_like, in_byte_order
 from whyrun.snapshot.snapshot import BlobCheck
-from whyrun.workflow.expression import ABSENT, ExpressionError
+from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
     FILE_TYPES,
@@ -38,23 +38,23 @@ from whyrun.workflow.model import (
 from whyrun.workflow.values import value_problem
 
 _GLOB = frozenset("*?[")
-_RENAME = "rename the file; names stand in the log and must read the same everywhere"
+_RENAME = "rename the file; names are recorded in the log and must read the same everywhere"
 _LOOKED_IN = "looked in the project folder: that of `whyrun.toml`, else of the workflow file"
 
 
 class InputObserver:
-    """Turns the given values into observed ones: patterns expanded, files found and hashed."""
+    """Turns given values into observed ones: expands patterns, finds and hashes files."""
 
     def __init__(self, project: Path, cache: StatCache) -> None:
         self.root = str(project)
         self.cache = cache
         self.diagnostics: list[Diagnostic] = []
-        self.patterns: dict[str, str] = {}  # by the ID of the input that has one
+        self.patterns: dict[str, str] = {}  # by the ID of the input
 
     def observe(self, workflow: Workflow, given: Mapping[str, Any], prefix: str = "") -> dict[str, InputValue]:
-        """All inputs by canonical ID, those of imports too; or everything that is wrong with them at once.
+        """All inputs by canonical ID, also those of imports; or InvalidError with all their problems.
 
-        `prefix` names the imports that lead to the workflow: `Intro/`. Values that were observed already are taken.
+        `prefix` names the imports that lead to the workflow: `Intro/`. Values that are observed already are kept.
         """
         found, problems = self.look(workflow, given, prefix)
         if problems:
@@ -64,7 +64,7 @@ class InputObserver:
     def look(
         self, workflow: Workflow, given: Mapping[str, Any], prefix: str = ""
     ) -> tuple[dict[str, InputValue], list[Diagnostic]]:
-        """`observe` that does not stop: the inputs that are there, and what is wrong with the others."""
+        """Like `observe`, but returns the problems beside the inputs that could be observed."""
         found: dict[str, InputValue] = {}
         self._workflow(workflow, prefix, dict(given), found)
         return found, self.diagnostics
@@ -72,9 +72,9 @@ class InputObserver:
     def _workflow(self, workflow: Workflow, prefix: str, given: dict[str, Any], found: dict[str, InputValue]) -> None:
         for name, decl in workflow.inputs.items():
             if name not in given:
-                continue  # reported by whoever collected the values
+                continue  # reported when the values were collected
             value = given[name]
-            if isinstance(value, InputValue):  # handed down by an import, as it was observed
+            if isinstance(value, InputValue):  # passed by an import, observed already
                 found[f"Input:{prefix}{name}"] = value
                 continue
             observed = self._value(f"Input:{prefix}{name}", decl.type, value, decl.place)
@@ -92,15 +92,15 @@ class InputObserver:
         with_, places, child = imported.with_, imported.places, imported.workflow
         for name, decl in child.inputs.items():
             if f"with.{name}" in imported.broken:
-                continue  # what it was meant to be is not known
+                continue  # its value could not be parsed
             if name in with_:
                 if not _all_there(with_[name], prefix, found):
-                    continue  # what it is made from is missing, and that is reported
+                    continue  # an input that it uses is missing, which is reported
                 place = places.get(f"with.{name}", decl.place)
-                told = len(self.diagnostics)
+                before = len(self.diagnostics)
                 value = self._template(with_[name], prefix, found, place, names)
                 problem = self._misfit(decl, value)
-                if len(self.diagnostics) > told:
+                if len(self.diagnostics) > before:
                     continue
                 if problem is not None:
                     self.diagnostics.append(place.diagnostic("INPUT_TYPE", f"`{name}`: {problem}"))
@@ -118,7 +118,7 @@ class InputObserver:
     def _misfit(self, decl: InputDecl, value: Any) -> str | None:
         given = value.value if isinstance(value, InputValue) else value
         if given is None and not decl.required and decl.default is NO_DEFAULT:
-            return None  # as if it were not given
+            return None  # counts as not given
         if not isinstance(value, InputValue):
             return value_problem(decl.type, value)
         if given is not None and (value.type.is_path or decl.type.is_path):
@@ -140,12 +140,12 @@ class InputObserver:
         if isinstance(template, Expression) and template.whole is not None:
             return self._operand(template.whole, prefix, found)
         values: list[Any] = []
-        told = len(self.diagnostics)
+        before = len(self.diagnostics)
         for expression in expressions_in(template):
             for i, ref in enumerate(expression.refs):
                 value = self._operand(ref, prefix, found, optional=i in expression.optional)
                 values.append(ABSENT if value is None else value.value)
-        if len(self.diagnostics) > told:
+        if len(self.diagnostics) > before:
             return None
         try:
             return compute(template, values, names)
@@ -156,16 +156,16 @@ class InputObserver:
     def _operand(
         self, ref: Ref | First, prefix: str, found: Mapping[str, InputValue], *, optional: bool = False
     ) -> InputValue | None:
-        """`optional`: that there is no such element is an answer, not a mistake."""
+        """`optional`: an element that does not exist is no problem."""
         if isinstance(ref, First):
             *others, last = ref.candidates
             there = (self._operand(other, prefix, found, optional=True) for other in others)
             return next((value for value in there if value is not None), None) or self._operand(last, prefix, found)
         assert isinstance(ref, InputRef), "imports take inputs and literals only"
-        told = len(self.diagnostics)
+        before = len(self.diagnostics)
         value = self._ref(ref, prefix, found)
         if optional:
-            del self.diagnostics[told:]
+            del self.diagnostics[before:]
         return value
 
     def _ref(self, ref: InputRef, prefix: str, found: Mapping[str, InputValue]) -> InputValue | None:
@@ -181,7 +181,7 @@ class InputObserver:
     # -- values --
 
     def value(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue:
-        """One value alone (`--assume`); `place` is where its input is declared."""
+        """One single value (`--assume`); `place` is where its input is declared."""
         observed = self._value(id_, type_, value, place)
         if observed is None:
             raise InvalidError(self.diagnostics)
@@ -211,7 +211,7 @@ class InputObserver:
             items = [item for item in nested if item is not None]
         else:
             listed = any(_GLOB.intersection(path) for path in value)
-            hint = "a pattern stands alone, not in a list: `photos/*.png`" if listed else _LOOKED_IN
+            hint = "write a pattern on its own, not in a list: `photos/*.png`" if listed else _LOOKED_IN
             items = [item for item in self._files(id_, type_.element, value, place, hint) if item is not None]
         if len(items) < len(value):
             return None  # reported
@@ -235,7 +235,7 @@ class InputObserver:
         are_folders = self.cache.knows_folders
         for i, (path, sha) in enumerate(zip(relative, hashes, strict=True)):
             problems: Sequence[Diagnostic]
-            if not is_utf8(path):  # one that a pattern has found
+            if not is_utf8(path):  # found by a pattern
                 problems = [Diagnostic("NAME_INVALID", f"the name of {path!r} is not UTF-8", hint=_RENAME)]
             elif sha is None:
                 problems = [Diagnostic("INPUT_MISSING", f"there is no {type_.base} `{path}`", hint=missing_hint)]
@@ -249,17 +249,17 @@ class InputObserver:
                 continue
             name = id_ if len(paths) == 1 else f"{id_}[{i}]"
             for problem in problems:
-                message = f"`{name}`: {problem.message}".replace(f"`{self.root}/", "`")  # no machine's paths
+                message = f"`{name}`: {problem.message}".replace(f"`{self.root}/", "`")  # the same on every machine
                 self.diagnostics.append(place.diagnostic(problem.code, message, problem.hint))
             found.append(None)
         return found
 
     def _hashes(self, paths: Sequence[str]) -> Sequence[str | WhyrunError | None]:
-        """The hash of each; None where nothing is; what is wrong where something cannot be read."""
+        """The hash of each path; None if it does not exist; the error if it cannot be read."""
         try:
             return self.cache.sha256_in(self.root, paths)
         except (WhyrunError, OSError):
-            return [self._hash(self._absolute(path)) for path in paths]  # one by one: each is to be told of
+            return [self._hash(self._absolute(path)) for path in paths]  # one by one, to report each
 
     def _absolute(self, path: str) -> str:
         return path if os.path.isabs(path) else f"{self.root}/{path}"
@@ -269,13 +269,13 @@ class InputObserver:
             return self.cache.sha256_of(path)
         except WhyrunError as problem:
             return problem
-        except OSError as problem:  # a folder in it, or on the way to it, is closed to us
+        except OSError as problem:  # no permission for a folder in it, or on the way to it
             where = problem.filename or path
             message = f"`{where}` cannot be read: {problem.strerror}"
             return error("FILE_MISSING", message, hint="check the path and its permissions")
 
     def _relative(self, path: str) -> str:
-        """Project-relative where it lies inside, so that no machine's paths reach plans and logs."""
+        """Relative to the project if it lies inside, so that plans and logs do not depend on the machine."""
         normal = os.path.normpath(path)
         if os.path.isabs(normal):
             inside = os.path.relpath(normal, self.root)
@@ -284,7 +284,7 @@ class InputObserver:
 
 
 def _kind(type_: Type) -> tuple[str, int]:
-    """The same for paths that can stand for each other: folders for folders, files of any type for files."""
+    """The same text for types that can replace each other: directories, and files of any type."""
     return "file" if type_.base in FILE_TYPES else type_.base, type_.depth
 
 
@@ -301,7 +301,7 @@ def _plain_value(type_: Type, value: Any) -> InputValue:
     return InputValue(type_, value, value_sha256(value), elements, None)
 
 
-# Stands for the content of what can be nobody's artifact, at a published path: a pipe, or a folder that holds one.
+# The content of something at a published path that cannot be an artifact: a pipe, or a folder that contains one.
 SPECIAL = "special"
 
 
@@ -352,11 +352,11 @@ class DiskObserver:
         return lost
 
     def stands(self, site: str) -> bool:
-        """Whether something is there, without a look at what it is."""
+        """Does anything exist there?"""
         return os.path.lexists(f"{self.root}/{site}") if SECTION_MARK not in site else self.published(site) is not None
 
     def published(self, site: str) -> str | None:
-        """The hash of what stands at a published place."""
+        """The hash of the content at a published site."""
         if SECTION_MARK in site:
             return self.shared.sha256_of(site)
         return self.cache.sha256_of(f"{self.root}/{site}", SPECIAL)

@@ -1,7 +1,7 @@
-"""The four modes: does the way that the steps are wired fit the one that was named? Pure.
+"""Checks whether the wiring of steps fits their composition mode. Pure.
 
-It serves dataset plans (steps) and workflow files (job instances) alike. `auxiliary_data` may be bound anywhere and
-is no part of the shape, so it is not among `datasets` and `sources` here.
+The steps are those of a dataset plan, or the job instances of a workflow file. `auxiliary_data` may be bound anywhere
+and does not belong to the shape, so `datasets` and `sources` do not contain it.
 """
 
 from __future__ import annotations
@@ -11,76 +11,75 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from whyrun.workflow.composition.model import CONDITIONAL, MERGE, PARALLEL, SEQUENTIAL
-from whyrun.workflow.model import Place
+from whyrun.workflow.model import CONDITIONAL, MERGE, PARALLEL, SEQUENTIAL, Place
 
-Branch = tuple[tuple[str, bool], ...]  # the conditions that it hangs on, outermost first, and on which answer
+Branch = tuple[tuple[str, bool], ...]  # (condition, answer) that a step depends on, outermost first
 
 
 class Join(NamedTuple):
     """One `first`."""
 
-    steps: frozenset[str]  # whose products are its candidates
-    certain: bool  # a dataset is among them, which is there whatever runs
+    steps: frozenset[str]  # the steps that make its candidates
+    certain: bool  # whether a dataset is among them, which always exists
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeStep:
     id: str
     place: Place
-    datasets: frozenset[str]  # that it reads
-    sources: frozenset[str]  # steps whose products it reads
-    alone: frozenset[str]  # those of them that it reads outside of a `first`, too
+    datasets: frozenset[str]  # the datasets that it reads
+    sources: frozenset[str]  # the steps that make the products it reads
+    alone: frozenset[str]  # the sources that it also reads outside of a `first`
     joins: tuple[Join, ...]
-    waits: frozenset[str]  # steps that it comes after, for whatever reason
+    waits: frozenset[str]  # steps that it comes after, for any reason
     merges: bool
     conditional: bool
     branch: Branch | None = ()  # None: not known (a workflow file has no lists of branches)
 
 
-class Misshape(NamedTuple):
-    """One thing that does not fit the mode, for `COMPOSITION_MODE_SHAPE`."""
+class ShapeProblem(NamedTuple):
+    """One problem with the shape, for `COMPOSITION_MODE_SHAPE`."""
 
     place: Place
     message: str
     hint: str
 
 
-def shape_problems(mode: str, steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
-    """What does not fit. `first` is where to tell of something that is not there."""
-    found = list(_CHECKS[mode](steps, first))
-    # The mode that is named beside it is one that nothing would be said of: not one that is refused next.
-    fitting = next((other for other, check in _CHECKS.items() if found and not any(check(steps, first))), None)
-    for problem in found:
+def shape_problems(mode: str, steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProblem]:
+    """The problems with the shape. `first` is the place to report something that is missing."""
+    problems = list(_CHECKS[mode](steps, first))
+    # The hint suggests another mode only if the steps fit it.
+    fitting = next((other for other, check in _CHECKS.items() if problems and not any(check(steps, first))), None)
+    for problem in problems:
         yield problem._replace(hint=f"use `{fitting}`, which fits as it is; or {problem.hint}") if fitting else problem
 
 
 # --- parts of several modes --------------------------------------------------------------------------------------
 
 
-def _no_conditions(mode: str, steps: Sequence[ShapeStep]) -> Iterator[Misshape]:
+def _no_conditions(mode: str, steps: Sequence[ShapeStep]) -> Iterator[ShapeProblem]:
     for step in steps:
         if step.conditional:
-            message = f"`{step.id}` hangs on a condition, and `{mode}` has none"
-            yield Misshape(step.place, message, "remove the condition")
+            message = f"`{step.id}` depends on a condition, and `{mode}` has none"
+            yield ShapeProblem(step.place, message, "remove the condition")
         elif step.joins:
             message = f"`{step.id}` takes the first of several products, and in `{mode}` there are no branches to join"
-            yield Misshape(step.place, message, "bind one of them")
+            yield ShapeProblem(step.place, message, "bind one of them")
 
 
-def _chain(steps: Sequence[ShapeStep], every: Sequence[ShapeStep]) -> Iterator[Misshape]:
-    """One after the other: the longest way through a chain goes through all of it, so no two are equally far in."""
+def _chain(steps: Sequence[ShapeStep], every: Sequence[ShapeStep]) -> Iterator[ShapeProblem]:
+    """The steps of a chain have different depths, because its longest path contains all of them."""
     depths = _depths({step.id for step in steps}, every)
     at: dict[int, ShapeStep] = {}
     for step in steps:
         other = at.setdefault(depths[step.id], step)
         if other is not step:
-            message = f"`{other.id}` and `{step.id}` stand side by side, and a chain has one step after the other"
-            yield Misshape(step.place, message, f"let `{step.id}` wait for `{other.id}`")
+            message = f"`{other.id}` and `{step.id}` run side by side, and a chain has one step after the other"
+            yield ShapeProblem(step.place, message, f"let `{step.id}` wait for `{other.id}`")
 
 
 def _depths(counted: Collection[str], steps: Sequence[ShapeStep]) -> Mapping[str, int]:
-    """Of each step, how many of those counted stand on the longest way to it."""
+    """For each step, how many of the counted steps are on the longest path to it."""
     direct = {step.id: sorted(step.waits | step.sources) for step in steps}
     depths: dict[str, int] = {}
     waiting = list(direct)
@@ -103,12 +102,12 @@ def _names(ids: Collection[str]) -> str:
 # --- the modes ---------------------------------------------------------------------------------------------------
 
 
-def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
+def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProblem]:
     yield from _no_conditions(SEQUENTIAL, steps)
     for step in steps:
         if step.merges:
             message = f"`{step.id}` merges, and `{SEQUENTIAL}` has no merge"
-            yield Misshape(step.place, message, "take the merge out")
+            yield ShapeProblem(step.place, message, "take the merge out")
     start: str | None = None
     for step in steps:
         others = sorted(step.datasets - {start}) if start is not None else sorted(step.datasets)
@@ -116,78 +115,80 @@ def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
             start = others.pop(0)
         if others:
             message = f"`{step.id}` reads {_names(others)}, and `{SEQUENTIAL}` starts from one dataset, here `{start}`"
-            yield Misshape(step.place, message, "bind it as `auxiliary_data`")
+            yield ShapeProblem(step.place, message, "bind it as `auxiliary_data`")
     if start is None:
-        yield Misshape(first, "no step reads a dataset", "bind one: `input:<dataset_key>`")
+        yield ShapeProblem(first, "no step reads a dataset", "bind one: `input:<dataset_key>`")
     yield from _chain(steps, steps)
 
 
-def _merge_then_sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
+def _merge_then_sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProblem]:
     yield from _no_conditions(MERGE, steps)
     merging = [step for step in steps if step.merges]
     others = [step for step in steps if not step.merges]
     if not merging:
-        yield Misshape(first, f"no step merges or appends, and `{MERGE}` starts with one", "add a step that does")
+        yield ShapeProblem(first, f"no step merges or appends, and `{MERGE}` starts with one", "add a step that does")
         return
     names = {step.id for step in merging}
-    feeding: set[str] = set()  # told with the merge that they feed, and not once more
+    feeding: set[str] = set()  # reported with the merge that they feed, and only there
     for step in merging:
         feeding |= step.sources - names
         if step.sources - names:
             message = f"`{step.id}` merges what {_names(step.sources - names)} made, and merges come first"
-            yield Misshape(step.place, message, "merge datasets, or products of other merges")
+            yield ShapeProblem(step.place, message, "merge datasets, or products of other merges")
     read = {source for step in merging for source in step.sources}
     ends = [step for step in merging if step.id not in read]
     for step in ends[1:]:
-        message = f"the merges end in more than one dataset: `{ends[0].id}` and `{step.id}` are not put together"
-        yield Misshape(step.place, message, "merge the product of one with that of the other")
+        message = f"the merges end in more than one dataset: `{ends[0].id}` and `{step.id}` are not merged"
+        yield ShapeProblem(step.place, message, "merge the product of one with that of the other")
     for step in others:
         if step.id in feeding:
             continue
         if step.datasets:
-            message = f"`{step.id}` reads {_names(step.datasets)} itself, and not what was merged"
-            yield Misshape(step.place, message, "bind the product of the merge, or bind it as `auxiliary_data`")
+            message = f"`{step.id}` reads {_names(step.datasets)} itself, and not the merged dataset"
+            yield ShapeProblem(step.place, message, "bind the product of the merge, or bind it as `auxiliary_data`")
         inner = step.sources & read & names
         if inner:
             message = f"`{step.id}` reads what {_names(inner)} made, which is merged further"
-            yield Misshape(step.place, message, f"bind the product of {_names({end.id for end in ends})}")
+            yield ShapeProblem(step.place, message, f"bind the product of {_names({end.id for end in ends})}")
     yield from _chain(others, steps)
 
 
-def _parallel(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
+def _parallel(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProblem]:
     yield from _no_conditions(PARALLEL, steps)
     read = {source for step in steps for source in step.sources}
     ends = [step for step in steps if step.id not in read]
     if len(ends) != 1:
         where = ends[0].place if ends else first
         names = [f"`{end.id}`" for end in ends]
-        told = f"{', '.join(names[:-1])} and {names[-1]} end side by side" if ends else "no step comes last"
-        message = f"{told}, and `{PARALLEL}` ends in one step that takes a product of each branch"
-        yield Misshape(where, message, "add a step that binds a product of each branch, as a list")
+        several = f"{', '.join(names[:-1])} and {names[-1]} end side by side" if ends else "no step comes last"
+        message = f"{several}, and `{PARALLEL}` ends in one step that takes a product of each branch"
+        yield ShapeProblem(where, message, "add a step that binds a product of each branch, as a list")
         return
     aggregate = ends[0]
     branches, shared = _branches(aggregate, steps)
     if shared or branches < 2:
         what = f"its branches share a product of {_names(shared)}" if shared else "there is only one branch before it"
         message = f"`{aggregate.id}` does not take the products of two or more branches: {what}"
-        yield Misshape(aggregate.place, message, "let branches start from datasets, and have nothing else in common")
+        yield ShapeProblem(
+            aggregate.place, message, "let branches start from datasets, and have nothing else in common"
+        )
 
 
 def _branches(aggregate: ShapeStep, steps: Sequence[ShapeStep]) -> tuple[int, list[str]]:
-    """How many end in this step; and the steps whose products more than one of them read."""
+    """The number of branches that end in this step, and the steps whose products several branches read."""
     sources = {step.id: step.sources for step in steps}
 
     def branch(end: str) -> set[str]:
-        found = {end}
+        steps = {end}
         waiting = [end]
         while waiting:
-            more = sources.get(waiting.pop(), frozenset()) - found
-            found |= more
+            more = sources.get(waiting.pop(), frozenset()) - steps
+            steps |= more
             waiting += more
-        return found
+        return steps
 
     ways = {end: branch(end) for end in aggregate.sources}
-    # What is taken of a step and of one after it comes from one branch.
+    # A step and its successor belong to one branch.
     ends = [end for end in ways if not any(end in way for other, way in ways.items() if other != end)]
     count = Counter(id_ for end in ends for id_ in ways[end])
     common = {id_ for id_, number in count.items() if number > 1}
@@ -195,10 +196,10 @@ def _branches(aggregate: ShapeStep, steps: Sequence[ShapeStep]) -> tuple[int, li
     return len(ends), sorted(common & read_apart)
 
 
-def _conditional(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]:
+def _conditional(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProblem]:
     if not any(step.conditional for step in steps):
         hint = "add a condition with a predicate and branches"
-        yield Misshape(first, f"no step hangs on a condition, and `{CONDITIONAL}` needs one", hint)
+        yield ShapeProblem(first, f"no step depends on a condition, and `{CONDITIONAL}` needs one", hint)
     branches = {step.id: step.branch for step in steps}
     for step in steps:
         for source in sorted(step.alone):
@@ -213,13 +214,13 @@ def _conditional(steps: Sequence[ShapeStep], first: Place) -> Iterator[Misshape]
                 side = "true_steps" if answer else "false_steps"
                 message = f"`{step.id}` takes a product of `{source}`, which runs only on one branch of `{condition}`"
                 hint = f'join the branches with `{{"first": […]}}`, or list `{step.id}` in `{side}`'
-            yield Misshape(step.place, message, hint)
-        # Two that lack the same are told of once.
-        yield from dict.fromkeys(found for join in step.joins for found in _half_joined(step, join, branches))
+            yield ShapeProblem(step.place, message, hint)
+        # The same problem of two joins is reported once.
+        yield from dict.fromkeys(problem for join in step.joins for problem in _half_joined(step, join, branches))
 
 
-def _half_joined(step: ShapeStep, join: Join, branches: Mapping[str, Branch | None]) -> Iterator[Misshape]:
-    """A `first` whose candidates are all on one side of a condition, so that there is none when the other side ran."""
+def _half_joined(step: ShapeStep, join: Join, branches: Mapping[str, Branch | None]) -> Iterator[ShapeProblem]:
+    """Reports a `first` whose candidates are all in one branch of a condition: if the other runs, there is none."""
     own = step.branch
     sides: set[tuple[str, bool] | None] = {None} if join.certain else set()
     for candidate in join.steps:
@@ -231,10 +232,10 @@ def _half_joined(step: ShapeStep, join: Join, branches: Mapping[str, Branch | No
         ((condition, answer),) = (side for side in sides if side is not None)
         where, other = ("true_steps", "false_steps") if answer else ("false_steps", "true_steps")
         message = f"`{step.id}` takes the first of products that all come from one branch of `{condition}`"
-        yield Misshape(step.place, message, f"add one of `{other}`, or list `{step.id}` in `{where}`")
+        yield ShapeProblem(step.place, message, f"add one of `{other}`, or list `{step.id}` in `{where}`")
 
 
-_CHECKS: Mapping[str, Callable[[Sequence[ShapeStep], Place], Iterator[Misshape]]] = {
+_CHECKS: Mapping[str, Callable[[Sequence[ShapeStep], Place], Iterator[ShapeProblem]]] = {
     SEQUENTIAL: _sequential,
     MERGE: _merge_then_sequential,
     PARALLEL: _parallel,

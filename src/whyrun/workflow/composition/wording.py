@@ -1,6 +1,7 @@
-"""What is said of a job, in the words of a dataset plan: it has `params` where a workflow file has `with:`.
+"""Rewrites messages and hints about jobs for dataset plans, which have `params` and not `with:`.
 
-Actions and the graph know one way to write a job, and their hints show it. Whoever wrote a plan has never seen it.
+The hints of actions and of the graph show how to write a job in a workflow file. The author of a plan may not know
+workflow files.
 """
 
 from __future__ import annotations
@@ -10,21 +11,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from whyrun.errors import Diagnostic
-from whyrun.workflow.composition.model import ROLES
+from whyrun.workflow.model import ROLES
 
 _REFERENCE = '"input:<dataset_key>"'
 
 
-def _added(found: re.Match[str]) -> str:
-    if found[1] in ROLES:
-        return f'add `"{found[1]}": {_REFERENCE}` to `input_bindings`'
-    return f'add `"{found[1]}"` to `params`'
+def _add_parameter(match: re.Match[str]) -> str:
+    if match[1] in ROLES:
+        return f'add `"{match[1]}": {_REFERENCE}` to `input_bindings`'
+    return f'add `"{match[1]}"` to `params`'
 
 
-_WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
-    (re.compile(pattern), words)
-    for pattern, words in (
-        (r"add `([\w-]+):` to `with:`", _added),
+_REPLACEMENTS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"add `([\w-]+):` to `with:`", _add_parameter),
         (
             r"declare an input of type `[^`]+` and write `([\w-]+): \$\{\{ inputs\.Name \}\}`",
             rf'bind it in `input_bindings`: `"\1": {_REFERENCE}`',
@@ -45,11 +46,12 @@ _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 )
 
 
-def in_words_of_plans(told: Diagnostic) -> Diagnostic:
-    return replace(told, message=_said(told.message), hint=None if told.hint is None else _said(told.hint))
+def in_words_of_plans(problem: Diagnostic) -> Diagnostic:
+    hint = None if problem.hint is None else _reworded(problem.hint)
+    return replace(problem, message=_reworded(problem.message), hint=hint)
 
 
-def _said(text: str) -> str:
-    for pattern, words in _WORDS:
-        text = pattern.sub(words, text)
+def _reworded(text: str) -> str:
+    for pattern, replacement in _REPLACEMENTS:
+        text = pattern.sub(replacement, text)
     return text

@@ -1,4 +1,4 @@
-"""Python's tree of an expression → closures, by a white-list: what is not named here is refused."""
+"""The syntax tree of an expression → closures. Only the syntax that is listed here is allowed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whyrun.errors import did_you_mean
-from whyrun.workflow.comparing import SYMBOLS, kind_given_by, kind_of_plain, never_compares
-from whyrun.workflow.functions import BINARY, COMPARISON, FUNCTIONS, UNARY, ExpressionError, bounded
+from whyrun.workflow.expressions.functions import (
+    BINARY,
+    COMPARISON,
+    FUNCTIONS,
+    SYMBOLS,
+    UNARY,
+    ExpressionError,
+    bounded,
+    kind_of_plain,
+    never_compares,
+    result_kind,
+)
+from whyrun.workflow.expressions.naming import Body, NameCompiler, root_name
+from whyrun.workflow.expressions.selectors import Refused
 from whyrun.workflow.model import First, Ref
-from whyrun.workflow.naming import Body, NameCompiler, root_name
-from whyrun.workflow.selectors import Refused
 
 MAX_DEPTH = 50
 
@@ -33,12 +43,12 @@ class Compiler(NameCompiler):
             return self.secret(node), None
         return self._compile(node, 0), None
 
-    # --- the white-list -------------------------------------------------------------------------------------------
+    # --- allowed syntax -------------------------------------------------------------------------------------------
 
     def _compile(self, node: ast.expr, depth: int) -> Body:
         if depth > MAX_DEPTH:
             if self.too_deep:
-                raise Refused  # once is enough
+                raise Refused  # reported once
             self.too_deep = True
             raise self.refuse(node, f"the expression nests deeper than {MAX_DEPTH} levels", "compute it in a job")
         depth += 1
@@ -67,10 +77,10 @@ class Compiler(NameCompiler):
                 return lambda values, names: then(values, names) if test(values, names) else other(values, names)
             case ast.Call():
                 return self._call(node, depth)
-        raise self.refuse(node, f"{_describe(node)} cannot stand in an expression", "compute it in a job")
+        raise self.refuse(node, f"{_describe(node)} is not allowed in an expression", "compute it in a job")
 
     def _all(self, nodes: Sequence[ast.expr], depth: int) -> list[Body]:
-        """Compile each, so that the problems of all are told."""
+        """Compile each, so that all problems are reported."""
         bodies: list[Body] = []
         refused = False
         for node in nodes:
@@ -85,7 +95,7 @@ class Compiler(NameCompiler):
     def _constant(self, node: ast.Constant) -> Body:
         value = node.value
         if not (value is None or isinstance(value, bool | int | float | str)):
-            raise self.refuse(node, f"`{self.source(node)}` is no plain value")
+            raise self.refuse(node, f"`{self.source(node)}` is not a plain value")
         try:
             bounded(value)
         except ExpressionError as problem:
@@ -123,7 +133,7 @@ class Compiler(NameCompiler):
     def _compare(self, node: ast.Compare, depth: int) -> Body:
         for op in node.ops:
             if type(op).__name__ not in COMPARISON:
-                raise self.refuse(node, "`is` cannot stand in an expression", "write `==` or `!=`")
+                raise self.refuse(node, "`is` is not allowed in an expression", "write `==` or `!=`")
         first, *rest = self._all([node.left, *node.comparators], depth)
         if self.scope.decides:
             self._can_be_compared(node)
@@ -145,17 +155,17 @@ class Compiler(NameCompiler):
         for op, left, right in zip(node.ops, operands, operands[1:], strict=False):
             name, kinds = type(op).__name__, (self._kind(left), self._kind(right))
             if never_compares(name, *kinds):
-                told = [
+                known_kinds = [
                     f"`{self.source(operand)}` is {kind}"
                     for operand, kind in zip((left, right), kinds, strict=True)
                     if not isinstance(operand, ast.Constant)
                 ]
                 message = f"`{SYMBOLS[name]}` cannot compare {kinds[0]} with {kinds[1]}"
-                hint = "; ".join(told) or "compare values of one kind"
+                hint = "; ".join(known_kinds) or "compare values of one kind"
                 raise self.reader.refuse(self.text.place(node), "WRONG_TYPE", message, hint)
 
     def _kind(self, node: ast.expr) -> str | None:
-        """What its value will be, where that is known now."""
+        """The kind of its value, if that is known before evaluation."""
         match node:
             case ast.Constant(value=value):
                 return kind_of_plain(value)
@@ -168,7 +178,7 @@ class Compiler(NameCompiler):
             case ast.UnaryOp():
                 return "a number"
             case ast.Call():
-                return kind_given_by(_called(node))
+                return result_kind(_called(node))
         return self.kinds.get(node)
 
     def _call(self, node: ast.Call, depth: int) -> Body:
@@ -191,10 +201,10 @@ class Compiler(NameCompiler):
             return self.exists(node)
         least, most, function = FUNCTIONS[name]
         if not least <= len(node.args) <= most:
-            due = f"{least}" if least == most else f"{least} to {most}"
-            raise self.refuse(node, f"`{name}` takes {due} argument{'' if most == 1 else 's'}, not {len(node.args)}")
+            count = f"{least}" if least == most else f"{least} to {most}"
+            raise self.refuse(node, f"`{name}` takes {count} argument{'' if most == 1 else 's'}, not {len(node.args)}")
         if name == "len" and root_name(node.args[0]) in ("inputs", "jobs"):
-            # How many files there are is a small value, whatever is in them.
+            # The number of files is a small value, so `len` of files is allowed.
             resolved = self.reference(node.args[0])
             if not resolved.is_list:
                 self.need_value(resolved, node.args[0])

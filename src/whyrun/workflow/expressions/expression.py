@@ -1,7 +1,7 @@
-"""Expressions: what stands inside `${{ … }}`.
+"""Parses and evaluates expressions: the text inside `${{ … }}`.
 
-A restricted Python expression, parsed with `ast`, checked against a white-list and compiled to closures: a job with
-100,000 instances evaluates the same expression 100,000 times.
+An expression is a restricted Python expression. It is parsed with `ast`, checked against a list of allowed syntax, and
+compiled to closures, because a job with 100,000 instances evaluates it 100,000 times.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from whyrun.workflow.compiler import Compiler
-from whyrun.workflow.functions import ExpressionError, bounded, format_value
+import msgspec
+
+from whyrun.workflow.expressions.compiler import Compiler
+from whyrun.workflow.expressions.functions import ExpressionError, bounded, format_value
+from whyrun.workflow.expressions.naming import ABSENT, ROOTS, SecretRef
+from whyrun.workflow.expressions.selectors import Refused
 from whyrun.workflow.model import Expression, Formatted, Place
-from whyrun.workflow.naming import ABSENT, ROOTS, SecretRef
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.scope import Scope, Text
-from whyrun.workflow.selectors import Refused
 
 __all__ = [
     "ABSENT",
@@ -35,9 +36,8 @@ __all__ = [
 MAX_TEXT = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class SecretText:
-    """A longer string with one secret in it: the single `{}` of `format` is its place."""
+class SecretText(msgspec.Struct, frozen=True):
+    """A longer string with one secret, which replaces the single `{}` of `format`."""
 
     format: str
     name: str
@@ -48,7 +48,7 @@ class SecretText:
 
 def evaluate(expression: Expression, values: Sequence[Any], names: Mapping[str, Any]) -> Any:
     """The value of an expression. `values[i]` belongs to `expression.refs[i]`; `names` has the loop variables, and
-    `workflow` and `env` where they are used. A whole reference gives its value as it is; anything else is checked."""
+    `workflow` and `env` if they are used. The value of a whole reference is not checked; other results are."""
     if expression.whole is not None:
         return values[0]
     try:
@@ -63,7 +63,7 @@ def evaluate(expression: Expression, values: Sequence[Any], names: Mapping[str, 
 def evaluate_formatted(
     formatted: Formatted, values: Sequence[Sequence[Any]], names: Mapping[str, Any]
 ) -> str | SecretText:
-    """The string; `values` has one sequence for each expression among the parts, in their order."""
+    """The string. `values` has one sequence for each expression in it, in their order."""
     secret: str | None = None
     texts: list[str] = []
     expressions = iter(values)
@@ -81,7 +81,7 @@ def evaluate_formatted(
     if secret is None:
         return str(bounded(text))
     if text.count("{}") != 1:
-        raise ExpressionError("a string with a secret in it cannot contain `{}` otherwise")
+        raise ExpressionError("a string with a secret in it cannot contain another `{}`")
     return SecretText(text, secret)
 
 
@@ -91,9 +91,9 @@ def evaluate_formatted(
 def parse_expression(
     written: str, locate: Callable[[int, int], Place], scope: Scope, problems: Problems, *, whole_value: bool = True
 ) -> Expression | None:
-    """The checked expression, or None with the problems told. `locate` gives the place of an offset in `written`.
+    """The checked expression, or None with the problems reported. `locate` returns the place of an offset in `written`.
 
-    `whole_value` is False for a part of a longer string: a file cannot stand there.
+    `whole_value` is False for a part of a longer string, which cannot contain a file.
     """
     lead = len(written) - len(written.lstrip())
     text = written.strip().replace("\n", " ").replace("\r", " ")
@@ -117,7 +117,7 @@ def parse_expression(
     try:
         body, whole = compiler.compile_whole(tree, binding=scope.binding and whole_value)
     except Refused:
-        problems.doubt()
+        problems.count_failure()
         return None
     return Expression(
         text=text,
@@ -135,24 +135,27 @@ def parse_expression(
 def _parse_python(text: str, locate: Callable[[int, int], Place], problems: Problems) -> ast.expr | None:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `"\d"` in a pattern is as good as `"\\d"`
+            warnings.simplefilter("ignore")  # `"\d"` in a pattern means the same as `"\\d"`
             return ast.parse(text, mode="eval").body
     except SyntaxError as problem:
         if problem.offset:
             offset = min(problem.offset - 1, len(text) - 1)
             message, place = problem.msg.removesuffix(" (detected at line 1)"), locate(offset, 1)
-        else:  # Python's way to say that more was due
+        else:  # Python has no offset if the text ends too early
             message, place = "it ends too early", locate(len(text) - 1, 1)
     except (ValueError, RecursionError, MemoryError) as problem:
         message, place = str(problem) or "it nests too deep", locate(0, len(text))
     problems.add(
-        place, "EXPRESSION_SYNTAX", f"this is no expression: {message}", "inside `${{ }}` stands one Python expression"
+        place,
+        "EXPRESSION_SYNTAX",
+        f"this is not an expression: {message}",
+        "write one Python expression inside `${{ }}`",
     )
     return None
 
 
 def _plain_letters(tree: ast.expr, text: Text, problems: Problems) -> bool:
-    """Python folds letter look-alikes (`ｉnputs`) into one name; a thing has one name here, so they are refused."""
+    """Refuse letters that only look like ASCII (`ｉnputs`): Python would normalize them to the same name."""
     if text.text.isascii():
         return True
     quoted = [
@@ -161,7 +164,7 @@ def _plain_letters(tree: ast.expr, text: Text, problems: Problems) -> bool:
     for offset, character in enumerate(text.text):
         if not character.isascii() and not any(start <= offset < end for start, end in quoted):
             place = text.locate(offset, 1)
-            message = f"`{character}` cannot stand in an expression outside quotes"
+            message = f"`{character}` is not allowed in an expression outside quotes"
             problems.add(place, "EXPRESSION_FORBIDDEN", message, "names are written in plain letters")
             return False
     return True

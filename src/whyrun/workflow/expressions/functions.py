@@ -1,4 +1,4 @@
-"""The operations and functions of expressions, each with bounds, so that no expression can eat time or memory."""
+"""The operators and functions of expressions. Each is bounded, so that no expression can exhaust time or memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ExpressionError(Exception):
 
 
 def format_value(value: Any) -> str:
-    """A value inside a longer string: strings as they are, anything else as canonical JSON."""
+    """A value inside a longer string: a string as it is, any other value as canonical JSON."""
     if isinstance(value, str):
         return value
     try:
@@ -31,7 +31,7 @@ def format_value(value: Any) -> str:
 
 
 def bounded(value: Any) -> Any:
-    """The value itself, if it is JSON-like and of bearable size."""
+    """The value itself, if it is JSON-like and not too large."""
     kind = type(value)
     if kind is bool or value is None:
         return value
@@ -47,12 +47,12 @@ def bounded(value: Any) -> Any:
     elif kind is list or kind is dict:
         _check_collection(value)
     else:
-        raise ExpressionError("the result is no plain value")
+        raise ExpressionError("the result is not a plain value")
     return value
 
 
 def _check_collection(value: Any) -> None:
-    """The whole of it counts: ten times ten thousand strings of a mebibyte are refused, too."""
+    """Count all nested parts: a list of many lists of long strings is refused, too."""
     items, characters = 0, 0
     waiting = [(value, 0)]
     while waiting:
@@ -106,12 +106,12 @@ def _multiply(left: Any, right: Any) -> Any:
 
 def _power(left: Any, right: Any) -> Any:
     base, exponent = _number(left, "**"), _number(right, "**")
-    # Of whole numbers beyond -1, 0 and 1 no power above 63 fits; refuse before it is computed.
+    # Except for -1, 0 and 1, no power above 63 of a whole number fits; refuse it before it is computed.
     if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1 and abs(exponent) > 63:
         raise ExpressionError("the exponent is too large")
     result = base**exponent
     if isinstance(result, complex):
-        raise ExpressionError("the root of a negative number is no number")
+        raise ExpressionError("the root of a negative number is not a number")
     return bounded(result)
 
 
@@ -128,7 +128,7 @@ BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "Mult": _multiply,
     "Div": _arithmetic("/", operator.truediv),
     "FloorDiv": _arithmetic("//", operator.floordiv),
-    "Mod": _arithmetic("%", operator.mod),  # numbers only: `"%999999999d" % 1` would be a bomb
+    "Mod": _arithmetic("%", operator.mod),  # numbers only: `"%999999999d" % 1` would fill the memory
     "Pow": _power,
 }
 UNARY: Mapping[str, Callable[[Any], Any]] = {
@@ -232,7 +232,7 @@ def _matches(text: Any, pattern: Any) -> bool:
     _string("matches", pattern)
     if len(pattern) > MAX_PATTERN or len(text) > MAX_MATCHED:
         raise ExpressionError(f"`matches` takes up to {MAX_MATCHED} characters and a pattern of up to {MAX_PATTERN}")
-    from whyrun.workflow.patterns import PatternError, compile_pattern
+    from whyrun.workflow.expressions.linear_regex import PatternError, compile_pattern
 
     try:
         return compile_pattern(pattern).matches(text)
@@ -244,7 +244,7 @@ def _contains(whole: Any, part: Any) -> bool:
     return _contained(part, whole)
 
 
-# name → (least arguments, most arguments, function). `first` and `exists` are no functions of values: see expression.
+# name → (least arguments, most arguments, function). The compiler handles `first` and `exists`, which take references.
 FUNCTIONS: Mapping[str, tuple[int, int, Callable[..., Any]]] = {
     "len": (1, 1, _length),
     "min": (1, 50, _extreme("min", min)),
@@ -265,3 +265,64 @@ FUNCTIONS: Mapping[str, tuple[int, int, Callable[..., Any]]] = {
     "contains": (2, 2, _contains),
     "matches": (2, 2, _matches),
 }
+
+
+# --- comparability -----------------------------------------------------------------------------------------------
+# Known before anything runs: the kinds of plain values, of inputs and outputs with a declared type, and of the results
+# of some functions. `never_compares` evaluates the comparison with one sample of each kind, so it refuses exactly what
+# would fail in the run.
+
+SYMBOLS = {
+    "Eq": "==",
+    "NotEq": "!=",
+    "Lt": "<",
+    "LtE": "<=",
+    "Gt": ">",
+    "GtE": ">=",
+    "In": "in",
+    "NotIn": "not in",
+}
+_SAMPLES: Mapping[str, Any] = {
+    "a string": "text",
+    "a number": 1,
+    "a boolean": True,
+    "a list": [],
+    "a map": {},
+    "None": None,
+}
+_KIND_OF_TYPE = {"string": "a string", "integer": "a number", "number": "a number", "boolean": "a boolean"}
+_RESULT_KINDS = {  # function → the kind of its result, for all arguments
+    **dict.fromkeys(("len", "sum", "int", "float", "round"), "a number"),
+    **dict.fromkeys(("str", "lower", "upper"), "a string"),
+    **dict.fromkeys(("any", "all", "bool", "startswith", "endswith", "contains", "matches", "exists"), "a boolean"),
+    "sorted": "a list",
+}
+_NUMERIC = ("a number", "a boolean")  # in Python `True == 1`
+
+
+def kind_of_type(base: str, is_list: bool) -> str | None:
+    """The kind of values of a declared type; None if they may be of any kind (JSON)."""
+    return "a list" if is_list else _KIND_OF_TYPE.get(base)
+
+
+def result_kind(function: str | None) -> str | None:
+    return _RESULT_KINDS.get(function or "")
+
+
+def kind_of_plain(value: Any) -> str | None:
+    if isinstance(value, float):
+        return "a number"
+    return next((kind for kind, sample in _SAMPLES.items() if type(sample) is type(value)), None)
+
+
+def never_compares(op: str, left: str | None, right: str | None) -> bool:
+    """Whether values of these kinds can never be compared, or are never equal. `op` is a name of `ast`: `Lt`."""
+    if left is None or right is None:
+        return False
+    if op in ("Eq", "NotEq"):  # values of different kinds are never equal
+        return not (left == right or "None" in (left, right) or (left in _NUMERIC and right in _NUMERIC))
+    try:
+        COMPARISON[op](_SAMPLES[left], _SAMPLES[right])
+    except (ExpressionError, TypeError):  # a list cannot be a key of a map
+        return True
+    return False

@@ -1,8 +1,8 @@
-"""`matches(text, pattern)` in time that grows with the text alone.
+"""`matches(text, pattern)` in time that is linear in the length of the text.
 
-Python's `re` tries one way after the other, and for `(a|a)*` there are more ways than anybody can wait for. Here all
-ways are followed at once, character by character (Thompson's construction). `re` still says what a pattern means: its
-parser reads it. What needs more than that, references back and looking around, is refused.
+Python's `re` backtracks, which takes exponential time for patterns such as `(a|a)*`. Here all alternatives are followed
+at once, character by character (Thompson's construction). The parser of `re` reads the pattern, so it means the same.
+Back-references and look-around need backtracking and are refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from re import _constants as sre  # type: ignore[attr-defined]  # the parser of `re`: in no stub, and in every Python
+from re import _constants as sre  # type: ignore[attr-defined]  # the parser of `re` has no stubs
 from re import _parser as sre_parser  # type: ignore[attr-defined]
 from typing import Any
 
@@ -23,11 +23,11 @@ Check = Callable[[str, int], bool]  # of a place in a text
 
 
 class PatternError(Exception):
-    """This is no pattern, or none that can be matched here."""
+    """The pattern is invalid, or cannot be matched in linear time."""
 
 
 class Pattern:
-    """States are numbers. From each, characters that pass a test lead on, and places that pass a check lead on free."""
+    """A finite automaton. States are numbers. `tests` consume a character, `checks` only look at the position."""
 
     def __init__(self) -> None:
         self.tests: list[list[tuple[Test, int]]] = []
@@ -52,20 +52,20 @@ class Pattern:
         return self.end in now
 
     def _reachable(self, states: set[int], text: str, position: int) -> set[int]:
-        found, waiting = set(states), list(states)
+        reached, waiting = set(states), list(states)
         while waiting:
             for check, to in self.checks[waiting.pop()]:
-                if to not in found and (check is None or check(text, position)):
-                    found.add(to)
+                if to not in reached and (check is None or check(text, position)):
+                    reached.add(to)
                     waiting.append(to)
-        return found
+        return reached
 
 
 @lru_cache(maxsize=256)
 def compile_pattern(text: str) -> Pattern:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about what other tools mean by `[[`
+            warnings.simplefilter("ignore")  # `re` warns about `[[`, which other tools read as a set
             parsed = sre_parser.parse(text)
     except (re.error, RecursionError, OverflowError) as problem:
         raise PatternError(str(problem)) from None
@@ -89,7 +89,7 @@ class _Builder:
             raise PatternError("it has a flag other than `i`, `s`, `x` and `a`")
 
     def sequence(self, items: Any, state: int, flags: int) -> int:
-        """All of them, one after the other, from this state; where they lead."""
+        """Add all items, one after the other, from this state; the state after the last."""
         for operation, argument in items:
             state = self.item(operation, argument, state, flags)
         return state
@@ -112,16 +112,16 @@ class _Builder:
             _, more, fewer, inner = argument
             self._check_flags(more)
             return self.sequence(inner, state, (flags | more) & ~fewer)
-        if operation in (sre.MAX_REPEAT, sre.MIN_REPEAT):  # greedy or not: of the whole text it says the same
+        if operation in (sre.MAX_REPEAT, sre.MIN_REPEAT):  # for a match of the whole text, greediness does not matter
             least, most, inner = argument
             return self.repeated(least, most, inner, state, flags)
-        raise PatternError("it refers back, looks around, or never gives back what it took")
+        raise PatternError("it uses back-references, look-around or possessive repetition")
 
     def repeated(self, least: int, most: int, inner: Any, state: int, flags: int) -> int:
         for _ in range(least):
             state = self.sequence(inner, state, flags)
         if most is sre.MAXREPEAT:
-            # A state of its own: what leads back to it must not lead into what else begins where this does.
+            # The loop needs a new state: otherwise it would lead back into other items that start at `state`.
             again = self.pattern.new()
             self.pattern.checks[state].append((None, again))
             self.pattern.checks[self.sequence(inner, again, flags)].append((None, again))
@@ -206,7 +206,7 @@ def _check(where: Any, flags: int) -> Check:
     def at_edge(text: str, position: int) -> bool:
         before = position > 0 and word(text[position - 1])
         after = position < len(text) and word(text[position])
-        # Python finds neither an edge nor the lack of one in an empty text.
+        # In Python neither `\b` nor `\B` matches an empty text.
         return bool(text) and (before is not after) is wanted
 
     return at_edge

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from whyrun.errors import did_you_mean
-from whyrun.workflow.comparing import kind_of_type
+from whyrun.workflow.expressions.functions import kind_of_type
+from whyrun.workflow.expressions.references import ReferenceReader, Resolved
+from whyrun.workflow.expressions.selectors import Refused, chain_of, check_loop
 from whyrun.workflow.model import First, Ref
 from whyrun.workflow.nodes import Problems
-from whyrun.workflow.references import ReferenceReader, Resolved
 from whyrun.workflow.scope import Scope, Text
-from whyrun.workflow.selectors import Refused, chain_of, check_loop
 
 ROOTS = ("inputs", "jobs", "secrets", "env", "workflow")
 Body = Callable[[Sequence[Any], Mapping[str, Any]], Any]
@@ -24,18 +25,17 @@ class _Absent:
         return "ABSENT"
 
 
-ABSENT = _Absent()  # the value of a reference to something out of range or inactive
+ABSENT = _Absent()  # the value of a reference that is out of range or inactive
 
 
-@dataclass(frozen=True, slots=True)
-class SecretRef:
-    """Stands for the value of a secret, which only the step itself gets to see."""
+class SecretRef(msgspec.Struct, frozen=True):
+    """A placeholder for the value of a secret, which only the step itself receives."""
 
     name: str
 
 
 class NameCompiler:
-    """Compiles names, and keeps what the expression refers to."""
+    """Compiles names, and collects the references of the expression."""
 
     def __init__(self, text: Text, scope: Scope, problems: Problems) -> None:
         self.text = text
@@ -47,7 +47,7 @@ class NameCompiler:
         self.loops: set[str] = set()
         self.secrets: set[str] = set()
         self.env: set[str] = set()
-        self.kinds: dict[ast.expr, str | None] = {}  # of the values of references, see `comparing`
+        self.kinds: dict[ast.expr, str | None] = {}  # kinds of the values of references, see `functions`
 
     def refuse(self, node: ast.AST, message: str, hint: str | None = None) -> Refused:
         return self.reader.refuse(self.text.place(node), "EXPRESSION_FORBIDDEN", message, hint)
@@ -64,7 +64,9 @@ class NameCompiler:
             return self.slot(resolved.ref)
         if root.id == "secrets":
             raise self.refuse(
-                node, "a secret cannot be computed with", "use `${{ secrets.NAME }}` alone or inside a longer string"
+                node,
+                "an expression cannot compute with a secret",
+                "use `${{ secrets.NAME }}` alone or inside a longer string",
             )
         if root.id in ("env", "workflow"):
             self._need_root(root)
@@ -109,7 +111,7 @@ class NameCompiler:
     def _need_root(self, root: ast.Name) -> None:
         if root.id not in self.scope.roots:
             allowed = ", ".join(f"`{name}`" for name in (*ROOTS, "loops") if name in self.scope.roots)
-            raise self.refuse(root, f"`{root.id}` cannot be used {self.scope.where}", f"here may stand: {allowed}")
+            raise self.refuse(root, f"`{root.id}` cannot be used {self.scope.where}", f"allowed here: {allowed}")
 
     def need_value(self, resolved: Resolved, node: ast.expr) -> None:
         if resolved.is_value:
@@ -117,7 +119,7 @@ class NameCompiler:
         raise self.reader.refuse(
             self.text.place(node),
             "WRONG_TYPE",
-            f"`{self.source(node)}` is of type `{resolved.type}`, which cannot be computed with or put into a string",
+            f"`{self.source(node)}` has type `{resolved.type}`: expressions and strings cannot contain it",
             "give it an entry of its own in `with:`, as one whole `${{ … }}`",
         )
 
@@ -128,18 +130,18 @@ class NameCompiler:
     def first(self, node: ast.Call, *, need_value: bool) -> tuple[First, list[Resolved]]:
         if not node.args or node.keywords:
             raise self.refuse(node, "`first` needs references", "write `first(a, b)`")
-        found: list[Resolved] = []
+        candidates: list[Resolved] = []
         refused = False
         for argument in node.args:
             try:
-                found.append(self._candidate(argument, "first"))
+                candidates.append(self._candidate(argument, "first"))
                 if need_value:
-                    self.need_value(found[-1], argument)
+                    self.need_value(candidates[-1], argument)
             except Refused:
                 refused = True
         if refused:
             raise Refused
-        return First(tuple(r.ref for r in found), self.text.place(node)), found
+        return First(tuple(r.ref for r in candidates), self.text.place(node)), candidates
 
     def _candidate(self, node: ast.expr, function: str) -> Resolved:
         if root_name(node) not in ("inputs", "jobs"):
@@ -163,7 +165,7 @@ class NameCompiler:
         root, parts = chain_of(node)
         assert isinstance(root, ast.Name)
         if "secrets" not in self.scope.roots:
-            raise self.refuse(node, f"a secret cannot be used {self.scope.where}", "secrets go into `with:` and `env:`")
+            raise self.refuse(node, f"a secret cannot be used {self.scope.where}", "use secrets in `with:` and `env:`")
         part = self.reader.name_at(parts, 0, root, "`secrets.NAME`")
         if len(parts) > 1:
             raise self.refuse(node, "a secret has no parts", "use it whole")
@@ -190,7 +192,7 @@ class NameCompiler:
                 did_you_mean(name, list(declared)) or "declare it under the job's `env:`",
             )
         if declared[name] is None:
-            raise Refused  # what is wrong with it has been told
+            raise Refused  # its problem is reported
         if declared[name]:
             raise self.refuse(part, f"`env.{name}` holds a secret", "use `${{ secrets.NAME }}` itself")
         self.env.add(name)

@@ -1,15 +1,17 @@
 """References inside expressions: `inputs.Grid[row][0]`, `jobs.Intro.Script.outputs.Story[2].Segments[0].Title`.
 
-Turns the chain of names and selectors into a `Ref` and checks it against what the workflow declares. Everything that
-can be known without input values is refused here, at the word that is wrong.
+It turns the chain of names and selectors into a `Ref` and checks it against the declarations of the workflow. All
+mistakes that are known without the values of inputs are reported here, at the wrong word.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+
+import msgspec
 
 from whyrun.errors import did_you_mean
+from whyrun.workflow.expressions.selectors import Part, Refused, SelectorReader, chain_of
 from whyrun.workflow.model import (
     VALUE_TYPES,
     All,
@@ -22,12 +24,10 @@ from whyrun.workflow.model import (
     Type,
 )
 from whyrun.workflow.scope import UNKNOWN_JOB, JobShape, OutputShape
-from whyrun.workflow.selectors import Part, Refused, SelectorReader, chain_of
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """A reference with what is known of its value. `type` is None where it is not known."""
+class Resolved(msgspec.Struct, frozen=True):
+    """A reference with the type of its value, if that is known."""
 
     ref: Ref
     type: Type | None
@@ -36,7 +36,7 @@ class Resolved:
 
     @property
     def is_value(self) -> bool:
-        """Small enough to compute with: all but files, folders and whole JSON outputs."""
+        """Whether expressions can compute with it: everything except files, folders and whole JSON outputs."""
         if self.type is None:
             return True
         if self.type.base in VALUE_TYPES:
@@ -55,20 +55,23 @@ class ReferenceReader(SelectorReader):
         assert isinstance(root, ast.Name)
         return self._input(root, parts, node) if root.id == "inputs" else self._output(root, parts, node)
 
-    def name_at(self, parts: list[Part], position: int, root: ast.Name, due: str) -> ast.Attribute:
-        """The attribute at this position of the chain, or a refusal that says what is due there."""
+    def name_at(self, parts: list[Part], position: int, root: ast.Name, expected: str) -> ast.Attribute:
+        """The attribute at this position of the chain; refused with a hint to write `expected`."""
         if position >= len(parts):
             whole = parts[-1] if parts else root
             raise self.refuse(
-                self.text.place(whole), "UNKNOWN_REFERENCE", f"`{self._source(whole)}` is not complete", f"write {due}"
+                self.text.place(whole),
+                "UNKNOWN_REFERENCE",
+                f"`{self._source(whole)}` is not complete",
+                f"write {expected}",
             )
         part = parts[position]
         if isinstance(part, ast.Subscript):
             raise self.refuse(
                 self.text.place(part),
                 "UNKNOWN_REFERENCE",
-                f"`{self._source(part)}`: a name is due here",
-                f"write {due}",
+                f"`{self._source(part)}`: a name is expected here",
+                f"write {expected}",
             )
         return part
 
@@ -106,7 +109,7 @@ class ReferenceReader(SelectorReader):
                 raise self.refuse(
                     place,
                     "INDEX_FORMAT_INVALID",
-                    f"`{selector.index}` is no index of an input array",
+                    f"`{selector.index}` is not an index of an input array",
                     "elements are counted from 0",
                 )
         ref = InputRef(name.attr, tuple(s for s, _ in selectors), self.text.place(node))
@@ -123,7 +126,7 @@ class ReferenceReader(SelectorReader):
             if name.attr in names.imports:
                 inner = names.imports[name.attr]
                 if inner is None:
-                    raise Refused  # the imported file is broken, and that has been told
+                    raise Refused  # the imported file is broken, and that is reported
                 names, path = inner, f"{path}{name.attr}/"
                 continue
             break
@@ -137,17 +140,17 @@ class ReferenceReader(SelectorReader):
                 did_you_mean(name.attr, [*names.jobs, *names.imports]),
             )
         if job is UNKNOWN_JOB:
-            raise Refused  # it could not be read, or might be an import that could not
+            raise Refused  # it could not be read, or it may be an import that could not
         job_name = path + name.attr
         keyword = self.name_at(parts, position, root, f"`jobs.{job_name.replace('/', '.')}.outputs.OUTPUT`")
         if keyword.attr != "outputs":
             raise self.refuse(
                 self.text.attribute_place(keyword),
                 "UNKNOWN_REFERENCE",
-                f"`{keyword.attr}` is nothing that job `{job_name}` has",
+                f"job `{job_name}` has no `{keyword.attr}`",
                 f"write `jobs.{job_name.replace('/', '.')}.outputs.{keyword.attr}`"
                 if job.outputs and keyword.attr in job.outputs
-                else "only `.outputs.NAME` of a job can be referred to",
+                else "refer to an output: `.outputs.NAME`",
             )
         output = self.name_at(parts, position + 1, root, "the name of an output")
         if job.outputs is None:
@@ -191,14 +194,14 @@ class ReferenceReader(SelectorReader):
             message = f"job `{name}` runs for [{loops}]: its output `{output.attr}` needs an index"
             place = self.text.attribute_place(output)
         else:
-            message = f"job `{name}` runs for [{loops}]: {len(job.loops)} selectors are due, not {len(selectors)}"
+            message = f"job `{name}` runs for [{loops}]: {len(job.loops)} selectors are needed, not {len(selectors)}"
             place = selectors[-1][1]
         raise self.refuse(
             place, "LOOP_MISMATCH", message, f"write `{output.attr}[{loops}]` for one, `{output.attr}[{every}]` for all"
         )
 
     def _refuse_chain(self, loops: tuple[str, ...], name: str, output: ast.Attribute, parts: list[Part]) -> None:
-        """`X[a][b]` would be a second spelling of `X[a, b]`; only arrays of arrays are selected from step by step."""
+        """Refuse `X[a][b]`, a second spelling of `X[a, b]`. Only arrays of arrays take several brackets."""
         inside = [self._source(part.slice) for part in parts if isinstance(part, ast.Subscript)]
         second = parts[1]
         assert isinstance(second, ast.Subscript)
@@ -206,7 +209,7 @@ class ReferenceReader(SelectorReader):
         raise self.refuse(
             self.text.locate(start, max(1, end - start)),
             "LOOP_MISMATCH",
-            f"job `{name}` runs for [{', '.join(loops)}]: its selectors stand in one pair of brackets",
+            f"job `{name}` runs for [{', '.join(loops)}]: its selectors belong in one pair of brackets",
             f"write `{output.attr}[{', '.join(inside)}]`",
         )
 
@@ -256,7 +259,7 @@ class ReferenceReader(SelectorReader):
         raise self.refuse(
             places[-1],
             "UNKNOWN_REFERENCE",
-            f"`{leaf[-1][0]}` is no declared leaf of output `{output}`, only a part of one",
+            f"`{leaf[-1][0]}` is not a declared leaf of output `{output}`, only a part of one",
             "declared: " + ", ".join(f"`{c.text}`" for c in candidates[:5]),
         )
 

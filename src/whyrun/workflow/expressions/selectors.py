@@ -13,7 +13,7 @@ Part = ast.Attribute | ast.Subscript
 
 
 class Refused(Exception):
-    """The problem has been told; the expression has no meaning."""
+    """The expression is invalid, and its problem is reported."""
 
 
 class SelectorReader:
@@ -33,19 +33,19 @@ class SelectorReader:
         return self.text.text[start:end]
 
     def selectors(self, parts: list[Part], position: int) -> tuple[list[tuple[Selector, Place]], int]:
-        found: list[tuple[Selector, Place]] = []
+        selectors: list[tuple[Selector, Place]] = []
         while position < len(parts):
             part = parts[position]
             if not isinstance(part, ast.Subscript):
                 break
             written = part.slice.elts if isinstance(part.slice, ast.Tuple) and part.slice.elts else [part.slice]
-            found.extend((self._selector(node, part), self._selector_place(node, part)) for node in written)
+            selectors.extend((self._selector(node, part), self._selector_place(node, part)) for node in written)
             position += 1
-        return found, position
+        return selectors, position
 
     def _selector_place(self, node: ast.expr, part: ast.Subscript) -> Place:
         if isinstance(node, ast.Slice):
-            # A slice is only a colon and has a position of its own, but an empty width in some versions.
+            # In some versions of Python the slice `:` has an empty width.
             start, end = self.text.span(node)
             return self.text.locate(start, max(1, end - start))
         return self.text.place(node)
@@ -74,7 +74,7 @@ class SelectorReader:
         raise self.refuse(
             self._selector_place(node, part),
             "EXPRESSION_FORBIDDEN",
-            f"`[{self._source(node)}]` is no selector",
+            f"`[{self._source(node)}]` is not a selector",
             'selectors are `[3]`, `["asia"]`, `[loop]`, `[loop-1]`, `[loop+1]` and `[:]`',
         )
 
@@ -93,11 +93,11 @@ def chain_of(node: ast.expr) -> tuple[ast.expr, list[Part]]:
 
 
 def check_loop(name: str, place: Place, scope: Scope, problems: Problems) -> None:
-    """A bare name is always a loop variable; it must be one of the job's own."""
+    """Check that a bare name, which is always a loop variable, is a loop of the job."""
     if "loops" in scope.roots and name in scope.loops:
         return
     if isinstance(scope.names.loops, AnyName) and not scope.names.loops.is_read(name):
-        raise Refused  # perhaps it is declared in what could not be read
+        raise Refused  # it may be declared in a part that could not be read
     if name in scope.names.loops:
         if "loops" in scope.roots:
             message = f"the loop `{name}` is not in this job's `for:`"

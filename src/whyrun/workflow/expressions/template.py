@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whyrun.workflow.expression import parse_expression
+from whyrun.workflow.expressions.expression import parse_expression
 from whyrun.workflow.model import Expression, Formatted, Template
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar
 from whyrun.workflow.scope import Scope
@@ -25,7 +25,7 @@ def parse_template(node: Node, scope: Scope, problems: Problems) -> Template:
 
 
 def whole_expression(node: Node, scope: Scope, problems: Problems) -> Expression | None:
-    """The node as one `${{ }}` and nothing else; None (and nothing told) where it is not even a string with one."""
+    """The node as one whole `${{ }}`; None if it is anything else, which is not reported."""
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return None
     pieces = _split(node, problems)
@@ -76,7 +76,7 @@ def _parse_string(node: Scalar, scope: Scope, problems: Problems) -> Template:
 
 
 def _check_secrets(node: Scalar, formatted: Formatted, problems: Problems) -> None:
-    """A string with a secret is kept as a format with one hole, so it has one secret and no other hole."""
+    """A string with a secret is kept as a format with one `{}`, so it can have only one secret and no other `{}`."""
     holders = [p for p in formatted.parts if isinstance(p, Expression) and p.secrets]
     if len(holders) > 1:
         problems.add(
@@ -126,7 +126,7 @@ def _split(node: Scalar, problems: Problems) -> list[_Piece] | None:
 
 
 def _end_of(text: str, position: int) -> int:
-    """Where the `}}` of an expression stands: not inside quotes, and not closing a map of the expression."""
+    """The position of the `}}` that ends an expression: not inside quotes, and not the end of a map in it."""
     begin = position
     depth = 0
     quote = ""
@@ -146,4 +146,4 @@ def _end_of(text: str, position: int) -> int:
                 return position
             depth = max(0, depth - 1)
         position += 1
-    return text.find(CLOSE, begin)  # quotes or braces do not match: let the expression's own parser say so
+    return text.find(CLOSE, begin)  # quotes or braces do not match: the parser of the expression reports it

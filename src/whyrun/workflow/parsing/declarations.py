@@ -1,13 +1,14 @@
-"""Inputs, loops and outputs: what the names of a workflow stand for."""
+"""Declarations of inputs and loops."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from whyrun.workflow.expression import ROOTS, parse_expression
-from whyrun.workflow.fields import Fields
+from whyrun.lazy_regex import lazy_regex
+from whyrun.workflow.expressions.expression import ROOTS, parse_expression
+from whyrun.workflow.fields import MAX_ARRAY_DEPTH, Fields
 from whyrun.workflow.model import (
+    BASE_TYPES,
     NO_DEFAULT,
     At,
     InputDecl,
@@ -16,24 +17,71 @@ from whyrun.workflow.model import (
     Type,
 )
 from whyrun.workflow.nodes import ListNode, Node, Scalar, kind_of, plain_value
+from whyrun.workflow.parsing.keys import Key, Schema, names_of
 from whyrun.workflow.scope import Names, Scope
 from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG, value_problem
 
-INPUT_KEYS = ("type", "required", "default", "description")
-LOOP_KINDS = ("each", "count", "values", "range")
-_RANGE = re.compile(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*")
+_RANGE = lazy_regex(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*")
+
+_REFERENCE: Schema = {"type": "string", "pattern": r"^inputs\.[A-Za-z_][A-Za-z0-9_]*(\[[0-9]+\])*$"}
+
+INPUT_KEYS = (
+    Key(
+        name="type",
+        meaning="The type; `T[]` is an array. Files, directories and datasets count by content.",
+        schema={
+            "anyOf": [
+                {"enum": [base + "[]" * depth for depth in (0, 1) for base in BASE_TYPES]},
+                {"type": "string", "pattern": rf"^({'|'.join(BASE_TYPES)})(\[\]){{0,{MAX_ARRAY_DEPTH}}}$"},
+            ]
+        },
+        required=True,
+    ),
+    Key(
+        name="required",
+        meaning="Whether a value must be given. Default: true if there is no `default`.",
+        schema={"type": "boolean"},
+    ),
+    Key(name="default", meaning="The value if none is given; for an array of paths also a pattern.", schema={}),
+    Key(name="description", meaning="A sentence for people.", schema={"type": "string"}),
+)
+LOOP_KEYS = (
+    Key(name="each", meaning="One instance per element of this input array: `inputs.NAME`.", schema=_REFERENCE),
+    Key(
+        name="count",
+        meaning="0 … n-1: a number or `inputs.NAME`.",
+        schema={"anyOf": [{"type": "integer", "minimum": 0}, _REFERENCE]},
+    ),
+    Key(
+        name="values",
+        meaning="Each value is the index itself: a list or `inputs.NAME`.",
+        schema={"anyOf": [{"type": "array", "items": {"type": ["string", "number"]}, "uniqueItems": True}, _REFERENCE]},
+    ),
+    Key(
+        name="range",
+        meaning="From the first to the last, both included: `0-24` or `[0, 24]`.",
+        schema={
+            "anyOf": [
+                {"type": "string", "pattern": r"^\s*\d+\s*-\s*\d+\s*$"},
+                {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
+            ]
+        },
+    ),
+)
+INPUT_KEY_NAMES = names_of(INPUT_KEYS)
+LOOP_KEY_NAMES = names_of(LOOP_KEYS)
 
 
 class Declarations(Fields):
     # --- inputs ---------------------------------------------------------------------------------------------------
 
     def input(self, key: Scalar, node: Node) -> tuple[InputDecl | None, Type | None]:
-        """The declaration, and the type even where something else in it is wrong."""
+        """The declaration, and the type even if another key of it is wrong."""
         what = f"input `{key.value}`"
         entries = self.as_map(node, what, f"write `{key.value}: {{type: string}}`")
         if entries is None:
             return None, None
-        fields = self.known_keys(entries, INPUT_KEYS, what)
+        fields = self.known_keys(entries, INPUT_KEY_NAMES, what)
         if "type" not in fields:
             self.problems.add(key.place, "MISSING_KEY", f"{what} has no `type`", "add one: `type: string`")
             return None, None
@@ -76,9 +124,9 @@ class Declarations(Fields):
         )
         if entries is None:
             return None
-        fields = self.known_keys(entries, LOOP_KINDS, what)
+        fields = self.known_keys(entries, LOOP_KEY_NAMES, what)
         if len(fields) != 1:
-            if len(fields) == len(entries.entries):  # otherwise the unknown key has been told
+            if len(fields) == len(entries.entries):  # otherwise the unknown key is reported
                 self.problems.add(
                     key.place,
                     "MISSING_KEY" if not fields else "UNKNOWN_KEY",
@@ -93,18 +141,18 @@ class Declarations(Fields):
         return None if source is None else LoopDecl(key.value, kind, source, key.place)  # type: ignore[arg-type]
 
     def _loop_input(self, node: Node, what: str, names: Names) -> tuple[InputRef, Type | None] | None:
-        """`inputs.NAME`, written plainly."""
+        """The input of `inputs.NAME`, and its type."""
         assert isinstance(node, Scalar)
         if "${{" in node.value:
             self.wrong(
                 node,
-                f"the source of {what} is written plainly",
-                "without `${{ }}`: `inputs.NAME`",
+                f"the source of {what} cannot contain `${{{{ }}}}`",
+                "write `inputs.NAME`",
                 "EXPRESSION_FORBIDDEN",
             )
             return None
-        if node.value in list(names.inputs):  # those that are surely there
-            message = f"`{node.value}` alone is no source of {what}"
+        if node.value in list(names.inputs):  # a list: `AnyKey` contains every name
+            message = f"`{node.value}` alone is not a source of {what}"
             self.wrong(node, message, f"write `inputs.{node.value}`", "UNKNOWN_REFERENCE")
             return None
         scope = Scope(names, "in a loop", frozenset({"inputs"}), binding=True)
@@ -113,7 +161,7 @@ class Declarations(Fields):
             return None
         ref = expression.whole
         if not isinstance(ref, InputRef) or not all(isinstance(s, At) for s in ref.selectors):
-            self.wrong(node, f"the source of {what} is no input", "write `inputs.NAME`")
+            self.wrong(node, f"the source of {what} is not an input", "write `inputs.NAME`")
             return None
         declared = names.inputs[ref.name]
         return ref, declared and Type(declared.base, declared.depth - len(ref.selectors))
@@ -124,10 +172,10 @@ class Declarations(Fields):
                 node, f"`each` of {what} is {kind_of(node)}, not an input", "write `each: inputs.NAME`, or use `values`"
             )
             return None
-        found = self._loop_input(node, what, names)
-        if found is None:
+        source = self._loop_input(node, what, names)
+        if source is None:
             return None
-        ref, declared = found
+        ref, declared = source
         if declared is not None and declared.depth == 0:
             self.wrong(
                 node, f"`inputs.{ref.name}` has type `{declared}`, not an array", f"declare it as `{declared}[]`"
@@ -137,10 +185,10 @@ class Declarations(Fields):
 
     def _count(self, node: Node, what: str, names: Names) -> Any:
         if isinstance(node, Scalar) and isinstance(node.value, str):
-            found = self._loop_input(node, what, names)
-            if found is None:
+            source = self._loop_input(node, what, names)
+            if source is None:
                 return None
-            ref, declared = found
+            ref, declared = source
             if declared is not None and declared != Type("integer"):
                 self.wrong(
                     node, f"`inputs.{ref.name}` has type `{declared}`, not `integer`", "`each` goes over an array"
@@ -149,7 +197,7 @@ class Declarations(Fields):
             return ref
         count = plain_value(node)
         if type(count) is not int or count < 0:
-            self.wrong(node, f"`count` of {what} is no whole number from 0", "write a number or `inputs.NAME`")
+            self.wrong(node, f"`count` of {what} is not a whole number from 0", "write a number or `inputs.NAME`")
             return None
         if count > MAX_INSTANCES:
             self.wrong(node, f"{what} is too long: it has {count} values", TOO_LONG)
@@ -158,10 +206,10 @@ class Declarations(Fields):
 
     def _values(self, node: Node, what: str, names: Names) -> Any:
         if isinstance(node, Scalar) and isinstance(node.value, str):
-            found = self._loop_input(node, what, names)
-            if found is None:
+            source = self._loop_input(node, what, names)
+            if source is None:
                 return None
-            ref, declared = found
+            ref, declared = source
             if declared is not None and (declared.depth != 1 or declared.base not in ("string", "integer", "number")):
                 self.wrong(
                     node,
@@ -179,7 +227,7 @@ class Declarations(Fields):
             if isinstance(value, bool) or not isinstance(value, int | float | str):
                 self.wrong(item, f"a value of {what} is {kind_of(item)}", "values are strings and numbers")
             elif value in values:
-                self.wrong(item, f"the value `{value}` of {what} stands here twice", "remove one")
+                self.wrong(item, f"the value `{value}` of {what} appears twice", "remove one")
             else:
                 values.append(value)
         return tuple(values)
@@ -194,7 +242,7 @@ class Declarations(Fields):
             first, last = map(plain_value, node.items)
         if type(first) is not int or type(last) is not int:
             self.wrong(
-                node, f"`range` of {what} is no range of whole numbers", "write `0-24` or `[0, 24]`; both ends count"
+                node, f"`range` of {what} is not a range of whole numbers", "write `0-24` or `[0, 24]`; both ends count"
             )
             return None
         if last < first:

@@ -1,53 +1,84 @@
-"""One workflow file: from its root node to the model, and to the names that references may use."""
+"""Workflow files: from the root node of each file to its model, and to the names that references may use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from whyrun.workflow.declarations import INPUT_KEYS, LOOP_KINDS, Declarations, check_loop_name
+import msgspec
+
 from whyrun.workflow.fields import MAX_NAME, RESERVED_WORKFLOW_NAMES, WORKFLOW_NAME, Fields, is_name, meant_key
-from whyrun.workflow.imports import IMPORT_KEYS, check_import_inputs, import_place
-from whyrun.workflow.job_keys import JobDraft
-from whyrun.workflow.jobs import JOB_KEYS, Jobs
-from whyrun.workflow.model import ImportDecl, InputDecl, LoopDecl, Place, Type, Workflow
-from whyrun.workflow.nodes import MapNode, Node, Scalar, Source, doubtful, kind_of
-from whyrun.workflow.outputs import OUTPUT_KEYS
+from whyrun.workflow.model import Composition, ImportDecl, InputDecl, LoopDecl, Place, Type, Workflow
+from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, Source, has_duplicates, kind_of
+from whyrun.workflow.parsing.composition import COMPOSITION_KEYS, CompositionReader
+from whyrun.workflow.parsing.declarations import Declarations, check_loop_name
+from whyrun.workflow.parsing.imports import IMPORT_KEY_NAMES, check_import_inputs, import_place
+from whyrun.workflow.parsing.job_expressions import JobDraft
+from whyrun.workflow.parsing.jobs import Jobs
+from whyrun.workflow.parsing.keys import Key, map_schema, names_of, object_schema
 from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, Names
-from whyrun.workflow.source import fray
+from whyrun.workflow.yaml_source import read_yaml
 
-if TYPE_CHECKING:
-    from whyrun.workflow.composition.model import Composition
-    from whyrun.workflow.parse import Session
-
-WORKFLOW_KEYS = ("workflow", "description", "composition", "inputs", "loops", "imports", "jobs")
-_ELSEWHERE = {
-    **dict.fromkeys(("steps", "tasks", "rules", "stages"), "jobs stand under `jobs:`"),
-    **dict.fromkeys(("name", "title"), "the name stands under `workflow:`"),
+WORKFLOW_KEYS = (
+    Key(
+        name="workflow",
+        meaning="The name of the workflow: lower-case letters, digits and `-`.",
+        details="State is kept under this name.",
+        schema={
+            "type": "string",
+            "pattern": "^[a-z][a-z0-9-]*$",
+            "not": {"enum": sorted(RESERVED_WORKFLOW_NAMES)},
+        },
+        required=True,
+    ),
+    Key(name="description", meaning="A sentence for people.", schema={"type": "string"}),
+    Key(name="inputs", meaning="Values, files and datasets that the user provides.", schema=map_schema("input")),
+    Key(name="loops", meaning="The ranges over which jobs repeat.", schema=map_schema("loop")),
+    Key(
+        name="jobs",
+        meaning="The work. With `for:` a job has many instances.",
+        schema=map_schema("job"),
+        required=True,
+    ),
+    Key(name="imports", meaning="Other workflows, used as parts of this one.", schema=map_schema("import")),
+    Key(
+        name="composition",
+        meaning="How datasets are composed: the mode, which the shape of the graph must fit, and roles.",
+        details="See [datasets](datasets.md).",
+        schema=object_schema(COMPOSITION_KEYS),
+    ),
+)
+_KEY_NAMES = names_of(WORKFLOW_KEYS)
+# Keys of other tools, and ours for the same thing.
+_SYNONYMS = {
+    **dict.fromkeys(("steps", "tasks", "rules", "stages"), "jobs"),
+    **dict.fromkeys(("name", "title"), "workflow"),
 }
-_KEYS_INSIDE = frozenset({*JOB_KEYS, *OUTPUT_KEYS, *INPUT_KEYS, *LOOP_KINDS, *IMPORT_KEYS})
+_HINTS = {"jobs": "write jobs under `jobs:`", "workflow": "write the name under `workflow:`"}
+_ELSEWHERE = {written: _HINTS[key] for written, key in _SYNONYMS.items()}
 MAX_IMPORTS = 1000
+MAX_IMPORT_DEPTH = 32
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """`inputs:`, `loops:`, `imports:` or `jobs:`, as far as it could be read."""
+class _Section(msgspec.Struct, frozen=True):
+    """`inputs:`, `loops:`, `imports:` or `jobs:`."""
 
-    entries: list[tuple[Scalar, Node]]  # without what was cut off where reading stopped
-    names: list[str]  # of that too
-    doubtful: frozenset[str]  # names whose declaration is not known: it was cut off, or there are two
+    entries: Sequence[tuple[Scalar, Node]]
+    duplicates: frozenset[str]  # names that are declared twice: it is not known which declaration counts
     open: bool  # there may be other names
+
+    @property
+    def names(self) -> list[str]:
+        return [key.value for key, _ in self.entries]
 
 
 class _Import(NamedTuple):
     key: Scalar
     fields: Mapping[str, Node]
-    workflow: Workflow | None  # None where nothing is known of what is in it
+    workflow: Workflow | None  # None if its content is not known
 
 
-@dataclass(frozen=True, slots=True)
-class _Root:
+class _Root(msgspec.Struct, frozen=True):
     """The file as a map of sections."""
 
     node: MapNode
@@ -55,75 +86,91 @@ class _Root:
     reader: Fields
 
     def may_have(self, section: str) -> bool:
-        """Whether a section that is not there may have been written: below the place where reading stopped, or under
-        a key that the language does not have."""
-        unknown = [(key.value, value) for key, value in self.node.entries if key.value not in WORKFLOW_KEYS]
-        return not self.node.complete or any(
-            f"`{section}:`" in _ELSEWHERE[key]
-            if key in _ELSEWHERE
-            else isinstance(value, MapNode) and meant_key(key, WORKFLOW_KEYS) is None
+        """Whether an absent section may be written under an unknown key."""
+        unknown = [(key.value, value) for key, value in self.node.entries if key.value not in _KEY_NAMES]
+        return any(
+            _SYNONYMS[key] == section
+            if key in _SYNONYMS
+            else isinstance(value, MapNode) and meant_key(key, _KEY_NAMES) is None
             for key, value in unknown
         )
 
     def section(self, name: str, hint: str) -> _Section:
         if name not in self.fields:
-            return _Section([], [], frozenset(), self.may_have(name))
-        found = self.reader.as_map(self.fields[name], f"`{name}`", hint)
-        if found is None:
-            return _Section([], [], frozenset(), True)
-        cut = {key.value for key, _ in _edge(found)}
-        names = [key.value for key, _ in found.entries]
-        # A name like `my-job` is a subtraction in an expression, so about such a reference nothing can be said.
-        unsure = not found.complete or name in self.node.twice or not all(map(is_name, names))
-        entries = [(key, value) for key, value in found.entries if key.value not in cut]
-        return _Section(entries, names, frozenset(cut | found.twice), unsure)
+            return _Section((), frozenset(), self.may_have(name))
+        section = self.reader.as_map(self.fields[name], f"`{name}`", hint)
+        if section is None:
+            return _Section((), frozenset(), True)
+        # In an expression `my-job` is a subtraction, so nothing can be said about references to such a name.
+        valid = all(is_name(key.value) for key, _ in section.entries)
+        return _Section(section.entries, frozenset(section.duplicates), name in self.node.duplicates or not valid)
 
 
-def _edge(section: MapNode) -> list[tuple[Scalar, Node]]:
-    """The entries just before the place where reading stopped that may not be what they seem to be.
+class WorkflowFiles:
+    """The files of one workflow; each is parsed once, however often it is imported."""
 
-    The usual cause is a line that is indented wrongly: then keys of a job stand among the jobs, and the job itself has
-    ended too early. So these are counted in.
-    """
-    entries = section.entries
-    if section.complete or not entries:
-        return []
-    first = len(entries) - 1
-    while first > 0 and (_is_misplaced(entries[first][0].value) or _ends_empty(entries[first - 1][1])):
-        first -= 1
-    return entries[first:]
+    def __init__(self, read: Callable[[str], str], shown: Callable[[str], str], problems: Problems) -> None:
+        self.read = read
+        self.shown = shown
+        self.problems = problems
+        self.sources: dict[str, str] = {}
+        self.parsed: dict[str, Workflow | None] = {}
+        self.files: list[Workflow] = []
+        self.names: dict[str, Names] = {}  # the names of each parsed file, shared by all that import it
+        self.instances: dict[str, int] = {}  # workflows in the tree below each file, itself included
+        self.too_many = False  # whether the limit is reported
+
+    def parse(self, key: str, text: str, stack: tuple[str, ...]) -> Workflow | None:
+        """The readable part of the workflow; None after a syntax error."""
+        self.sources[key] = text
+        node = read_yaml(text, self.shown(key), self.problems)
+        workflow = None if node is None else _FileReader(self, key, stack, text).workflow(node)
+        self.parsed[key] = workflow
+        if workflow is not None:
+            self.files.append(workflow)
+            self.instances[key] = 1 + sum(self.instances[i.workflow.source] for i in workflow.imports.values())
+        return workflow
+
+    def imported(self, node: Scalar, key: str, stack: tuple[str, ...]) -> Workflow | None:
+        """The readable part of an imported workflow; None if it is missing or imports itself."""
+        if key in stack:
+            cycle = " → ".join((*stack[stack.index(key) :], key))
+            self.problems.add(node.place, "CYCLE", f"this file imports itself: {cycle}", "remove one of the imports")
+            return None
+        if len(stack) > MAX_IMPORT_DEPTH:
+            message = f"imports nest deeper than {MAX_IMPORT_DEPTH} files"
+            self.problems.add(node.place, "YAML_SYNTAX", message, "import the inner files directly")
+            return None
+        if key in self.parsed:
+            return self.parsed[key]
+        try:
+            text = self.read(key)
+        except UnicodeDecodeError:
+            self.problems.add(node.place, "YAML_SYNTAX", f"`{node.value}` is not UTF-8 text", "save it as UTF-8")
+            return None
+        except (OSError, KeyError, ValueError) as problem:
+            message = f"`{node.value}` cannot be read: {os_reason(problem)}"
+            self.problems.add(node.place, "FILE_MISSING", message, "paths are relative to the importing file")
+            return None
+        return self.parse(key, text, (*stack, key))
 
 
-def _is_misplaced(name: str) -> bool:
-    return name in _KEYS_INSIDE or not is_name(name)
+def os_reason(problem: Exception) -> str:
+    return (problem.strerror or "it cannot be opened") if isinstance(problem, OSError) else "there is no such file"
 
 
-def _ends_empty(node: Node) -> bool:
-    """Whether it ends with `outputs:` and nothing below, so that what comes next was meant to stand there."""
-    while isinstance(node, MapNode) and node.entries:
-        node = node.entries[-1][1]
-    return isinstance(node, Scalar) and node.value is None
-
-
-def _drop_strays(root: MapNode) -> None:
-    """The same for whole sections."""
-    while root.entries and root.entries[-1][0].value not in ("inputs", "loops", "imports", "jobs"):
-        root.entries.pop()
-        fray(root)
-
-
-class FileReader:
+class _FileReader:
     """One file, from its root node to the model."""
 
-    def __init__(self, session: Session, key: str, stack: tuple[str, ...], text: str) -> None:
-        self.session = session
-        self.problems = session.problems
+    def __init__(self, files: WorkflowFiles, key: str, stack: tuple[str, ...], text: str) -> None:
+        self.files = files
+        self.problems = files.problems
         self.key = key
         self.stack = stack
-        self.top = Source(session.shown(key), text).place(0, 0)
+        self.top = Source(files.shown(key), text).place(0, 0)
         self.loops: dict[str, LoopDecl | None] = {}
-        self.declarations = Declarations(session.problems)
-        self.jobs = Jobs(session.problems, self.loops)
+        self.declarations = Declarations(files.problems)
+        self.jobs = Jobs(files.problems, self.loops)
         self.taken: dict[str, tuple[str, Place]] = {}  # inputs, jobs and imports share one name space
         self.ambiguous: set[str] = set()  # names of both a job and an import
         self.broken: set[str] = set()  # see `Workflow.broken`
@@ -134,16 +181,14 @@ class FileReader:
                 node.place, "WRONG_TYPE", f"a workflow is a map, not {kind_of(node)}", "begin with `workflow: my-name`"
             )
             return None
-        if not node.complete:
-            _drop_strays(node)
-        root = _Root(node, self.jobs.known_keys(node, WORKFLOW_KEYS, "a workflow", _ELSEWHERE), self.jobs)
+        root = _Root(node, self.jobs.known_keys(node, _KEY_NAMES, "a workflow", _ELSEWHERE), self.jobs)
         self._reserve(node)
         name = self._name(root)
         inputs, types = self._inputs(root.section("inputs", "write `Topic: {type: string}`"))
         import_section = root.section("imports", "write `Intro: {workflow: ./intro.yaml}`")
         imported = self._imports(import_section)
         inside: dict[str, Names | None] = dict.fromkeys(import_section.names)
-        inside.update((name, self.session.names[i.workflow.source]) for name, i in imported.items() if i.workflow)
+        inside.update((name, self.files.names[i.workflow.source]) for name, i in imported.items() if i.workflow)
         loops = root.section("loops", "write `segment: {count: 3}`")
         names = Names(types, AnyName(loops.names) if loops.open else frozenset(loops.names), {}, inside)
         self._loops(loops, names)
@@ -152,10 +197,10 @@ class FileReader:
         section = root.section("jobs", "write the name of a job and its keys below it")
         drafts = self._drafts(section, names)
         shapes = {job: drafts[job].shape if job in drafts else UNKNOWN_JOB for job in section.names}
-        # A name that is not among the jobs may be that of an import, so both must be known in full.
-        in_full = not section.open and not import_section.open
-        names = Names(types, names.loops, shapes if in_full else AnyKey(shapes, UNKNOWN_JOB), inside)
-        self.session.names[self.key] = names
+        # An unknown name may be a job or an import, so it is reported only if all of both are known.
+        complete = not section.open and not import_section.open
+        names = Names(types, names.loops, shapes if complete else AnyKey(shapes, UNKNOWN_JOB), inside)
+        self.files.names[self.key] = names
         jobs = {job: self.jobs.job(draft, names) for job, draft in drafts.items()}
         imports = self._import_decls(imported, names)
         if imports is None:
@@ -179,9 +224,7 @@ class FileReader:
         self, node: Node | None, inputs: Mapping[str, InputDecl], types: Mapping[str, Type | None]
     ) -> Composition | None:
         if node is None:
-            return None  # nearly always, and then nothing of it is imported
-        from whyrun.workflow.composition.declared import CompositionReader
-
+            return None
         return CompositionReader(self.problems).composition(node, inputs, types)
 
     def _name(self, root: _Root) -> str:
@@ -193,7 +236,7 @@ class FileReader:
             return ""
         name = self.jobs.string(fields["workflow"], "the name of the workflow")
         if name is not None and (len(name) > MAX_NAME or not WORKFLOW_NAME.fullmatch(name)):
-            hint = "it is made of small letters, digits and `-`, and begins with a letter"
+            hint = "use lower-case letters, digits and `-`, and begin with a letter"
             if len(name) > MAX_NAME:
                 hint = f"names have up to {MAX_NAME} characters"
             self.problems.add(
@@ -203,18 +246,18 @@ class FileReader:
             self.problems.add(
                 fields["workflow"].place,
                 "NAME_INVALID",
-                f"a workflow cannot be called `{name}`: its state would stand where whyrun keeps its own",
+                f"a workflow cannot be called `{name}`: Whyrun keeps its own state under this name",
                 "choose another name; not " + ", ".join(f"`{other}`" for other in sorted(RESERVED_WORKFLOW_NAMES)),
             )
         return name or ""
 
     def _reserve(self, root: MapNode) -> None:
-        """Give each name of the shared space to whoever stands first in the file."""
+        """Report names that inputs, jobs and imports share. The first declaration in the file keeps the name."""
         for section, node in root.entries:
             kind = {"inputs": "an input", "jobs": "a job", "imports": "an import"}.get(section.value)
             if kind is None or not isinstance(node, MapNode):
                 continue
-            for key, _ in node.entries[: len(node.entries) - len(_edge(node))]:
+            for key, _ in node.entries:
                 if not self.jobs.name(key, kind):
                     continue
                 if key.value in self.taken:
@@ -234,15 +277,15 @@ class FileReader:
         decls: dict[str, InputDecl] = {}
         types: dict[str, Type | None] = dict.fromkeys(section.names)
         for key, node in section.entries:
-            doubts = self.problems.doubts
+            failures = self.problems.failures
             decl, type_ = self.declarations.input(key, node)
-            if self.problems.doubts > doubts or doubtful(node):
+            if self.problems.failures > failures or has_duplicates(node):
                 self.broken.add(f"inputs.{key.value}")
-            if key.value not in section.doubtful:
+            if key.value not in section.duplicates:
                 types[key.value] = type_
                 if decl is not None:
                     decls[key.value] = decl
-        self.broken |= {f"inputs.{name}" for name in section.doubtful}
+        self.broken |= {f"inputs.{name}" for name in section.duplicates}
         if section.open:
             self.broken.add("inputs")
             types = AnyKey(types, None)
@@ -252,48 +295,50 @@ class FileReader:
         drafts: dict[str, JobDraft] = {}
         for key, node in section.entries:
             draft = drafts[key.value] = self.jobs.draft(key, node, names)
-            if key.value in section.doubtful:
+            if key.value in section.duplicates:
                 draft.shape = UNKNOWN_JOB
                 draft.broken.add("for")
         return drafts
 
     def _loops(self, section: _Section, names: Names) -> None:
         for key, node in section.entries:
-            doubts = self.problems.doubts
+            failures = self.problems.failures
             decl = self.declarations.loop(key, node, names) if check_loop_name(self.jobs, key) else None
-            sound = self.problems.doubts == doubts and not doubtful(node) and key.value not in section.doubtful
+            sound = (
+                self.problems.failures == failures and not has_duplicates(node) and key.value not in section.duplicates
+            )
             self.loops[key.value] = decl if sound else None
 
     def _imports(self, section: _Section) -> dict[str, _Import]:
-        found: dict[str, _Import] = {}
+        imports: dict[str, _Import] = {}
         for key, node in section.entries:
-            found[key.value] = _Import(key, {}, None)
+            imports[key.value] = _Import(key, {}, None)
             what = f"import `{key.value}`"
             entries = self.jobs.as_map(node, what, f"write `{key.value}: {{workflow: ./intro.yaml}}`")
             if entries is None:
                 continue
-            fields = self.jobs.known_keys(entries, IMPORT_KEYS, what)
+            fields = self.jobs.known_keys(entries, IMPORT_KEY_NAMES, what)
             place = import_place(key, fields, self.key, self.jobs)
             if place is None:
                 continue
             node_of_path, path = place
-            workflow = self.session.imported(node_of_path, path, self.stack)
-            # Where one name means two things, or a key stands twice, nothing can be said about what is in it.
-            clear = key.value not in section.doubtful and key.value not in self.ambiguous and not entries.twice
-            found[key.value] = _Import(key, fields, workflow if clear else None)
-        return found
+            workflow = self.files.imported(node_of_path, path, self.stack)
+            # If a name has two meanings, or a key appears twice, the content of the import is not known.
+            clear = key.value not in section.duplicates and key.value not in self.ambiguous and not entries.duplicates
+            imports[key.value] = _Import(key, fields, workflow if clear else None)
+        return imports
 
     def _import_decls(self, imported: Mapping[str, _Import], names: Names) -> dict[str, ImportDecl] | None:
-        """None where there are so many, with those of the imports, that nothing can be made of them."""
+        """None if there are too many, counting the imports of imports."""
         imports: dict[str, ImportDecl] = {}
         for name, (key, fields, workflow) in imported.items():
             decl = check_import_inputs(key, fields, workflow, names, self.jobs)
             if decl is not None:
                 imports[name] = decl
-        if sum(self.session.instances[decl.workflow.source] for decl in imports.values()) > MAX_IMPORTS:
-            if not self.session.too_many:  # once is enough: the files above import these too
+        if sum(self.files.instances[decl.workflow.source] for decl in imports.values()) > MAX_IMPORTS:
+            if not self.files.too_many:  # report it once: the importing files exceed the limit, too
                 message = f"more than {MAX_IMPORTS} workflows are imported, counting each import"
                 self.problems.add(self.top, "YAML_SYNTAX", message, "use loops instead of repeated imports")
-            self.session.too_many = True
+            self.files.too_many = True
             return None
         return imports

@@ -1,4 +1,4 @@
-"""Imports: which file, and what its inputs get."""
+"""Imports: the file of an import, and the values for its inputs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Mapping
 
 from whyrun.errors import did_you_mean
+from whyrun.workflow.expressions.template import parse_template
 from whyrun.workflow.fields import Fields
 from whyrun.workflow.model import (
     FILE_TYPES,
@@ -20,19 +21,32 @@ from whyrun.workflow.model import (
     Type,
     Workflow,
 )
-from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, doubtful
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, has_duplicates
+from whyrun.workflow.parsing.keys import NAME_PATTERN, Key, names_of
 from whyrun.workflow.scope import Names, Scope
-from whyrun.workflow.template import parse_template
 from whyrun.workflow.values import value_problem
 
-IMPORT_KEYS = ("workflow", "with")
+IMPORT_KEYS = (
+    Key(
+        name="workflow",
+        meaning="The file of the imported workflow, relative to this file.",
+        schema={"type": "string"},
+        required=True,
+    ),
+    Key(
+        name="with",
+        meaning="Values for its inputs: inputs of this workflow and literals.",
+        schema={"type": "object", "propertyNames": {"pattern": NAME_PATTERN}},
+    ),
+)
+IMPORT_KEY_NAMES = names_of(IMPORT_KEYS)
 _ROOTS = frozenset({"inputs", "workflow"})
 
 
 def import_place(
     key: Scalar, import_fields: Mapping[str, Node], importing: str, fields: Fields
 ) -> tuple[Scalar, str] | None:
-    """The node that names the file, and the file's key: its path relative to the root workflow's folder."""
+    """The node with the path, and the key of the file: its path relative to the folder of the root workflow."""
     what = f"import `{key.value}`"
     node = import_fields.get("workflow")
     if node is None:
@@ -45,7 +59,7 @@ def import_place(
         return None
     assert isinstance(node, Scalar)
     if not path or path.startswith(("/", "~")) or "\\" in path or "\0" in path:
-        fields.wrong(node, f"the file of {what} is no relative path", "write a path: `./intro.yaml`", "PATH_OUTSIDE")
+        fields.wrong(node, f"the file of {what} is not a relative path", "write a path: `./intro.yaml`", "PATH_OUTSIDE")
         return None
     return node, posixpath.normpath(posixpath.join(posixpath.dirname(importing), path))
 
@@ -53,10 +67,12 @@ def import_place(
 def check_import_inputs(
     key: Scalar, import_fields: Mapping[str, Node], workflow: Workflow | None, names: Names, fields: Fields
 ) -> ImportDecl | None:
-    """The import with its `with:`; None where the imported file cannot be read."""
+    """The import with its `with:`; None if the imported file cannot be read."""
     what = f"import `{key.value}`"
     node = import_fields.get("with")
-    entries = fields.as_map(node, f"`with` of {what}", "write `Topic: value`, one a line") if node is not None else None
+    entries = (
+        fields.as_map(node, f"`with` of {what}", "write `Topic: value`, one per line") if node is not None else None
+    )
     scope = Scope(names, "in an import", _ROOTS, binding=True)
     with_: dict[str, Template] = {}
     places: dict[str, Place] = {}
@@ -64,12 +80,16 @@ def check_import_inputs(
     broken = {"with"} if node is not None and entries is None else set()
     inside = names.imports.get(key.value)
     for name, value in entries.entries if entries else ():
-        doubts = fields.problems.doubts
+        failures = fields.problems.failures
         template = parse_template(value, scope, fields.problems)
         if workflow is None or inside is None:
             continue
         given.add(name.value)
-        if fields.problems.doubts > doubts or doubtful(value) or (entries and name.value in entries.twice):
+        if (
+            fields.problems.failures > failures
+            or has_duplicates(value)
+            or (entries and name.value in entries.duplicates)
+        ):
             broken.add(f"with.{name.value}")
         decl = workflow.inputs.get(name.value)
         if decl is None and name.value in inside.inputs:
@@ -104,21 +124,21 @@ def check_import_inputs(
 
 
 def _misfit(declared: Type, node: Node, template: Template, names: Names) -> str | None:
-    """Why the value cannot fit, as far as that is known without input values."""
+    """Why the value cannot fit, as far as this is known without the values of inputs."""
     if isinstance(template, Expression):
         if not isinstance(template.whole, InputRef):
-            return f"an array is due (`{declared}`)" if declared.is_path and declared.depth else None
+            return f"an array is expected (`{declared}`)" if declared.is_path and declared.depth else None
         given = names.inputs.get(template.whole.name)
         if given is None:
             return None
         picked = sum(not isinstance(selector, All) for selector in template.whole.selectors)
         kind = Type(given.base, given.depth - picked)
-        return None if _fits(kind, declared) else f"`{declared}` is due, and `{template.text}` is `{kind}`"
+        return None if _fits(kind, declared) else f"`{declared}` is expected, and `{template.text}` is `{kind}`"
     if isinstance(template, Formatted):
         fits = declared.depth == 0 and (declared.base in ("string", "json") or declared.is_path)
-        return None if fits else f"`{declared}` is due, not a string"
+        return None if fits else f"`{declared}` is expected, not a string"
     if _has_expression(node):
-        return None  # a list or map put together from inputs is checked when its values are known
+        return None  # a list or map that contains inputs is checked when their values are known
     return value_problem(declared, template)
 
 
@@ -130,10 +150,10 @@ def _has_expression(node: Node) -> bool:
     return isinstance(node, Scalar) and isinstance(node.value, str) and "${{" in node.value
 
 
-def _fits(given: Type, due: Type) -> bool:
-    if due.base == "json" and due.depth == 0:
+def _fits(given: Type, declared: Type) -> bool:
+    if declared.base == "json" and declared.depth == 0:
         return not given.is_path
-    if given.depth != due.depth:
+    if given.depth != declared.depth:
         return False
-    same_kind_of_file = given.base in FILE_TYPES and due.base in FILE_TYPES
-    return given.base == due.base or same_kind_of_file or (given.base == "integer" and due.base == "number")
+    both_files = given.base in FILE_TYPES and declared.base in FILE_TYPES
+    return given.base == declared.base or both_files or (given.base == "integer" and declared.base == "number")

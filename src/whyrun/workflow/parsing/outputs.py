@@ -1,14 +1,18 @@
-"""Outputs of jobs: their types, published paths and leaves."""
+"""Declarations of outputs: types, published paths, sections and leaves."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from whyrun.errors import did_you_mean
+from whyrun.lazy_regex import lazy_regex
+from whyrun.workflow.expressions.template import parse_template
 from whyrun.workflow.fields import Fields, path_problem
 from whyrun.workflow.model import (
+    BASE_TYPES,
     VALUE_TYPES,
     At,
     CompareDecl,
@@ -21,24 +25,61 @@ from whyrun.workflow.model import (
     Template,
 )
 from whyrun.workflow.nodes import Node, Scalar, kind_of
+from whyrun.workflow.parsing.keys import Key, list_schema, names_of, object_schema
 from whyrun.workflow.scope import Names, Scope
-from whyrun.workflow.template import parse_template
 
-OUTPUT_KEYS = ("type", "path", "leaves", "append", "key", "compare")
-COMPARE_KEYS = ("keys", "tolerance")
 LEAF_TYPES = (*sorted(VALUE_TYPES), "json")
-_LEAF_PART = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_]*)")
-_LEAF_INDEX = re.compile(r'\[\s*(?:([0-9]{1,9})|([A-Za-z_][A-Za-z0-9_]*)|"((?:[^"\\]|\\.)*)")\s*\]')
+_LEAF_PART = lazy_regex(r"\.?([A-Za-z_][A-Za-z0-9_]*)")
+_LEAF_INDEX = lazy_regex(r'\[\s*(?:([0-9]{1,9})|([A-Za-z_][A-Za-z0-9_]*)|"((?:[^"\\]|\\.)*)")\s*\]')
+
+COMPARE_KEYS = (
+    Key(name="keys", meaning="The columns that identify a row of a table.", schema=list_schema()),
+    Key(
+        name="tolerance",
+        meaning="Numbers that differ by no more than this are equal: relative for large numbers, absolute for small "
+        "ones.",
+        schema={"type": "number", "minimum": 0},
+    ),
+)
+OUTPUT_KEYS = (
+    Key(name="type", meaning="The type; outputs are not arrays.", schema={"enum": list(BASE_TYPES)}, required=True),
+    Key(
+        name="path",
+        meaning="Where it is published, inside the project folder; it may contain loop variables and inputs.",
+        schema={"type": "string"},
+    ),
+    Key(
+        name="leaves",
+        meaning='Parts that are artifacts of their own: `"Segments[segment].Title": string`.',
+        schema={"type": "object", "additionalProperties": {"enum": list(LEAF_TYPES)}},
+    ),
+    Key(
+        name="append",
+        meaning="Whether it is a section of a JSON file that several outputs share.",
+        schema={"type": "boolean"},
+    ),
+    Key(
+        name="key",
+        meaning="The key of the section; it may contain loop variables and inputs. Default: the ID of the job.",
+        schema={"type": "string", "minLength": 1},
+    ),
+    Key(
+        name="compare",
+        meaning="How `whyrun compare` compares it. It does not count for whether a job is up to date.",
+        schema=object_schema(COMPARE_KEYS),
+    ),
+)
+_OUTPUT_NAMES, _COMPARE_NAMES = names_of(OUTPUT_KEYS), names_of(COMPARE_KEYS)
 
 
 class Outputs(Fields):
     def output(self, key: Scalar, node: Node, names: Names, scope: Scope) -> tuple[OutputDecl | None, str | None]:
-        """The declaration, and the type even where something else in it is wrong."""
+        """The declaration, and the type even if another key of it is wrong."""
         what = f"output `{key.value}`"
         entries = self.as_map(node, what, f"write `{key.value}: {{type: file}}`")
         if entries is None:
             return None, None
-        fields = self.known_keys(entries, OUTPUT_KEYS, what)
+        fields = self.known_keys(entries, _OUTPUT_NAMES, what)
         if "type" not in fields:
             self.problems.add(key.place, "MISSING_KEY", f"{what} has no `type`", "add one: `type: file`")
             return None, None
@@ -64,26 +105,26 @@ class Outputs(Fields):
             self._check_section(fields["append"], what, "path" in fields, declared.base if declared else None)
         elif append is False and "key" in fields:
             hint = "`key:` names a section of a shared file: add `append: true`"
-            self.wrong(fields["key"], f"{what} has a `key`, but is no section", hint)
+            self.wrong(fields["key"], f"{what} has a `key`, but is not a section", hint)
         compare = self.compare(fields["compare"], what) if "compare" in fields else None
         if declared is None:
             return None, None
-        found = OutputDecl(key.value, declared.base, path, leaves, key.place, bool(append), section, compare)
-        return found, declared.base
+        decl = OutputDecl(key.value, declared.base, path, leaves, key.place, bool(append), section, compare)
+        return decl, declared.base
 
     def compare(self, node: Node, what: str) -> CompareDecl | None:
         what = f"`compare` of {what}"
         entries = self.as_map(node, what, "write `compare: {keys: [id], tolerance: 1e-6}`")
         if entries is None:
             return None
-        fields = self.known_keys(entries, COMPARE_KEYS, what)
+        fields = self.known_keys(entries, _COMPARE_NAMES, what)
         keys = self.strings(fields["keys"], f"`keys` of {what}", "the key", "write `[id]`") if "keys" in fields else []
         tolerance = fields.get("tolerance")
         if tolerance is None:
             return CompareDecl(tuple(text for text, _ in keys))
         value = tolerance.value if isinstance(tolerance, Scalar) else None
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-            self.wrong(tolerance, f"the tolerance of {what} is no number from 0", "write `tolerance: 1e-6`")
+            self.wrong(tolerance, f"the tolerance of {what} is not a number from 0", "write `tolerance: 1e-6`")
             return None
         return CompareDecl(tuple(text for text, _ in keys), float(value))
 
@@ -96,8 +137,8 @@ class Outputs(Fields):
 
     def section_key(self, node: Node, what: str, scope: Scope) -> Template | None:
         if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
-            told = "empty" if isinstance(node, Scalar) and node.value == "" else f"{kind_of(node)}, not a string"
-            self.wrong(node, f"the key of {what} is {told}", 'write `"${{ network }}"`, or leave it out')
+            kind = "empty" if isinstance(node, Scalar) and node.value == "" else f"{kind_of(node)}, not a string"
+            self.wrong(node, f"the key of {what} is {kind}", 'write `"${{ network }}"`, or leave it out')
             return None
         return parse_template(node, replace(scope, where="in a `key:`"), self.problems)
 
@@ -105,11 +146,11 @@ class Outputs(Fields):
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
             self.wrong(node, f"the path of {what} is {kind_of(node)}, not a string", "write `out/picture.png`")
             return None
-        told = len(self.problems)
+        before = len(self.problems)
         template = parse_template(node, scope, self.problems)
-        if isinstance(template, Expression) or len(self.problems) > told:
+        if isinstance(template, Expression) or len(self.problems) > before:
             return template
-        # What an expression gives is checked again at expansion; here the written parts alone must be harmless.
+        # The evaluated path is checked again at expansion; here only the written parts are checked.
         parts = template.parts if isinstance(template, Formatted) else (template,)
         written = "".join(part if isinstance(part, str) else "x" for part in parts)
         problem = path_problem(written)
@@ -121,8 +162,8 @@ class Outputs(Fields):
         return posixpath.normpath(template) if isinstance(template, str) else template
 
     def leaves(self, node: Node, what: str, names: Names) -> tuple[LeafDecl, ...]:
-        entries = self.as_map(node, f"`leaves` of {what}", 'write `"Title": string`, one a line')
-        found: list[LeafDecl] = []
+        entries = self.as_map(node, f"`leaves` of {what}", 'write `"Title": string`, one per line')
+        leaves: list[LeafDecl] = []
         for key, value in entries.entries if entries else ():
             path = self._leaf_path(key, names)
             kind = self.string(value, f"the type of leaf `{key.value}`")
@@ -130,8 +171,8 @@ class Outputs(Fields):
                 self.wrong(value, f"there is no leaf type `{kind}`", did_you_mean(kind, LEAF_TYPES))
                 kind = None
             if path is not None and kind is not None:
-                found.append(LeafDecl(path, key.value, kind, key.place))
-        return tuple(found)
+                leaves.append(LeafDecl(path, key.value, kind, key.place))
+        return tuple(leaves)
 
     def _leaf_path(self, key: Scalar, names: Names) -> tuple[tuple[str, tuple[Selector, ...]], ...] | None:
         text, position = key.value, 0
@@ -168,7 +209,7 @@ class Outputs(Fields):
         self.problems.add(
             key.place,
             "NAME_INVALID",
-            f"`{key.value}` is no path of a leaf",
+            f"`{key.value}` is not a path of a leaf",
             "write `Name`, `Name.Part`, `Name[0].Part` or `Name[loop].Part`",
         )
 

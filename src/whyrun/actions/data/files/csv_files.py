@@ -1,7 +1,7 @@
-"""CSV and TSV: read once by DuckDB, with the types of the columns decided by all rows and by our rules (`kinds`).
+"""Reads CSV and TSV with DuckDB. The types follow from all rows, by our own rules (`kinds`).
 
-A sample only proposes. The load notes, beside the values, every row with a text that is not what was proposed; where
-there is one, each column gets the first kind that all its texts fit. So no type depends on which rows come first.
+A sample only proposes types. The load marks every row with a text that does not fit; if there is one, each column gets
+the first kind that all its texts fit, and the file is loaded again. So types do not depend on the first rows.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import csv
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from whyrun.actions.builtin.data.engine import ROW, Engine, file_literal, literal, literals, name
-from whyrun.actions.builtin.data.kinds import KINDS, SMALL, TYPE_OF, from_text, misfit
-from whyrun.actions.builtin.data.problems import UnreadableTable
-from whyrun.actions.builtin.data.tables import Column, Source, check_names
+from whyrun.actions.data.engine import ROW, Engine, file_literal, literal, literals, name
+from whyrun.actions.data.kinds import KINDS, SMALL, TYPE_OF, from_text, misfit
+from whyrun.actions.data.problems import UnreadableTable
+from whyrun.actions.data.tables import Column, Source, check_names
 
 _SAMPLE = 1000  # rows
-_SAMPLE_BUFFER = 1 << 23  # bytes that are read for them, instead of 32 MB; more than the longest line that is read
-_KEPT = (SMALL, *KINDS)  # what a column is kept as: in this order, the first that all its texts fit
-_NOTE = "__whyrun_misfit"  # whether a text of the row is not what was proposed
+_SAMPLE_BUFFER = 1 << 23  # bytes to read for the sample, instead of 32 MB; longer than the longest allowed line
+_STORED = (SMALL, *KINDS)  # how a column is stored: the first of these that all its texts fit
+_MISFIT = "__whyrun_misfit"  # marks rows with a text that does not fit the proposed type
 _PYTHON_ENCODING = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "utf-16": "utf-16"}
 
 
@@ -49,24 +49,24 @@ def load_csv(
     as_text: Collection[str] = (),
     names: Sequence[str] | None = None,
 ) -> Source:
-    """`as_text`: columns that are left as they are written. `names`: of a file whose first line is no header."""
+    """`as_text`: columns that stay text. `names`: the column names of a file without a header line."""
     has_header = names is None
     names = header(path, delimiter, encoding) if names is None else list(names)
     check_names(None, names)
     scan = _scan(path, len(names), delimiter, missing, encoding, has_header)
-    start = [_KEPT.index("text") if column in as_text else 0 for column in names]
+    start = [_STORED.index("text") if column in as_text else 0 for column in names]
     sample = _scan(path, len(names), delimiter, missing, encoding, has_header, f", buffer_size = {_SAMPLE_BUFFER}")
     kinds, empty = _fitting(engine, f"(SELECT * FROM {sample} LIMIT {_SAMPLE})", start)
     table = engine.new_name("csv")
     if not _load(engine, table, scan, names, kinds):
         engine.do(f"DROP TABLE {table}")
-        kinds, empty = _fitting(engine, scan, [_KEPT.index(kind) for kind in kinds])
+        kinds, empty = _fitting(engine, scan, [_STORED.index(kind) for kind in kinds])
         _load(engine, table, scan, names, kinds)
     elif empty:  # in the sample
         counts = engine.row(f"SELECT {', '.join(f'count({name(names[at])})' for at in empty)} FROM {table}")
         empty = [at for at, count in zip(empty, counts, strict=True) if not count]
-    # A column without a single value fits every kind, and so has none.
-    types = ["VARCHAR" if at in empty else TYPE_OF[_told(kind)] for at, kind in enumerate(kinds)]
+    # A column without values fits every kind; it becomes text.
+    types = ["VARCHAR" if at in empty else TYPE_OF[_public_kind(kind)] for at, kind in enumerate(kinds)]
     selected = [
         f"CAST({'NULL' if at in empty else name(column)} AS {types[at]}) AS {name(column)}"
         if at in empty or kinds[at] == SMALL
@@ -81,18 +81,18 @@ def load_csv(
     return Source(view, tuple(Column(*found) for found in zip(names, types, strict=True)), untyped=True, texts=texts)
 
 
-def _told(kind: str) -> str:
-    """The kind as it is known outside: how a column is kept is nobody's business."""
+def _public_kind(kind: str) -> str:
+    """The kind that other modules see; `SMALL` is only a storage type."""
     return "integer" if kind == SMALL else kind
 
 
 def _scan(
     path: Path, columns: int, delimiter: str, missing: Sequence[str], encoding: str, has_header: bool, more: str = ""
 ) -> str:
-    """Every column as text under a neutral name; nothing about the file is guessed. `more`: further options."""
+    """SQL that reads every column as text, named `c0`, `c1`, …, without detection. `more`: additional options."""
     struct = ", ".join(f"'c{at}': 'VARCHAR'" for at in range(columns))
     encoded = "" if encoding == "utf-8" else f", encoding = {literal(encoding)}"
-    # `nullstr` needs a member; a file in which nothing is missing has no field with this in it.
+    # `nullstr` needs at least one text; this one occurs in no file.
     nulls = literals(list(missing) or ["\x01nothing is missing\x01"])
     return (
         f"read_csv({file_literal(path)}, auto_detect = false, hive_partitioning = false, "
@@ -103,19 +103,19 @@ def _scan(
 
 
 def _fitting(engine: Engine, relation: str, start: Sequence[int]) -> tuple[list[str], list[int]]:
-    """By column, the first kind (from number `start` on) that all its values fit; and the columns without a value."""
-    tests = [(at, kind) for at, first in enumerate(start) for kind in _KEPT[first:-1]]
-    asked = [f"count(c{at})" for at in range(len(start))] + [f"bool_or({misfit(f'c{at}', k)})" for at, k in tests]
-    found = engine.row(f"SELECT {', '.join(asked)} FROM {relation}")
-    misfits = dict(zip(tests, found[len(start) :], strict=True))
-    kinds = [next((k for k in _KEPT[first:-1] if not misfits[at, k]), _KEPT[-1]) for at, first in enumerate(start)]
-    return kinds, [at for at in range(len(start)) if not found[at]]
+    """For each column the first kind, from index `start` on, that all values fit; and the columns without values."""
+    tests = [(at, kind) for at, first in enumerate(start) for kind in _STORED[first:-1]]
+    selected = [f"count(c{at})" for at in range(len(start))] + [f"bool_or({misfit(f'c{at}', k)})" for at, k in tests]
+    results = engine.row(f"SELECT {', '.join(selected)} FROM {relation}")
+    misfits = dict(zip(tests, results[len(start) :], strict=True))
+    kinds = [next((k for k in _STORED[first:-1] if not misfits[at, k]), _STORED[-1]) for at, first in enumerate(start)]
+    return kinds, [at for at in range(len(start)) if not results[at]]
 
 
 def _load(engine: Engine, table: str, scan: str, names: Sequence[str], kinds: Sequence[str]) -> bool:
-    """Make the table. Returns whether every value fits the kind of its column."""
+    """Create the table. Returns whether every value fits the kind of its column."""
     values = [f"{from_text(f'c{at}', kinds[at])} AS {name(column)}" for at, column in enumerate(names)]
     misfits = [misfit(f"c{at}", kind) for at, kind in enumerate(kinds) if kind != "text"]
-    note = " OR ".join(misfits) or "false"
-    engine.do(f"CREATE TABLE {table} AS SELECT {', '.join(values)}, {note} AS {_NOTE} FROM {scan}")
-    return not engine.rows(f"SELECT 1 FROM {table} WHERE {_NOTE} LIMIT 1")
+    any_misfit = " OR ".join(misfits) or "false"
+    engine.do(f"CREATE TABLE {table} AS SELECT {', '.join(values)}, {any_misfit} AS {_MISFIT} FROM {scan}")
+    return not engine.rows(f"SELECT 1 FROM {table} WHERE {_MISFIT} LIMIT 1")

@@ -1,4 +1,4 @@
-"""Excel (`.xlsx`): one sheet, its first row the header, read row by row and never held as a whole.
+"""Reads one sheet of an Excel file (`.xlsx`) row by row; its first row is the header.
 
 The file is read twice: once for the types, which follow from all cells of a column, and once for the values.
 """
@@ -13,50 +13,50 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.builtin.data.engine import ROW, Engine
-from whyrun.actions.builtin.data.kinds import TYPE_OF
-from whyrun.actions.builtin.data.problems import UnreadableTable, listed
-from whyrun.actions.builtin.data.tables import Column, Source, check_names
+from whyrun.actions.data.engine import ROW, Engine
+from whyrun.actions.data.kinds import TYPE_OF
+from whyrun.actions.data.problems import UnreadableTable, listed
+from whyrun.actions.data.tables import Column, Source, check_names
 from whyrun.errors import did_you_mean
 
 _BATCH = 10_000  # rows
 _MIDNIGHT = datetime.time()
-_PIECE = 1 << 20  # bytes
+_CHUNK = 1 << 20  # bytes
 _LONGEST_TAG = 64
 _FORMULA = re.compile(rb"<(\w+:)?f[ />]")
 
 
 @contextmanager
-def _whole() -> Iterator[None]:
-    """Around what openpyxl does: it tells of a damaged file in whatever way its code stumbles over it."""
+def _report_damage() -> Iterator[None]:
+    """Turn openpyxl's errors into `UnreadableTable`: for a damaged file it raises many different exceptions."""
     from xml.etree.ElementTree import ParseError
     from zipfile import BadZipFile
     from zlib import error as ZlibError
 
-    stumbles = (ParseError, BadZipFile, ZlibError, EOFError, ValueError, TypeError, AttributeError, LookupError)
+    errors = (ParseError, BadZipFile, ZlibError, EOFError, ValueError, TypeError, AttributeError, LookupError)
     try:
         yield
     except UnreadableTable:
         raise
-    except stumbles as problem:
-        raise UnreadableTable(f"it is no workbook, or a damaged one: {problem}") from None
+    except errors as problem:
+        raise UnreadableTable(f"it is not a workbook, or is damaged: {problem}") from None
 
 
 @contextmanager
 def opened_sheet(path: Path, sheet: str | None, *, formulas: bool = False) -> Iterator[Any]:
-    """`formulas`: with the formulas in the cells instead of what they gave."""
+    """`formulas`: the cells contain the formulas instead of their results."""
     import openpyxl
 
-    with path.open("rb") as file:  # of a file object openpyxl does not judge the name
-        with _whole():
+    with path.open("rb") as file:  # openpyxl checks the suffix of a path, but not of a file object
+        with _report_damage():
             book = openpyxl.load_workbook(file, read_only=True, data_only=not formulas)
         try:
-            with _whole():
+            with _report_damage():
                 if sheet is not None and sheet not in book.sheetnames:
                     hint = did_you_mean(sheet, book.sheetnames) or f"its sheets: {listed(book.sheetnames)}"
                     raise UnreadableTable(f"it has no sheet `{sheet}`; {hint}")
                 page = book[sheet] if sheet is not None else book.worksheets[0]
-                page.reset_dimensions()  # what the file says of its size may be wrong, and then rows would be left out
+                page.reset_dimensions()  # the size in the file may be wrong, and rows would be left out
             yield page
         finally:
             book.close()
@@ -64,24 +64,24 @@ def opened_sheet(path: Path, sheet: str | None, *, formulas: bool = False) -> It
 
 def _cells(page: Any, first: int) -> Iterator[tuple[Any, ...]]:
     """The values of each row from number `first` on."""
-    with _whole():
+    with _report_damage():
         yield from page.iter_rows(min_row=first, values_only=True)
 
 
 def load_excel(engine: Engine, path: Path, sheet: str | None, missing: Sequence[str]) -> Source:
     import pyarrow as pa
 
-    nothing = frozenset(missing)
+    missing_texts = frozenset(missing)
     _check_formulas(path, sheet)
     with opened_sheet(path, sheet) as page:
         names = header_of(page)
-        kinds, count = _kinds(page, len(names), nothing)
+        kinds, count = _kinds(page, len(names), missing_texts)
         arrow = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "date": pa.date32(),
                  "timestamp": pa.timestamp("us"), "text": pa.string()}  # fmt: skip
         schema = pa.schema([pa.field(column, arrow[kind]) for column, kind in zip(names, kinds, strict=True)])
 
         def batches() -> Iterator[Any]:
-            rows = _rows(page, len(names), nothing, count)
+            rows = _rows(page, len(names), missing_texts, count)
             while batch := list(islice(rows, _BATCH)):
                 converted = [[_converted(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in batch]
                 yield _batch(pa, converted, schema)
@@ -106,14 +106,14 @@ def header_of(page: Any) -> list[str]:
     while cells and cells[-1] is None:
         cells.pop()
     if not cells:
-        raise UnreadableTable("its first row is empty: it names the columns")
+        raise UnreadableTable("its first row is empty, but should name the columns")
     names = ["" if cell is None else str(cell) for cell in cells]
     check_names(None, names)
     return names
 
 
 def _check_formulas(path: Path, sheet: str | None) -> None:
-    """A formula whose result is not in the file, as programs write it that do not calculate, is no empty cell."""
+    """Refuse formulas without a stored result, as some programs write them: they are not empty cells."""
     if not _has_formulas(path):
         return
     from openpyxl.utils import get_column_letter
@@ -130,43 +130,43 @@ def _check_formulas(path: Path, sheet: str | None) -> None:
 
 
 def _has_formulas(path: Path) -> bool:
-    """Whether any sheet has one: looked at as bytes, which is many times as fast as reading cells."""
+    """Whether any sheet has a formula. Searches the bytes, which is much faster than reading cells."""
     import zipfile
 
-    with _whole(), zipfile.ZipFile(path) as parts:
+    with _report_damage(), zipfile.ZipFile(path) as parts:
         for part in parts.namelist():
             if not (part.startswith("xl/worksheets/") and part.endswith(".xml")):
                 continue
             with parts.open(part) as file:
                 before = b""
-                while piece := file.read(_PIECE):
-                    if _FORMULA.search(before + piece):
+                while chunk := file.read(_CHUNK):
+                    if _FORMULA.search(before + chunk):
                         return True
-                    before = piece[-_LONGEST_TAG:]
+                    before = chunk[-_LONGEST_TAG:]
     return False
 
 
 def _rows(page: Any, width: int, missing: frozenset[str], count: int | None = None) -> Iterator[list[Any]]:
-    """The rows below the header, each as wide as it; what is missing is None."""
+    """The rows below the header, padded to its width; missing values are None."""
     for number, cells in enumerate(_cells(page, 2)):
         if number == count:
             return
         row = [None if cell is None or (isinstance(cell, str) and cell in missing) else cell for cell in cells]
         if any(cell is not None for cell in row[width:]):
-            raise UnreadableTable(f"row {number + 2} has more cells than there are columns ({width})")
+            raise UnreadableTable(f"row {number + 2} has more cells than the header has columns ({width})")
         yield row[:width] + [None] * (width - len(row))
 
 
 def _kinds(page: Any, width: int, missing: frozenset[str]) -> tuple[list[str], int]:
-    """The kind of every column, and how many rows there are: empty ones at the end are only formatted cells."""
-    found: list[set[str]] = [set() for _ in range(width)]
+    """The kind of every column, and the number of rows without empty rows at the end (only formatted cells)."""
+    by_column: list[set[str]] = [set() for _ in range(width)]
     count = 0
     for number, row in enumerate(_rows(page, width, missing), 1):
         for at, value in enumerate(row):
             if value is not None:
-                found[at].add(_kind(value))
+                by_column[at].add(_kind(value))
                 count = number
-    return [_common(kinds) for kinds in found], count
+    return [_common(kinds) for kinds in by_column], count
 
 
 def _kind(value: Any) -> str:

@@ -1,8 +1,7 @@
-"""JSON: a list of objects, one object a line (NDJSON), or a single object, which is a table of one row.
+"""Reads JSON: a list of objects, one object a line (NDJSON), or a single object, which is a table of one row.
 
-A column's type follows from the JSON types of all its values: integers, numbers, booleans or texts. Where they are
-mixed, or objects and lists, the values are texts, as they are written; and so where an integer has more digits than a
-number of 64 bits holds.
+A column's type follows from the JSON types of all its values: integers, numbers, booleans or texts. The values stay
+texts as written if their types are mixed, if they are objects or lists, or if an integer does not fit 64 bits.
 """
 
 from __future__ import annotations
@@ -12,28 +11,28 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.builtin.data.engine import ROW, Engine, file_literal, literal, name
-from whyrun.actions.builtin.data.problems import UnreadableTable
-from whyrun.actions.builtin.data.tables import Column, Source, check_names
+from whyrun.actions.data.engine import ROW, Engine, file_literal, literal, name
+from whyrun.actions.data.problems import UnreadableTable
+from whyrun.actions.data.tables import Column, Source, check_names
 
 _LARGEST_OBJECT = 64 * 1024 * 1024
-_SMALL_FILE = 256 * 1024  # bytes that are read only to look at names
-_MOST_KEYS = 100_000  # of an object; a table is not as wide
+_SMALL_FILE = 256 * 1024  # bytes; only smaller files are read for their names
+_MOST_KEYS = 100_000  # more keys than an object has
 
 
 def load_json(engine: Engine, path: Path, as_text: Collection[str] = ()) -> Source:
-    """`as_text`: columns whose values stay as they are written."""
+    """`as_text`: columns that stay text."""
     raw = engine.new_name("json")
     engine.do(
         f"CREATE TABLE {raw} AS SELECT json FROM read_json_objects({file_literal(path)}, format = 'auto', "
         f"maximum_object_size = {_LARGEST_OBJECT})"
     )
-    strange = engine.rows(
+    other_rows = engine.rows(
         f"SELECT rowid, json_type(json) FROM {raw} WHERE json_type(json) <> 'OBJECT' ORDER BY rowid LIMIT 1"
     )
-    if strange:
-        row, found = strange[0]
-        raise UnreadableTable(f"row {row + 1} is no object with columns, but {found.lower()}")
+    if other_rows:
+        row, type_ = other_rows[0]
+        raise UnreadableTable(f"row {row + 1} is not an object with columns, but {type_.lower()}")
     twice = engine.rows(
         f"SELECT rowid, json_keys(json) FROM {raw} "
         f"WHERE len(json_keys(json)) <> len(list_distinct(json_keys(json))) ORDER BY rowid LIMIT 1"
@@ -41,7 +40,7 @@ def load_json(engine: Engine, path: Path, as_text: Collection[str] = ()) -> Sour
     if twice:
         row, keys = twice[0]
         repeated = next(key for at, key in enumerate(keys) if key in keys[:at])
-        raise UnreadableTable(f"row {row + 1} has `{repeated}` twice; which of the two is meant is not known")
+        raise UnreadableTable(f"row {row + 1} has the key `{repeated}` twice; remove one")
     names = [
         str(row[0])
         for row in engine.rows(
@@ -64,7 +63,7 @@ def load_json(engine: Engine, path: Path, as_text: Collection[str] = ()) -> Sour
 
 
 def names_of_small(path: Path) -> list[str] | None:
-    """The columns of a small file; None of a large one, and where the step itself should say what is wrong with it."""
+    """The columns of a small file; None for a large file, or if it is not valid: the step itself reports that."""
     with path.open("rb") as file:
         start = file.read(_SMALL_FILE + 1)
     if len(start) > _SMALL_FILE:
@@ -93,8 +92,8 @@ def _type(engine: Engine, raw: str, column: str) -> str:
     at = _pointer(column)
     text = f"json_extract_string(json, {at})"
     whole = f"regexp_full_match({text}, '-?[0-9]+')"
-    # Of a whole number that is no 64-bit one DuckDB says DOUBLE, but keeps its digits; of one between others the digits
-    # must survive as well.
+    # DuckDB calls an integer of more than 64 bits DOUBLE, but keeps its digits. In a column of numbers, the digits of
+    # every integer must survive the conversion.
     kinds, no_integer, no_number = engine.row(
         f"SELECT coalesce(list(DISTINCT json_type(json, {at})), []), "
         f"coalesce(bool_or({whole} AND TRY_CAST({text} AS BIGINT) IS NULL), false), "
@@ -103,12 +102,12 @@ def _type(engine: Engine, raw: str, column: str) -> str:
         f"ELSE NOT coalesce(isfinite(TRY_CAST({text} AS DOUBLE)), false) END), false) "
         f"FROM {raw} WHERE json_type(json, {at}) <> 'NULL'"
     )
-    found = set(kinds)
-    if found and found <= {"BIGINT", "UBIGINT"} and not no_integer:
+    types = set(kinds)
+    if types and types <= {"BIGINT", "UBIGINT"} and not no_integer:
         return "BIGINT"
-    if found and found <= {"BIGINT", "UBIGINT", "DOUBLE"} and not no_number:
+    if types and types <= {"BIGINT", "UBIGINT", "DOUBLE"} and not no_number:
         return "DOUBLE"
-    return "BOOLEAN" if found == {"BOOLEAN"} else "VARCHAR"
+    return "BOOLEAN" if types == {"BOOLEAN"} else "VARCHAR"
 
 
 def _value(column: Column) -> str:

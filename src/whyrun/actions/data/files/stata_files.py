@@ -1,7 +1,7 @@
-"""Stata (`.dta`), through pyreadstat, in pieces. Codes stay codes; missing values of every sort are missing.
+"""Reads Stata files (`.dta`) with pyreadstat, in batches. Codes stay codes; all kinds of missing values are missing.
 
-The types are those of the file: byte, int and long are integers, float and double numbers, `%td` dates and `%tc`
-timestamps. An empty text is missing, as it is for Stata.
+The types are those of the file: byte, int and long are integers, float and double are numbers, `%td` are dates and
+`%tc` timestamps. An empty text is missing, as in Stata.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.builtin.data.engine import ROW, Engine
-from whyrun.actions.builtin.data.kinds import TYPE_OF
-from whyrun.actions.builtin.data.problems import UnreadableTable
-from whyrun.actions.builtin.data.tables import Column, Source, check_names
+from whyrun.actions.data.engine import ROW, Engine
+from whyrun.actions.data.kinds import TYPE_OF
+from whyrun.actions.data.problems import UnreadableTable
+from whyrun.actions.data.tables import Column, Source, check_names
 
 _BATCH = 50_000  # rows
 _INTEGERS = frozenset({"int8", "int16", "int32"})
 
 
-def facts_of(path: Path) -> Any:
-    """Names, types and the number of rows."""
+def read_metadata(path: Path) -> Any:
+    """Column names, types and the number of rows."""
     import pyreadstat
 
     try:
         return pyreadstat.read_dta(path, metadataonly=True, output_format="dict")[1]
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError) as problem:
-        raise UnreadableTable(f"it is no Stata file: {problem}") from None
+        raise UnreadableTable(f"it is not a Stata file: {problem}") from None
 
 
 def load_stata(engine: Engine, path: Path) -> Source:
     import pyarrow as pa
     import pyreadstat
 
-    facts = facts_of(path)
-    names = list(facts.column_names)
+    metadata = read_metadata(path)
+    names = list(metadata.column_names)
     check_names(None, names)
-    kinds = [_kind(facts, column) for column in names]
+    kinds = [_kind(metadata, column) for column in names]
     arrow = {"integer": pa.int64(), "number": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us"),
              "text": pa.string()}  # fmt: skip
     schema = pa.schema([pa.field(column, arrow[kind]) for column, kind in zip(names, kinds, strict=True)])
 
     def batches() -> Iterator[Any]:
-        for start in range(0, facts.number_rows or 0, _BATCH):
-            found, _ = pyreadstat.read_dta(path, row_offset=start, row_limit=_BATCH, output_format="dict")
+        for start in range(0, metadata.number_rows or 0, _BATCH):
+            values, _ = pyreadstat.read_dta(path, row_offset=start, row_limit=_BATCH, output_format="dict")
             columns = [
-                pa.array([_value(value, kind) for value in found[column]], type=field.type)
+                pa.array([_value(value, kind) for value in values[column]], type=field.type)
                 for column, kind, field in zip(names, kinds, schema, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -60,20 +60,20 @@ def load_stata(engine: Engine, path: Path) -> Source:
     return Source(view, columns, untyped=False)
 
 
-def _kind(facts: Any, column: str) -> str:
-    shown = facts.original_variable_types.get(column, "")  # `%td`, `%9.0g`
-    if shown.startswith(("%td", "%d")):
+def _kind(metadata: Any, column: str) -> str:
+    display_format = metadata.original_variable_types.get(column, "")  # `%td`, `%9.0g`
+    if display_format.startswith(("%td", "%d")):
         return "date"
-    if shown.startswith(("%tc", "%tC")):
+    if display_format.startswith(("%tc", "%tC")):
         return "timestamp"
-    stored = facts.readstat_variable_types[column]
+    stored = metadata.readstat_variable_types[column]
     if stored in _INTEGERS:
         return "integer"
     return "text" if stored == "string" else "number"
 
 
 def _value(value: Any, kind: str) -> Any:
-    if value is None or value == "" or value != value:  # the last: NaN
+    if value is None or value == "" or value != value:  # the last test finds NaN
         return None
     if kind == "integer":
         return int(value)

@@ -1,18 +1,18 @@
-"""What a join will do, counted from the keys alone: no row is joined for it."""
+"""Counts the rows of a join from the keys alone, before any row is joined."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whyrun.actions.builtin.data.engine import Engine, name
-from whyrun.actions.builtin.data.keys import Packing
-from whyrun.actions.builtin.data.tables import Column, Table
+from whyrun.actions.data.engine import Engine, name
+from whyrun.actions.data.joining.keys import Packing
+from whyrun.actions.data.tables import Column, Table
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """Rows of the two sides. A row with a missing key matches nothing, and is counted among the unmatched ones too."""
+class JoinCounts:
+    """Row counts of the two sides. A row with a missing key matches nothing, so it also counts as unmatched."""
 
     left: int
     right: int
@@ -47,7 +47,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Of the rows whose key is there."""
+    """Counts of the rows that have a key."""
 
     keyed_left: int
     keyed_right: int
@@ -60,7 +60,7 @@ class _Counts:
     pairs: int = 0
 
 
-def facts_of(
+def count_join(
     engine: Engine,
     left: Table,
     right: Table,
@@ -68,28 +68,30 @@ def facts_of(
     right_keys: Sequence[Column],
     packed: Packing | None,
     how: str,
-) -> Facts:
-    found = _marked(engine, left, right, keys, right_keys, packed) if packed is not None else None
-    if found is None:
-        found = _grouped(engine, left, right, keys, right_keys, packed)
-    out = found.pairs
+) -> JoinCounts:
+    keyed = _count_by_bits(engine, left, right, keys, right_keys, packed) if packed is not None else None
+    if keyed is None:
+        keyed = _count_by_grouping(engine, left, right, keys, right_keys, packed)
+    out = keyed.pairs
     if how in ("left", "outer"):
-        out += left.rows - found.matched_left
+        out += left.rows - keyed.matched_left
     if how in ("right", "outer"):
-        out += right.rows - found.matched_right
-    return Facts(
-        left.rows, right.rows, left.rows - found.keyed_left, right.rows - found.keyed_right,
-        found.matched_left, found.matched_right, found.repeated_left, found.repeated_right,
-        found.rows_repeated_left, found.rows_repeated_right, found.pairs, out,
+        out += right.rows - keyed.matched_right
+    return JoinCounts(
+        left.rows, right.rows, left.rows - keyed.keyed_left, right.rows - keyed.keyed_right,
+        keyed.matched_left, keyed.matched_right, keyed.repeated_left, keyed.repeated_right,
+        keyed.rows_repeated_left, keyed.rows_repeated_right, keyed.pairs, out,
     )  # fmt: skip
 
 
-def _marked(
+def _count_by_bits(
     engine: Engine, left: Table, right: Table, keys: Sequence[Column], right_keys: Sequence[Column], packed: Packing
 ) -> _Counts | None:
-    """One bit for each possible key, set where it occurs: a scan of each side, in a fraction of the time of a grouping.
-    It tells all where no key is repeated, which is what most merges are about; None where one is, or where keys are
-    so few and far between that the bits would take too much memory."""
+    """Set one bit for each key that occurs: one scan of each side, much faster than grouping.
+
+    This is enough if no key is repeated, as in most merges. None if one is repeated, or if the range of keys is so
+    large that the bits would need too much memory.
+    """
     if packed.values > engine.spare_bits():
         return None
     sides = [
@@ -106,7 +108,7 @@ def _marked(
     return _Counts(keyed_left, keyed_right, of_both, of_both, pairs=of_both)
 
 
-def _grouped(
+def _count_by_grouping(
     engine: Engine,
     left: Table,
     right: Table,
@@ -114,7 +116,7 @@ def _grouped(
     right_keys: Sequence[Column],
     packed: Packing | None,
 ) -> _Counts:
-    """One grouping of the keys of both sides."""
+    """Group the keys of both sides once."""
     comparable = all(key.kind == other.kind for key, other in zip(keys, right_keys, strict=True))
 
     def side(table: Table, columns: Sequence[Column], mark: str) -> str:
@@ -128,7 +130,7 @@ def _grouped(
         return f"SELECT {values}, {mark} FROM {table.relation} WHERE {present}"
 
     grouped = ", ".join(f"k{at}" for at in range(1 if packed is not None else len(keys)))
-    # Counts, not sums: DuckDB sums in 128 bits, at twice the time.
+    # Use counts, not sums: DuckDB sums in 128 bits, which takes twice the time.
     both = f"{side(left, keys, 'NULL AS r')} UNION ALL {side(right, right_keys, 'true AS r')}"
     row = engine.row(
         f"""SELECT coalesce(sum(l), 0), coalesce(sum(r), 0),

@@ -1,4 +1,4 @@
-"""One join: its keys compared, its facts counted from the keys alone, then the rows in the order of the left side."""
+"""One join: compares the key types, counts matches from the keys alone, and writes rows in the left side's order."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.builtin.data.engine import ROW, Engine, name
-from whyrun.actions.builtin.data.facts import Facts, facts_of
-from whyrun.actions.builtin.data.keys import KEY, Packing, packing
-from whyrun.actions.builtin.data.kinds import FLOATING, KINDS, wider
-from whyrun.actions.builtin.data.output import Written, write_table
-from whyrun.actions.builtin.data.problems import CardinalityViolated, ColumnsClash, KeyTypesDiffer, counted, listed
-from whyrun.actions.builtin.data.tables import Column, Table, has_value
-from whyrun.actions.builtin.data.written_keys import check_written, stray_texts, without_nan
+from whyrun.actions.data.engine import ROW, Engine, name
+from whyrun.actions.data.joining.counts import JoinCounts, count_join
+from whyrun.actions.data.joining.keys import KEY, Packing, check_spellings, packing, stray_text, without_nan
+from whyrun.actions.data.kinds import FLOATING, KINDS, wider
+from whyrun.actions.data.output import Written, write_table
+from whyrun.actions.data.problems import CardinalityViolated, ColumnsClash, KeyTypesDiffer, counted, listed
+from whyrun.actions.data.tables import Column, Table, has_value
 
 _EXAMPLES = 5
 _LONGEST_KEY = 100  # characters of a key in a message
@@ -29,10 +28,10 @@ class Join:
     keys: tuple[Column, ...]  # of the left side; the output has them under these names
     right_keys: tuple[Column, ...]
     columns: tuple[Column, ...]
-    renamed: dict[str, str]  # column of the right side → its name in the output, where that differs
-    facts: Facts
-    query: str  # the joined rows, with `l` and `r` in scope
-    order: tuple[str, ...]  # what to sort them by
+    renamed: dict[str, str]  # column of the right side → its name in the output, if it differs
+    counts: JoinCounts
+    query: str  # the joined rows; `l` and `r` are the two sides
+    order: tuple[str, ...]  # the sort order of the rows
 
     @classmethod
     def of(
@@ -49,50 +48,50 @@ class Join:
         right_columns = tuple(right.column(key, "keys") for key in right_keys)
         _check_types(engine, left, right, left_columns, right_columns)
         for pair in zip(left_columns, right_columns, strict=True):
-            check_written(engine, ((left, pair[0]), (right, pair[1])))
+            check_spellings(engine, ((left, pair[0]), (right, pair[1])))
         left, right = without_nan(engine, left, left_columns), without_nan(engine, right, right_columns)
         renamed = _renamed(left, right, set(right_keys), suffix)
         packed = packing(engine, left, right, left_columns, right_columns)
-        facts = facts_of(engine, left, right, left_columns, right_columns, packed, how)
+        counts = count_join(engine, left, right, left_columns, right_columns, packed, how)
         query = _query(engine, left, right, left_columns, right_columns, how, renamed, packed)
         order = [f"l.{ROW} NULLS LAST"]
-        # Where the right side's keys are unique, a left row stands for at most one: a sort by one number is cheaper.
-        if facts.repeated_right or how in ("right", "outer"):
+        # If the keys of the right side are unique, each left row occurs once, and one sort column is enough.
+        if counts.repeated_right or how in ("right", "outer"):
             order.append(f"r.{ROW} NULLS LAST")
         columns = tuple(Column(*found) for found in engine.columns(query))
-        return cls(left, right, left_columns, right_columns, columns, renamed, facts, query, tuple(order))
+        return cls(left, right, left_columns, right_columns, columns, renamed, counts, query, tuple(order))
 
     # -- the check --
 
-    def refusal(self, engine: Engine, asked: str | None) -> CardinalityViolated | None:
-        """Why the rows are not as the user says they are."""
-        if asked is None:
+    def cardinality_violation(self, engine: Engine, declared: str | None) -> CardinalityViolated | None:
+        """The error if the rows do not have the declared cardinality."""
+        if declared is None:
             return None
-        facts = self.facts
-        one_left, one_right = asked.split(":")
+        counts = self.counts
+        one_left, one_right = declared.split(":")
         problems = []
-        if one_left == "1" and facts.repeated_left:
-            problems.append(self._repeated(engine, self.left, self.keys, facts.repeated_left, facts.rows_repeated_left))
-        if one_right == "1" and facts.repeated_right:
-            problems.append(
-                self._repeated(engine, self.right, self.right_keys, facts.repeated_right, facts.rows_repeated_right)
-            )
+        if one_left == "1" and counts.repeated_left:
+            keys, rows = counts.repeated_left, counts.rows_repeated_left
+            problems.append(self._repeated(engine, self.left, self.keys, keys, rows))
+        if one_right == "1" and counts.repeated_right:
+            keys, rows = counts.repeated_right, counts.rows_repeated_right
+            problems.append(self._repeated(engine, self.right, self.right_keys, keys, rows))
         if not problems:
             return None
         return CardinalityViolated(
-            f"`cardinality: {asked}` does not hold (found {facts.cardinality}): {'; '.join(problems)}; "
-            f"correct the data, add to `keys` what tells the rows apart, or ask for `{facts.cardinality}`"
+            f"`cardinality: {declared}` does not hold (found {counts.cardinality}): {'; '.join(problems)}; "
+            f"correct the data, add columns to `keys` that distinguish the rows, or write `{counts.cardinality}`"
         )
 
     def _repeated(self, engine: Engine, table: Table, keys: Sequence[Column], number: int, rows: int) -> str:
         names = ", ".join(name(key.name) for key in keys)
         present = " AND ".join(f"{name(key.name)} IS NOT NULL" for key in keys)
-        found = engine.rows(
+        examples = engine.rows(
             f"SELECT {', '.join(f'CAST({name(key.name)} AS VARCHAR)' for key in keys)}, count(*) FROM {table.relation} "
             f"WHERE {present} GROUP BY {names} HAVING count(*) > 1 ORDER BY count(*) DESC, min({ROW}) LIMIT {_EXAMPLES}"
         )
-        shown = ", ".join(f"({_key(keys, values[:-1])}) {values[-1]:,} times" for values in found)
-        more = ", …" if number > len(found) else ""
+        shown = ", ".join(f"({_key(keys, values[:-1])}) {values[-1]:,} times" for values in examples)
+        more = ", …" if number > len(examples) else ""
         verb = "occurs" if number == 1 else "occur"
         return (
             f"{counted(number, 'key')} {verb} more than once in `{table.label}` ({counted(rows, 'row')}): {shown}{more}"
@@ -104,14 +103,14 @@ def write_join(engine: Engine, join: Join, path: Path) -> Written:
 
 
 def joined_table(engine: Engine, join: Join) -> Table:
-    """The result as a dataset of its own, to be joined further."""
+    """The result as a dataset, for the next join."""
     table, view = engine.new_name("joined"), engine.new_name("rows")
     engine.do(f"CREATE TABLE {table} AS {join.query} ORDER BY {', '.join(join.order)}")
     engine.do(f"CREATE VIEW {view} AS SELECT *, rowid AS {ROW} FROM {table}")
     label = f"{join.left.label}+{join.right.label}"
     untyped = join.left.untyped or join.right.untyped
     texts = {key.name: join.left.texts[key.name] for key in join.keys if key.name in join.left.texts}
-    return Table(label, view, join.columns, join.facts.out, untyped, texts)
+    return Table(label, view, join.columns, join.counts.out, untyped, texts)
 
 
 def _query(
@@ -165,16 +164,16 @@ def _check_types(
         if {key.type, other.type} == set(FLOATING):
             raise KeyTypesDiffer(
                 f"the key {both} is a number of {_BITS[key.type]} bits in `{left.label}` and of {_BITS[other.type]} in "
-                f"`{right.label}`, so that 0.1 is not 0.1; `types: {{{other.name}: text}}` compares them as written"
+                f"`{right.label}`, so 0.1 is not equal to 0.1; `types: {{{other.name}: text}}` compares them as written"
             )
         if key.kind == other.kind or not has_value(engine, left, key) or not has_value(engine, right, other):
             continue
         common = wider(key.kind, other.kind)
         advised = key.kind if common == "text" and key.kind in KINDS else common
-        strays = stray_texts(engine, [(left, key), (right, other)])
+        stray = stray_text(engine, [(left, key), (right, other)])
         raise KeyTypesDiffer(
-            f"the key {both} is {key.kind} in `{left.label}` and {other.kind} in `{right.label}`{strays}; nothing is "
-            f"cast silently: say what it is, as in `types: {{{other.name}: {advised}}}`"
+            f"the key {both} is {key.kind} in `{left.label}` and {other.kind} in `{right.label}`{stray}; nothing is "
+            f"cast silently: declare the type, as in `types: {{{other.name}: {advised}}}`"
         )
 
 
@@ -186,9 +185,9 @@ def _renamed(left: Table, right: Table, right_keys: set[str], suffix: str | None
         return {}
     if suffix is None:
         raise ColumnsClash(
-            f"`{right.label}` has {counted(len(clashing), 'column')} that `{left.label}` has too and that "
-            f"{'is' if len(clashing) == 1 else 'are'} no key: {listed(clashing)}; "
-            f"add {'it' if len(clashing) == 1 else 'them'} to `keys`, or say `suffix:` for those of `{right.label}`"
+            f"`{right.label}` has {counted(len(clashing), 'column')} that `{left.label}` also has and that "
+            f"{'is not a key' if len(clashing) == 1 else 'are not keys'}: {listed(clashing)}; "
+            f"add {'it' if len(clashing) == 1 else 'them'} to `keys`, or write `suffix:` for those of `{right.label}`"
         )
     renamed = {column: column + suffix for column in clashing}
     final = [*left.names, *(renamed.get(column, column) for column in added)]
@@ -201,7 +200,7 @@ def _renamed(left: Table, right: Table, right_keys: set[str], suffix: str | None
 
 
 def _on(keys: Sequence[Column], right_keys: Sequence[Column]) -> str:
-    """Equality of the keys. A side without a value has no type to compare: it matches nothing."""
+    """Equality of the keys. A column without values has no type to compare, so it matches nothing."""
     return " AND ".join(
         f"l.{name(key.name)} = r.{name(other.name)}" if key.kind == other.kind else "false"
         for key, other in zip(keys, right_keys, strict=True)

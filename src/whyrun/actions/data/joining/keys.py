@@ -1,60 +1,114 @@
-"""Keys that are numbers, as they are written: two texts that are one number are not silently one key.
+"""Prepares the keys of a join: checks the spellings of numbers, treats NaN as missing, and packs integers.
 
-`10.1` and `10.10` may be a price, or two codes. As numbers they are the same, so where both occur the user says what
-is meant. So it is with `0.1` and `0.10000000000000000001`, of which a floating-point number keeps only so much.
+Packing turns several integer columns into one number if the product of their ranges fits. A join on one small number
+needs much less memory and is faster; the result is the same.
+
+`10.1` and `10.10` may be one price or two codes. As numbers they are equal, so if both occur in a key, the user has to
+declare which is meant. The same holds for `0.1` and `0.10000000000000000001`, which have the same floating-point value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
 
-from whyrun.actions.builtin.data.engine import ROW, Engine, name
-from whyrun.actions.builtin.data.kinds import FLOATING, known, misfit, wider
-from whyrun.actions.builtin.data.problems import KeyNotExact
-from whyrun.actions.builtin.data.tables import Column, Table
+from whyrun.actions.data.engine import ROW, Engine, name
+from whyrun.actions.data.kinds import FLOATING, known, misfit, wider
+from whyrun.actions.data.problems import KeyNotExact
+from whyrun.actions.data.tables import Column, Table
 
+KEY = "__whyrun_key"  # users' columns may not have this name
+_PACKABLE = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"})
+_LARGEST = 2**62  # well below the limit of 64 bits
+_SMALL = 2**32
 _LONGEST_TEXT = 60  # characters of a value in a message
 
 
-def check_written(engine: Engine, keys: Iterable[tuple[Table, Column]]) -> None:
-    """`keys`: columns that are compared with each other, each in its dataset."""
-    asked = [(table, column) for table, column in keys if column.name in table.texts]
-    if not asked:
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """For each key column, the smallest value of both sides and the size of the range."""
+
+    least: tuple[int, ...]
+    widths: tuple[int, ...]
+
+    @property
+    def values(self) -> int:
+        """The number of possible keys: packed keys are 0 … values - 1."""
+        return prod(self.widths)
+
+    def number(self, columns: Sequence[Column]) -> str:
+        """SQL of the packed key of these columns; NULL if one of them is NULL."""
+        parts = [
+            f"(CAST({name(column.name)} AS BIGINT) - ({least})) * {prod(self.widths[at + 1 :])}"
+            for at, (column, least) in enumerate(zip(columns, self.least, strict=True))
+        ]
+        return f"CAST({' + '.join(parts)} AS {'UINTEGER' if self.values <= _SMALL else 'BIGINT'})"
+
+
+def packing(
+    engine: Engine, left: Table, right: Table, keys: Sequence[Column], right_keys: Sequence[Column]
+) -> Packing | None:
+    """None if the keys cannot be packed, or a side has no keys."""
+    if not all(column.type in _PACKABLE for column in (*keys, *right_keys)):
+        return None
+    sides = [_ranges(engine, table, columns) for table, columns in ((left, keys), (right, right_keys))]
+    if any(bound is None for side in sides for bound in side):
+        return None
+    bounds = list(zip(*sides, strict=True))  # least, most, least, most, … of both sides
+    least = tuple(min(both) for both in bounds[::2])
+    widths = tuple(max(both) - low + 1 for both, low in zip(bounds[1::2], least, strict=True))
+    packed = Packing(least, widths)
+    return packed if packed.values < _LARGEST else None
+
+
+def _ranges(engine: Engine, table: Table, columns: Sequence[Column]) -> tuple[int | None, ...]:
+    limits = [f"{bound}({name(column.name)})" for column in columns for bound in ("min", "max")]
+    return engine.row(f"SELECT {', '.join(limits)} FROM {table.relation}")
+
+
+# --- numbers as written ------------------------------------------------------------------------------------------
+
+
+def check_spellings(engine: Engine, keys: Iterable[tuple[Table, Column]]) -> None:
+    """Raise `KeyNotExact` if different spellings of a key are the same number. `keys`: columns that are compared."""
+    numbers = [(table, column) for table, column in keys if column.name in table.texts]
+    if not numbers:
         return
-    texts = " UNION ALL ".join(table.texts[column.name] for table, column in asked)
-    found = engine.rows(
+    texts = " UNION ALL ".join(table.texts[column.name] for table, column in numbers)
+    same = engine.rows(
         f"SELECT min(t), max(t) FROM ({texts}) WHERE t IS NOT NULL GROUP BY CAST(t AS DOUBLE) "
         "HAVING min(t) <> max(t) ORDER BY 1 LIMIT 1"
     )
-    if found:
-        one, other = found[0]
-        column = asked[0][1].name
+    if same:
+        one, other = same[0]
+        column = numbers[0][1].name
         raise KeyNotExact(
-            f"the key `{column}` is read as number, and then `{one}` and `{other}` are one; say what they are: "
+            f"the key `{column}` is read as number, so `{one}` and `{other}` are the same; declare the type: "
             f"`types: {{{column}: text}}` for codes, `types: {{{column}: number}}` for numbers"
         )
 
 
-def stray_texts(engine: Engine, columns: Iterable[tuple[Table, Column]]) -> str:
-    """Words on the first text that keeps a column from being what the other is; empty where no text does."""
+def stray_text(engine: Engine, columns: Iterable[tuple[Table, Column]]) -> str:
+    """For a message: the first text that keeps a column from having the kind of the others; empty if there is none."""
     members = list(columns)
     wanted = wider(*(column.kind for _, column in members if column.kind != "text"))
     for table, column in members:
         if column.kind != "text" or not table.untyped or wanted not in ("number", "timestamp"):
             continue
         value = name(column.name)
-        found = engine.rows(
+        strays = engine.rows(
             f"SELECT {value}, {ROW} + 1 FROM {table.relation} WHERE {misfit(value, wanted)} ORDER BY {ROW} LIMIT 1"
         )
-        if found:
-            text, row = found[0]
+        if strays:
+            text, row = strays[0]
             shown = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
             return f" (row {row:,} has `{shown}`)"
     return ""
 
 
 def without_nan(engine: Engine, table: Table, keys: Iterable[Column]) -> Table:
-    """The dataset with NaN in these columns as what it means: no value. A missing key matches nothing."""
+    """The dataset with NULL for NaN in these columns, since a missing key matches nothing."""
     floating = [column for column in keys if column.type in FLOATING]
     if not floating or table.untyped:  # formats without types have no NaN
         return table

@@ -1,4 +1,4 @@
-"""`data/merge`: one dataset joined with one or more others on keys, checked before anything is joined."""
+"""`data/merge`: joins a dataset with one or more others on keys, and checks the keys before it joins."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Struct
 
 from whyrun.actions.base import Action
-from whyrun.actions.builtin.data.engine import Engine, opened
-from whyrun.actions.builtin.data.join import Join, joined_table, write_join
-from whyrun.actions.builtin.data.output import dataset_path, report, shape
-from whyrun.actions.builtin.data.params import CombiningParams, Name
-from whyrun.actions.builtin.data.problems import counted
-from whyrun.actions.builtin.data.tables import Table, open_tables
+from whyrun.actions.data.engine import Engine, opened
+from whyrun.actions.data.joining.join import Join, joined_table, write_join
+from whyrun.actions.data.output import dataset_path, report, shape
+from whyrun.actions.data.params import CombiningParams, Name
+from whyrun.actions.data.problems import counted
+from whyrun.actions.data.tables import Table, open_tables
 from whyrun.actions.parameters import File, Files, Meta
 
 Cardinality = Literal["1:1", "1:m", "m:1", "m:m"]
@@ -20,7 +20,7 @@ Keys = Annotated[list[Name], Meta(min_length=1)]
 
 
 class Sides(Struct, forbid_unknown_fields=True, frozen=True):
-    """Key columns that are called differently on the two sides, in the same order."""
+    """Key columns with different names on the two sides, in the same order."""
 
     primary: Keys
     secondary: Keys
@@ -34,19 +34,19 @@ class Sides(Struct, forbid_unknown_fields=True, frozen=True):
 
 class Params(CombiningParams, kw_only=True):
     primary_dataset: Annotated[File, Meta(description="the left side")]
-    secondary_dataset: Annotated[Files, Meta(description="the right side; a list is joined one after the other")]
-    keys: Annotated[Keys | Sides, Meta(description="columns; or {primary: […], secondary: […]} where names differ")]
+    secondary_dataset: Annotated[Files, Meta(description="the right side; a list is joined one by one")]
+    keys: Annotated[Keys | Sides, Meta(description="columns; or {primary: […], secondary: […]} if names differ")]
     how: Annotated[
         Literal["left", "inner", "right", "outer"], Meta(description="which rows without a match are kept")
     ] = "left"
     cardinality: Annotated[
-        Cardinality | None, Meta(description="checked before joining; what was found is recorded either way")
+        Cardinality | None, Meta(description="checked before the join; the actual one is always recorded")
     ] = None
     suffix: Annotated[
         Name | list[Name] | None,
         Meta(description="for columns of the right side whose name is taken; a list: one for each dataset"),
     ] = None
-    operation: Annotated[Literal["merge"], Meta(description="as a dataset plan says it")] = "merge"
+    operation: Annotated[Literal["merge"], Meta(description="the name in a dataset plan")] = "merge"
 
     def __post_init__(self) -> None:
         left, right = self.sides
@@ -69,7 +69,7 @@ class Params(CombiningParams, kw_only=True):
 
 
 class DataMerge(Action):
-    """Join datasets on keys, with the cardinality checked before and every count on record."""
+    """Join datasets on keys, with the cardinality checked before and every count recorded."""
 
     name = "data/merge"
     version = "1"
@@ -101,33 +101,33 @@ jobs:
                 if number + 2 < len(tables):
                     left = joined_table(engine, join)
             written = write_join(engine, join, path)
-        words = f"wrote {counted(join.facts.out, 'row')}, {counted(len(join.columns), 'column')}"
-        report(context, words, tables, output, shape(join.facts.out, written.columns))
+        message = f"wrote {counted(join.counts.out, 'row')}, {counted(len(join.columns), 'column')}"
+        report(context, message, tables, output, shape(join.counts.out, written.columns))
         return None
 
     def checked(self, engine: Engine, left: Table, right: Table, number: int, context: Any) -> Join:
-        """The join that will be made, its facts told before a row of it is written."""
+        """The join, after reporting its counts; no row is written before that."""
         params: Params = self.params
         keys, right_keys = params.sides
         join = Join.of(engine, left, right, keys, right_keys, params.how, params.suffix_of(number))
-        facts = join.facts
+        counts = join.counts
         details = {
             "decision": "merge",
             "left": left.label,
             "right": right.label,
             "how": params.how,
             "keys": keys if keys == right_keys else {"primary": keys, "secondary": right_keys},
-            "cardinality": {"asked": params.cardinality, "found": facts.cardinality},
-            "rows": facts.rows(),
+            "cardinality": {"asked": params.cardinality, "found": counts.cardinality},
+            "rows": counts.rows(),
             "renamed": join.renamed,
         }
-        words = (
-            f"merge `{right.label}` into `{left.label}` on {', '.join(keys)}: {facts.cardinality}, "
-            f"{facts.matched_left:,} of {counted(facts.left, 'row')} matched"
+        message = (
+            f"merge `{right.label}` into `{left.label}` on {', '.join(keys)}: {counts.cardinality}, "
+            f"{counts.matched_left:,} of {counted(counts.left, 'row')} matched"
         )
-        refused = join.refusal(engine, params.cardinality)
-        # What was counted is on record either way; a merge that is refused is explained by it.
-        context.task("EXECUTES" if refused is None else "FAILED", words, details)
-        if refused is not None:
-            raise refused
+        violation = join.cardinality_violation(engine, params.cardinality)
+        # Record the counts in any case: they explain a refused merge.
+        context.task("EXECUTES" if violation is None else "FAILED", message, details)
+        if violation is not None:
+            raise violation
         return join

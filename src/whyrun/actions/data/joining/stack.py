@@ -1,4 +1,4 @@
-"""Datasets on top of each other: in the order they are bound, with or without a column that tells them apart."""
+"""Stacks datasets in the order in which they are bound, optionally with a column that labels them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from whyrun.actions.builtin.data.engine import ROW, Engine, literal, name
-from whyrun.actions.builtin.data.kinds import wider
-from whyrun.actions.builtin.data.problems import ColumnsClash, ColumnsDiffer, counted, listed
-from whyrun.actions.builtin.data.tables import Column, Table, has_value
-from whyrun.actions.builtin.data.written_keys import stray_texts
+from whyrun.actions.data.engine import ROW, Engine, literal, name
+from whyrun.actions.data.joining.keys import stray_text
+from whyrun.actions.data.kinds import wider
+from whyrun.actions.data.problems import ColumnsClash, ColumnsDiffer, counted, listed
+from whyrun.actions.data.tables import Column, Table, has_value
 
 PART = "__whyrun_part"
 _SHOWN = 8  # columns in a message
@@ -18,38 +18,38 @@ _SHOWN = 8  # columns in a message
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    query: str  # with `PART` and `ROW`, which are its order
+    query: str  # includes `PART` and `ROW` for the order
     columns: tuple[Column, ...]
     rows: int
 
     order: ClassVar[tuple[str, ...]] = (PART, ROW)
 
     def selected(self) -> str:
-        """Without what is only for the order."""
+        """The query without the columns for the order."""
         return f"SELECT * EXCLUDE ({PART}, {ROW}) FROM ({self.query})"
 
 
 def stacked(engine: Engine, tables: Sequence[Table], columns: str, label: str | None, labels: Sequence[str]) -> Stack:
-    """`columns`: "same" or "union". `label`: the name of a column that holds, for each row, the one of `labels`."""
-    found = _common_columns(engine, tables, columns)
-    names = [column.name for column in found]
+    """`columns`: "same" or "union". `label`: the name of an added column that holds the dataset's entry of `labels`."""
+    common = _common_columns(engine, tables, columns)
+    names = [column.name for column in common]
     if label is not None and label.casefold() in {column.casefold() for column in names}:
-        raise ColumnsClash(f"the datasets have a column `{label}` already; choose another name for the added one")
+        raise ColumnsClash(f"the datasets already have a column `{label}`; choose another name for the added one")
     parts = []
     for number, table in enumerate(tables):
         own = {column.name: column for column in table.columns}
         selected = [] if label is None else [f"{literal(labels[number])} AS {name(label)}"]
-        for column in found:
-            # Also a cast between widths of one kind, and of columns without values: nothing is lost by either.
+        for column in common:
+            # This also casts between widths of one kind, and columns without values; both casts are exact.
             value = name(column.name) if column.name in own else "NULL"
             selected.append(f"CAST({value} AS {column.type}) AS {name(column.name)}")
         parts.append(f"SELECT {', '.join(selected)}, {number} AS {PART}, {ROW} FROM {table.relation}")
     added = () if label is None else (Column(label, "VARCHAR"),)
-    return Stack(" UNION ALL ".join(parts), (*added, *found), sum(table.rows for table in tables))
+    return Stack(" UNION ALL ".join(parts), (*added, *common), sum(table.rows for table in tables))
 
 
 def _common_columns(engine: Engine, tables: Sequence[Table], columns: str) -> list[Column]:
-    """In the order of the first dataset that has them."""
+    """The columns in the order of the first dataset that has them."""
     holders: dict[str, list[tuple[Table, Column]]] = {}
     for table in tables:
         for column in table.columns:
@@ -61,52 +61,52 @@ def _common_columns(engine: Engine, tables: Sequence[Table], columns: str) -> li
             raise ColumnsDiffer(f"`{other}` and `{column_name}` differ only in case; rename one")
     if columns == "same":
         _check_same(tables)
-    columns_found, differing = [], []
-    for column_name, found in holders.items():
+    common, differing = [], []
+    for column_name, members in holders.items():
         try:
-            columns_found.append(Column(column_name, _type(engine, column_name, found)))
-        except _Differs as problem:
+            common.append(Column(column_name, _type(engine, column_name, members)))
+        except _KindsDiffer as problem:
             differing.append(problem)
     if differing:
         more = f"; and {counted(len(differing) - _SHOWN, 'column')} more" if len(differing) > _SHOWN else ""
-        told = "; ".join(found.told for found in differing[:_SHOWN])
-        advice = ", ".join(found.advice for found in differing[:_SHOWN])
+        messages = "; ".join(problem.message for problem in differing[:_SHOWN])
+        advice = ", ".join(problem.advice for problem in differing[:_SHOWN])
         raise ColumnsDiffer(
-            f"the column{'s' if len(differing) > 1 else ''} {told}{more}; "
-            f"nothing is cast silently: say what it is, as in `types: {{{advice}}}`"
+            f"the column{'s' if len(differing) > 1 else ''} {messages}{more}; "
+            f"nothing is cast silently: declare the type, as in `types: {{{advice}}}`"
         )
-    return columns_found
+    return common
 
 
-class _Differs(Exception):
-    """One column that is of several kinds."""
+class _KindsDiffer(Exception):
+    """One column has different kinds in different datasets."""
 
-    def __init__(self, told: str, advice: str) -> None:
-        super().__init__(told)
-        self.told, self.advice = told, advice
+    def __init__(self, message: str, advice: str) -> None:
+        super().__init__(message)
+        self.message, self.advice = message, advice
 
 
 def _check_same(tables: Sequence[Table]) -> None:
     first = tables[0]
     problems = []
     for table in tables[1:]:
-        lacks = [column for column in first.names if column not in table.names]
-        beyond = [column for column in table.names if column not in first.names]
-        parts = [f"lacks {listed(lacks)}"] if lacks else []
-        parts += [f"has {listed(beyond)} beyond"] if beyond else []
+        missing = [column for column in first.names if column not in table.names]
+        extra = [column for column in table.names if column not in first.names]
+        parts = [f"lacks {listed(missing)}"] if missing else []
+        parts += [f"has {listed(extra)} in addition"] if extra else []
         if parts:
             problems.append(f"`{table.label}` {' and '.join(parts)}")
     if problems:
         raise ColumnsDiffer(
             f"the datasets do not have the columns of `{first.label}`: {'; '.join(problems)}; "
-            "correct the data, or write `columns: union`, which leaves empty what a dataset lacks"
+            "correct the data, or write `columns: union`, which leaves missing columns empty"
         )
 
 
-def _type(engine: Engine, column: str, found: Sequence[tuple[Table, Column]]) -> str:
-    """The one kind of all; the widest type of it."""
+def _type(engine: Engine, column: str, holders: Sequence[tuple[Table, Column]]) -> str:
+    """The widest type of a column that has the same kind in all datasets."""
     kinds: dict[str, list[tuple[Table, Column]]] = {}
-    for table, own in found:
+    for table, own in holders:
         kinds.setdefault(own.kind, []).append((table, own))
     if len(kinds) > 1:
         kinds = {
@@ -115,11 +115,11 @@ def _type(engine: Engine, column: str, found: Sequence[tuple[Table, Column]]) ->
             if (holding := [(table, own) for table, own in members if has_value(engine, table, own)])
         }
     if not kinds:
-        return found[0][1].type
+        return holders[0][1].type
     if len(kinds) > 1:
-        told = ", ".join(f"{kind} in {listed(table.label for table, _ in held)}" for kind, held in kinds.items())
-        strays = stray_texts(engine, [member for held in kinds.values() for member in held])
-        raise _Differs(f"`{column}` is {told}{strays}", f"{column}: {wider(*kinds)}")
+        shown = ", ".join(f"{kind} in {listed(table.label for table, _ in where)}" for kind, where in kinds.items())
+        stray = stray_text(engine, [member for where in kinds.values() for member in where])
+        raise _KindsDiffer(f"`{column}` is {shown}{stray}", f"{column}: {wider(*kinds)}")
     (members,) = kinds.values()
     types = sorted({own.type for _, own in members})
     if len(types) == 1:

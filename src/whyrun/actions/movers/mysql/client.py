@@ -1,4 +1,4 @@
-"""MySQL and MariaDB through pymysql: rows as the server sends them, one at a time, with the types that it declares."""
+"""MySQL and MariaDB through pymysql: streams the rows of a result, with the types that the server declares."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from whyrun.actions.builtin.data.problems import QueryFailed, ValueNotConvertible
-from whyrun.actions.builtin.movers.connections import MySqlConnection
-from whyrun.actions.builtin.movers.feed import MAX_DIGITS, Field
-from whyrun.actions.builtin.movers.problems import ConnectionFailed, state, without_password
+from whyrun.actions.data.problems import QueryFailed, ValueNotConvertible
+from whyrun.actions.movers.batch_writer import MAX_DIGITS, Field
+from whyrun.actions.movers.connections import ConnectionFailed, MySqlConnection, sqlstate_suffix, without_password
 
 BATCH = 10_000  # rows
-_BINARY = 63  # the character set of what has none
+_BINARY = 63  # the character set number of binary columns
 _UNSIGNED = 32  # a flag of a column
 _SETTINGS = (
-    # Instants come in UTC; and a backslash in a string means what our reading of the query takes it for.
+    # Timestamps are sent in UTC. A backslash in a string is an escape, as `statement` assumes.
     "SET SESSION time_zone = '+00:00', net_write_timeout = 3600, "
     "sql_mode = REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')"
 )
@@ -27,7 +26,7 @@ def quoted(identifier: str) -> str:
 
 @contextmanager
 def connected(connection: MySqlConnection) -> Iterator[Any]:
-    """A session that reads only: the server itself refuses to change anything."""
+    """A read-only session: the server refuses every change."""
     import pymysql
     from pymysql.converters import conversions
     from pymysql.cursors import SSCursor
@@ -42,8 +41,8 @@ def connected(connection: MySqlConnection) -> Iterator[Any]:
         "database": fields["database"],
         "connect_timeout": fields.get("connect_timeout", 10),
         "charset": "utf8mb4",
-        "cursorclass": SSCursor,  # rows stay with the server until they are asked for
-        # Nothing is converted for us: only texts tell exactly what the server sent.
+        "cursorclass": SSCursor,  # fetch rows as needed
+        # No conversions by pymysql: only the text is exactly what the server sent.
         "conv": {key: value for key, value in conversions.items() if not isinstance(key, int)},
     }
     if "ssl_ca" in fields:
@@ -51,21 +50,22 @@ def connected(connection: MySqlConnection) -> Iterator[Any]:
     try:
         session = pymysql.connect(**options)
     except (pymysql.MySQLError, OSError, RuntimeError) as problem:
-        raise ConnectionFailed(connection.unreached(words(problem))) from None
+        raise ConnectionFailed(connection.failure(server_message(problem))) from None
     try:
         with session.cursor() as cursor:
             cursor.execute(_SETTINGS)
             cursor.execute("START TRANSACTION READ ONLY")
         yield session
     except pymysql.MySQLError as problem:
-        raise ConnectionFailed(f"{connection.place()}: {without_password(words(problem), connection)}") from None
+        message = without_password(server_message(problem), connection)
+        raise ConnectionFailed(f"{connection.address()}: {message}") from None
     finally:
-        # Not `close`: that would first read whatever is left of a result.
+        # Not `close`, which would first read the rest of the result.
         session._force_close()
 
 
 def stop_query(connection: MySqlConnection, session: Any) -> Callable[[], None]:
-    """A function that ends what the session is doing, from another thread and over another connection."""
+    """A function that cancels the session's query from another thread, over another connection."""
     number = session.thread_id()
 
     def stop() -> None:
@@ -73,36 +73,36 @@ def stop_query(connection: MySqlConnection, session: Any) -> Callable[[], None]:
             with connected(connection) as other, other.cursor() as cursor:
                 cursor.execute(f"KILL QUERY {number}")
         except ConnectionFailed:
-            return  # it is tried again in a moment, as long as the query lasts
+            return  # `stopping` tries again while the query runs
 
     return stop
 
 
 def failed(what: str, problem: BaseException, connection: MySqlConnection, session: Any) -> QueryFailed:
-    told = without_password(words(problem) + state(_sqlstate(session)), connection)
-    return QueryFailed(f"{what} cannot be answered: {told}")
+    message = without_password(server_message(problem) + sqlstate_suffix(_sqlstate(session)), connection)
+    return QueryFailed(f"{what} cannot be answered: {message}")
 
 
-def words(problem: BaseException) -> str:
-    """The server's own words, and its number for them."""
+def server_message(problem: BaseException) -> str:
+    """The server's message and error number."""
     match problem.args:
-        case (int(number), str(words), *_):
-            return f"{words} [{number}]"
+        case (int(number), str(message), *_):
+            return f"{message} [{number}]"
     return str(problem)
 
 
 def _sqlstate(session: Any) -> str | None:
-    """The server is asked: pymysql drops the state that came with the error."""
+    """Ask the server for the SQLSTATE, because pymysql drops it."""
     import pymysql
 
     try:
         with session.cursor() as cursor:
             cursor.execute("GET DIAGNOSTICS CONDITION 1 @whyrun_state = RETURNED_SQLSTATE")
             cursor.execute("SELECT @whyrun_state")
-            (found,) = cursor.fetchone()
+            (sqlstate,) = cursor.fetchone()
     except (pymysql.MySQLError, OSError):
-        return None  # the connection is lost: there is nobody to ask
-    return None if found is None else str(found)
+        return None  # the connection is lost
+    return None if sqlstate is None else str(sqlstate)
 
 
 # --- types -------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def _sqlstate(session: Any) -> str | None:
 
 def fields_of(cursor: Any) -> list[Field]:
     """The columns of the result, as the server declares them."""
-    # The public description lacks the sign and the character set. A statement without a result has no fields at all.
+    # The public description lacks the sign and the character set. A statement without a result has no `fields`.
     return [_field(found) for found in getattr(cursor._result, "fields", ())]
 
 
@@ -151,12 +151,12 @@ def _field(found: Any) -> Field:
             type_ = pa.binary()
         case T.TINY_BLOB | T.MEDIUM_BLOB | T.LONG_BLOB | T.BLOB | T.VAR_STRING | T.STRING | T.VARCHAR:
             type_ = pa.binary() if found.charsetnr == _BINARY else pa.string()
-        case _:  # TIME is a span of up to 838 hours, also below zero: no time of day. As it is written, then.
+        case _:  # TIME is a span from -838 to 838 hours, not a time of day, so it stays a text
             type_ = pa.string()
     return Field(found.name, type_)
 
 
-def batches(cursor: Any, fields: Sequence[Field], told: Callable[[BaseException], Exception]) -> Iterator[Any]:
+def batches(cursor: Any, fields: Sequence[Field], query_failed: Callable[[BaseException], Exception]) -> Iterator[Any]:
     import pyarrow as pa
     import pymysql
 
@@ -165,7 +165,7 @@ def batches(cursor: Any, fields: Sequence[Field], told: Callable[[BaseException]
         try:
             rows = cursor.fetchmany(BATCH)
         except pymysql.MySQLError as problem:
-            raise told(problem) from None
+            raise query_failed(problem) from None
         if not rows:
             return
         columns = zip(*rows, strict=True)
@@ -178,7 +178,7 @@ def _array(values: list[Any], field: Field) -> Any:
 
     type_ = field.arrow
     if pa.types.is_string(type_):
-        # Some types come as bytes without a character set, though they are written in ASCII.
+        # Some types are sent as bytes without a character set, though they are ASCII text.
         texts = [value.decode("utf-8") if isinstance(value, bytes) else value for value in values]
         return pa.array(texts, pa.string())
     if pa.types.is_binary(type_):
@@ -186,13 +186,13 @@ def _array(values: list[Any], field: Field) -> Any:
     if type_ == pa.uint64() and any(isinstance(value, bytes) for value in values):  # BIT
         return pa.array([None if value is None else int.from_bytes(value, "big") for value in values], pa.uint64())
     try:
-        found = pa.array(values, pa.string())
+        texts = pa.array(values, pa.string())
         if pa.types.is_timestamp(type_) and type_.tz is not None:
-            return found.cast(pa.timestamp("us")).cast(type_)
-        return found.cast(type_)
+            return texts.cast(pa.timestamp("us")).cast(type_)
+        return texts.cast(type_)
     except pa.ArrowInvalid:
         raise ValueNotConvertible(
-            f"the column `{field.name}` holds {_first_misfit(values, type_)}, which is no {_type_words(type_)}; "
+            f"the column `{field.name}` holds {_first_misfit(values, type_)}, which is not a {_type_name(type_)}; "
             f"change it in the query: NULLIF({quoted(field.name)}, …), or CAST({quoted(field.name)} AS CHAR)"
         ) from None
 
@@ -208,7 +208,7 @@ def _first_misfit(values: list[Any], type_: Any) -> str:
     return "a value"
 
 
-def _type_words(type_: Any) -> str:
+def _type_name(type_: Any) -> str:
     import pyarrow as pa
 
     if pa.types.is_date(type_):

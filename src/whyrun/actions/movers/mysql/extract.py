@@ -6,14 +6,14 @@ from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from whyrun.actions.base import Action
-from whyrun.actions.builtin.data.engine import opened
-from whyrun.actions.builtin.data.output import dataset_path
-from whyrun.actions.builtin.data.problems import QueryFailed
-from whyrun.actions.builtin.movers.connections import MySqlConnection
-from whyrun.actions.builtin.movers.extracting import ExtractParams, keep_sql, report_extract, stopping
-from whyrun.actions.builtin.movers.feed import write_feed
-from whyrun.actions.builtin.movers.mysql import batches, connected, failed, fields_of, quoted, stop_query
-from whyrun.actions.builtin.movers.statement import MYSQL, Dialect, filled
+from whyrun.actions.data.engine import opened
+from whyrun.actions.data.output import dataset_path
+from whyrun.actions.data.problems import QueryFailed
+from whyrun.actions.movers.batch_writer import write_batches
+from whyrun.actions.movers.connections import MySqlConnection
+from whyrun.actions.movers.extracting import ExtractParams, keep_sql, report_extract, stopping
+from whyrun.actions.movers.mysql.client import batches, connected, failed, fields_of, quoted, stop_query
+from whyrun.actions.movers.statement import MYSQL, Dialect, filled
 from whyrun.actions.parameters import Meta
 
 
@@ -55,17 +55,17 @@ jobs:
             else:
                 sql = filled(params.query, params.values, MYSQL, session.escape)
             keep_sql(context, sql)
-            told = partial(failed, params.what, connection=connection, session=session)
+            query_failed = partial(failed, params.what, connection=connection, session=session)
             cursor = session.cursor()
             try:
                 cursor.execute(sql)
             except pymysql.MySQLError as problem:
-                raise told(problem) from None
+                raise query_failed(problem) from None
             fields = fields_of(cursor)
             if not fields:
                 raise QueryFailed("`query` gives no rows: it takes one SELECT")
             with opened(params.engine(), context.work_dir, lambda: context.cancelled) as engine:
-                rows = batches(cursor, fields, told)
-                written = write_feed(engine, fields, rows, params.order(), path)
-        report_extract(context, output, path, connection.place().split(",")[0], written)
+                rows = batches(cursor, fields, query_failed)
+                written = write_batches(engine, fields, rows, params.order(), path)
+        report_extract(context, output, path, connection.address().split(",")[0], written)
         return None

@@ -1,4 +1,4 @@
-"""PostgreSQL through ADBC: a session with settings of our own, and its errors in words."""
+"""PostgreSQL through ADBC: opens a session with fixed settings, and turns errors into messages."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from whyrun.actions.builtin.data.problems import QueryFailed
-from whyrun.actions.builtin.movers.connections import PostgresConnection
-from whyrun.actions.builtin.movers.problems import ConnectionFailed, state, without_password
-from whyrun.actions.builtin.movers.statement import Scalar
+from whyrun.actions.data.problems import QueryFailed
+from whyrun.actions.movers.connections import ConnectionFailed, PostgresConnection, sqlstate_suffix, without_password
+from whyrun.actions.movers.statement import Scalar
 
-# What the result of a query would depend on, were it left to the server, the database or the user.
+# Settings that change the result of a query and may differ by server, database or user.
 _SETTINGS = (
     "SET TIME ZONE 'UTC'",
     "SET DateStyle = 'ISO, YMD'",
@@ -27,7 +26,7 @@ def quoted(identifier: str) -> str:
 
 
 def literal(value: Scalar) -> str:
-    """As PostgreSQL reads it with `standard_conforming_strings`: nothing but a quote is special in a string."""
+    """A literal for `standard_conforming_strings`: only the quote is special in a string."""
     match value:
         case None:
             return "NULL"
@@ -38,7 +37,7 @@ def literal(value: Scalar) -> str:
         case float():
             return f"({value!r})" if math.isfinite(value) else f"'{value}'::float8"
     if "\0" in value:
-        raise QueryFailed("a value of `values` holds a zero byte, which no text of PostgreSQL can hold")
+        raise QueryFailed("a value of `values` contains a zero byte, which PostgreSQL texts cannot hold; remove it")
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -72,7 +71,7 @@ def connected(connection: PostgresConnection, *, read_only: bool) -> Iterator[An
     try:
         session = dbapi.connect(_conninfo(connection))
     except Error as problem:
-        raise ConnectionFailed(connection.unreached(words(problem))) from None
+        raise ConnectionFailed(connection.failure(server_message(problem))) from None
     try:
         cursor = session.cursor()
         try:
@@ -87,8 +86,8 @@ def connected(connection: PostgresConnection, *, read_only: bool) -> Iterator[An
         session.close()
 
 
-def words(problem: BaseException) -> str:
-    """The server's own words without the driver's, the echo of our query and the state, which `state` tells."""
+def server_message(problem: BaseException) -> str:
+    """The server's message and SQLSTATE, without the driver's text and the echo of our query."""
     text = str(problem)
     for end in ("\n\nQuery was:", ". SQLSTATE:", "\nLINE ", "\nHINT: ", "\nCONTEXT: "):
         text = text.split(end)[0]
@@ -96,13 +95,13 @@ def words(problem: BaseException) -> str:
         if mark in text:
             text = text.split(mark, 1)[1]
             break
-    return " ".join(text.split()).rstrip(".") + state(getattr(problem, "sqlstate", None))
+    return " ".join(text.split()).rstrip(".") + sqlstate_suffix(getattr(problem, "sqlstate", None))
 
 
 def reader_of(cursor: Any) -> Any:
-    """The result, batch by batch. `fetch_record_batch` gives the reader inside of it, whose errors have no state."""
+    """The reader of the result. `fetch_record_batch` would return the inner reader, whose errors have no SQLSTATE."""
     return cursor._results.reader
 
 
 def failed(what: str, problem: BaseException, connection: PostgresConnection) -> QueryFailed:
-    return QueryFailed(f"{what} cannot be answered: {without_password(words(problem), connection)}")
+    return QueryFailed(f"{what} cannot be answered: {without_password(server_message(problem), connection)}")

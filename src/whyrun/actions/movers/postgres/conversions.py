@@ -1,7 +1,7 @@
-"""How a column of a file travels to PostgreSQL, and whether it can become what the table asks for. Pure.
+"""Converts the columns of a dataset to the columns of a PostgreSQL table, if no value is lost.
 
-Rows are copied in binary, where a type must be met exactly. What differs goes through a temporary table, and the server
-converts it from there: only as far as nothing is lost.
+Rows are copied in binary format, which requires exactly the type of the table. If a type differs, the rows are copied
+to a temporary table first, and the server converts them from there.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from whyrun.actions.builtin.data.engine import name
-from whyrun.actions.builtin.data.tables import Column
+from whyrun.actions.data.engine import name
+from whyrun.actions.data.tables import Column
 
-# DuckDB's type → (as which it travels, PostgreSQL's type of that, the type of a new column if that is another).
+# DuckDB type → (DuckDB type that is copied, PostgreSQL type of the copy, type of a new column if it differs).
 _SIMPLE = {
     "BOOLEAN": ("", "boolean", ""),
     "TINYINT": ("SMALLINT", "smallint", ""),
@@ -40,28 +40,30 @@ _SIMPLE = {
     "JSON": ("VARCHAR", "text", "jsonb"),
     "INTERVAL": ("VARCHAR", "text", "interval"),
 }
-_LISTED = ("BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "VARCHAR", "DATE")  # in an array
+_ARRAY_MEMBERS = ("BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "VARCHAR", "DATE")
 _INTEGERS = {"smallint": 1, "integer": 2, "bigint": 3}
 _NUMBERS = frozenset({*_INTEGERS, "real", "double precision"})
-_MOMENTS = frozenset({"date", "timestamp without time zone", "timestamp with time zone"})
-_OF_TEXT = ("character varying", "character", "text", "citext", "name")
+_TIMES = frozenset({"date", "timestamp without time zone", "timestamp with time zone"})
+_TEXTS = ("character varying", "character", "text", "citext", "name")
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """`select`: of the dataset. `type`: PostgreSQL's, of what is copied. `made`: that of a column made for it.
-    `lossy`: SQL that is true where the way to `select` loses something; "" where it cannot."""
+class CopiedColumn:
+    """A column of the dataset as it is copied. `select`: the SQL over the dataset. `type`: the PostgreSQL type of the
+    copy. `new_type`: the type of a new column for it. `lossy`: SQL that is true where `select` changes a value; "" if
+    it never does.
+    """
 
     name: str
     select: str
     type: str
-    made: str
+    new_type: str
     lossy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """A column of the table. `category`: as PostgreSQL sorts its types: N numbers, B booleans, D dates and times, …"""
+class TableColumn:
+    """A column of the table. `category`: PostgreSQL's type category: N numbers, B booleans, D dates and times, …"""
 
     name: str
     type: str
@@ -70,40 +72,40 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """`insert`: the expression over the copied column. `lossy`: SQL that is true where a value would be changed."""
+    """`insert`: the SQL over the copied column. `lossy`: SQL that is true where the conversion changes a value."""
 
     insert: str
     lossy: str = ""
 
 
-def carried(column: Column) -> Carried:
+def copied_column(column: Column) -> CopiedColumn:
     quoted = name(column.name)
-    found = _SIMPLE.get(column.type)
-    if found is not None:
-        cast, type_, made = found
+    simple = _SIMPLE.get(column.type)
+    if simple is not None:
+        cast, type_, new_type = simple
         select = f"CAST({quoted} AS {cast})" if cast else quoted
         lossy = f"CAST({select} AS {column.type}) IS DISTINCT FROM {quoted}" if column.type == "TIMESTAMP_NS" else ""
-        return Carried(column.name, select, type_, made or type_, lossy)
+        return CopiedColumn(column.name, select, type_, new_type or type_, lossy)
     if column.type.startswith("DECIMAL("):
         type_ = column.type.lower().replace("decimal", "numeric").replace(" ", "")
-        return Carried(column.name, quoted, type_, type_)
+        return CopiedColumn(column.name, quoted, type_, type_)
     if column.type.startswith("ENUM"):
-        return Carried(column.name, f"CAST({quoted} AS VARCHAR)", "text", "text")
-    if column.type.endswith("[]") and column.type[:-2] in _LISTED:
+        return CopiedColumn(column.name, f"CAST({quoted} AS VARCHAR)", "text", "text")
+    if column.type.endswith("[]") and column.type[:-2] in _ARRAY_MEMBERS:
         type_ = _SIMPLE[column.type[:-2]][1] + "[]"
-        return Carried(column.name, quoted, type_, type_)
+        return CopiedColumn(column.name, quoted, type_, type_)
     if column.type.endswith("]") or column.type.startswith(("STRUCT", "MAP", "UNION")):
-        return Carried(column.name, f"CAST(to_json({quoted}) AS VARCHAR)", "text", "jsonb")
-    return Carried(column.name, f"CAST({quoted} AS VARCHAR)", "text", "text")
+        return CopiedColumn(column.name, f"CAST(to_json({quoted}) AS VARCHAR)", "text", "jsonb")
+    return CopiedColumn(column.name, f"CAST({quoted} AS VARCHAR)", "text", "text")
 
 
-def is_exact(column: Carried, target: Target) -> bool:
-    """Whether the bytes that are copied are what the column holds."""
+def is_exact(column: CopiedColumn, target: TableColumn) -> bool:
+    """Whether the copied type is exactly the type of the table's column."""
     return column.type == target.type or (target.type == "numeric" and column.type.startswith("numeric"))
 
 
-def conversion(column: Carried, target: Target) -> Conversion | None:
-    """How the server makes of the one the other; None where that would be a guess."""
+def conversion(column: CopiedColumn, target: TableColumn) -> Conversion | None:
+    """How the server converts the column; None if there is no safe conversion."""
     source = name(column.name)
     if is_exact(column, target):
         return Conversion(source)
@@ -112,16 +114,16 @@ def conversion(column: Carried, target: Target) -> Conversion | None:
             return Conversion(source)
         back = f"CAST(CAST({source} AS {target.type}) AS {_without_limits(column.type)})"
         return Conversion(f"CAST({source} AS {target.type})", f"{back} IS DISTINCT FROM {source}")
-    if column.type in _MOMENTS and _without_limits(target.type) in _MOMENTS:
+    if column.type in _TIMES and _without_limits(target.type) in _TIMES:
         back = f"CAST(CAST({source} AS {target.type}) AS {column.type})"
         return Conversion(f"CAST({source} AS {target.type})", f"{back} IS DISTINCT FROM {source}")
     if column.type == "text":
-        if _without_limits(target.type) in _OF_TEXT:
-            return Conversion(source)  # assigned and not cast: a cast would cut what is too long
+        if _without_limits(target.type) in _TEXTS:
+            return Conversion(source)  # without a cast, which would cut a text that is too long
         if target.type == "bytea":
-            return Conversion(f"decode({source}, 'hex')")  # as our CSV holds it
+            return Conversion(f"decode({source}, 'hex')")  # our CSV files hold bytes as hexadecimal digits
         if target.category not in ("N", "B", "D", "A"):
-            return Conversion(f"CAST({source} AS {target.type})")  # no file has a type for these
+            return Conversion(f"CAST({source} AS {target.type})")  # datasets have no such type, only text
     return None
 
 

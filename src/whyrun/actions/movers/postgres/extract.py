@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from whyrun.actions.base import Action, WorkerContext
-from whyrun.actions.builtin.data.engine import opened
-from whyrun.actions.builtin.data.output import dataset_path
-from whyrun.actions.builtin.data.problems import QueryFailed
-from whyrun.actions.builtin.data.tables import check_names
-from whyrun.actions.builtin.movers.connections import PostgresConnection
-from whyrun.actions.builtin.movers.extracting import ExtractParams, aside, keep_sql, report_extract, stopping
-from whyrun.actions.builtin.movers.feed import Written, write_feed
-from whyrun.actions.builtin.movers.postgres import connected, failed, literal, quoted, reader_of
-from whyrun.actions.builtin.movers.postgres_types import Fetched, batches, fetched
-from whyrun.actions.builtin.movers.statement import POSTGRES, Dialect, filled
+from whyrun.actions.data.engine import opened
+from whyrun.actions.data.output import dataset_path
+from whyrun.actions.data.problems import QueryFailed
+from whyrun.actions.data.tables import check_names
+from whyrun.actions.movers.batch_writer import WrittenRows, write_batches
+from whyrun.actions.movers.connections import PostgresConnection
+from whyrun.actions.movers.extracting import ExtractParams, in_thread, keep_sql, report_extract, stopping
+from whyrun.actions.movers.postgres.client import connected, failed, literal, quoted, reader_of
+from whyrun.actions.movers.postgres.result_columns import ResultColumn, batches, result_columns
+from whyrun.actions.movers.statement import POSTGRES, Dialect, filled
 from whyrun.actions.parameters import Meta
 
 
@@ -51,46 +51,46 @@ jobs:
         del inputs, mode, logger
         params: Params = self.params
         output, path = dataset_path(context, self.name)
-        written = aside(context, lambda: _extract(params, context, path))
-        report_extract(context, output, path, params.connection.place().split(",")[0], written)
+        written = in_thread(context, lambda: _extract(params, context, path))
+        report_extract(context, output, path, params.connection.address().split(",")[0], written)
         return None
 
 
-def _extract(params: Params, context: WorkerContext, path: Path) -> Written:
+def _extract(params: Params, context: WorkerContext, path: Path) -> WrittenRows:
     from adbc_driver_manager import Error
 
     connection = params.connection
     with connected(connection, read_only=True) as cursor, stopping(context, cursor.adbc_cancel):
-        asked = params.query
-        sql = params.select(quoted) if asked is None else filled(asked, params.values, POSTGRES, literal)
+        query = params.query
+        sql = params.select(quoted) if query is None else filled(query, params.values, POSTGRES, literal)
         keep_sql(context, sql)
         try:
-            columns = fetched(cursor.adbc_execute_schema(sql))
+            columns = result_columns(cursor.adbc_execute_schema(sql))
             if not columns:
                 raise QueryFailed("`query` gives no rows: it takes one SELECT")
             check_names("the result", [column.field.name for column in columns])
-            cursor.execute(_written_out(sql, columns))
+            cursor.execute(_with_casts(sql, columns))
             reader = reader_of(cursor)
         except Error as problem:
             raise failed(params.what, problem, connection) from None
         with opened(params.engine(), context.work_dir, lambda: context.cancelled) as engine:
-            rows = _told(batches(reader, columns), params.what, connection)
-            return write_feed(engine, [column.field for column in columns], rows, params.order(), path)
+            rows = _explained(batches(reader, columns), params.what, connection)
+            return write_batches(engine, [column.field for column in columns], rows, params.order(), path)
 
 
-def _written_out(sql: str, columns: Sequence[Fetched]) -> str:
-    """The query; or one around it, where the server has to write a type out. That keeps the order of the rows."""
+def _with_casts(sql: str, columns: Sequence[ResultColumn]) -> str:
+    """The query, wrapped in another one if the server has to cast a column. That keeps the order of the rows."""
     if all(column.sql == quoted(column.field.name) for column in columns):
         return sql
     selected = ", ".join(f"{column.sql} AS {quoted(column.field.name)}" for column in columns)
     return f"SELECT {selected} FROM (\n{sql}\n) AS whyrun_query"
 
 
-def _told(rows: Iterator[Any], what: str, connection: PostgresConnection) -> Iterator[Any]:
-    """The batches, and a failure in the midst of them in the words of the server."""
+def _explained(rows: Iterator[Any], what: str, connection: PostgresConnection) -> Iterator[Any]:
+    """The batches; an error while reading them is raised with the server's message."""
     from adbc_driver_manager import Error
 
     try:
         yield from rows
-    except (Error, OSError) as problem:  # Arrow raises the latter, with the driver's words
+    except (Error, OSError) as problem:  # Arrow raises OSError with the driver's message
         raise failed(what, problem, connection) from None

@@ -1,4 +1,4 @@
-"""`postgres/load`: a dataset into a table of PostgreSQL, in one transaction: all of it or nothing."""
+"""`postgres/load`: loads a dataset into a PostgreSQL table in one transaction, all or nothing."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import field
 
 from whyrun.actions.base import Action, WorkerContext
-from whyrun.actions.builtin.data.engine import Engine, opened
-from whyrun.actions.builtin.data.params import DataParams, Name
-from whyrun.actions.builtin.data.problems import ColumnMissing, ValueNotConvertible, counted, listed
-from whyrun.actions.builtin.data.tables import Table, open_tables
-from whyrun.actions.builtin.movers.connections import PostgresConnection
-from whyrun.actions.builtin.movers.extracting import aside, keep_sql, report_rows, stopping
-from whyrun.actions.builtin.movers.postgres import connected, quoted, words
-from whyrun.actions.builtin.movers.postgres_carriers import Carried, Conversion, Target, carried, conversion, is_exact
-from whyrun.actions.builtin.movers.postgres_table import Destination, PostgresTable
-from whyrun.actions.builtin.movers.problems import LoadFailed, LoadRefused, without_password
+from whyrun.actions.data.engine import Engine, opened
+from whyrun.actions.data.params import DataParams, Name
+from whyrun.actions.data.problems import ColumnMissing, ValueNotConvertible, counted, listed
+from whyrun.actions.data.tables import Table, open_tables
+from whyrun.actions.movers.connections import PostgresConnection, without_password
+from whyrun.actions.movers.extracting import in_thread, keep_sql, report_rows, stopping
+from whyrun.actions.movers.postgres.client import connected, quoted, server_message
+from whyrun.actions.movers.postgres.conversions import (
+    Conversion,
+    CopiedColumn,
+    TableColumn,
+    conversion,
+    copied_column,
+    is_exact,
+)
+from whyrun.actions.movers.postgres.table import Destination, LoadFailed, LoadRefused, PostgresTable
 from whyrun.actions.parameters import File, Meta
 from whyrun.errors import did_you_mean
 
@@ -29,7 +35,7 @@ SqlType = Annotated[
         pattern=r"^[A-Za-z_][A-Za-z0-9_ ]*(\([0-9]+(, ?-?[0-9]+)?\)[A-Za-z ]*)?(\[\])*$", title="a type of PostgreSQL"
     ),
 ]
-_STAGE = "whyrun_stage"  # a temporary table: it hides nothing, since every other name is written with its schema
+_STAGE = "whyrun_stage"  # a temporary table; it hides no other table, since their names are written with a schema
 
 
 class Params(DataParams, kw_only=True):
@@ -39,26 +45,26 @@ class Params(DataParams, kw_only=True):
         PostgresConnection, Meta(description="host, port, user, password, database, sslmode, sslrootcert")
     ]
     data: Annotated[File, Meta(description="the dataset: CSV, Parquet, JSON, Stata or Excel")]
-    table: Annotated[Name, Meta(description="its name, as it is: not folded to lower case")]
-    schema: Annotated[Name | None, Meta(description="where it is null: the user's usual one, mostly `public`")] = None
+    table: Annotated[Name, Meta(description="its exact name, not folded to lower case")]
+    schema: Annotated[Name | None, Meta(description="null: the user's default schema, usually `public`")] = None
     mode: Annotated[
         Literal["create", "replace", "truncate", "append", "upsert"],
-        Meta(description="a new table, one made anew, the same table with other rows, more rows, rows by `keys`"),
+        Meta(description="new table; drop and create it; delete its rows first; add rows; update or add by `keys`"),
     ]
     keys: Annotated[
-        list[Name], Meta(description="of `upsert`: which row is meant; of `create` and `replace`: the primary key")
+        list[Name], Meta(description="`upsert`: the columns that identify a row; `create`, `replace`: the primary key")
     ] = field(default_factory=list)
-    column_types: Annotated[
-        dict[Name, SqlType], Meta(description="of a table that is made: column → type of PostgreSQL")
-    ] = field(default_factory=dict)
+    column_types: Annotated[dict[Name, SqlType], Meta(description="for a new table: column → PostgreSQL type")] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         if self.mode == "upsert" and not self.keys:
-            raise ValueError("`mode: upsert` needs `keys`: the columns that tell which row is meant")
+            raise ValueError("`mode: upsert` needs `keys`: the columns that identify a row")
         if self.keys and self.mode in ("append", "truncate"):
-            raise ValueError(f"`keys` say nothing to `mode: {self.mode}`")
+            raise ValueError(f"`keys` are not used by `mode: {self.mode}`; remove them")
         if self.column_types and self.mode not in ("create", "replace"):
-            raise ValueError(f"`column_types` are for a table that is made; `mode: {self.mode}` takes it as it is")
+            raise ValueError(f"`column_types` are for a new table; `mode: {self.mode}` uses the existing one")
 
     def files(self) -> dict[str, File]:
         return {"data": self.data}
@@ -89,7 +95,7 @@ jobs:
     ) -> dict[str, Any] | None:
         del inputs, mode, logger
         params: Params = self.params
-        load, loaded = aside(context, lambda: _load(params, context))
+        load, loaded = in_thread(context, lambda: _load(params, context))
         table = load.table
         report = {
             "schema": loaded.schema,
@@ -97,7 +103,7 @@ jobs:
             "mode": params.mode,
             "rows": load.rows,
             "columns": {target.name: target.type for target in loaded.columns},
-            "data_sha256": _sha256(params.data),  # other rows are another report, also where their number is the same
+            "data_sha256": _sha256(params.data),  # so that other rows give another report, even if the count is equal
         }
         context.task(
             "EXECUTES",
@@ -117,11 +123,11 @@ def _load(params: Params, context: WorkerContext) -> tuple[Load, Destination]:
 
 
 class Load:
-    """One load: what goes where, and what was done."""
+    """One load: the data, the table, and the statements sent."""
 
     def __init__(self, params: Params, context: WorkerContext, engine: Engine, table: Table) -> None:
         self.params, self.context, self.engine, self.table = params, context, engine, table
-        self.columns = [carried(column) for column in table.columns]
+        self.columns = [copied_column(column) for column in table.columns]
         self.rows = 0
         self.sent: list[str] = []
         for wanted in (*params.keys, *params.column_types):
@@ -141,67 +147,67 @@ class Load:
         committing = False
         self._check_losses()
         try:
-            found = self._destination(cursor)
-            matched = self._matched(found)
+            destination = self._destination(cursor)
+            matched = self._matched(destination)
             if self.params.mode != "upsert" and all(is_exact(column, target) for column, target, _ in matched):
-                self.rows = self._copied(cursor, found.table, found.schema)
+                self.rows = self._copy(cursor, destination.table, destination.schema)
             else:
-                self.rows = self._converted(cursor, found, matched)
+                self.rows = self._convert(cursor, destination, matched)
             committing = True
             cursor.connection.commit()
         except (Error, OSError) as problem:
-            told = without_password(words(problem), self.params.connection) + _advice(problem)
+            why = without_password(server_message(problem), self.params.connection) + _advice(problem)
             if committing and _is_lost(problem):
-                # The word may have got lost on its way to us, and not to the server.
-                raise LoadFailed(f"whether {shown} was loaded is not known, look at it: {told}") from None
-            raise LoadFailed(f"{shown} was not loaded, and nothing was changed: {told}") from None
+                # The server may have committed although its confirmation got lost.
+                raise LoadFailed(f"it is not known whether {shown} was loaded, check the table: {why}") from None
+            raise LoadFailed(f"{shown} was not loaded, and nothing was changed: {why}") from None
         finally:
             keep_sql(self.context, ";\n".join(self.sent))
-        return found
+        return destination
 
     def _check_losses(self) -> None:
-        """Before a server is asked: what cannot travel as it is."""
+        """Check, before connecting, that copying changes no value."""
         for column in self.columns:
             if not column.lossy:
                 continue
             (lost,) = self.engine.row(f"SELECT count(*) FROM {self.table.relation} WHERE {column.lossy}")
             if lost:
                 raise ValueNotConvertible(
-                    f"{counted(lost, 'value')} of `{column.name}` would lose something as {column.type}; round it first"
+                    f"{counted(lost, 'value')} of `{column.name}` would lose precision as {column.type}; round it first"
                 )
 
     # --- the table -----------------------------------------------------------------------------------------------
 
     def _destination(self, cursor: Any) -> Destination:
-        """The table as the mode wants it, with its columns."""
+        """The table, created, dropped or truncated as the mode requires, with its columns."""
         params = self.params
         table = PostgresTable(params.schema, params.table)
-        found = table.found(cursor)
-        made = params.mode == "create" or params.mode == "replace"
-        if params.mode == "create" and found is not None:
-            raise LoadRefused(f"{found.shown} is there already; write `mode: replace`, `truncate` or `append`")
-        if found is not None and not found.is_table:
-            raise LoadRefused(f"{found.shown} is {found.kind} and no table; name another")
-        if not made:
-            if found is None:
-                raise LoadRefused(f"there is no table {table.shown}; make it, or write `mode: create` or `replace`")
+        existing = table.look_up(cursor)
+        creates = params.mode == "create" or params.mode == "replace"
+        if params.mode == "create" and existing is not None:
+            raise LoadRefused(f"{existing.shown} exists already; write `mode: replace`, `truncate` or `append`")
+        if existing is not None and not existing.is_table:
+            raise LoadRefused(f"{existing.shown} is {existing.kind}, not a table; name a table")
+        if not creates:
+            if existing is None:
+                raise LoadRefused(f"there is no table {table.shown}; create it, or write `mode: create` or `replace`")
             if params.mode == "truncate":
-                self._do(cursor, f"TRUNCATE {found.quoted}")
-            return found
-        if found is not None:
-            self._do(cursor, f"DROP TABLE {found.quoted}")
-        schema = found.schema if found is not None else table.new_schema(cursor)
-        columns = [f"{quoted(c.name)} {params.column_types.get(c.name, c.made)}" for c in self.columns]
+                self._do(cursor, f"TRUNCATE {existing.quoted}")
+            return existing
+        if existing is not None:
+            self._do(cursor, f"DROP TABLE {existing.quoted}")
+        schema = existing.schema if existing is not None else table.new_schema(cursor)
+        columns = [f"{quoted(c.name)} {params.column_types.get(c.name, c.new_type)}" for c in self.columns]
         if params.keys:
             columns.append(f"PRIMARY KEY ({', '.join(map(quoted, params.keys))})")
         self._do(cursor, f"CREATE TABLE {quoted(schema)}.{quoted(params.table)} ({', '.join(columns)})")
-        new = table.found(cursor)
-        assert new is not None, "it was made a moment ago"
+        new = table.look_up(cursor)
+        assert new is not None, "it was just created"
         return new
 
-    def _matched(self, found: Destination) -> list[tuple[Carried, Target, Conversion]]:
-        """Each column of the data with that of the table; everything that does not fit is told at once."""
-        targets = {target.name: target for target in found.columns}
+    def _matched(self, destination: Destination) -> list[tuple[CopiedColumn, TableColumn, Conversion]]:
+        """Each column of the data with its column of the table. Raises `LoadRefused` with all problems."""
+        targets = {target.name: target for target in destination.columns}
         matched, problems = [], []
         for column in self.columns:
             target = targets.get(column.name)
@@ -211,17 +217,17 @@ class Load:
                 continue
             how = conversion(column, target)
             if how is None:
-                problems.append(f"`{column.name}` is {target.type} there and {column.type} here")
+                problems.append(f"`{column.name}` is {target.type} in the table and {column.type} in `data`")
                 continue
             matched.append((column, target, how))
         if problems:
-            raise LoadRefused(f"{found.shown} does not fit `data`: {'; '.join(problems)}")
+            raise LoadRefused(f"{destination.shown} does not fit `data`: {'; '.join(problems)}")
         return matched
 
     # --- the rows ------------------------------------------------------------------------------------------------
 
-    def _copied(self, cursor: Any, table: str, schema: str | None) -> int:
-        """Straight into the table, or (without a schema) into a new temporary one."""
+    def _copy(self, cursor: Any, table: str, schema: str | None) -> int:
+        """Copy directly into the table or, without a schema, into a new temporary table."""
         select = ", ".join(f"{column.select} AS {quoted(column.name)}" for column in self.columns)
         reader = self.engine.reader(f"SELECT {select} FROM {self.table.relation}")
         temporary = schema is None
@@ -234,21 +240,24 @@ class Load:
         finally:
             reader.close()
 
-    def _converted(self, cursor: Any, found: Destination, matched: Sequence[tuple[Carried, Target, Conversion]]) -> int:
-        self._copied(cursor, _STAGE, None)
+    def _convert(
+        self, cursor: Any, destination: Destination, matched: Sequence[tuple[CopiedColumn, TableColumn, Conversion]]
+    ) -> int:
+        """Copy into a temporary table, and insert the converted rows from there."""
+        self._copy(cursor, _STAGE, None)
         for column, target, how in matched:
             if how.lossy:
                 self._check_loss(cursor, column, target, how.lossy)
         names = ", ".join(quoted(target.name) for _, target, _ in matched)
         values = ", ".join(how.insert for _, _, how in matched)
-        insert = f"INSERT INTO {found.quoted} ({names}) SELECT {values} FROM pg_temp.{_STAGE}"
+        insert = f"INSERT INTO {destination.quoted} ({names}) SELECT {values} FROM pg_temp.{_STAGE}"
         if self.params.mode == "upsert":
             insert += f" ON CONFLICT ({', '.join(map(quoted, self.params.keys))}) " + self._update(matched)
         rows = self._do(cursor, insert)
         self._do(cursor, f"DROP TABLE pg_temp.{_STAGE}")
         return rows
 
-    def _check_loss(self, cursor: Any, column: Carried, target: Target, lossy: str) -> None:
+    def _check_loss(self, cursor: Any, column: CopiedColumn, target: TableColumn, lossy: str) -> None:
         cursor.execute(
             f"SELECT count(*), min(CAST({quoted(column.name)} AS text)) FROM pg_temp.{_STAGE} "
             f"WHERE {quoted(column.name)} IS NOT NULL AND {lossy}"
@@ -260,7 +269,7 @@ class Load:
                 "round it first, or change the table; nothing was changed"
             )
 
-    def _update(self, matched: Sequence[tuple[Carried, Target, Conversion]]) -> str:
+    def _update(self, matched: Sequence[tuple[CopiedColumn, TableColumn, Conversion]]) -> str:
         others = [quoted(target.name) for _, target, _ in matched if target.name not in self.params.keys]
         if not others:
             return "DO NOTHING"
@@ -273,7 +282,7 @@ class Load:
 
 
 def _is_lost(problem: BaseException) -> bool:
-    """Whether the connection is gone, rather than the server's answer no."""
+    """Whether the connection is lost, as opposed to a refusal by the server."""
     return (getattr(problem, "sqlstate", None) or "08").startswith(("08", "57"))
 
 
@@ -284,7 +293,7 @@ def _advice(problem: BaseException) -> str:
         case "42P10":
             return "; `keys` need a primary key or a unique index on exactly these columns"
         case "2BP01":
-            return "; `mode: truncate` keeps the table, and what depends on it"
+            return "; use `mode: truncate`, which keeps the table and the objects that depend on it"
     return ""
 
 

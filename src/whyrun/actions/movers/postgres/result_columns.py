@@ -1,4 +1,4 @@
-"""Types of PostgreSQL as columns of a file: what a driver would bend, the server writes out instead."""
+"""Maps the columns of a PostgreSQL result to columns of a file. The server casts types that the driver would change."""
 
 from __future__ import annotations
 
@@ -6,69 +6,69 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whyrun.actions.builtin.data.problems import ValueNotConvertible
-from whyrun.actions.builtin.movers.feed import MAX_DIGITS, Field
-from whyrun.actions.builtin.movers.postgres import quoted
+from whyrun.actions.data.problems import ValueNotConvertible
+from whyrun.actions.movers.batch_writer import MAX_DIGITS, Field
+from whyrun.actions.movers.postgres.client import quoted
 
 _AS_THEY_ARE = frozenset({
     "bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar", "name", "bytea", "date", "time",
     "timestamp", "timestamptz",
 })  # fmt: skip
-_NUMBERED = frozenset({"oid", "xid", "cid", "regclass", "regtype", "regproc"})  # unsigned, or a number that has a name
-_FIRST_DAY = -2_440_588  # 4713 BC, the earliest that PostgreSQL knows, in days before 1970
+_OID_TYPES = frozenset({"oid", "xid", "cid", "regclass", "regtype", "regproc"})  # unsigned numbers, some with a name
+_FIRST_DAY = -2_440_588  # 4713 BC, the earliest date of PostgreSQL, in days before 1970
 _FIRST_MOMENT = _FIRST_DAY * 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """A column: how to ask for it, and what becomes of it."""
+class ResultColumn:
+    """A column of the result: the SQL that selects it, and the field of the file."""
 
     sql: str
     field: Field
 
 
-def fetched(schema: Any) -> list[Fetched]:
-    return [_fetched(found) for found in schema]
+def result_columns(schema: Any) -> list[ResultColumn]:
+    return [_result_column(field) for field in schema]
 
 
-def _fetched(found: Any) -> Fetched:
+def _result_column(found: Any) -> ResultColumn:
     import pyarrow as pa
 
     metadata = found.metadata or {}
     type_ = metadata.get(b"POSTGRESQL:type", b"").decode()
     column = quoted(found.name)
     if type_ in _AS_THEY_ARE:
-        return Fetched(column, Field(found.name, found.type))
+        return ResultColumn(column, Field(found.name, found.type))
     if type_ == "numeric":
         declared = _declared(int(metadata.get(b"POSTGRESQL:typmod", b"-1")))
         if declared is None:
-            return Fetched(column, Field(found.name, pa.string(), loose=True))
-        return Fetched(column, Field(found.name, pa.decimal128(*declared)))
+            return ResultColumn(column, Field(found.name, pa.string(), undeclared_scale=True))
+        return ResultColumn(column, Field(found.name, pa.decimal128(*declared)))
     if type_ in ("json", "jsonb"):
-        return Fetched(column, Field(found.name, pa.string(), cast="JSON"))
+        return ResultColumn(column, Field(found.name, pa.string(), cast="JSON"))
     if type_ == "uuid":
-        return Fetched(f"CAST({column} AS text)", Field(found.name, pa.string(), cast="UUID"))
-    if type_ in _NUMBERED:
-        return Fetched(f"CAST({column} AS oid)::int8", Field(found.name, pa.int64()))
+        return ResultColumn(f"CAST({column} AS text)", Field(found.name, pa.string(), cast="UUID"))
+    if type_ in _OID_TYPES:
+        return ResultColumn(f"CAST({column} AS oid)::int8", Field(found.name, pa.int64()))
     if type_.startswith("_"):
-        # The driver would make one list of `{{1,2},{3,4}}`.
-        return Fetched(f"CAST(to_json({column}) AS text)", Field(found.name, pa.string(), cast="JSON"))
-    return Fetched(f"CAST({column} AS text)", Field(found.name, pa.string()))
+        # The driver would flatten `{{1,2},{3,4}}` to one list.
+        return ResultColumn(f"CAST(to_json({column}) AS text)", Field(found.name, pa.string(), cast="JSON"))
+    return ResultColumn(f"CAST({column} AS text)", Field(found.name, pa.string()))
 
 
 def _declared(modifier: int) -> tuple[int, int] | None:
-    """(digits, scale) of `numeric(12,2)`; None where there is none."""
+    """(digits, scale) of `numeric(12,2)`; None for a plain `numeric`."""
     if modifier < 4:
         return None
     precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
-    if scale >= 1024:  # below zero: `numeric(5,-2)`
+    if scale >= 1024:  # a negative scale: `numeric(5,-2)`
         precision, scale = precision - (scale - 2048), 0
     if scale > MAX_DIGITS:
         return None
     return min(max(precision, scale, 1), MAX_DIGITS), scale
 
 
-def batches(reader: Any, columns: Sequence[Fetched]) -> Iterator[Any]:
+def batches(reader: Any, columns: Sequence[ResultColumn]) -> Iterator[Any]:
     import pyarrow as pa
 
     schema = pa.schema([(column.field.name, column.field.arrow) for column in columns])
@@ -109,6 +109,6 @@ def _first_misfit(array: Any, type_: Any) -> str:
 
 def _misfit(field: Field, held: str, what: str) -> ValueNotConvertible:
     return ValueNotConvertible(
-        f"the column `{field.name}` holds {held}, which is no {what} that a file can hold; change it in the query: "
+        f"the column `{field.name}` holds {held}, which is not a {what} that a file can hold; change it in the query: "
         f"NULLIF({quoted(field.name)}, …), or CAST({quoted(field.name)} AS text)"
     )

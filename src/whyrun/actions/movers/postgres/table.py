@@ -1,15 +1,23 @@
-"""A table of PostgreSQL, as its catalogue tells it."""
+"""Looks up a table in PostgreSQL's catalogue. Also the errors of loading a table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from whyrun.actions.builtin.movers.postgres import literal, quoted
-from whyrun.actions.builtin.movers.postgres_carriers import Target
-from whyrun.actions.builtin.movers.problems import LoadRefused
+from whyrun.actions.data.problems import DataError
+from whyrun.actions.movers.postgres.client import literal, quoted
+from whyrun.actions.movers.postgres.conversions import TableColumn
 
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
+
+
+class LoadRefused(DataError):
+    """The table does not exist, exists already, or does not fit the data; nothing was written."""
+
+
+class LoadFailed(DataError):
+    """The server refused the rows; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +25,7 @@ class Destination:
     schema: str
     table: str
     kind_letter: str
-    columns: tuple[Target, ...]
+    columns: tuple[TableColumn, ...]
 
     @property
     def is_table(self) -> bool:
@@ -38,7 +46,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class PostgresTable:
-    """A name; there may be a table of that name or not."""
+    """The name of a table that may or may not exist."""
 
     schema: str | None
     table: str
@@ -47,8 +55,8 @@ class PostgresTable:
     def shown(self) -> str:
         return f"`{self.table}`" if self.schema is None else f"`{self.schema}.{self.table}`"
 
-    def found(self, cursor: Any) -> Destination | None:
-        """Without a schema: the one that a query would find, but never a temporary table."""
+    def look_up(self, cursor: Any) -> Destination | None:
+        """The existing table. Without a schema, the one that a query would use, but never a temporary table."""
         name = quoted(self.table) if self.schema is None else f"{quoted(self.schema)}.{quoted(self.table)}"
         cursor.execute(
             "SELECT n.nspname::text, c.relkind::text, c.oid::int8 FROM pg_catalog.pg_class c "
@@ -64,14 +72,14 @@ class PostgresTable:
             "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid "
             f"WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
         )
-        return Destination(schema, self.table, kind, tuple(Target(*row) for row in cursor.fetchall()))
+        return Destination(schema, self.table, kind, tuple(TableColumn(*row) for row in cursor.fetchall()))
 
     def new_schema(self, cursor: Any) -> str:
-        """Where a table of this name would be made."""
+        """The schema in which a new table of this name would be created."""
         if self.schema is not None:
             return self.schema
         cursor.execute("SELECT current_schema()::text")
         ((schema,),) = cursor.fetchall()
         if schema is None:
-            raise LoadRefused(f"there is no schema for {self.shown} in the user's search path; write `schema:`")
+            raise LoadRefused(f"the user's search path has no schema for {self.shown}; write `schema:`")
         return str(schema)

@@ -1,7 +1,6 @@
-"""Sent by value to the workers of a Dask cluster, which need not have Whyrun: unpacks the bundle that holds it.
+"""Code that is pickled by value and sent to Dask workers, which need not have Whyrun: unpacks the bundle with it.
 
-Only the standard library and `distributed`, and no import of Whyrun that is not in a function: what stands here is
-pickled with its code.
+So this module imports only the standard library and `distributed`, and imports Whyrun only inside functions.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ REFUSAL = "the Dask worker that had it died, and it is not executed again unaske
 
 
 class WhyrunSite(WorkerPlugin):
-    """On every worker, also on one that joins later or was started again: a folder with the bundle, and an agent."""
+    """Installs the bundle and an agent on every worker, including workers that join or restart later."""
 
     def __init__(self, key: str, bundle: bytes, sha256: str, unpacker: str, facts: dict[str, Any]) -> None:
         self.key = key
@@ -34,12 +33,12 @@ class WhyrunSite(WorkerPlugin):
         self._folder = ""
 
     async def setup(self, worker: Worker) -> None:
-        """In a thread: the worker's event loop goes on meanwhile, or nothing would be heard of what else it does."""
+        """Runs in a thread, so that the worker's event loop, and with it the heartbeat, continues."""
         await asyncio.to_thread(self._set_up, worker)
 
     async def teardown(self, worker: Worker) -> None:
-        """While the worker itself goes on, the run is over. Where it ends, its host may have died: then what steps left
-        is evidence, if it lies with the host, who looks for it."""
+        """If the worker continues, the run is over. If the worker ends, the host may have died: then the files of steps
+        are evidence, provided that they lie on the host's machine, where the next run looks for them."""
         over = worker.status == Status.running
         await asyncio.to_thread(self._tear_down, over or self._facts["sites"] is None)
 
@@ -56,11 +55,11 @@ class WhyrunSite(WorkerPlugin):
         package = os.path.join(self._folder, "bundle", "package")
         if "whyrun" not in sys.modules and importlib.util.find_spec("whyrun") is None:
             sys.path.append(package)
-        site = importlib.import_module("whyrun.execution.backends.dask_site")
+        site = importlib.import_module("whyrun.execution.backends.dask.site")
         site.open_agent(self.key, self._folder, package, self._facts, worker)
 
     def _tear_down(self, remove: bool) -> None:
-        site = sys.modules.get("whyrun.execution.backends.dask_site")
+        site = sys.modules.get("whyrun.execution.backends.dask.site")
         if site is not None:
             site.close_agent(self.key, remove)
         if remove:
@@ -68,14 +67,14 @@ class WhyrunSite(WorkerPlugin):
 
 
 def run_batch(key: str, number: int, payloads: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Dask computes a task again whose worker died, or died with the result, and not every scheduler can be told not
-    to. So a task claims its number first: a second execution has to be an attempt that the host knows of."""
+    """Execute the steps of a task. Dask repeats a task whose worker died, and not every scheduler can be configured
+    otherwise. So a task first claims its number, and a repeated one is refused: the host decides about attempts."""
     worker: Any = get_worker()
     claim = claim_of(key, number)
     if sync(worker.loop, worker.scheduler.event_is_set, name=claim):
         raise RuntimeError(REFUSAL)
     sync(worker.loop, worker.scheduler.event_set, name=claim)
-    site: Any = sys.modules["whyrun.execution.backends.dask_site"]
+    site: Any = sys.modules["whyrun.execution.backends.dask.site"]
     results: dict[str, dict[str, Any]] = site.run_batch(key, number, payloads)
     return results
 
@@ -85,13 +84,13 @@ def claim_of(key: str, number: int) -> str:
 
 
 def forget_claims(dask_scheduler: Any, key: str, numbers: int) -> None:
-    """At the end of a run, on the scheduler."""
+    """Runs on the scheduler at the end of a run."""
     for number in range(1, numbers + 1):
         dask_scheduler.extensions["events"].event_clear(name=claim_of(key, number))
 
 
-async def order(key: str, name: str, *words: Any) -> Any:
-    """A word from the host to the agent here, while steps run: secrets, an acknowledgement, a signal. In a thread: the
-    event loop of the worker must not wait for a step."""
-    site = sys.modules.get("whyrun.execution.backends.dask_site")
-    return await asyncio.to_thread(site.order, key, name, *words) if site is not None else None
+async def order(key: str, name: str, *arguments: Any) -> Any:
+    """Pass an order of the host to the agent on this worker while steps run: secrets, an acknowledgement, a signal.
+    Runs in a thread, because the worker's event loop must not wait for a step."""
+    site = sys.modules.get("whyrun.execution.backends.dask.site")
+    return await asyncio.to_thread(site.order, key, name, *arguments) if site is not None else None

@@ -1,11 +1,11 @@
-"""The Dask cluster of a run: started or reached, given the bundle, asked and told things, and left again.
+"""The connection to the Dask cluster of a run: starts or joins it, installs the bundle, makes calls, and leaves it.
 
-Every call to it has a limit of time, since a client whose scheduler is gone may wait for ever; whatever goes wrong is
-`ClusterLost`.
+Every call has a timeout, because a client whose scheduler is gone may wait forever. Any failure is `ClusterLost`.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import shutil
 import signal
@@ -17,27 +17,27 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from whyrun import __version__
-from whyrun.execution import unpack
-from whyrun.execution.backends.dask_slurm import SlurmJobs
-from whyrun.execution.bundle import bundle_project
-from whyrun.execution.commands import PrepareFailed, Session
-from whyrun.execution.leftovers import DASK_SITES
+from whyrun.execution.backends.base import PrepareFailed, Session
+from whyrun.execution.backends.dask.slurm import SlurmJobs, own_security
+from whyrun.execution.bundle import unpack
+from whyrun.execution.bundle.bundle import bundle_project
+from whyrun.execution.files.scratch import NESTED_SITES
 
 Client: TypeAlias = Any  # of `distributed`, whose types are half there; imported only where a cluster is used
 Future: TypeAlias = Any
 
 SLURM = "slurm"
 ANSWER = 2.0  # seconds for the scheduler's answer
-NANNY = 0.2  # seconds for a worker that hangs to end by itself
-GATHER = 300.0  # seconds for results to come: they may be large
-AGAIN = 10.0  # seconds in which a result is asked for again whose worker is there, and could not be reached
-CONNECT = 10.0  # seconds for the scheduler to answer at all
-START = 60.0  # seconds for a first worker
-TEND = 5  # seconds between two looks at SLURM, which does not like to be asked often
-END = 15.0  # seconds for a cluster of our own to end; a second attempt at the end of the process would wait longer
+NANNY = 0.2  # seconds for a hanging worker to end by itself
+GATHER = 300.0  # seconds to transfer results, which may be large
+AGAIN = 10.0  # seconds for which a result is requested again from a worker that could not be reached
+CONNECT = 10.0  # seconds for the first answer of the scheduler
+START = 60.0  # seconds for the first worker to join
+TEND = 5  # seconds between two requests to SLURM, which must not be asked often
+END = 15.0  # seconds for a cluster that this run started to end
 
 CONFIG = {
-    "distributed.scheduler.allowed-failures": 0,  # else a task whose worker died is sent to another, only to be refused
+    "distributed.scheduler.allowed-failures": 0,  # else the task of a dead worker goes to another, which refuses it
     "distributed.worker.daemon": False,  # workers start processes
     "distributed.comm.timeouts.connect": "5s",
     "distributed.comm.retry.count": 0,
@@ -46,42 +46,43 @@ CONFIG = {
 
 
 class ClusterLost(Exception):
-    """The cluster did not do what it was asked; the text says what it said instead."""
+    """A call to the cluster failed. The text says how."""
 
 
 class DaskCluster:
     def __init__(self, session: Session, address: str | None, start: float = START) -> None:
         self.key = f"{session.run}-{os.getpid()}-{time.time_ns():x}"
-        self.name = f"whyrun-{self.key}"  # that of tasks and data of the run begins so
+        self.name = f"whyrun-{self.key}"  # prefix of the run's tasks and data on the cluster
         self.threads = 0
-        self.offered: list[Mapping[str, float]] = []  # the resources of each worker
+        self.offered: list[Mapping[str, float]] = []  # resources that each worker offers
         self._session = session
         self._address = address
-        self._start = start  # seconds for a first worker
+        self._start = start  # seconds for the first worker to join
         self._slurm: SlurmJobs | None = None
         self._client: Client | None = None
         self._cluster: Any = None
-        self._folder = session.tmp / f"{session.run}-dask"  # of a cluster that is started here
-        # Where its workers have their sites; Dask's own folders end with them. None: wherever a worker likes.
-        self.sites = self._folder / DASK_SITES if address is None else None
+        self._folder = session.tmp / f"{session.run}-dask"  # of a cluster that this run starts
+        # Where its workers keep their sites. Not in Dask's own folders, which are removed with the worker. None: each
+        # worker of a foreign cluster chooses.
+        self.sites = self._folder / NESTED_SITES if address is None else None
         self.left = threading.Event()
         self._numbered = 0  # tasks
 
-    # --- coming ----------------------------------------------------------------------------------------------------
+    # --- joining ------------------------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        """By the main thread: signals are its own."""
+        """Called by the main thread, which alone may change signal handlers."""
         try:
             self._connect()
         except PrepareFailed:
             raise
-        except Exception as problem:  # whatever it is: without the cluster no step can run
+        except Exception as problem:  # whatever the problem is, no step can run without the cluster
             raise _unready(problem) from problem
 
-    def enter(self, heard: Callable[[tuple[float, Any]], None], stopped: Callable[[], bool]) -> None:
+    def enter(self, receive: Callable[[tuple[float, Any]], None], stopped: Callable[[], bool]) -> None:
         try:
             self._load_boot()
-            self.client.subscribe_topic(self.name, heard)
+            self.client.subscribe_topic(self.name, receive)
             workers = self._workers(stopped)
             self._install()
         except PrepareFailed:
@@ -93,7 +94,7 @@ class DaskCluster:
     def _load_boot(self) -> None:
         import cloudpickle
 
-        from whyrun.execution.backends import dask_boot
+        from whyrun.execution.backends.dask import boot as dask_boot
 
         cloudpickle.register_pickle_by_value(dask_boot)  # the cluster need not have Whyrun
         self._boot = dask_boot
@@ -108,45 +109,48 @@ class DaskCluster:
 
         made: Any = distributed
         dask.config.set(CONFIG)
+        if (note := unprotected(self._address)) is not None and self._session.note is not None:
+            self._session.note(note)
         if self._address == SLURM:
             self._slurm = SlurmJobs(self._session)
             self._cluster = self._slurm.cluster
             self._slurm.submit()
         elif self._address is None:
-            self._cluster = _deaf_to_ctrl_c(
+            self._cluster = _without_ctrl_c(
                 made.LocalCluster,
                 n_workers=self._session.workers,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address="127.0.0.1:0",  # any port: the usual one may be taken
+                dashboard_address="127.0.0.1:0",  # any free port
                 local_directory=str(self._folder),
                 silence_logs=50,
+                security=own_security(),
             )
         self._client = made.Client(self._cluster or self._address, timeout=CONNECT, set_as_default=False)
 
     def _workers(self, stopped: Callable[[], bool]) -> dict[str, Any]:
         began = time.monotonic()
-        look_at_jobs = began + TEND
-        told = ""
+        next_look = began + TEND
+        shown = ""
         while True:
             workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
             if workers or stopped():
                 return workers
-            if self._slurm is not None and time.monotonic() > look_at_jobs:
-                look_at_jobs = time.monotonic() + TEND
+            if self._slurm is not None and time.monotonic() > next_look:
+                next_look = time.monotonic() + TEND
                 states = self._slurm.states()
                 if over := self._slurm.over(states):
                     raise PrepareFailed(f"the Dask cluster has no worker: {over}{self._slurm.printed()}")
-                if (waiting := self._slurm.waiting(states)) != told and self._session.note is not None:
-                    told = waiting
-                    self._session.note(f"waiting for a worker, at most {self._start:g} s; {told}")
+                if (waiting := self._slurm.waiting(states)) != shown and self._session.note is not None:
+                    shown = waiting
+                    self._session.note(f"waiting for a worker, at most {self._start:g} s; {shown}")
             if time.monotonic() > began + self._start:
                 why = f": {self._slurm.waiting(self._slurm.states())}" if self._slurm is not None else ""
                 raise PrepareFailed(f"the Dask cluster has no worker after {self._start:g} s{why}")
             time.sleep(LOOK)
 
     def _install(self) -> None:
-        """On every worker that is there, and on each that joins later: the bundle, and an agent that uses it."""
+        """Install the bundle and an agent on every worker, including workers that join later."""
         dask_boot = self._boot
         session = self._session
         bundle = session.bundle() if session.bundle is not None else bundle_project(session.project)
@@ -162,7 +166,7 @@ class DaskCluster:
             if problem:
                 raise PrepareFailed(problem)
 
-    # --- using it --------------------------------------------------------------------------------------------------
+    # --- calls -----------------------------------------------------------------------------------------------
 
     @property
     def client(self) -> Client:
@@ -180,33 +184,34 @@ class DaskCluster:
         except Exception as problem:
             raise _lost(problem) from problem
 
-    def tell(self, name: str, *words: Any, workers: list[str] | None = None) -> dict[str, Any]:
-        """To the agents of the workers, at once, whatever tasks they have. What each answered."""
+    def send_order(self, name: str, *arguments: Any, workers: list[str] | None = None) -> dict[str, Any]:
+        """Send an order to the agents on workers, even while they run tasks. Returns the answer of each."""
         answers: dict[str, Any] = self._sync(
-            lambda client: client._run, ANSWER, self._boot.order, self.key, name, *words, workers=workers,
+            lambda client: client._run, ANSWER, self._boot.order, self.key, name, *arguments, workers=workers,
             on_error="ignore",
         )  # fmt: skip
         return answers
 
     def is_refusal(self, problem: Exception) -> bool:
-        """Of a worker that was given the task of another one that died."""
+        """Whether a worker refused a task because another worker, which died, had it before."""
         return str(problem) == self._boot.REFUSAL
 
     def fetch(self, futures: Sequence[Future]) -> dict[str, Any]:
-        """By key the results that the cluster has now, or the word why one does not come; one that died with its worker
-        is not among them."""
+        """The available results by key, or a text that says why one did not arrive. A result that was lost with its
+        worker is missing."""
         try:
             return self._gather([future.key for future in futures])
         except ClusterLost as lost:
             if self.is_closed():
                 raise
-            if len(futures) > 1:  # one of them may be at fault
+            if len(futures) > 1:  # fetch one by one: a single one may be the problem
                 return {key: result for one in futures for key, result in self.fetch([one]).items()}
-            return {future.key: f"its result did not come: {lost}" for future in futures}
+            return {future.key: f"its result did not arrive: {lost}" for future in futures}
 
     def _gather(self, keys: list[str]) -> dict[str, Any]:
-        """The client's own `gather` waits for a result that is lost until it is computed again, which may be never, and
-        lets the others wait, too. But what a worker still has is paid for: a connection that fails is tried again."""
+        """Get results from the scheduler. The client's own `gather` waits for a lost result until it is computed again,
+        which may never happen, and delays all others. A result that a worker still has was paid for, so a failed
+        connection is tried again."""
         missed: dict[str, Any] = {}
         deadline = time.monotonic() + AGAIN
         while keys:
@@ -219,19 +224,19 @@ class DaskCluster:
             holders = self._sync(lambda client: client.scheduler.who_has, ANSWER, keys=list(failed))
             there = {key for key in failed if holders.get(key)}
             if there and time.monotonic() > deadline:
-                word = f"its result did not come in {AGAIN:g} s from the Dask worker that has it"
-                missed.update(dict.fromkeys(there, word))
+                reason = f"its result did not arrive in {AGAIN:g} s from the Dask worker that has it"
+                missed.update(dict.fromkeys(there, reason))
                 there = set()
             keys = [key for key in keys if key not in failed or key in there]
             if there:
                 time.sleep(LOOK)
         return missed
 
-    # --- looking at it ---------------------------------------------------------------------------------------------
+    # --- state of the cluster -----------------------------------------------------------------------------------
 
     @property
     def is_own(self) -> bool:
-        """Whether nobody else uses it."""
+        """Whether this run started the cluster, so that nobody else uses it."""
         return self._cluster is not None
 
     def is_closed(self) -> bool:
@@ -247,18 +252,18 @@ class DaskCluster:
         return True
 
     def workers(self) -> dict[str, Any]:
-        """What the scheduler says of each, by its address."""
-        found: dict[str, Any] = self._sync(lambda client: client.scheduler.identity, ANSWER, n_workers=-1)["workers"]
-        if found:  # while there is none, there is room for as much as there was: another will come
-            self._count(found)
-        return found
+        """The scheduler's information about each worker, by address."""
+        workers: dict[str, Any] = self._sync(lambda client: client.scheduler.identity, ANSWER, n_workers=-1)["workers"]
+        if workers:  # while there is none, keep the last count: another worker will come
+            self._count(workers)
+        return workers
 
     def tend_jobs(self, has_workers: bool) -> str | None:
-        """Why no worker will ever come again, if so."""
+        """Replace ended SLURM jobs. Returns why no worker will ever join again, else None."""
         return self._slurm.tend(has_workers) if self._slurm is not None else None
 
     def keys_at(self, worker: str) -> tuple[bool, bool]:
-        """Whether it has tasks or data of this run, and whether of others."""
+        """Whether a worker has tasks or data of this run, and whether it has some of others."""
         processing = self._sync(lambda client: client.scheduler.processing, ANSWER, workers=[worker])
         data = self._sync(lambda client: client.scheduler.has_what, ANSWER, workers=[worker])
         keys = [*processing[worker], *data[worker]]
@@ -266,8 +271,8 @@ class DaskCluster:
         return any(ours), not all(ours)
 
     def remove_worker(self, worker: str, nanny: str | None) -> None:
-        """The scheduler forgets it: what it had comes back as lost, and should it wake up, it ends. A nanny that can be
-        reached ends it at once, and starts another."""
+        """Let the scheduler forget a worker: its tasks are reported as lost, and it ends should it wake up. A reachable
+        nanny kills it at once and starts another."""
         why = f"whyrun-silent-{time.time()}"
         self._sync(lambda client: client.scheduler.unregister, ANSWER, address=worker, stimulus_id=why)
         if nanny is not None:
@@ -275,20 +280,20 @@ class DaskCluster:
             threading.Thread(target=self._ask_nanny, args=(nanny, order), daemon=True, name="whyrun-nanny").start()
 
     def _ask_nanny(self, nanny: str, order: dict[str, Any]) -> None:
-        with suppress(ClusterLost):  # cut off like its worker
+        with suppress(ClusterLost):  # the nanny is cut off too
             self._sync(lambda client: client.scheduler.proxy, ANSWER, msg=order, worker=nanny)
 
-    def _sync(self, method: Callable[[Any], Any], limit: float, *words: Any, **more: Any) -> Any:
+    def _sync(self, method: Callable[[Any], Any], limit: float, *arguments: Any, **more: Any) -> Any:
         try:
             client = self.client
-            return client.sync(method(client), *words, callback_timeout=limit, **more)
+            return client.sync(method(client), *arguments, callback_timeout=limit, **more)
         except Exception as problem:
             raise _lost(problem) from problem
 
-    # --- going -----------------------------------------------------------------------------------------------------
+    # --- leaving ------------------------------------------------------------------------------------------------
 
     def leave(self, reachable: bool) -> list[str]:
-        """Nothing of the run stays there. What could not be done is said, and cannot be helped."""
+        """Remove everything of this run from the cluster. Returns the problems; nothing more can be done about them."""
         self.left.set()
         client, self._client = self._client, None
         problems: list[str] = []
@@ -309,6 +314,24 @@ class DaskCluster:
 LOOK = 0.1  # seconds between two looks for a worker
 
 
+def unprotected(address: str | None) -> str | None:
+    """A warning for a scheduler that is reached without encryption through a network; else None."""
+    if address is None or address == SLURM or address.startswith("tls://"):
+        return None
+    host = address.partition("://")[2] or address
+    host = host.rpartition(":")[0].strip("[]") or host
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        is_loopback = host == "localhost"
+    if is_loopback:
+        return None
+    return (
+        f"the connection to the Dask scheduler {address} is not encrypted: whoever reaches its port can run code there "
+        "and read what steps receive; start it with TLS certificates and use `tls://`"
+    )
+
+
 def _forget(client: Any, boot: Any, key: str, numbers: int) -> None:
     client.sync(client._run_on_scheduler, boot.forget_claims, key, numbers, callback_timeout=END)
 
@@ -321,9 +344,9 @@ def _unready(problem: Exception) -> PrepareFailed:
     return PrepareFailed(f"the Dask cluster: {type(problem).__name__}: {problem}")
 
 
-def _deaf_to_ctrl_c(make: Callable[..., Any], **settings: Any) -> Any:
-    """What is started here, also later, does not hear Ctrl-C, which a terminal sends to all processes: the host decides
-    what becomes of steps. The thread that starts processes inherits the mask, and they from it."""
+def _without_ctrl_c(make: Callable[..., Any], **settings: Any) -> Any:
+    """Start a cluster whose processes, including later ones, ignore Ctrl-C, which a terminal sends to all processes:
+    the host decides about steps. The thread that starts the processes inherits the signal mask and passes it on."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return make(**settings)

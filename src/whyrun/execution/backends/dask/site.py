@@ -1,7 +1,7 @@
-"""On a worker of a Dask cluster: takes a step, lets the one worker execute it here, and gives back all that came of it.
+"""Runs on the workers of a Dask cluster: executes the steps of a task with the local backend, and returns results.
 
-Its folders are to the worker what the host's are on the host's machine, so it is the local backend that keeps the
-worker processes here. Nothing is shared with the host but what the cluster carries.
+Its folders have the same layout as the host's, so the local backend can run the worker processes here. Only the cluster
+carries data between this machine and the host.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ from typing import Any
 
 from whyrun import __version__
 from whyrun.artifacts.store import Store
-from whyrun.execution.backends.copying import parts
-from whyrun.execution.backends.dask_inputs import Placed
-from whyrun.execution.backends.local import LocalBackend
-from whyrun.execution.backends.site import blobs, decode_cfg
-from whyrun.execution.commands import ExecStep, PrepareFailed, Session, StepFinished, StepLost
-from whyrun.execution.scratch import step_folder
-from whyrun.execution.trees import remove
-from whyrun.execution.wire import decode_command, encode
+from whyrun.execution.backends.base import PrepareFailed, Session
+from whyrun.execution.backends.dask.inputs import WorkerInputs
+from whyrun.execution.backends.local.backend import LocalBackend
+from whyrun.execution.backends.remote.site import blobs, decode_cfg
+from whyrun.execution.files.scratch import step_folder
+from whyrun.execution.files.sparse_copy import parts
+from whyrun.execution.files.tree_removal import remove
+from whyrun.execution.protocol.framing import decode_command, encode
+from whyrun.execution.protocol.messages import ExecStep, StepFinished, StepLost
 
 TOPIC = "whyrun-{}"
-LEASE = 60.0  # seconds that steps go on without a word from their host
-_BEAT = 5.0  # seconds
-SECRETS = 60.0  # seconds for the secrets of a step to come
-_TURN = 0.5  # seconds
-_ANSWER = 2.0  # seconds for a thread to say what it gives back
-_HELD = 0.3  # seconds for which the result of a step waits for the steps that were sent with it
-_LARGE = 1 << 22  # bytes: files of a step that are larger than this are fetched in pieces, and do not fill memory
+LEASE = 60.0  # seconds that steps continue without a message from their host
+_BEAT = 5.0  # seconds between two checks of the lease
+SECRETS = 60.0  # seconds for the secrets of a step to arrive
+_TURN = 0.5  # seconds to wait for messages before orders are checked
+_ANSWER = 2.0  # seconds for a thread to answer `withdraw`
+_HELD = 0.3  # seconds that a result waits for the other steps of its task
+_LARGE = 1 << 22  # bytes: the host fetches larger files of a step in pieces, to save memory
 _PIECE = 1 << 20  # bytes
-_SAID = 1 << 20  # bytes: so much of what a step said goes with its result once more, for a host that missed some
+_SAID = 1 << 20  # bytes of a step's messages that its result repeats, for a host that missed some
 
 _agents: dict[str, Agent] = {}
 
 
 class Agent:
-    """Of one run on one Dask worker. A backend for each thread, since each is used by one thread alone."""
+    """The agent of one run on one Dask worker. It has a local backend for each thread that executes tasks."""
 
     def __init__(self, key: str, folder: str, facts: dict[str, Any], worker: Any) -> None:
         root = Path(folder)
@@ -56,22 +57,22 @@ class Agent:
             tmp=root / "tmp",
             workers=1,
             prepare=facts["prepare"],
-            inputs=root / "inputs",  # apart from the code: a step finds there only what it is bound to
+            inputs=root / "inputs",  # not among the code: a step finds only its own inputs there
         )
-        self.placed = Placed(root / "inputs")
-        self.large = root / "large"  # files that the host fetches
+        self.inputs = WorkerInputs(root / "inputs")
+        self.large = root / "large"  # large files that the host will fetch
         for made in (self.session.run_dir, self.session.store, self.session.tmp, self.large, root / "inputs"):
             made.mkdir(parents=True, exist_ok=True)
         self.store = Store(self.session.store)
         self.lock = threading.Lock()
-        self.withdrawn: set[str] = set()  # steps that must not begin, should they still come
-        self.batches: list[_Batch] = []  # those that are being executed, one for each thread
+        self.withdrawn: set[str] = set()  # steps that must not begin, if they still arrive
+        self.batches: list[_Batch] = []  # running tasks, one for each thread
         self.secrets: dict[str, dict[str, str]] = {}
         self.secrets_came = threading.Condition(self.lock)
         self._backends: dict[int, LocalBackend] = {}
         self.problem: str | None = None
         self.closed = False
-        self.heard = time.monotonic()  # when the host last spoke
+        self.last_order = time.monotonic()  # when the host's last order arrived
         threading.Thread(target=self._watch, daemon=True, name="whyrun-lease").start()
         if self.session.prepare is not None:
             try:
@@ -81,26 +82,26 @@ class Agent:
 
     def backend(self) -> LocalBackend:
         mine = threading.get_ident()
-        found = self._backends.get(mine)
-        if found is None:
-            found = self._backends[mine] = LocalBackend()
-            found.open(self.session)
-        return found
+        backend = self._backends.get(mine)
+        if backend is None:
+            backend = self._backends[mine] = LocalBackend()
+            backend.open(self.session)
+        return backend
 
     def _watch(self) -> None:
-        """A host that is not heard of any more has died: its steps end here as they would with it."""
+        """End all steps when the host has been silent for too long: it has died."""
         while not self.closed:
             time.sleep(_BEAT)
-            if time.monotonic() > self.heard + LEASE:
+            if time.monotonic() > self.last_order + LEASE:
                 with self.lock:
                     batches = list(self.batches)
                 for batch in batches:
                     batch.withdraw()
                     for step in list(batch.open):
-                        batch.tell("signal", step, signal.SIGKILL)
+                        batch.add_order("signal", step, signal.SIGKILL)
 
-    def say(self, task: int, lines: bytes) -> None:
-        """`task` tells it from what another task says of the same step, should this worker have been given up."""
+    def send(self, task: int, lines: bytes) -> None:
+        """Send lines to the host. `task`: lets the host drop lines of a task that it has given up."""
         self.worker.log_event(self.topic, {"worker": self.worker.address, "task": task, "lines": lines})
 
     def wait_for_secrets(self, step: str) -> dict[str, str]:
@@ -109,14 +110,14 @@ class Agent:
             return self.secrets.pop(step, {})
 
     def close(self, remove: bool) -> None:
-        """What is not removed stays as it is; the workers of steps end with this process."""
+        """Without `remove`, files stay, and the worker processes end with this one."""
         self.closed = True
         for backend in self._backends.values() if remove else ():
             backend.close()
 
 
-class _Said:
-    """What a step said, for its result; nothing where that is much."""
+class _MessageCopy:
+    """The messages of a step, repeated in its result; empty if they are too long."""
 
     def __init__(self) -> None:
         self._lines: list[bytes] = []
@@ -134,7 +135,7 @@ class _Said:
 
 
 class _Batch:
-    """Steps that one thread executes. Others only leave it a word; `withdraw` waits for the answer."""
+    """The steps of a task, executed by one thread. Other threads only queue orders; `withdraw` waits for the answer."""
 
     def __init__(self, task: int, backend: LocalBackend, steps: list[str]) -> None:
         self.task = task  # its number
@@ -142,23 +143,23 @@ class _Batch:
         self.waiting = deque(steps)  # not yet given to the backend
         self.open = set(steps)  # not yet ended
         self.results: dict[str, dict[str, Any]] = {}
-        self._ready: list[tuple[float, str]] = []  # results that the host does not know of
+        self._ready: list[tuple[float, str]] = []  # time and ID of ended steps that the host does not know of
         self.orders: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
 
-    def tell(self, *order: Any) -> None:
+    def add_order(self, *order: Any) -> None:
         self.orders.put(order)
         wakeup = self.backend.wakeup_fd()
         if wakeup is not None:
-            with suppress(BlockingIOError):  # full of wake-ups already
+            with suppress(BlockingIOError):  # a wake-up is pending already
                 os.write(wakeup, b"\0")
 
     def withdraw(self) -> list[str]:
-        """Called by another thread: what was taken back."""
+        """Called by another thread. Returns the steps that were taken back."""
         answer: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
-        self.tell("withdraw", answer)
+        self.add_order("withdraw", answer)
         try:
             return answer.get(timeout=_ANSWER)
-        except queue.Empty:  # it has just ended: then nothing of it waits any more
+        except queue.Empty:  # the task has just ended, so none of its steps waits
             return []
 
     def ended(self, step: str, result: dict[str, Any]) -> None:
@@ -167,25 +168,25 @@ class _Batch:
         self._ready.append((time.monotonic(), step))
 
     def overdue(self) -> list[str]:
-        """Steps whose results have waited long enough for the others: those may take any time."""
+        """Steps whose results have waited long enough for the other steps, which may take any time."""
         if not self._ready or time.monotonic() < self._ready[0][0] + _HELD:
             return []
         ready, self._ready = self._ready, []
         return [step for _, step in ready]
 
-    def obey(self) -> None:
-        """In the thread of its own."""
+    def execute_orders(self) -> None:
+        """Called in the task's own thread."""
         while not self.orders.empty():
-            name, *words = self.orders.get()
+            name, *arguments = self.orders.get()
             if name == "withdraw":
                 taken = [*self.waiting, *(command.step_id for command in self.backend.withdraw())]
                 self.waiting.clear()
                 self.open.difference_update(taken)
-                words[0].put(taken)
+                arguments[0].put(taken)
             elif name == "signal":
-                self.backend.signal(words[0], words[1])
+                self.backend.signal(arguments[0], arguments[1])
             elif name == "acknowledge":
-                self.backend.acknowledge(words[0], words[1])
+                self.backend.acknowledge(arguments[0], arguments[1])
 
 
 def open_agent(key: str, folder: str, package: str, facts: dict[str, Any], worker: Any) -> None:
@@ -200,45 +201,45 @@ def close_agent(key: str, remove: bool) -> None:
         agent.close(remove)
 
 
-def order(key: str, name: str, *words: Any) -> Any:
+def order(key: str, name: str, *arguments: Any) -> Any:
     agent = _agents.get(key)
     if agent is None:
         return None
-    agent.heard = time.monotonic()
+    agent.last_order = time.monotonic()
     if name == "alive":
         return None
     if name == "problem":
         return agent.problem
     if name == "withdraw":
-        return _withdraw(agent, words[0])
+        return _withdraw(agent, arguments[0])
     if name == "piece":
-        with open(agent.large / words[0], "rb") as file:
-            for start, end in parts(file.fileno(), words[1]):
+        with open(agent.large / arguments[0], "rb") as file:
+            for start, end in parts(file.fileno(), arguments[1]):
                 return start, os.pread(file.fileno(), min(_PIECE, end - start), start)
-            return os.fstat(file.fileno()).st_size, b""  # only a hole is left
+            return os.fstat(file.fileno()).st_size, b""  # only a hole follows
     if name == "forget":
-        (agent.large / words[0]).unlink()
+        (agent.large / arguments[0]).unlink()
         return None
     if name in ("give_back", "results"):
         with agent.lock:
             batches = list(agent.batches)
-        if name == "give_back":  # what waits there behind a step that takes long; it may come here once more
-            return [step for batch in batches if not batch.open.isdisjoint(words[0]) for step in batch.withdraw()]
-        return {step: batch.results[step] for batch in batches for step in words[0] if step in batch.results}
+        if name == "give_back":  # steps that wait behind a long one; unlike withdrawn ones they may come back
+            return [step for batch in batches if not batch.open.isdisjoint(arguments[0]) for step in batch.withdraw()]
+        return {step: batch.results[step] for batch in batches for step in arguments[0] if step in batch.results}
     if name == "secrets":
         with agent.secrets_came:
-            agent.secrets[words[0]] = words[1]
+            agent.secrets[arguments[0]] = arguments[1]
             agent.secrets_came.notify_all()
         return None
     with agent.lock:
-        batches = [batch for batch in agent.batches if words[0] in batch.open]
+        batches = [batch for batch in agent.batches if arguments[0] in batch.open]
     for batch in batches:
-        batch.tell(name, *words)
+        batch.add_order(name, *arguments)
     return None
 
 
 def _withdraw(agent: Agent, steps: list[str]) -> list[str]:
-    """Those that have begun here. No other of them begins any more."""
+    """The steps that have begun here. None of the others begins any more."""
     with agent.lock:
         batches = list(agent.batches)
         here = {step for batch in batches for step in batch.open}
@@ -248,9 +249,9 @@ def _withdraw(agent: Agent, steps: list[str]) -> list[str]:
 
 
 def run_batch(key: str, task: int, payloads: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Every step of it, by its ID; what was withdrawn is not there."""
+    """Execute the steps of a task. Returns the results by step ID, without withdrawn steps."""
     agent = _agents[key]
-    if agent.problem is not None:  # it joined after the others were made ready
+    if agent.problem is not None:  # this worker joined later, and its `prepare` failed
         raise RuntimeError(agent.problem)
     commands = {}
     for payload in payloads:
@@ -262,23 +263,23 @@ def run_batch(key: str, task: int, payloads: list[dict[str, Any]]) -> dict[str, 
         agent.withdrawn.difference_update(commands)
         batch = _Batch(task, agent.backend(), steps)
         agent.batches.append(batch)
-    said = {step: _Said() for step in steps}
+    copies = {step: _MessageCopy() for step in steps}
     try:
         while batch.open and not agent.closed:
             while batch.waiting and batch.backend.room() > 0:
                 command, payload = commands[batch.waiting.popleft()]
-                _place_files(agent, payload)
+                _write_files(agent, payload)
                 batch.backend.submit(command, _secrets(agent, task, payload, command.step_id))
-            for end in _listen(agent, batch, said):
-                batch.ended(end.step_id, _result(agent, commands[end.step_id][1], end, said.pop(end.step_id)))
+            for end in _listen(agent, batch, copies):
+                batch.ended(end.step_id, _result(agent, commands[end.step_id][1], end, copies.pop(end.step_id)))
             overdue = batch.overdue() if batch.open else []
             if overdue:
-                agent.say(task, encode({"ended": overdue}))
+                agent.send(task, encode({"ended": overdue}))
     finally:
         with agent.lock:
             agent.batches.remove(batch)
-        batch.obey()  # whoever still waits for an answer gets one
-    if agent.closed:  # a result would be lost with this worker, and Dask would then execute the steps once more
+        batch.execute_orders()  # answer the orders that came last
+    if agent.closed:  # a result would be lost with this worker, and Dask would repeat the task
         raise RuntimeError("the Dask worker was ended while the step ran")
     return batch.results
 
@@ -286,16 +287,16 @@ def run_batch(key: str, task: int, payloads: list[dict[str, Any]]) -> dict[str, 
 def _secrets(agent: Agent, task: int, payload: dict[str, Any], step: str) -> dict[str, str]:
     if not payload["secrets"]:
         return {}
-    agent.say(task, encode({"wants": step}))
+    agent.send(task, encode({"wants": step}))
     return agent.wait_for_secrets(step)
 
 
-def _place_files(agent: Agent, payload: dict[str, Any]) -> None:
+def _write_files(agent: Agent, payload: dict[str, Any]) -> None:
     for sha256, data in payload["blobs"].items():
         if not agent.store.has(sha256):
             agent.store.put_bytes(data)
-    for path, given in payload["inputs"].items():
-        agent.placed.place(path, given["version"], given["parcel"])
+    for path, sent in payload["inputs"].items():
+        agent.inputs.write(path, sent["version"], sent["packed"])
     cfg = agent.session.run_dir / payload["cfg_path"]
     cfg.parent.mkdir(parents=True, exist_ok=True)
     temp = cfg.with_name(f".{cfg.name}.{threading.get_ident()}")
@@ -303,22 +304,22 @@ def _place_files(agent: Agent, payload: dict[str, Any]) -> None:
     os.replace(temp, cfg)
 
 
-def _listen(agent: Agent, batch: _Batch, said: dict[str, _Said]) -> list[StepFinished | StepLost]:
-    batch.obey()
+def _listen(agent: Agent, batch: _Batch, copies: dict[str, _MessageCopy]) -> list[StepFinished | StepLost]:
+    batch.execute_orders()
     messages = list(batch.backend.messages(_TURN))
     ends = [message for message in messages if isinstance(message, StepFinished | StepLost)]
-    told: list[bytes] = []
+    lines: list[bytes] = []
     for message in messages:
         if not isinstance(message, StepFinished | StepLost):
             line = encode(message)
-            said[message.step_id].add(line)
-            told.append(line)
-    if told:
-        agent.say(batch.task, b"\n".join(told))
+            copies[message.step_id].add(line)
+            lines.append(line)
+    if lines:
+        agent.send(batch.task, b"\n".join(lines))
     return ends
 
 
-def _result(agent: Agent, payload: dict[str, Any], end: StepFinished | StepLost, said: _Said) -> dict[str, Any]:
+def _result(agent: Agent, payload: dict[str, Any], end: StepFinished | StepLost, copy: _MessageCopy) -> dict[str, Any]:
     outputs: dict[str, bytes] = {}
     if isinstance(end, StepFinished) and end.error_type is None:
         cfg = decode_cfg(payload["cfg"])
@@ -341,7 +342,7 @@ def _result(agent: Agent, payload: dict[str, Any], end: StepFinished | StepLost,
                 files[name] = path.read_bytes()
         remove(str(folder))
     return {
-        "said": said.all_lines(),
+        "said": copy.all_lines(),
         "end": encode(end),
         "outputs": outputs,
         "files": files,

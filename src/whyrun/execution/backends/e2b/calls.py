@@ -1,7 +1,7 @@
-"""Calls of the E2B SDK that cannot hang: while one is under way, the sandbox is looked at.
+"""Calls the E2B SDK without hanging: checks during each call whether the sandbox is alive.
 
-A lost network answers nothing and refuses nothing, and the SDK waits as long as it is told to. So each call runs in a
-thread of its own, which is left behind when the sandbox is out of reach.
+A broken network neither answers nor refuses, and the SDK waits as long as its timeout. So each call runs in a thread of
+its own, which is abandoned when the sandbox cannot be reached.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import e2b
 import httpx
 from connectrpc.errors import ConnectError
 
-from whyrun.execution.backends.transport import PlaceLost
+from whyrun.execution.backends.base import WorkerLost
 
 if TYPE_CHECKING:
     from e2b import Sandbox
 
 T = TypeVar("T")
 
-QUIET = 1.3  # seconds without a sign of life after which the sandbox is asked for one
-PROBE = 1.5  # seconds for its answer
-SILENCE = 2.5  # seconds without a sign of life after which failing requests mean that it is lost
-_LOOK = 0.5  # seconds between two looks at a call
+QUIET = 1.3  # seconds without a sign of life after which the sandbox is probed
+PROBE = 1.5  # seconds for the answer to a probe
+SILENCE = 2.5  # seconds without a sign of life after which a failed request means that the sandbox is lost
+_POLL = 0.5  # seconds between two checks during a call
 _PAUSE = 0.1  # seconds before another try
 _TRIES = 3
 
-# `ServiceBusy` and `Authentication` stand beside the tree of the others. Some of what the transports below it raise the
-# SDK hands on: `HTTPError` for files, and a bare `ConnectError` where a connection broke though the sandbox answers.
+# `ServiceBusy` and `Authentication` have no base class in common with the others. The SDK passes on some errors of its
+# own transports: `HTTPError` for files, and `ConnectError` if a connection broke though the sandbox answers.
 SDK_ERRORS = (
     e2b.SandboxException,
     e2b.AuthenticationException,
@@ -39,7 +39,7 @@ SDK_ERRORS = (
     httpx.HTTPError,
     ConnectError,
 )
-# The connection broke, nobody answered in time, or had no time. The request may have been carried out or not.
+# The connection broke, the answer came too late, or the service was busy. The request may have been executed or not.
 BROKEN = (
     e2b.TimeoutException,
     e2b.RateLimitException,
@@ -50,8 +50,8 @@ BROKEN = (
 GONE = (e2b.exceptions.SandboxNotRunningException, e2b.SandboxNotFoundException)
 
 
-class Reach:
-    """Whether a sandbox is there. Once lost, it stays lost: every later call says so at once."""
+class Connection:
+    """Tracks whether a sandbox can be reached. Once lost, it stays lost: every later call raises at once."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
@@ -59,15 +59,15 @@ class Reach:
         self._lost: str | None = None
 
     def seen_alive(self) -> None:
-        """A sign of life was seen."""
+        """Record a sign of life."""
         self._alive = time.monotonic()
 
     def silent_for(self) -> float:
         return time.monotonic() - self._alive
 
-    def lose(self, reason: str) -> PlaceLost:
+    def lose(self, reason: str) -> WorkerLost:
         self._lost = self._lost or reason
-        return PlaceLost(self._lost)
+        return WorkerLost(self._lost)
 
     @property
     def is_lost(self) -> bool:
@@ -75,15 +75,15 @@ class Reach:
 
     def check(self) -> None:
         if self._lost is not None:
-            raise PlaceLost(self._lost)
+            raise WorkerLost(self._lost)
 
-    def look(self) -> None:
-        """Ask for a sign of life, unless there was one just now."""
+    def check_alive(self) -> None:
+        """Probe the sandbox, unless there was a sign of life just now. Raises `WorkerLost`."""
         self.check()
         if self.silent_for() < QUIET:
             return
         try:
-            # Not `is_running`: it waits twice as long as told, and takes a closed port for the end of the sandbox.
+            # Not `is_running`: it waits twice its timeout, and takes a closed port for the end of the sandbox.
             _within(PROBE, lambda: self._sandbox.commands.list(request_timeout=PROBE))
         except SDK_ERRORS as problem:
             self.failed(problem)
@@ -91,18 +91,18 @@ class Reach:
             self.seen_alive()
 
     def failed(self, problem: Exception) -> None:
-        """A request came to nothing. Raises `PlaceLost` if that is how it will stay."""
+        """Handle a failed request. Raises `WorkerLost` unless it may be repeated."""
         self.check()
         if isinstance(problem, GONE):
             raise self.lose("the sandbox is gone")
-        if not (isinstance(problem, BROKEN) or is_cut(problem)):
-            raise self.lose(f"the sandbox refused a request: {brief(problem)}")
+        if not (isinstance(problem, BROKEN) or is_stream_cut(problem)):
+            raise self.lose(f"the sandbox refused a request: {short_message(problem)}")
         if self.silent_for() > SILENCE:
-            raise self.lose(f"the sandbox cannot be reached: {brief(problem)}")
+            raise self.lose(f"the sandbox cannot be reached: {short_message(problem)}")
 
     def call(self, function: Callable[[], T], limit: float | None = None) -> T:
-        """The result of a call that may be made again, and is after `limit` seconds: its connection may hang though the
-        sandbox answers others. Not found, and a command's exit status, are for the caller."""
+        """The result of a call that may be repeated. It is repeated after `limit` seconds, because its connection may
+        hang though the sandbox answers others. The caller handles "not found" and a command's exit status."""
         for tried in range(1, _TRIES + 1):
             try:
                 return self._watched(function, limit)
@@ -112,13 +112,13 @@ class Reach:
                 self.seen_alive()
                 raise
             except Exception as problem:
-                if not (isinstance(problem, SDK_ERRORS) or is_cut(problem)):
+                if not (isinstance(problem, SDK_ERRORS) or is_stream_cut(problem)):
                     raise
                 self.failed(problem)
                 if tried == _TRIES:
-                    raise self.lose(f"the sandbox cannot be used: {brief(problem)}") from None
+                    raise self.lose(f"the sandbox cannot be used: {short_message(problem)}") from None
                 time.sleep(_PAUSE * tried)
-        raise AssertionError("a call ends with its result or an exception")
+        raise AssertionError("a call returns a result or raises")
 
     def _watched(self, function: Callable[[], T], limit: float | None) -> T:
         self.check()
@@ -127,9 +127,9 @@ class Reach:
         threading.Thread(target=_perform, args=(function, done), daemon=True).start()
         while True:
             try:
-                outcome = done.get(timeout=_LOOK)
+                outcome = done.get(timeout=_POLL)
             except queue.Empty:
-                self.look()
+                self.check_alive()
                 if deadline is not None and time.monotonic() > deadline:
                     raise e2b.TimeoutException(f"no answer within {limit:g} s") from None
                 continue
@@ -139,7 +139,7 @@ class Reach:
 
 
 def _within(limit: float, function: Callable[[], T]) -> T:
-    """The SDK tries again by itself, also beyond the time that it is told."""
+    """Limit a call in time. The SDK itself repeats calls beyond its timeout."""
     done: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
     threading.Thread(target=_perform, args=(function, done), daemon=True).start()
     try:
@@ -163,12 +163,12 @@ def _perform(function: Callable[[], T], done: queue.SimpleQueue[Callable[[], T]]
         done.put(lambda: result)
 
 
-def is_cut(problem: Exception) -> bool:
-    """The stream of a command ended without a word on the command, for which the SDK has no type."""
+def is_stream_cut(problem: Exception) -> bool:
+    """Whether the stream of a command ended before the command. The SDK has no exception type for that."""
     return type(problem) is Exception and "without an end event" in str(problem)
 
 
-def brief(problem: Exception) -> str:
-    """The first sentence; the SDK goes on with advice to its own users."""
+def short_message(problem: Exception) -> str:
+    """The first sentence of an SDK error. The rest is advice for users of the SDK."""
     text = str(problem) or type(problem).__name__
     return text.partition(": The sandbox")[0].partition(": This error")[0]

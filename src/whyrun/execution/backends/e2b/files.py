@@ -1,4 +1,4 @@
-"""Files of an E2B sandbox: to it and back, in few requests, and without holding large ones in memory."""
+"""Transfers files to and from an E2B sandbox, with few requests, and without holding large files in memory."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from typing import TYPE_CHECKING
 import e2b
 from e2b.sandbox.filesystem.filesystem import WriteEntry
 
-from whyrun.execution.backends.e2b_calls import Reach
-from whyrun.execution.backends.transport import LARGEST_READ, PlaceLost, Source
-from whyrun.execution.backends.untrusted import comes_back, too_much
-from whyrun.execution.unpack import is_whole
+from whyrun.execution.backends.base import LARGEST_READ, Source, WorkerLost
+from whyrun.execution.backends.e2b.calls import Connection
+from whyrun.execution.bundle.unpack import is_whole
+from whyrun.execution.files.safe_files import is_copied, too_large
 
 if TYPE_CHECKING:
     from e2b import Sandbox
 
-_TOGETHER = 4 << 20  # bytes; larger files go alone, as a stream
+_TOGETHER = 4 << 20  # bytes in one request; larger files are streamed alone
 _MANY = 500  # files in one request
-_PLAIN = re.compile(r"[A-Za-z0-9._/-]+")  # names that survive as the file name of a form
-_PACKED = "packed"  # a folder below the root, for archives on their way
-_ON_ITS_WAY = "e2b-"
+_PLAIN = re.compile(r"[A-Za-z0-9._/-]+")  # names that are safe as a form's file name
+_PACKED = "packed"  # folder below the root for archives in transfer
+_TMP_PREFIX = "e2b-"
 _NO_LIMIT = 0.0
 
 
 class Files:
-    """Below one folder of the sandbox. Following links there is harmless: all that they can lead to is the sandbox."""
+    """Files below one folder of the sandbox. Following links is harmless there: they cannot leave the sandbox."""
 
-    def __init__(self, sandbox: Sandbox, reach: Reach, root: str, tmp: Path) -> None:
-        """`tmp`: of the host. What comes back may hold secrets until they are taken out of it: it lies where only the
-        host's own scratch files lie, and is removed with them."""
+    def __init__(self, sandbox: Sandbox, connection: Connection, root: str, tmp: Path) -> None:
+        """`tmp`: a scratch folder of the host. Fetched files may contain secrets until they are redacted, so they are
+        kept among scratch files and removed with them."""
         self._sandbox = sandbox
-        self._reach = reach
+        self._connection = connection
         self._root = root
         self._tmp = tmp
         self._numbers = count(1)
 
-    # --- there -------------------------------------------------------------------------------------------------------
+    # --- to the sandbox -----------------------------------------------------------------------------------------
 
     def put(self, files: Mapping[str, Source]) -> None:
         together: dict[str, bytes] = {}
@@ -67,33 +67,33 @@ class Files:
         self._write(together)
 
     def _write(self, files: Mapping[str, bytes]) -> None:
-        """In one request. A single file is named in the URL, which can hold any name."""
+        """Write files in one request. A single file is named in the URL, which can hold any name."""
         if not files:
             return
         entries = [WriteEntry(path=self._at(path), data=data) for path, data in files.items()]
         limit = _transfer_limit(sum(map(len, files.values())))
-        self._reach.call(lambda: self._sandbox.files.write_files(entries, request_timeout=_NO_LIMIT), limit)
+        self._connection.call(lambda: self._sandbox.files.write_files(entries, request_timeout=_NO_LIMIT), limit)
 
     def _put_stream(self, path: str, source: Path) -> None:
         def send() -> None:
             with open(source, "rb") as file:
                 self._sandbox.files.write(self._at(path), file, request_timeout=_NO_LIMIT)
 
-        self._reach.call(send, _transfer_limit(source.stat().st_size))
+        self._connection.call(send, _transfer_limit(source.stat().st_size))
 
     def _put_folder(self, path: str, source: Path) -> None:
-        """As an archive: empty folders and executable bits are part of what a folder is."""
+        """Send a folder as an archive, which keeps empty folders and executable bits."""
         packed = f"{_PACKED}/{next(self._numbers)}.tar"
-        with tempfile.TemporaryDirectory(dir=self._tmp, prefix=_ON_ITS_WAY) as folder:
+        with tempfile.TemporaryDirectory(dir=self._tmp, prefix=_TMP_PREFIX) as folder:
             archive = Path(folder) / "archive"
             with tarfile.open(archive, "w", dereference=True) as tar:
                 tar.add(source, ".")
             self._put_stream(packed, archive)
-        there, target = shlex.quote(self._at(packed)), shlex.quote(self._at(path))
-        self.run(f"rm -rf {target} && mkdir -p {target} && tar -xf {there} -C {target}")
+        archive_path, target = shlex.quote(self._at(packed)), shlex.quote(self._at(path))
+        self.run(f"rm -rf {target} && mkdir -p {target} && tar -xf {archive_path} -C {target}")
         self.remove(packed)
 
-    # --- and back ----------------------------------------------------------------------------------------------------
+    # --- from the sandbox ---------------------------------------------------------------------------------------
 
     def get(self, path: str, limit: int = LARGEST_READ) -> bytes:
         def receive() -> bytes:
@@ -106,11 +106,11 @@ class Files:
             return bytes(data)
 
         try:
-            data = self._reach.call(receive)
+            data = self._connection.call(receive)
         except e2b.NotFoundException:
             return b""
         if len(data) > limit:
-            raise too_much(path, limit)
+            raise WorkerLost(str(too_large(path, limit)))
         return data
 
     def tail(self, path: str, size: int) -> bytes:
@@ -134,55 +134,57 @@ class Files:
                     file.write(piece)
 
         try:
-            self._reach.call(receive)
+            self._connection.call(receive)
         except e2b.NotFoundException:
             return False
         return True
 
     def fetch_tree(self, path: str, target: Path) -> bool:
-        if not self._reach.call(lambda: self._sandbox.files.exists(self._at(path))):
+        if not self._connection.call(lambda: self._sandbox.files.exists(self._at(path))):
             return False
         packed = f"{_PACKED}/{next(self._numbers)}.tar"
-        there, folder = shlex.quote(self._at(packed)), shlex.quote(self._at(path))
-        # 1 is tar's word for files that changed meanwhile: what a step left running may still write.
+        archive_path, folder = shlex.quote(self._at(packed)), shlex.quote(self._at(path))
+        # Exit status 1 of tar means that a file changed: processes that a step left running may still write.
         self.run(
             f"mkdir -p {shlex.quote(self._at(_PACKED))} && "
-            f"tar -cf {there} --ignore-failed-read --warning=none -C {folder} . || [ $? = 1 ]"
+            f"tar -cf {archive_path} --ignore-failed-read --warning=none -C {folder} . || [ $? = 1 ]"
         )
-        with tempfile.TemporaryDirectory(dir=self._tmp, prefix=_ON_ITS_WAY) as temporary:
+        with tempfile.TemporaryDirectory(dir=self._tmp, prefix=_TMP_PREFIX) as temporary:
             archive = Path(temporary) / "archive"
             if not self.fetch(packed, archive):
-                raise PlaceLost(f"`{path}` did not come back from the sandbox")
+                raise WorkerLost(f"`{path}` did not come back from the sandbox")
             try:
                 extract_untrusted(archive, target)
             except (tarfile.TarError, ValueError) as problem:
-                raise PlaceLost(f"`{path}` came back damaged: {problem}") from None
+                raise WorkerLost(f"`{path}` came back damaged: {problem}") from None
         self.remove(packed)
         return True
 
     def remove(self, path: str) -> None:
         try:
-            self._reach.call(lambda: self._sandbox.files.remove(self._at(path)))
+            self._connection.call(lambda: self._sandbox.files.remove(self._at(path)))
         except e2b.NotFoundException:
             pass
 
     def run(self, command: str, user: str | None = None) -> str:
         try:
-            return self._reach.call(lambda: self._sandbox.commands.run(command, user=user, timeout=_NO_LIMIT)).stdout
+            return self._connection.call(
+                lambda: self._sandbox.commands.run(command, user=user, timeout=_NO_LIMIT)
+            ).stdout
         except e2b.CommandExitException as failed:
-            raise PlaceLost(f"a command failed in the sandbox: {(failed.stderr or '').strip()[-500:]}") from None
+            raise WorkerLost(f"a command failed in the sandbox: {(failed.stderr or '').strip()[-500:]}") from None
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}"
 
 
 def _transfer_limit(size: int) -> float:
-    """Seconds that no transfer of so many bytes takes, however slow the line."""
+    """Seconds after which a transfer of this many bytes counts as hanging, even on a slow line."""
     return 120 + size / 50_000
 
 
 def extract_untrusted(archive: Path, target: Path) -> None:
-    """Files, folders, and links as links, whatever they say: nothing is written through one, nothing outside."""
+    """Extract files and folders, and links as links. Writes nothing through a link and nothing outside the target."""
     target.mkdir(parents=True, exist_ok=True)
     with (
         open(archive, "rb") as packed,
@@ -196,30 +198,30 @@ def extract_untrusted(archive: Path, target: Path) -> None:
             if name == ".":
                 continue
             parts = name.split("/")
-            if not comes_back(len(parts), len(os.fsencode(name))):
+            if not is_copied(len(parts), len(os.fsencode(name))):
                 continue
             behind = any("/".join(parts[:length]) in links for length in range(1, len(parts)))
             if name.startswith(("/", "..")) or behind:
                 raise ValueError(f"`{member.name}` leads elsewhere")
         for name, member in sorted(members.items(), key=lambda item: (item[1].issym(), item[0])):
-            if not comes_back(name.count("/") + 1, len(os.fsencode(name))):
-                continue  # no folder of ours could hold it
+            if not is_copied(name.count("/") + 1, len(os.fsencode(name))):
+                continue  # too deep, or its path is too long
             try:
                 _extract(tar, member, target / name)
             except (KeyError, FileExistsError, NotADirectoryError, IsADirectoryError) as problem:
                 raise ValueError(f"`{member.name}` cannot be there with the others: {problem}") from None
 
 
-def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
     if member.isdir():
-        place.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
     elif member.issym():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        os.symlink(member.linkname, place)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(member.linkname, path)
     elif member.isfile() or member.islnk():
-        place.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         source = tar.extractfile(member)
-        if source is None:  # another name of what is no file
+        if source is None:  # a hard link to something that is not a file
             raise KeyError(member.linkname)
-        with source, open(place, "wb") as file:
+        with source, open(path, "wb") as file:
             shutil.copyfileobj(source, file)

@@ -1,9 +1,9 @@
-"""Keeps a worker at a place that is reached only through connections which may break, and loses none of its words.
+"""Connects host and worker over connections that may break, without losing a message.
 
-`python -m whyrun.execution.backends.relay ROOT PROJECT` runs there, between the host and the worker. Orders come as
-numbered lines of stdin: one that comes again, because its answer was lost, is not carried out again. What the worker
-says goes out as numbered lines, and is kept until the host has heard it. Once a second the relay shows that it is
-alive. `Channel` is the host's end of all this.
+`python -m whyrun.execution.backends.e2b.relay ROOT PROJECT` runs in the sandbox and starts the worker there. Orders
+come as numbered lines of stdin. The host repeats an order if its answer was lost, and the relay executes it only once.
+The relay sends the worker's messages as numbered lines, and keeps them until the host has confirmed them. Once a second
+it sends a heartbeat. `Channel` is the host's side.
 """
 
 from __future__ import annotations
@@ -19,37 +19,36 @@ from pathlib import Path
 import msgspec
 
 from whyrun.artifacts.durable import write_all
-from whyrun.execution.backends.process import ProcessTransport
-from whyrun.execution.backends.transport import Ended, Heard, Lines, PlaceLost
-from whyrun.execution.commands import NO_NEEDS
+from whyrun.execution.backends.base import NO_NEEDS, Ended, LineBuffer, Received, WorkerLost
+from whyrun.execution.backends.remote.process import ProcessTransport
 
 BEAT = 1.0  # seconds
-_UNHEARD = 256  # lines; so many are kept there before the host says that it has heard them
-_END = b"!"  # begins the line that tells the worker's end; its messages are JSON objects
-_PATIENCE = 1.0  # seconds before the same is asked for again
+_UNCONFIRMED = 256  # lines that the host receives before it confirms them
+_END = b"!"  # prefix of the line that reports the worker's end; messages are JSON objects
+_PATIENCE = 1.0  # seconds before the host asks again for missing lines
 
 
 class Order(msgspec.Struct, omit_defaults=True, frozen=True):
     seq: int  # from 1
-    heard: int  # every line up to this one has arrived
+    heard: int  # all lines up to this number have arrived
     line: bytes = b""  # for the worker
     signum: int = 0  # for the step's processes
-    again: bool = False  # say everything after `heard` once more
+    again: bool = False  # repeat all lines after `heard`
 
 
 _decode_order = msgspec.json.Decoder(Order).decode
 
 
-# --- the host's end --------------------------------------------------------------------------------------------------
+# --- the host's side -------------------------------------------------------------------------------------------
 
 
 class Channel:
-    """`write` brings bytes to the relay's stdin, whole or not at all, maybe twice; it may raise `PlaceLost`."""
+    """`write` sends bytes to the relay's stdin, all or nothing, possibly twice. It may raise `WorkerLost`."""
 
-    def __init__(self, write: Callable[[bytes], None], tell: Callable[[Heard], None]) -> None:
+    def __init__(self, write: Callable[[bytes], None], deliver: Callable[[Received], None]) -> None:
         self._write = write
-        self._tell = tell
-        self._lines = Lines()
+        self._deliver = deliver
+        self._lines = LineBuffer()
         self._skip = False
         self._heard = 0
         self._confirmed = 0
@@ -57,7 +56,7 @@ class Channel:
         self._seq = 0
         self._sending = threading.Lock()
 
-    # --- by the thread that gives orders -----------------------------------------------------------------------------
+    # --- called by the sending thread ---------------------------------------------------------------------------
 
     def send(self, line: bytes) -> None:
         self._order(line=line)
@@ -72,10 +71,10 @@ class Channel:
             self._write(msgspec.json.encode(order) + b"\n")
             self._confirmed = order.heard
 
-    # --- by the thread that listens ----------------------------------------------------------------------------------
+    # --- called by the receiving thread -------------------------------------------------------------------------
 
     def feed(self, chunk: bytes) -> None:
-        """A piece of what the relay says, cut anywhere."""
+        """Take a chunk of the relay's output, which may end anywhere."""
         for line in self._lines.add(chunk):
             if self._skip:
                 self._skip = False
@@ -87,8 +86,9 @@ class Channel:
                 self._take(int(number), payload)
 
     def reconnected(self) -> None:
-        """What comes now may begin in the middle of a line, and lines may be missing before it."""
-        self._lines.forget()
+        """After a new connection: the next chunk may begin in the middle of a line, and lines before it may be
+        missing."""
+        self._lines.clear()
         self._skip = True
         self._order(again=True)
 
@@ -100,10 +100,10 @@ class Channel:
             return
         self._heard = number
         if payload.startswith(_END):
-            self._tell(Ended(payload[len(_END) :].decode("utf-8", "replace")))
+            self._deliver(Ended(payload[len(_END) :].decode("utf-8", "replace")))
             return
-        self._tell(payload + b"\n")
-        if self._heard - self._confirmed >= _UNHEARD:
+        self._deliver(payload + b"\n")
+        if self._heard - self._confirmed >= _UNCONFIRMED:
             self._order()
 
     def _missing(self, upto: int) -> None:
@@ -113,76 +113,78 @@ class Channel:
             self._order(again=True)
 
 
-# --- there -----------------------------------------------------------------------------------------------------------
+# --- in the sandbox --------------------------------------------------------------------------------------------
 
 
 class Relay:
+    """Passes orders to the worker, and numbers and keeps the worker's messages."""
+
     def __init__(self, transport: ProcessTransport, out: int) -> None:
         self._transport = transport
         self._out = out
         self._lock = threading.Lock()
-        self._lines = Lines()
-        self._unheard: deque[tuple[int, bytes]] = deque()
+        self._lines = LineBuffer()
+        self._unconfirmed: deque[tuple[int, bytes]] = deque()
         self._number = 0
-        self._done = 0
+        self._executed = 0  # number of the last executed order
 
-    def tell(self, heard: Heard) -> None:
-        """From the worker."""
-        if isinstance(heard, bytes):
-            for line in self._lines.add(heard):
-                self._say(line)
-        elif isinstance(heard, Ended):
-            self._say(_END + heard.reason.encode())
+    def deliver(self, received: Received) -> None:
+        """Take data from the worker."""
+        if isinstance(received, bytes):
+            for line in self._lines.add(received):
+                self._send(line)
+        elif isinstance(received, Ended):
+            self._send(_END + received.reason.encode())
 
-    def _say(self, payload: bytes) -> None:
+    def _send(self, payload: bytes) -> None:
         with self._lock:
             self._number += 1
             line = b"%d %s\n" % (self._number, payload)
-            self._unheard.append((self._number, line))
+            self._unconfirmed.append((self._number, line))
             write_all(self._out, line)
 
-    def show_life(self) -> None:
+    def beat(self) -> None:
         with self._lock:
             write_all(self._out, b"0 %d\n" % self._number)
 
-    def obey(self, line: bytes) -> None:
-        """From the host."""
+    def execute(self, line: bytes) -> None:
+        """Execute an order of the host, unless it was executed before."""
         order = _decode_order(line)
         with self._lock:
-            while self._unheard and self._unheard[0][0] <= order.heard:
-                self._unheard.popleft()
+            while self._unconfirmed and self._unconfirmed[0][0] <= order.heard:
+                self._unconfirmed.popleft()
             if order.again:
-                # The first line tells nothing: who has just connected does not know whether it is a whole one.
-                write_all(self._out, b"0 0\n" + b"".join(line for _, line in self._unheard))
-        if order.seq <= self._done:
+                # The first line is a dummy: after a new connection the host drops the first line, which may be cut.
+                write_all(self._out, b"0 0\n" + b"".join(line for _, line in self._unconfirmed))
+        if order.seq <= self._executed:
             return
-        self._done = order.seq
+        self._executed = order.seq
         try:
             if order.line:
                 self._transport.send(order.line)
             if order.signum:
                 self._transport.signal(order.signum)
-        except PlaceLost:
-            pass  # the worker has just ended, and its end is told
+        except WorkerLost:
+            pass  # the worker has just ended; its end is reported anyway
 
 
 def _beat(relay: Relay) -> None:
     while True:
         time.sleep(BEAT)
-        relay.show_life()
+        relay.beat()
 
 
 def main(root: str, project: str) -> None:
     transport = ProcessTransport(Path(root), Path(project))
     relay = Relay(transport, sys.stdout.fileno())
-    transport.start(NO_NEEDS, relay.tell)
+    transport.start(NO_NEEDS, relay.deliver)
     threading.Thread(target=_beat, args=(relay,), daemon=True).start()
     rest = b""
     while data := os.read(sys.stdin.fileno(), 1 << 16):
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
-            relay.obey(line)
-    transport.close()  # nobody can reach it any more
+            relay.execute(line)
+    transport.close()  # stdin is closed: the host is gone
 
 
 if __name__ == "__main__":

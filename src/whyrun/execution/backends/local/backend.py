@@ -1,44 +1,38 @@
 """The default backend: a pool of worker processes on this machine.
 
-Single-threaded. Commands wait here and go to workers one at a time; only while steps take a few milliseconds are some
-sent ahead, and even those can be taken back as long as no worker has taken them.
+Single-threaded. Commands wait in the backend's queue, and each worker gets one at a time. Only while steps take a few
+milliseconds does the backend send commands ahead, and it can take back those that no worker has begun.
 """
 
 from __future__ import annotations
 
 import os
 import selectors
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import count, islice
 
-from whyrun.execution.backends.local_worker import Job, LocalWorker
-from whyrun.execution.backends.waiting import unqueued
-from whyrun.execution.commands import (
-    NO_NEEDS,
-    ExecStep,
-    Message,
-    MetricReported,
-    Session,
-    StepBegan,
-    StepFinished,
-    StepNeeds,
-    TaskReported,
-)
-from whyrun.execution.wire import timestamp
+from whyrun.execution.backends.base import NO_NEEDS, Session, StepNeeds
+from whyrun.execution.backends.local.worker_process import Job, LocalWorker
+from whyrun.execution.backends.queueing import Wakeup, remove_queued
+from whyrun.execution.protocol.framing import timestamp
+from whyrun.execution.protocol.messages import ExecStep, Message, MetricReported, StepBegan, StepFinished, TaskReported
 
-_SHORT = 0.005  # seconds: steps that take less are sent ahead
-_AHEAD = 8  # how many, beyond the one that runs
-_MOST_AHEAD, _AHEAD_FOR = 256, 0.04  # as many as take so many seconds, where that is more: fewer, fuller turns
+_SHORT = 0.005  # seconds: shorter steps are sent ahead
+_AHEAD = 8  # how many, beyond the running one
+_MOST_AHEAD, _AHEAD_SECONDS = 256, 0.04  # or as many as take this long: fewer, larger messages
 _STALE = 0.01  # seconds that commands may wait behind a step that turned out long, before they are taken back
 _SMOOTHING = 0.2
-_GATHER = 0.002  # seconds at most to let short messages gather while every worker has enough to do
-# After so many words in a row that nobody waits for, they may gather for so many seconds, where all that runs has been
-# running for so long that its end may be heard of that much later.
-_TALK, _LISTEN, _LONG = 16, 0.02, 1.0
+_GATHER = 0.002  # seconds at most to let messages of short steps gather while every worker has enough to do
+# After this many messages in a row for which nobody waits, messages may gather for this many seconds, provided that
+# every running step has been running for so long that a later notice of its end does not matter.
+_CHATTER, _GATHER_CHATTER, _LONG = 16, 0.02, 1.0
 _PATIENCE = 1.0  # seconds for idle workers to end by themselves
+
+
+def local_backend() -> LocalBackend:
+    return LocalBackend()
 
 
 class LocalBackend:
@@ -48,27 +42,24 @@ class LocalBackend:
         self._queue: deque[Job] = deque()
         self._workers: list[LocalWorker] = []
         self._ready: list[Message] = []
-        self._mean: float | None = None  # recent duration of a step, from its taking to its end
+        self._mean: float | None = None  # recent mean duration of a step
         self._numbers = count(1)
-        self._listened = 0.0  # to the workers, the last time
-        self._talk = 0  # words since one that somebody may wait for
+        self._listened = 0.0  # when the workers' messages were last read
+        self._chatter = 0  # task and metric messages in a row
 
     def open(self, session: Session) -> None:
         self._session = session
         session.tmp.mkdir(parents=True, exist_ok=True)
         self._selector = selectors.DefaultSelector()
-        self._wakeup, self._wakeup_end = socket.socketpair()
-        for end in (self._wakeup, self._wakeup_end):
-            end.setblocking(False)
-        self._selector.register(self._wakeup, selectors.EVENT_READ, None)
+        self._wakeup = Wakeup()
+        self._selector.register(self._wakeup.reader, selectors.EVENT_READ, None)
 
     def prepare(self, stopped: Callable[[], bool]) -> None:
-        """Once, by the first worker: they are all at the same place."""
+        """Run the `prepare` command once, in the first worker: all workers share this machine."""
         if self._session.prepare is not None:
             self._hire().prepare(self._session.prepare, stopped)
 
     def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
-        """`secrets`: the values that this step refers to; they travel through a pipe and stand in no file."""
         known = self._session.known_files
         self._queue.append(Job(command, dict(secrets or {}), known(command) if known is not None else {}))
 
@@ -85,7 +76,7 @@ class LocalBackend:
     def unqueue(self, steps: Set[str]) -> list[ExecStep]:
         for worker in self._workers:
             self._queue.extendleft(reversed(worker.take_back()))
-        return unqueued(self._queue, steps)
+        return remove_queued(self._queue, steps)
 
     def acknowledge(self, step_id: str, key: str) -> None:
         worker = self._running(step_id)
@@ -96,13 +87,14 @@ class LocalBackend:
         worker = self._running(step_id)
         if worker is None:
             return
-        # With nothing left to take, the worker cannot begin another step that the signal would hit instead.
+        # Without further commands the worker cannot begin another step, which the signal would then hit.
         self._queue.extendleft(reversed(worker.take_back()))
         if worker.jobs and worker.jobs[-1].command.step_id == step_id:
             worker.signal(signum)
 
     def messages(self, timeout: float) -> Sequence[Message]:
-        # Given out before waiting and not after: what has just ended may mean that nothing more is to start.
+        # Send commands before waiting, not after: the runner must see the new messages first, because they may mean
+        # that no further step may start.
         self._dispatch()
         if not self._ready:
             self._wait(timeout)
@@ -110,11 +102,11 @@ class LocalBackend:
         return ready
 
     def wakeup_fd(self) -> int | None:
-        return self._wakeup_end.fileno()
+        return self._wakeup.fileno()
 
     def close(self) -> None:
         for worker in self._workers:
-            worker.let_go()
+            worker.finish()
         deadline = time.monotonic() + _PATIENCE
         for worker in self._workers:
             self._unregister(worker)
@@ -124,14 +116,13 @@ class LocalBackend:
         self._queue.clear()
         self._selector.close()
         self._wakeup.close()
-        self._wakeup_end.close()
 
-    # --- giving out ----------------------------------------------------------------------------------------------
+    # --- sending commands ---------------------------------------------------------------------------------------
 
     def _ahead(self) -> int:
         if self._mean is None or self._mean >= _SHORT:
             return 0
-        return max(_AHEAD, min(_MOST_AHEAD, int(_AHEAD_FOR / max(self._mean, 1e-6))))
+        return max(_AHEAD, min(_MOST_AHEAD, int(_AHEAD_SECONDS / max(self._mean, 1e-6))))
 
     def _dispatch(self) -> None:
         self._rebalance()
@@ -146,27 +137,27 @@ class LocalBackend:
         if ahead:
             share = -(-len(self._queue) // len(self._workers))
             for worker in self._workers:
-                # Not to one that is still starting, or in a long step: it would all be taken back in a moment.
+                # Not to a worker that is still starting or in a long step: the commands would soon be taken back.
                 if worker.worked and not self._is_in_a_long_step(worker):
                     self._give(worker, min(share, 1 + ahead - len(worker.jobs)))
 
     def _give(self, worker: LocalWorker, number: int) -> None:
         while number > 0 and self._queue:
-            given = worker.give(list(islice(self._queue, number)))
-            if not given:
+            sent = worker.give(list(islice(self._queue, number)))
+            if not sent:
                 return
-            for _ in range(given):
+            for _ in range(sent):
                 self._queue.popleft()
-            number -= given
+            number -= sent
 
     def _rebalance(self) -> None:
-        """Take back what waits behind a step that turned out long."""
+        """Take back commands that wait behind a step that turned out long."""
         for worker in self._workers:
             if worker.waiting() and self._is_in_a_long_step(worker):
                 self._queue.extendleft(reversed(worker.take_back()))
 
     def _is_in_a_long_step(self, worker: LocalWorker) -> bool:
-        """By when it was last listened to: what it has done since then, while this process was busy, is not known."""
+        """Judged by when its messages were last read: what it did since then, while the host was busy, is not known."""
         return worker.last_turn < self._listened - _STALE
 
     def _hire(self) -> LocalWorker:
@@ -183,7 +174,7 @@ class LocalBackend:
                 return worker
         return None
 
-    # --- hearing -------------------------------------------------------------------------------------------------
+    # --- receiving messages -------------------------------------------------------------------------------------
 
     def _wait(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -196,55 +187,56 @@ class LocalBackend:
             events = self._selector.select(rest)
             self._listened = time.monotonic()
             if not events:
-                self._talk = 0
+                self._chatter = 0
             dead: list[LocalWorker] = []
             woken = False
             for key, _ in events:
                 worker: LocalWorker | None = key.data
                 if worker is None:
-                    woken = bool(self._wakeup.recv(4096))
+                    self._wakeup.clear()
+                    woken = True
                 elif key.fd == worker.pidfd:
                     dead.append(worker)
                 else:
-                    self._hear(worker)
+                    self._receive(worker)
             for worker in dead:
-                self._bury(worker)
+                self._remove_dead(worker)
             if self._ready or woken or time.monotonic() >= deadline:
                 return
             self._dispatch()
 
     def _gather(self) -> None:
-        """Let words gather while every worker has enough to do: each one that is waited for wakes this process, which
-        costs the one who speaks as much as the word itself."""
-        if self._talk >= _TALK and all(self._listened - worker.last_turn > _LONG for worker in self._workers):
-            time.sleep(_LISTEN)
+        """Sleep briefly while every worker has enough to do, so that messages gather: waking this process for a single
+        message costs the worker as much as writing the message."""
+        if self._chatter >= _CHATTER and all(self._listened - worker.last_turn > _LONG for worker in self._workers):
+            time.sleep(_GATHER_CHATTER)
             return
         fewest = min((len(worker.jobs) for worker in self._workers), default=0)
         if self._mean is not None and self._mean < _SHORT and fewest > _AHEAD // 2:
             time.sleep(min(_GATHER, fewest * self._mean / 2))
 
-    def _hear(self, worker: LocalWorker) -> None:
-        for message in worker.hear():
-            self._talk = self._talk + 1 if isinstance(message, TaskReported | MetricReported) else 0
+    def _receive(self, worker: LocalWorker) -> None:
+        for message in worker.receive():
+            self._chatter = self._chatter + 1 if isinstance(message, TaskReported | MetricReported) else 0
             if isinstance(message, StepFinished):
                 duration = message.duration
                 self._mean = duration if self._mean is None else self._mean + _SMOOTHING * (duration - self._mean)
             self._ready.append(message)
 
-    def _bury(self, worker: LocalWorker) -> None:
-        """A worker is gone: its last messages, a word on the step that it ran, and the rest of its queue back."""
-        self._hear(worker)
+    def _remove_dead(self, worker: LocalWorker) -> None:
+        """A worker has died: read its last messages, report its step as lost, and requeue its other commands."""
+        self._receive(worker)
         self._unregister(worker)
         self._workers.remove(worker)
         waiting = worker.take_back()
         taken = worker.end()
         if not taken and not worker.worked:
-            # It did not even start. Its first command is reported, or the next worker would die in the same way.
+            # It died while starting. Report its first command as lost, or the next worker would die in the same way.
             taken = waiting[:1]
             waiting = waiting[1:]
         if taken:
             lost = taken.pop(0)
-            if worker.current is not lost:  # taken, but its beginning was not told: the log wants one all the same
+            if worker.current is not lost:  # taken, but it sent no `StepBegan`, which the log needs
                 self._ready.append(StepBegan(lost.command.step_id, lost.command.attempt, timestamp()))
             self._ready.append(worker.lost(lost))
         worker.remove_scratch()

@@ -1,4 +1,4 @@
-"""One worker process, seen from the host: its channels, what it was given, and its end."""
+"""One worker process of the local backend, seen from the host: its channels, its commands, and its end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,26 +19,13 @@ import msgspec
 
 from whyrun import disk
 from whyrun.artifacts.durable import write_all
-from whyrun.artifacts.stat_rows import Signature
+from whyrun.artifacts.stat_cache.rows import Signature
+from whyrun.connections.redact import Redactor
 from whyrun.disk import Area
-from whyrun.execution.backends.process import ending, step_environment
-from whyrun.execution.commands import (
-    ExecStep,
-    Message,
-    Pong,
-    Prepare,
-    Prepared,
-    PrepareFailed,
-    Session,
-    StepBegan,
-    StepFinished,
-    StepLost,
-    Word,
-)
-from whyrun.execution.isolation import descendants, end_group, processes_with
-from whyrun.execution.scratch import Scratch, step_folder
-from whyrun.execution.secrets import Redactor
-from whyrun.execution.wire import (
+from whyrun.execution.backends.base import PrepareFailed, Session
+from whyrun.execution.backends.step_environment import describe_exit, step_environment, worker_command
+from whyrun.execution.files.scratch import Scratch, step_folder
+from whyrun.execution.protocol.framing import (
     INLINE_LIMIT,
     TICKET,
     Acknowledged,
@@ -51,14 +37,26 @@ from whyrun.execution.wire import (
     secret_bytes,
     timestamp,
 )
+from whyrun.execution.protocol.messages import (
+    ExecStep,
+    Message,
+    Pong,
+    Prepare,
+    Prepared,
+    StepBegan,
+    StepFinished,
+    StepLost,
+    WorkerMessage,
+)
+from whyrun.execution.worker.isolation import descendants, end_group, processes_with
 from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 
 _CHUNK = 1 << 20
 _TICKETS = 512 * TICKET.size
 _LONGEST_LINE = 1 << 26
-_PIPE = 1 << 18  # bytes: the words of some hundred short steps
-_LOOK = 0.1  # seconds between two looks at whether to go on
+_PIPE = 1 << 18  # bytes: the messages of some hundred short steps
+_POLL = 0.1  # seconds between two checks whether the run was stopped
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -69,56 +67,57 @@ class Job(msgspec.Struct, frozen=True):
 
 class LocalWorker:
     def __init__(self, session: Session, scratch: Path) -> None:
-        self.jobs: deque[Job] = deque()  # given and not finished, in order; the worker takes them in this order
+        self.jobs: deque[Job] = deque()  # sent and not finished, in the order in which the worker takes them
         self.current: Job | None = None
-        self.worked = False
-        self.last_turn = time.monotonic()  # when it last began or ended a step, as far as we heard
+        self.worked = False  # it has begun a step at least once
+        self.last_turn = time.monotonic()  # when it last began or ended a step, as far as its messages say
         self._session = session
         self._began = 0.0
         self._rest = b""
         self._complaint = ""
         self._prepared: Prepared | None = None
         self._given = 0
-        self._ended: set[str] = set()  # steps
+        self._ended: set[str] = set()  # IDs of finished steps
         self._numbers: deque[int] = deque()  # of `jobs`
         self._scratch = Scratch(scratch)
         self._scratch.make()
         self._commands, self._commands_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._commands.setblocking(False)
-        # The host keeps the worker's end as well: the tickets that it reads from there, the worker can no longer take.
+        # The host keeps the read end open too: a ticket that it reads itself is a command taken back from the worker.
         self._tickets_end, self._tickets = os.pipe()
         os.set_blocking(self._tickets_end, False)
         control, self._control = os.pipe()
         self.messages_fd, messages = os.pipe()
         os.set_blocking(self.messages_fd, False)
-        with suppress(OSError):  # a user may have only so much of it
-            fcntl.fcntl(messages, fcntl.F_SETPIPE_SZ, _PIPE)  # so that it seldom waits for us
-        given = (self._commands_end.fileno(), self._tickets_end)
-        start = WorkerStart.of(session, scratch, *given, control, messages)
-        with open(self._scratch.stdout, "ab") as stdout, open(self._scratch.stderr, "ab") as stderr:
-            self._process = disk.start(
-                Area.WORKER,
-                [sys.executable, "-P", "-m", "whyrun.execution.worker", encode(start).decode()],
-                env=step_environment(str(self._scratch.home), str(self._scratch.tmp)),
-                cwd=self._scratch.work,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                pass_fds=(*given, control, messages),
-                start_new_session=True,  # Ctrl-C on the host's terminal does not reach it
-            )
+        with suppress(OSError):  # the user may have reached the limit for pipe memory
+            fcntl.fcntl(messages, fcntl.F_SETPIPE_SZ, _PIPE)  # so that the worker seldom waits for the host
+        project, store = str(session.project), str(session.store)
+        start = WorkerStart(
+            run_dir=str(session.run_dir),
+            project=project,
+            inputs=project if session.inputs is None else str(session.inputs),
+            sources=store,
+            store=store,
+            scratch=str(scratch),
+            commands_fd=self._commands_end.fileno(),
+            tickets_fd=self._tickets_end,
+            control_fd=control,
+            messages_fd=messages,
+            live=session.known_files is not None,
+        )
+        self._process = _start_worker(start, self._scratch)
         os.close(control)
         os.close(messages)
         self.pid = self._process.pid
         self.pidfd = os.pidfd_open(self.pid)
 
-    # --- giving and taking back ----------------------------------------------------------------------------------
+    # --- sending commands and taking them back ------------------------------------------------------------------
 
     def give(self, jobs: Sequence[Job]) -> int:
-        """Send the first of these commands, as many as go into one message; how many. 0: the channel is full.
+        """Send as many of these commands as fit into one datagram. Returns how many; 0 if the channel is full.
 
-        One with secrets goes alone, to a worker that has nothing else to do, and nothing follows before it has ended:
-        no other step runs where they lie in memory, also not after the command was taken back."""
+        A command with secrets is sent alone, to an idle worker, and nothing follows before its step has ended: no other
+        step may run in a process that has them in memory, not even after the command was taken back."""
         if self.jobs and self.jobs[-1].secrets:
             return 0
         parts: list[bytes] = []
@@ -139,7 +138,7 @@ class LocalWorker:
         return self._sent(jobs[: len(parts)], b"[%b]" % b",".join(parts)) if parts else 0
 
     def _long(self, number: int, command: ExecStep, secrets: bytes) -> tuple[bytes, int]:
-        """The command as a file; its secrets, which stand in none, as anonymous memory."""
+        """Write a long command to a file, and its secrets, which may be in no file, to anonymous memory."""
         path = self._scratch.root / f"command-{number}.json"
         path.write_bytes(encode(command))
         descriptor = os.memfd_create("whyrun-secrets")
@@ -152,11 +151,11 @@ class LocalWorker:
         try:
             self._commands.sendmsg([data], rights)
         except (BlockingIOError, ConnectionError):
-            return 0  # full; or it just died: that is noticed in a moment, and the commands stay in the queue
+            return 0  # full, or the worker has just died, which the backend will notice; the commands stay in the queue
         finally:
             if beside is not None:
                 os.close(beside)
-        os.write(self._tickets, b"".join(map(TICKET.pack, numbers)))  # after what they stand for
+        os.write(self._tickets, b"".join(map(TICKET.pack, numbers)))  # after the commands that they stand for
         if not self.jobs:
             self.last_turn = time.monotonic()
         self._given += len(jobs)
@@ -165,7 +164,7 @@ class LocalWorker:
         return len(jobs)
 
     def take_back(self) -> list[Job]:
-        """Everything that the worker has not taken, in order. A command is taken by exactly one side."""
+        """Take back every command that the worker has not taken yet, in order."""
         taken_back: set[int] = set()
         while True:
             try:
@@ -174,7 +173,7 @@ class LocalWorker:
                 break
             if not data:
                 break
-            # By number: while we read, the worker may take one in between.
+            # By number: the worker may take a ticket between two of ours.
             taken_back.update(number for (number,) in TICKET.iter_unpack(data))
         if not taken_back:
             return []
@@ -196,23 +195,23 @@ class LocalWorker:
             os.killpg(self.pid, signum)
 
     def prepare(self, command: str, stopped: Callable[[], bool]) -> None:
-        """Before its first step. Where it is stopped meanwhile, nothing is to start any more."""
+        """Run the `prepare` command before the first step. Returns early if the run is stopped."""
         self._commands.send(encode([Assignment(0, Prepare(command))]))
         os.write(self._tickets, TICKET.pack(0))
         poll = select.poll()
         for descriptor in (self.messages_fd, self.pidfd):
             poll.register(descriptor, select.POLLIN)
         while self._prepared is None and not stopped():
-            ready = [descriptor for descriptor, _ in poll.poll(_LOOK * 1000)]
-            self.hear()
+            ready = [descriptor for descriptor, _ in poll.poll(_POLL * 1000)]
+            self.receive()
             if self._prepared is None and self.pidfd in ready:
                 raise PrepareFailed("the worker died while it prepared")
         if self._prepared is not None and self._prepared.error:
             raise PrepareFailed(self._prepared.error)
 
-    # --- hearing -------------------------------------------------------------------------------------------------
+    # --- receiving messages -------------------------------------------------------------------------------------
 
-    def hear(self) -> list[Message]:
+    def receive(self) -> list[Message]:
         chunks = [self._rest]
         while True:
             try:
@@ -223,44 +222,44 @@ class LocalWorker:
                 break
             chunks.append(data)
             if len(data) < _CHUNK // 16:
-                break  # the pipe is empty; another read would only say so
+                break  # the pipe is empty, so another read is not needed
         lines, newline, self._rest = b"".join(chunks).rpartition(b"\n")
         if self._complaint:
-            return []  # it is being ended; what it still said came after what it should not have said
-        heard = self._accepted(lines) if newline else []
+            return []  # the worker is being killed for an invalid message; nothing after that message counts
+        accepted = self._accepted(lines) if newline else []
         if len(self._rest) > _LONGEST_LINE:
             self._distrust("it sent a line without end")
-        return heard
+        return accepted
 
     def _accepted(self, lines: bytes) -> list[Message]:
         try:
             return self._until_distrust(decoded(decode_messages, lines))
         except UNREADABLE:
-            pass  # rare: line by line, so that all before the bad one count
-        heard: list[Message] = []
+            pass  # rare; decode line by line, so that all messages before the bad one count
+        accepted: list[Message] = []
         for line in lines.split(b"\n"):
             try:
-                heard += self._until_distrust([decoded(decode_message, line)])
+                accepted += self._until_distrust([decoded(decode_message, line)])
             except UNREADABLE as problem:
-                if self.current is not None:  # else nobody's: a process that a step left behind, between two steps
-                    self._distrust(f"it sent what is no message: {problem}")
+                if self.current is not None:  # between two steps a process that a step left running may have written it
+                    self._distrust(f"it sent an invalid message: {problem}")
             if self._complaint:
                 break
-        return heard
+        return accepted
 
-    def _until_distrust(self, messages: list[Word]) -> list[Message]:
-        heard: list[Message] = []
+    def _until_distrust(self, messages: list[WorkerMessage]) -> list[Message]:
+        accepted: list[Message] = []
         for message in messages:
             if isinstance(message, Pong | Prepared):
                 self._prepared = message if isinstance(message, Prepared) else self._prepared
             elif self._accept(message):
-                heard.append(message)
+                accepted.append(message)
             elif self._complaint:
-                break  # what follows must not end the step that spoke badly, or the next one would be blamed
-        return heard
+                break  # a later `finished` must not end this step, or the next one would be blamed
+        return accepted
 
     def _accept(self, message: Message) -> bool:
-        """A worker speaks only for the step that it runs."""
+        """Whether to pass the message on. A worker may only send messages of the step that it runs."""
         if isinstance(message, StepBegan):
             if self.current is None and self.jobs and self.jobs[0].command.step_id == message.step_id:
                 self.current, self.worked = self.jobs[0], True
@@ -275,38 +274,36 @@ class LocalWorker:
                 self.last_turn = time.monotonic()
             return not isinstance(message, StepLost)
         elif message.step_id in self._ended:
-            return False  # a process that the step left behind: too late to be heard, and no fault of the next step
-        self._distrust(f"it spoke for `{message.step_id}`, which it does not run")
+            return False  # from a process that an earlier step left running; ignored
+        self._distrust(f"it sent a message of `{message.step_id}`, which it does not run")
         return False
 
     def _distrust(self, complaint: str) -> None:
+        """Kill the worker: it has broken the protocol."""
         self._complaint = self._complaint or complaint
         self._rest = b""
         end_group(self.pid, descendants(self.pid))
 
-    # --- the end -------------------------------------------------------------------------------------------------
+    # --- the end ------------------------------------------------------------------------------------------------
 
-    def let_go(self) -> None:
-        """No more commands: the worker ends when its step does."""
-        self._close_tickets()
-
-    def _close_tickets(self) -> None:
+    def finish(self) -> None:
+        """Send no more commands: the worker ends after its current step."""
         if self._tickets >= 0:
             tickets, self._tickets = self._tickets, -1
             os.close(tickets)
 
     def end(self, patience: float = 0.0) -> list[Job]:
-        """Reap the process and close the channels. Returns what it had taken without finishing it."""
+        """Reap the process and close the channels. Returns the commands that it took and did not finish."""
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)
         if not poll.poll(patience * 1000):
             end_group(self.pid, descendants(self.pid))
-        # The group still exists as long as its dead leader is not reaped: no other group can have its number.
+        # Before the leader is reaped no other process group can get its number.
         end_group(self.pid, [])
         self._process.wait()
         if self.jobs:
             end_group(self.pid, processes_with(f"HOME={self._scratch.home}".encode()))
-        self._close_tickets()
+        self.finish()
         for descriptor in (self.pidfd, self.messages_fd, self._control, self._tickets_end):
             os.close(descriptor)
         self._commands.close()
@@ -314,13 +311,13 @@ class LocalWorker:
         return list(self.jobs)
 
     def lost(self, job: Job) -> StepLost:
-        """The word on a step that its worker can no longer give; its logs and scratch files become evidence."""
+        """The last message of a step whose worker died. Keeps its logs and scratch files as evidence."""
         redactor = Redactor(job.secrets)
         stderr = self._scratch.tail("stderr", redactor)
         reason = self._reason()
         try:
             self._scratch.keep_all(step_folder(self._session.run_dir, job.command.step_id), redactor)
-        except OSError as problem:  # the loss itself is what counts; a full disk must not hide it
+        except OSError as problem:  # a full disk must not hide the loss itself
             reason += f" (and its files could not be kept: {problem})"
         duration = time.monotonic() - self._began if self._began else 0.0
         return StepLost(job.command.step_id, job.command.attempt, timestamp(), redactor.text(reason), stderr, duration)
@@ -328,7 +325,24 @@ class LocalWorker:
     def _reason(self) -> str:
         if self._complaint:
             return f"the worker was ended: {self._complaint}"
-        return ending(self._process.returncode)
+        return describe_exit(self._process.returncode)
 
     def remove_scratch(self) -> None:
         self._scratch.remove()
+
+
+def _start_worker(start: WorkerStart, scratch: Scratch) -> subprocess.Popen[bytes]:
+    with open(scratch.stdout, "ab") as stdout, open(scratch.stderr, "ab") as stderr:
+        assert start.commands_fd is not None
+        assert start.tickets_fd is not None
+        return disk.start(
+            Area.WORKER,
+            worker_command(start),
+            env=step_environment(str(scratch.home), str(scratch.tmp)),
+            cwd=scratch.work,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=(start.commands_fd, start.tickets_fd, start.control_fd, start.messages_fd),
+            start_new_session=True,  # Ctrl-C on the host's terminal does not reach it
+        )

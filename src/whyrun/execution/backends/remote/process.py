@@ -1,4 +1,5 @@
-"""A worker process at a site on this machine: what a sandbox wraps, and what a cluster's worker starts."""
+"""A worker process on this machine that gets its files through a site: the base of the sandbox's transport, and what
+the relay in an E2B sandbox starts."""
 
 from __future__ import annotations
 
@@ -7,28 +8,26 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from whyrun.actions.child import whyrun_home
 from whyrun.artifacts.durable import write_all
-from whyrun.execution.backends import site, untrusted
-from whyrun.execution.backends.transport import LARGEST_READ, Ended, Heard, PlaceLost, Source
-from whyrun.execution.commands import StepNeeds
-from whyrun.execution.isolation import descendants, end_group, processes_with
-from whyrun.execution.scratch import Scratch
-from whyrun.execution.trees import remove
-from whyrun.execution.wire import encode
+from whyrun.execution.backends.base import LARGEST_READ, Ended, Received, Source, StepNeeds, WorkerLost
+from whyrun.execution.backends.remote import site
+from whyrun.execution.backends.step_environment import describe_exit, step_environment, worker_command
+from whyrun.execution.files import safe_files
+from whyrun.execution.files.scratch import Scratch
+from whyrun.execution.files.tree_removal import remove
+from whyrun.execution.worker.isolation import descendants, end_group, processes_with
 
 _CHUNK = 1 << 16
 _TAIL = 4096
 
 
 class ProcessTransport:
-    """Its site is a folder of this machine. What steps leave there is read without following any link."""
+    """Its site is a folder of this machine. The host reads a step's files there without following links."""
 
     reusable = True
     outlives_host = True
@@ -38,13 +37,13 @@ class ProcessTransport:
         self._project = project
         self._process: subprocess.Popen[bytes] | None = None
 
-    # --- the worker ----------------------------------------------------------------------------------------------
+    # --- the worker ---------------------------------------------------------------------------------------------
 
-    def start(self, needs: StepNeeds, tell: Callable[[Heard], None]) -> None:
+    def start(self, needs: StepNeeds, deliver: Callable[[Received], None]) -> None:
         self.make_site()
         with open(self.root / "worker.stderr", "wb") as stderr:
             self._process = self.launch(needs, stderr.fileno())
-        threading.Thread(target=_listen, args=(self._process, tell), daemon=True).start()
+        threading.Thread(target=_listen, args=(self._process, deliver), daemon=True).start()
 
     def make_site(self) -> None:
         for folder in site.FOLDERS:
@@ -55,7 +54,7 @@ class ProcessTransport:
     def launch(self, needs: StepNeeds, stderr: int) -> subprocess.Popen[bytes]:
         scratch = Scratch(self.root / site.SCRATCH)
         return subprocess.Popen(
-            worker_command(str(self.root)),
+            worker_command(site.worker_start(str(self.root))),
             env=step_environment(str(scratch.home), str(scratch.tmp)),
             cwd=scratch.work,
             stdin=subprocess.PIPE,
@@ -73,21 +72,21 @@ class ProcessTransport:
         try:
             write_all(process.stdin.fileno(), line)
         except OSError as problem:
-            raise PlaceLost(f"the worker takes no more commands: {problem.strerror}") from None
+            raise WorkerLost(f"the worker takes no more commands: {problem.strerror}") from None
 
     def signal(self, signum: int) -> None:
         process = self._running()
         if signum == signal.SIGKILL:
             end_group(process.pid, descendants(process.pid))
         else:
-            with suppress(ProcessLookupError):  # it has just ended, and its end is on its way
+            with suppress(ProcessLookupError):  # it has just ended; `Ended` follows
                 os.killpg(process.pid, signum)
 
     def check(self) -> None:
-        """Its end is heard at once, so there is nothing to ask."""
+        """The end of a local process is noticed at once, so there is nothing to check."""
 
     def last_stderr(self) -> str:
-        return untrusted.tail_below(self.root, "worker.stderr", _TAIL).decode("utf-8", "replace").strip()
+        return safe_files.tail_below(self.root, "worker.stderr", _TAIL).decode("utf-8", "replace").strip()
 
     def close(self) -> None:
         process, self._process = self._process, None
@@ -97,16 +96,16 @@ class ProcessTransport:
             end_group(process.pid, descendants(process.pid))
             process.wait()
             home = os.fsencode(Scratch(self.root / site.SCRATCH).home)
-            end_group(process.pid, processes_with(b"HOME=" + home))  # what left both group and tree
+            end_group(process.pid, processes_with(b"HOME=" + home))  # those that left group and process tree
         if self.root.exists():
             Scratch(self.root).remove()
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            raise PlaceLost("no worker runs")
+            raise WorkerLost("no worker runs")
         return self._process
 
-    # --- files ---------------------------------------------------------------------------------------------------
+    # --- files --------------------------------------------------------------------------------------------------
 
     def put(self, files: Mapping[str, Source]) -> None:
         for path, source in files.items():
@@ -122,45 +121,25 @@ class ProcessTransport:
                 shutil.copyfile(source, target)
 
     def get(self, path: str, limit: int = LARGEST_READ) -> bytes:
-        return untrusted.read_below(self.root, path, limit)
+        try:
+            return safe_files.read_below(self.root, path, limit)
+        except safe_files.FileTooLarge as problem:
+            raise WorkerLost(str(problem)) from None
 
     def fetch(self, path: str, target: Path) -> bool:
-        return untrusted.fetch_below(self.root, path, target)
+        return safe_files.fetch_below(self.root, path, target)
 
     def fetch_tree(self, path: str, target: Path) -> bool:
-        return untrusted.fetch_tree_below(self.root, path, target)
+        return safe_files.fetch_tree_below(self.root, path, target)
 
     def remove(self, path: str) -> None:
         if os.path.lexists(self.root / path):
             remove(str(self.root / path))
 
 
-def worker_command(root: str, python: str = sys.executable) -> list[str]:
-    return [python, "-P", "-m", "whyrun.execution.worker", encode(site.worker_start(root)).decode()]
-
-
-def step_environment(home: str, tmp: str) -> dict[str, str]:
-    """All that a step sees of the host's environment."""
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "TMPDIR": tmp, "LANG": "C.UTF-8"}
-    own = whyrun_home()
-    if own is not None:
-        environment["PYTHONPATH"] = own
-    return environment
-
-
-def ending(status: int) -> str:
-    """How a worker process ended, in words."""
-    if status >= 0:
-        return f"the worker exited with status {status} while the step ran"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    return f"the worker was killed by {name}"
-
-
-def _listen(process: subprocess.Popen[bytes], tell: Callable[[Heard], None]) -> None:
-    """Until the process is gone. The end of its pipe is no sign of that: what a step left behind may hold it open."""
+def _listen(process: subprocess.Popen[bytes], deliver: Callable[[Received], None]) -> None:
+    """Deliver messages until the process is gone. The end of the pipe is not the end of the process, nor the other way
+    round: a process that a step left running may hold the pipe open."""
     assert process.stdout is not None
     death = os.pidfd_open(process.pid)
     with process.stdout as stdout:
@@ -171,16 +150,16 @@ def _listen(process: subprocess.Popen[bytes], tell: Callable[[Heard], None]) -> 
         gone = False
         while not gone:
             gone = death in [descriptor for descriptor, _ in poll.poll()]
-            if not _drain(stdout.fileno(), tell):
+            if not _drain(stdout.fileno(), deliver):
                 poll.unregister(stdout)
-                poll.poll()  # only its death is left
+                poll.poll()  # now only the process itself is waited for
                 gone = True
     os.close(death)
-    tell(Ended(ending(process.wait())))
+    deliver(Ended(describe_exit(process.wait())))
 
 
-def _drain(descriptor: int, tell: Callable[[Heard], None]) -> bool:
-    """Tell all that is there; False at the end of the pipe."""
+def _drain(descriptor: int, deliver: Callable[[Received], None]) -> bool:
+    """Deliver everything that is in the pipe. Returns False at the end of the pipe."""
     while True:
         try:
             chunk = os.read(descriptor, _CHUNK)
@@ -188,4 +167,4 @@ def _drain(descriptor: int, tell: Callable[[Heard], None]) -> bool:
             return True
         if not chunk:
             return False
-        tell(chunk)
+        deliver(chunk)

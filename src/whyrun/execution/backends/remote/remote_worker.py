@@ -1,6 +1,6 @@
-"""One worker at a place that shares no folder with the host: a step there and its evidence back.
+"""One worker that shares no folder with the host: sends it steps and fetches their outputs and evidence.
 
-All that is the same for every such place is here; what differs is in its transport.
+This module has everything that such backends have in common. What differs is in their transports.
 """
 
 from __future__ import annotations
@@ -21,11 +21,24 @@ import msgspec
 
 from whyrun import __version__
 from whyrun.artifacts.store import Store
-from whyrun.execution.backends import site
-from whyrun.execution.backends.transport import Ended, Gap, Heard, Lines, PlaceLost, Source, Transport
-from whyrun.execution.cfg import StepCfg
-from whyrun.execution.commands import (
+from whyrun.connections.redact import Redactor
+from whyrun.execution.backends.base import (
     NO_NEEDS,
+    Ended,
+    Gap,
+    LineBuffer,
+    PrepareFailed,
+    Received,
+    Session,
+    Source,
+    StepNeeds,
+    Transport,
+    WorkerLost,
+)
+from whyrun.execution.backends.remote import site
+from whyrun.execution.files.scratch import Scratch, drop_links, step_folder, written_marker
+from whyrun.execution.protocol.framing import Acknowledged, CommandFile, decode_message, encode, secret_bytes, timestamp
+from whyrun.execution.protocol.messages import (
     Cleanup,
     Command,
     ExecStep,
@@ -34,28 +47,23 @@ from whyrun.execution.commands import (
     Pong,
     Prepare,
     Prepared,
-    PrepareFailed,
-    Session,
     StepBegan,
     StepFinished,
     StepLost,
-    StepNeeds,
     StepReturns,
-    Word,
+    WorkerMessage,
 )
-from whyrun.execution.failure import Failure, StepError, failure_of
-from whyrun.execution.outbox import UNNUMBERED
-from whyrun.execution.scratch import Scratch, drop_links, step_folder, written_marker
-from whyrun.execution.secrets import Redactor
-from whyrun.execution.wire import Acknowledged, CommandFile, decode_message, encode, secret_bytes, timestamp
+from whyrun.execution.protocol.step_config import StepCfg
+from whyrun.execution.worker.failure import Failure, StepError, failure_of
+from whyrun.execution.worker.outbox import UNNUMBERED
 from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 
 _Answer = TypeVar("_Answer", Pong, Prepared)
 
-QUIET = 1.0  # seconds without a word after which the worker is looked at
-LOOK = 0.1  # seconds between two looks at whether to go on
-START = 120.0  # seconds for a worker to answer its first ping: a place may have to install things
+QUIET = 1.0  # seconds without a message after which the transport checks the worker
+POLL = 0.1  # seconds between two checks whether the run was stopped
+START = 120.0  # seconds for a worker to answer its first ping: it may have to install packages first
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,84 +77,84 @@ class RemoteJob:
 class _Signal:
     step_id: str
     number: int
-    performance: int  # which one it is meant for: one that came too late must not end the next
+    execution: int  # the one that the signal is meant for: a late signal must not end the next step
 
 
 @dataclass(slots=True)
-class _Telling:
-    """How far a step has been told."""
+class _Execution:
+    """One execution of a step: which of its messages have been passed on."""
 
-    say: Callable[[Message], None]
+    emit: Callable[[Message], None]
     began: float
     expected: int = 0  # the number of the next message
     finished: StepFinished | None = None
 
 
-class RemotePost:
-    """A worker's post, kept by one thread. `signal`, `acknowledge` and `stop` may be called by others."""
+class RemoteWorker:
+    """The host's side of one worker, used by one thread. Other threads may call `signal`, `acknowledge`, `stop`."""
 
     def __init__(self, session: Session, transport: Transport, sources: str = site.SOURCES) -> None:
         self._session = session
         self._store = Store(session.store)
         self._transport = transport
         self._sources = sources
-        self._inbox: queue.SimpleQueue[Heard | _Signal | Acknowledged] = queue.SimpleQueue()
-        self._lines = Lines()
+        self._inbox: queue.SimpleQueue[Received | _Signal | Acknowledged] = queue.SimpleQueue()
+        self._lines = LineBuffer()
         self._numbers = count(1)
-        self._there: set[str] = set()  # blobs at the site
-        self._ended: set[str] = set()  # steps that this worker executed before
+        self._sent_blobs: set[str] = set()  # their paths at the site
+        self._ended: set[str] = set()  # steps that this worker has executed
         self._started = False
         self._prepared = False
         self._stopped = False
-        self._performance = 0
-        self._worker = 0  # how many were started: words of earlier ones are nobody's
+        self._executions = 0  # steps executed so far
+        self._generation = 0  # workers started so far: messages of earlier ones are dropped
 
-    # --- from other threads --------------------------------------------------------------------------------------
+    # --- from other threads -------------------------------------------------------------------------------------
 
     def signal(self, step_id: str, number: int) -> None:
-        self._inbox.put(_Signal(step_id, number, self._performance))
+        self._inbox.put(_Signal(step_id, number, self._executions))
 
     def acknowledge(self, step_id: str, key: str) -> None:
         self._inbox.put(Acknowledged(step_id, key))
 
     def stop(self) -> None:
-        """The backend closes: whatever runs here is ended."""
+        """The backend closes: end the running step."""
         self._stopped = True
         self._inbox.put(Gap())
 
-    # --- its worker ----------------------------------------------------------------------------------------------
+    # --- the worker ---------------------------------------------------------------------------------------------
 
     def open(self, needs: StepNeeds = NO_NEEDS, stopped: Callable[[], bool] = lambda: False) -> None:
-        """A worker that answers. Where one is there already that fits, it is that one."""
+        """Start a worker and wait for its answer, unless a running one fits."""
         if self._started and self._transport.fits(needs):
             return
         self.close()
-        self._worker += 1
-        self._keep_signals()
-        self._lines.forget()
-        self._there.clear()
+        self._generation += 1
+        self._drop_old_messages()
+        self._lines.clear()
+        self._sent_blobs.clear()
         self._ended.clear()
         self._prepared = False
-        self._transport.start(needs, partial(self._hear, self._worker))
+        self._transport.start(needs, partial(self._receive, self._generation))
         self._started = True
         self._command(Ping(), {}, {})
         pong = self._answer(Pong, stopped, time.monotonic() + START)
         if pong is not None and pong.version != __version__:
-            raise PlaceLost(f"the worker there is whyrun {pong.version}, and this is {__version__}")
+            raise WorkerLost(f"the worker there is whyrun {pong.version}, and this is {__version__}")
 
-    def _hear(self, worker: int, heard: Heard) -> None:
-        if worker == self._worker:
-            self._inbox.put(heard)
+    def _receive(self, generation: int, received: Received) -> None:
+        if generation == self._generation:
+            self._inbox.put(received)
 
-    def _keep_signals(self) -> None:
-        """What else is in the inbox is of a worker that is gone."""
-        kept = []
+    def _drop_old_messages(self) -> None:
+        """Empty the inbox of the messages of a worker that is gone. Signals stay."""
+        signals = []
         while not self._inbox.empty():
-            heard = self._inbox.get()
-            if isinstance(heard, _Signal):
-                kept.append(heard)
-        for one in kept:
-            self._inbox.put(one)
+            received = self._inbox.get()
+            if isinstance(received, _Signal):
+                signals.append(received)
+        for each in signals:
+            self._inbox.put(each)
 
     def prepare(self, command: str, stopped: Callable[[], bool]) -> None:
         self._command(Prepare(command), {}, {})
@@ -156,26 +164,26 @@ class RemotePost:
         self._prepared = True
 
     def _prepare_another(self) -> None:
-        """A place that was made later is made ready like the first, if it lasts for more than one step."""
+        """Run the `prepare` command in a worker that was started later, if it executes more than one step."""
         if self._session.prepare is None or self._prepared or not self._transport.reusable:
             return
         try:
             self.prepare(self._session.prepare, lambda: False)
         except PrepareFailed as failed:
-            raise PlaceLost(f"the place could not be made ready: {failed}") from None
+            raise WorkerLost(f"the worker could not be prepared: {failed}") from None
 
     def close(self) -> None:
         if self._started:
             self._started = False
             self._transport.close()
 
-    def part(self) -> None:
-        """Let an idle worker end by itself, and leave nothing there."""
+    def clean_up(self) -> None:
+        """Let an idle worker remove its files and end by itself."""
         if self._started:
             try:
                 self._command(Cleanup(), {}, {})
-            except PlaceLost:
-                pass  # it has ended already, and with it what it could leave
+            except WorkerLost:
+                pass  # it has ended already
         self.close()
 
     def _command(self, command: Command, secrets: dict[str, str], files: dict[str, Source]) -> None:
@@ -186,44 +194,44 @@ class RemotePost:
     def _answer(
         self, kind: type[_Answer], stopped: Callable[[], bool], deadline: float | None = None
     ) -> _Answer | None:
-        """What the worker answers; None where the run was stopped meanwhile."""
+        """Wait for the worker's answer; None if the run was stopped meanwhile."""
         quiet = time.monotonic()
         while not (stopped() or self._stopped):
             try:
-                heard = self._inbox.get(timeout=LOOK)
+                received = self._inbox.get(timeout=POLL)
             except queue.Empty:
                 now = time.monotonic()
                 if deadline is not None and now > deadline:
-                    raise PlaceLost(f"the worker there did not answer within {START:g} s") from None
+                    raise WorkerLost(f"the worker there did not answer within {START:g} s") from None
                 if now > quiet + QUIET:
                     quiet = now
                     self._transport.check()
                 continue
-            if isinstance(heard, _Signal):
-                if heard.number == signal.SIGKILL and heard.performance == self._performance:
-                    raise PlaceLost("the step was ended before it began")
-                continue  # a gentler one is repeated when the step begins
-            if isinstance(heard, Ended):
+            if isinstance(received, _Signal):
+                if received.number == signal.SIGKILL and received.execution == self._executions:
+                    raise WorkerLost("the step was ended before it began")
+                continue  # the runner repeats any other signal when the step begins
+            if isinstance(received, Ended):
                 stderr = self._transport.last_stderr()
-                raise PlaceLost(heard.reason + (f"\n{stderr}" if stderr else ""))
-            if isinstance(heard, bytes):
-                for line in self._lines.add(heard):
-                    word = _decoded(line)
-                    if isinstance(word, kind):
-                        return word
+                raise WorkerLost(received.reason + (f"\n{stderr}" if stderr else ""))
+            if isinstance(received, bytes):
+                for line in self._lines.add(received):
+                    message = _decoded(line)
+                    if isinstance(message, kind):
+                        return message
         return None
 
-    # --- a step --------------------------------------------------------------------------------------------------
+    # --- a step -------------------------------------------------------------------------------------------------
 
-    def perform(self, job: RemoteJob, say: Callable[[Message], None]) -> None:
-        """Execute a step; its last word, or a word on its loss, is always said."""
+    def perform(self, job: RemoteJob, emit: Callable[[Message], None]) -> None:
+        """Execute a step. The last message is `StepFinished` or `StepLost` in any case."""
         try:
-            self._perform(job, say)
+            self._perform(job, emit)
         finally:
-            self._performance += 1
+            self._executions += 1
 
-    def _perform(self, job: RemoteJob, say: Callable[[Message], None]) -> None:
-        telling = _Telling(say, time.monotonic())
+    def _perform(self, job: RemoteJob, emit: Callable[[Message], None]) -> None:
+        execution = _Execution(emit, time.monotonic())
         self._ended.discard(job.command.step_id)  # a further attempt
         redactor = Redactor(job.secrets)
         step = job.command.step_id
@@ -233,29 +241,34 @@ class RemotePost:
                 self.open(job.needs)
                 self._prepare_another()
                 self._send(job, cfg)
-                self._listen(job, telling)
-                finished = telling.finished
+                self._listen(job, execution)
+                finished = execution.finished
                 assert finished is not None
-                say(StepReturns(step))
-                finished = self._bring_back(finished, cfg, Path(folder))
-            except PlaceLost as lost:
+                emit(StepReturns(step))
+                finished = self._fetch_results(finished, cfg, Path(folder))
+            except WorkerLost as lost:
                 finished = None
-                word = self._lost(job, telling, str(lost), redactor, Path(folder))
-            except (OSError, StepError) as problem:  # of the host's own disk: the step is not to blame, but has no end
+                lost_message = self._lost(job, execution, str(lost), redactor, Path(folder))
+            except (
+                OSError,
+                StepError,
+            ) as problem:  # of the host's disk: the step is not to blame, but is lost
                 finished = None
-                word = self._lost(job, telling, f"{type(problem).__name__}: {problem}", redactor, Path(folder))
+                lost_message = self._lost(
+                    job, execution, f"{type(problem).__name__}: {problem}", redactor, Path(folder)
+                )
         if finished is None:
             self.close()
-            if telling.expected == 0:  # its beginning was not told: the log wants one all the same
-                say(StepBegan(step, job.command.attempt, timestamp()))
-            say(word)
+            if execution.expected == 0:  # no `StepBegan` was passed on, which the log needs
+                emit(StepBegan(step, job.command.attempt, timestamp()))
+            emit(lost_message)
             return
         if finished.spent or not self._transport.reusable:
             self.close()
-        say(finished)
+        emit(finished)
 
     def _cfg(self, command: ExecStep) -> StepCfg | None:
-        """None: it is not what it should be. The worker gets it all the same, and refuses it, as it does anywhere."""
+        """The step's cfg; None if it is damaged. The worker gets it anyway and reports the error, as everywhere."""
         try:
             return decoded(site.decode_cfg, (self._session.run_dir / command.cfg_path).read_bytes())
         except (*UNREADABLE, FileNotFoundError):
@@ -264,99 +277,99 @@ class RemotePost:
     def _send(self, job: RemoteJob, cfg: StepCfg | None) -> None:
         files: dict[str, Source] = {}
         for path, source in site.needed_files(self._session, self._store, job.command, cfg, self._sources).items():
-            if path not in self._there:
+            if path not in self._sent_blobs:
                 files[path] = source
         if self._transport.outlives_host:
-            files[site.WHOSE] = written_marker(job.command.step_id, job.command.attempt)
+            files[site.MARKER] = written_marker(job.command.step_id, job.command.attempt)
         self._command(job.command, job.secrets, files)
-        # The name of a blob is its content. All else may be another the next time.
-        self._there.update(path for path in files if path.startswith(f"{self._sources}/"))
+        # A blob's name is its hash, so it need not be sent again. Any other file may have changed by the next step.
+        self._sent_blobs.update(path for path in files if path.startswith(f"{self._sources}/"))
 
-    def _listen(self, job: RemoteJob, telling: _Telling) -> None:
-        """Until the step's last word has come. Raises `PlaceLost`."""
-        while telling.finished is None:
+    def _listen(self, job: RemoteJob, execution: _Execution) -> None:
+        """Pass on messages until the step has finished. Raises `WorkerLost`."""
+        while execution.finished is None:
             if self._stopped:
-                raise PlaceLost("the run was ended")
+                raise WorkerLost("the run was ended")
             try:
-                heard = self._inbox.get(timeout=QUIET)
+                received = self._inbox.get(timeout=QUIET)
             except queue.Empty:
                 self._transport.check()
                 continue
-            match heard:
+            match received:
                 case bytes():
-                    for line in self._lines.add(heard):
-                        self._told(line, job, telling)
+                    for line in self._lines.add(received):
+                        self._take(line, job, execution)
                 case Gap():
-                    self._lines.forget()
-                    self._fill(job, telling)
+                    self._lines.clear()
+                    self._fill(job, execution)
                 case Ended(reason):
-                    self._fill(job, telling)  # its last word may be there, though it did not come through
-                    if telling.finished is None:
-                        raise PlaceLost(reason)
-                case _Signal(step_id, number, performance):
-                    if step_id == job.command.step_id and performance == self._performance:
+                    self._fill(job, execution)  # its last message may be in the file, though it did not arrive
+                    if execution.finished is None:
+                        raise WorkerLost(reason)
+                case _Signal(step_id, number, number_of_execution):
+                    if step_id == job.command.step_id and number_of_execution == self._executions:
                         self._transport.signal(number)
                 case Acknowledged():
-                    self._transport.send(encode(heard) + b"\n")
+                    self._transport.send(encode(received) + b"\n")
 
-    def _told(self, line: bytes, job: RemoteJob, telling: _Telling) -> None:
-        word = _decoded(line)
-        if isinstance(word, Pong | Prepared) or telling.finished is not None:
+    def _take(self, line: bytes, job: RemoteJob, execution: _Execution) -> None:
+        message = _decoded(line)
+        if isinstance(message, Pong | Prepared) or execution.finished is not None:
             return
-        if word.step_id in self._ended:
-            return  # a process that the step left behind: too late to be heard, and no fault of this one
-        if word.step_id != job.command.step_id or isinstance(word, StepLost):
+        if message.step_id in self._ended:
+            return  # from a process that an earlier step left running; ignored
+        if message.step_id != job.command.step_id or isinstance(message, StepLost):
             self._transport.signal(signal.SIGKILL)
-            raise PlaceLost(f"the worker was ended: it spoke for `{word.step_id}`, which it does not run")
-        if isinstance(word, StepBegan | StepFinished) and word.attempt != job.command.attempt:
-            return  # of the attempt before this one, by a worker that has been ended since
-        if word.n == UNNUMBERED:
-            telling.say(word)
+            raise WorkerLost(f"the worker was ended: it sent a message of `{message.step_id}`, which it does not run")
+        if isinstance(message, StepBegan | StepFinished) and message.attempt != job.command.attempt:
+            return  # from an earlier attempt, by a worker that has been ended since
+        if message.n == UNNUMBERED:
+            execution.emit(message)
             return
-        if word.n > telling.expected:
-            self._fill(job, telling)
-        if word.n == telling.expected:
-            telling.expected += 1
-            if isinstance(word, StepFinished):
-                telling.finished = word
+        if message.n > execution.expected:
+            self._fill(job, execution)
+        if message.n == execution.expected:
+            execution.expected += 1
+            if isinstance(message, StepFinished):
+                execution.finished = message
             else:
-                telling.say(word)
+                execution.emit(message)
 
-    def _fill(self, job: RemoteJob, telling: _Telling) -> None:
-        """What the connection lost, from the worker's own file. A line that is still being written is left."""
+    def _fill(self, job: RemoteJob, execution: _Execution) -> None:
+        """Read the messages that the connection lost from the worker's own file. Ignores an incomplete last line."""
         *lines, _ = self._transport.get(site.SAID).split(b"\n")
         first = _decoded(lines[0]) if lines else None
         if not isinstance(first, StepBegan) or first.attempt != job.command.attempt:
-            return  # it has not begun, and this is what its worker said before
+            return  # the step has not begun; the file still has the messages of an earlier one
         for line in lines:
-            word = _decoded(line)
-            if isinstance(word, Pong | Prepared) or word.step_id != job.command.step_id:
+            message = _decoded(line)
+            if isinstance(message, Pong | Prepared) or message.step_id != job.command.step_id:
                 continue
-            if word.n != UNNUMBERED:  # those may have come already, and nobody could tell
-                if word.n > telling.expected:
-                    raise PlaceLost(f"message {telling.expected} of `{word.step_id}` is lost")
-                self._told(line, job, telling)
+            if message.n != UNNUMBERED:  # without a number nobody can tell whether it has arrived already
+                if message.n > execution.expected:
+                    raise WorkerLost(f"message {execution.expected} of `{message.step_id}` is lost")
+                self._take(line, job, execution)
 
-    def _bring_back(self, finished: StepFinished, cfg: StepCfg | None, tmp: Path) -> StepFinished:
-        """A problem in here is told, but never in place of the step's own error."""
+    def _fetch_results(self, finished: StepFinished, cfg: StepCfg | None, tmp: Path) -> StepFinished:
+        """Fetch the outputs and the step's folder. A problem here never replaces the step's own error."""
         failure = None
         if finished.error_type is not None:
             failure = Failure(finished.error_type, finished.error, finished.traceback)
-            self._there.clear()  # it may have written into what it read
+            self._sent_blobs.clear()  # the failed step may have changed them
         try:
             if cfg is not None:
-                given = {path.removeprefix(f"{self._sources}/").replace("/", "") for path in self._there}
-                site.bring_outputs(self._transport, self._store, cfg, finished.outputs, given, tmp)
+                sent = {path.removeprefix(f"{self._sources}/").replace("/", "") for path in self._sent_blobs}
+                site.fetch_outputs(self._transport, self._store, cfg, finished.outputs, sent, tmp)
         except (StepError, OSError) as problem:
             failure = failure_of(problem) if failure is None else failure.also("bringing its outputs back", problem)
         try:
-            site.bring_step_folder(self._transport, self._session, finished.step_id, tmp)
+            site.fetch_step_folder(self._transport, self._session, finished.step_id, tmp)
         except OSError as problem:
             failure = failure_of(problem) if failure is None else failure.also("keeping its output", problem)
-        except PlaceLost as lost:
+        except WorkerLost as lost:
             if failure is None:
                 raise
-            failure = failure.also("keeping its output", lost)  # the step's own error is what counts
+            failure = failure.also("keeping its output", lost)  # the step's own error matters more
             self.close()
         self._ended.add(finished.step_id)
         if failure is None:
@@ -366,29 +379,29 @@ class RemotePost:
             traceback=failure.traceback,
         )  # fmt: skip
 
-    def _lost(self, job: RemoteJob, telling: _Telling, reason: str, redactor: Redactor, tmp: Path) -> StepLost:
-        """The word on a step that its worker can no longer give. What can still be had of its files is evidence."""
+    def _lost(self, job: RemoteJob, execution: _Execution, reason: str, redactor: Redactor, tmp: Path) -> StepLost:
+        """The last message of a step whose worker is lost. Keeps the files that can still be fetched as evidence."""
         stderr = ""
         step = job.command.step_id
         try:
             left = Scratch(tmp / "scratch")
-            site.bring_step_folder(self._transport, self._session, step, tmp)
+            site.fetch_step_folder(self._transport, self._session, step, tmp)
             if self._transport.fetch_tree(site.SCRATCH, left.root):
                 drop_links(left.root)
                 stderr = left.tail("stderr", redactor)
                 left.keep_all(step_folder(self._session.run_dir, step), redactor)
             stderr = stderr or redactor.text(self._transport.last_stderr())
-        except PlaceLost:
-            pass  # the place is gone with all that was there, which is what `reason` says
+        except WorkerLost:
+            pass  # all files are gone with the worker; `reason` says why
         except OSError as problem:
             reason += f" (and its files could not be kept: {problem})"
         shutil.rmtree(tmp / "scratch", ignore_errors=True)
-        duration = time.monotonic() - telling.began if telling.expected else 0.0
+        duration = time.monotonic() - execution.began if execution.expected else 0.0
         return StepLost(step, job.command.attempt, timestamp(), redactor.text(reason), stderr, duration)
 
 
-def _decoded(line: bytes) -> Word:
+def _decoded(line: bytes) -> WorkerMessage:
     try:
         return decoded(decode_message, line)
     except UNREADABLE as problem:
-        raise PlaceLost(f"the worker was ended: it sent what is no message: {problem}") from None
+        raise WorkerLost(f"the worker was ended: it sent an invalid message: {problem}") from None

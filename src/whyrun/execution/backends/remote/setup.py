@@ -1,8 +1,8 @@
-"""Makes a bare place ready for a worker: `python3 remote_setup.py BUNDLE FOLDER SHA256 NEED…`.
+"""Prepares a bare machine for a worker: `python3 remote_setup.py BUNDLE FOLDER SHA256 NEED…`.
 
-Sent ahead with `unpack.py`, so only the standard library, in words that an older Python understands as well. Unpacks
-the bundle and prints, one a line, which requirements the Python there does not fulfil: `NEED` are Whyrun's own, the
-project's stand in its `requirements.txt`.
+Runs there together with `unpack.py`, so it uses only the standard library, and only syntax that an older Python
+understands. Unpacks the bundle and prints, one a line, the requirements that the Python there does not fulfil. `NEED`
+are Whyrun's own; the project's stand in its `requirements.txt`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OLDEST = (3, 11)
 
 
 def unfulfilled(line: str) -> bool:
-    """Whether pip has something to do for a line of requirements. What only pip understands is left to pip."""
+    """Whether pip has to install something for this line. True for every line that only pip understands."""
     text = re.sub(r"(^|\s)#.*$", "", line).strip()
     if not text:
         return False
@@ -24,21 +24,21 @@ def unfulfilled(line: str) -> bool:
         return True
     try:
         from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
-    except ImportError:  # nobody there could install anything; what has the right name will have to do
+    except ImportError:  # without pip nothing can be installed, so only the name is checked
         name = re.match(r"[\w.-]+", text)
-        return name is None or not _is_there(name[0])
+        return name is None or not _is_installed(name[0])
     try:
         requirement = Requirement(text)
     except InvalidRequirement:
         return True
     if requirement.marker is not None and not requirement.marker.evaluate():
         return False
-    if not _is_there(requirement.name):
+    if not _is_installed(requirement.name):
         return True
     return not requirement.specifier.contains(metadata.version(requirement.name), prereleases=True)
 
 
-def _is_there(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -50,7 +50,7 @@ def main(bundle: str, folder: str, sha256: str, *needs: str) -> None:
     if sys.version_info < OLDEST:
         here = ".".join(map(str, sys.version_info[:3]))
         sys.exit(f"the python3 of the sandbox is {here}, and Whyrun needs {'.'.join(map(str, OLDEST))} or newer")
-    import_module("unpack").main(bundle, folder, sha256)  # it lies beside this file
+    import_module("unpack").main(bundle, folder, sha256)  # sent together with this file
     lines = list(needs)
     requirements = os.path.join(folder, "project", "requirements.txt")
     if os.path.isfile(requirements):

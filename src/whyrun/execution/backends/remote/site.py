@@ -1,6 +1,7 @@
-"""The folders of a place that is not the host's own project: where they lie, what a step needs there, what comes back.
+"""A site: the folders of one worker that shares no folder with the host. Which files a step needs there, and how its
+outputs and its evidence are fetched.
 
-`in/` is what the step reads (a sandbox shows it read-only), `out/` what its worker writes.
+`in/` holds what the step reads (a sandbox shows it read-only), `out/` what its worker writes.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ from whyrun.artifacts.hashing import file_sha256
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError
-from whyrun.execution.backends.transport import Source, Transport
-from whyrun.execution.cfg import InputSpec, StepCfg
-from whyrun.execution.commands import ExecStep, OutputResult, Session
-from whyrun.execution.failure import StepError
-from whyrun.execution.materialize import place_of_input
-from whyrun.execution.scratch import drop_links, join_logs, move, put_away, step_folder
-from whyrun.execution.wire import WorkerStart
+from whyrun.execution.backends.base import Session, Source, Transport
+from whyrun.execution.files.scratch import drop_links, join_logs, move, put_away, step_folder
+from whyrun.execution.protocol.framing import WorkerStart
+from whyrun.execution.protocol.messages import ExecStep, OutputResult
+from whyrun.execution.protocol.step_config import InputSpec, StepCfg
+from whyrun.execution.worker.failure import StepError
+from whyrun.execution.worker.materialize import input_path
 
 PROJECT, INPUTS, SOURCES = "in/project", "in/inputs", "in/sources"
 RUN, STORE, SCRATCH, COMMANDS, SAID = "out/run", "out/store", "out/scratch", "out/commands", "out/said.jsonl"
-WHOSE = "step"  # which step, and which attempt of it, is there: beside what the step itself can write to
-FOLDERS = (INPUTS, SOURCES, RUN, STORE, SCRATCH, COMMANDS)  # beside that of the project, which comes its own way
+MARKER = "step"  # file with the current step and attempt, where the step itself cannot write
+FOLDERS = (INPUTS, SOURCES, RUN, STORE, SCRATCH, COMMANDS)  # all but the project, which is mounted or linked
 
-_LARGEST_MANIFEST = 1 << 28  # bytes of the manifest of a folder: it is read into memory
+_LARGEST_MANIFEST = 1 << 28  # bytes of a folder's manifest, which is read into memory
 
 decode_cfg = msgspec.json.Decoder(StepCfg).decode
 
 
 def worker_start(root: str, *, one_store: bool = False) -> WorkerStart:
-    """The facts for a worker whose site lies at `root`. With one store, what a step made is there for the next."""
+    """The settings of a worker whose site is at `root`. `one_store`: outputs of a step serve as inputs of the next."""
     store = f"{root}/{STORE}"
     return WorkerStart(
         run_dir=f"{root}/{RUN}",
@@ -54,19 +55,19 @@ def blob_path(folder: str, sha256: str) -> str:
     return f"{folder}/{sha256[:2]}/{sha256[2:]}"
 
 
-# --- there -----------------------------------------------------------------------------------------------------------
+# --- files that a step needs -----------------------------------------------------------------------------------
 
 
 def needed_files(
     session: Session, store: Store, command: ExecStep, cfg: StepCfg | None, sources: str
 ) -> dict[str, Source]:
-    """What the step reads, by its path at the site. All inputs; those that are values stand in the cfg."""
+    """The files that the step reads, by their path at the site. Inputs that are values stand in the cfg."""
     files: dict[str, Source] = {f"{RUN}/{command.cfg_path}": session.run_dir / command.cfg_path}
     for spec in _members(cfg.inputs.values()) if cfg is not None else ():
         if spec.value is not msgspec.UNSET:
             continue
         if spec.path is not None:
-            files[f"{INPUTS}/{place_of_input(spec.path)}"] = session.project / spec.path
+            files[f"{INPUTS}/{input_path(spec.path)}"] = session.project / spec.path
             continue
         for sha256 in blobs(store, spec.sha256, spec.type):
             files[blob_path(sources, sha256)] = Path(store.path(sha256))
@@ -74,7 +75,7 @@ def needed_files(
         if not version.gone:
             for sha256 in blobs(store, version.sha256, version.type):
                 files[blob_path(sources, sha256)] = Path(store.path(sha256))
-    # What is gone from the store or the project is not sent; the worker misses it and says so, as it does everywhere.
+    # Missing files are not sent. The worker reports them, as it does on every backend.
     return {path: source for path, source in files.items() if isinstance(source, bytes) or source.exists()}
 
 
@@ -89,39 +90,39 @@ def _members(specs: Iterable[InputSpec | list[InputSpec]]) -> Iterator[InputSpec
 
 
 def blobs(store: Store, sha256: str, type_: str) -> list[str]:
-    """The blobs that an artifact is made of: a folder has one for its manifest and one for each file."""
+    """The blobs of an artifact: a folder has one for its manifest and one for each file."""
     if type_ != "directory" or not store.has(sha256):
         return [sha256]
     return [sha256, *(file.sha256 for file in store.read_tree(sha256).files)]
 
 
-# --- and back --------------------------------------------------------------------------------------------------------
+# --- outputs and evidence --------------------------------------------------------------------------------------
 
 
-def bring_outputs(
+def fetch_outputs(
     transport: Transport,
     store: Store,
     cfg: StepCfg,
     outputs: Iterable[OutputResult],
-    given: Container[str],
+    sent: Container[str],
     tmp: Path,
 ) -> None:
-    """Every declared output into the host's store, checked by hash. Leaves are values: they came with the message.
+    """Copy every declared output into the host's store and check its hash. Leaves are values and came with the message.
 
-    What the place was `given` need not come back. All else has to, also where the store has it: a step that only names
-    a hash would get hold of what it has never seen."""
-    here = set[str]()
+    A blob that was `sent` to the site is not fetched. Every other one is, even if the store has it: otherwise a step
+    that only names a hash would get content that it has never seen."""
+    fetched = set[str]()
     for output in outputs:
         if output.key not in cfg.outputs:
             continue
-        _bring_blob(transport, store, output.key, output.sha256, given, here, tmp)
+        _fetch_blob(transport, store, output.key, output.sha256, sent, fetched, tmp)
         if output.type == "directory":
             for sha256 in _files_of(store, output):
-                _bring_blob(transport, store, output.key, sha256, given, here, tmp)
+                _fetch_blob(transport, store, output.key, sha256, sent, fetched, tmp)
 
 
 def _files_of(store: Store, output: OutputResult) -> list[str]:
-    """What the manifest of a folder names; where it is none, its worker has no right to be believed."""
+    """The hashes in the manifest of a folder. The worker may have been compromised, so an invalid one is an error."""
     if os.stat(store.path(output.sha256)).st_size > _LARGEST_MANIFEST:
         raise StepError("OutputDamaged", f"the manifest of the output `{output.key}` has too many bytes")
     try:
@@ -131,48 +132,48 @@ def _files_of(store: Store, output: OutputResult) -> list[str]:
         raise StepError("OutputDamaged", message) from None
 
 
-def _bring_blob(
-    transport: Transport, store: Store, key: str, sha256: str, given: Container[str], here: set[str], tmp: Path
+def _fetch_blob(
+    transport: Transport, store: Store, key: str, sha256: str, sent: Container[str], fetched: set[str], tmp: Path
 ) -> None:
-    if sha256 in here:
+    if sha256 in fetched:
         return
-    here.add(sha256)
-    if sha256 in given and store.has(sha256):
+    fetched.add(sha256)
+    if sha256 in sent and store.has(sha256):
         try:
             store.check(sha256)
             return
         except WhyrunError:
-            pass  # what stands there has other bytes; those that come now are better
+            pass  # the stored bytes are damaged; the fetched ones replace them
     temp = tmp / "output"
     try:
         if not transport.fetch(blob_path(STORE, sha256), temp):
             raise StepError("MissingOutput", f"the output `{key}` did not come back from where the step ran")
-        found = file_sha256(temp)
-        if found != sha256:  # nothing that nobody asked for gets into the store
-            message = f"the output `{key}` came back with other bytes (sha256 {found}) than the worker speaks of "
+        actual = file_sha256(temp)
+        if actual != sha256:  # the store takes nothing under a wrong hash
+            message = f"the output `{key}` came back with other bytes (sha256 {actual}) than the worker names "
             raise StepError("OutputDamaged", f"{message}({sha256})")
         store.put_file(temp, sha256, move=True)
     finally:
         temp.unlink(missing_ok=True)
 
 
-def bring_step_folder(transport: Transport, session: Session, step_id: str, tmp: Path) -> None:
-    """Logs, script and, after a failure, scratch: from where the worker kept them to the evidence."""
-    there = f"{RUN}/{step_folder(Path(), step_id)}"
-    brought = tmp / "brought"
+def fetch_step_folder(transport: Transport, session: Session, step_id: str, tmp: Path) -> None:
+    """Copy logs, script and, after a failure, scratch files from the site to the evidence."""
+    folder = f"{RUN}/{step_folder(Path(), step_id)}"
+    copy = tmp / "brought"
     try:
-        if transport.fetch_tree(there, brought):
-            drop_links(brought)
-            merge_step_folder(brought, step_folder(session.run_dir, step_id))
+        if transport.fetch_tree(folder, copy):
+            drop_links(copy)
+            merge_step_folder(copy, step_folder(session.run_dir, step_id))
             if transport.reusable:
-                transport.remove(there)
+                transport.remove(folder)
     finally:
-        shutil.rmtree(brought, ignore_errors=True)
+        shutil.rmtree(copy, ignore_errors=True)
 
 
-def merge_step_folder(brought: Path, step_dir: Path) -> None:
-    """As if the worker had kept it here: logs of a later attempt are appended, the rest is that of the latest."""
-    for entry in sorted(brought.iterdir()):
+def merge_step_folder(copy: Path, step_dir: Path) -> None:
+    """Merge the files of an attempt into the evidence: append logs, replace everything else."""
+    for entry in sorted(copy.iterdir()):
         target = step_dir / entry.name
         disk.make_folders(Area.STEP, step_dir)
         if entry.suffix == ".log" and target.exists():
@@ -180,5 +181,5 @@ def merge_step_folder(brought: Path, step_dir: Path) -> None:
             join_logs(target, entry, joined)
             move(joined, target)
             continue
-        put_away(target, brought)
+        put_away(target, copy)
         move(entry, target)

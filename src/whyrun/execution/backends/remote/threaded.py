@@ -1,4 +1,4 @@
-"""A backend whose places are kept by one thread each: waiting for a network or a process holds up nobody else."""
+"""A backend with one thread for each worker, so that waiting for a network or a process delays no other worker."""
 
 from __future__ import annotations
 
@@ -7,39 +7,28 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
 
-from whyrun.execution.backends.remote import RemoteJob, RemotePost
-from whyrun.execution.backends.transport import PlaceLost
-from whyrun.execution.backends.waiting import unqueued
-from whyrun.execution.backends.wakeup import Wakeup
-from whyrun.execution.commands import (
-    NO_NEEDS,
-    ExecStep,
-    Message,
-    PrepareFailed,
-    Session,
-    StepBegan,
-    StepFinished,
-    StepLost,
-    StepNeeds,
-)
-from whyrun.execution.wire import timestamp
+from whyrun.execution.backends.base import NO_NEEDS, PrepareFailed, Session, StepNeeds, WorkerLost
+from whyrun.execution.backends.queueing import Wakeup, remove_queued
+from whyrun.execution.backends.remote.remote_worker import RemoteJob, RemoteWorker
+from whyrun.execution.protocol.framing import timestamp
+from whyrun.execution.protocol.messages import ExecStep, Message, StepBegan, StepFinished, StepLost
 
-_PATIENCE = 15.0  # seconds for posts to be left
-MakePost = Callable[[Session], RemotePost]
+_PATIENCE = 15.0  # seconds for all workers to end
+MakeWorker = Callable[[Session], RemoteWorker]
 
 
 class ThreadedBackend:
-    """`make_post` makes one post after the other, as they are needed, up to the session's number of workers."""
+    """`make_worker` is called whenever another worker is needed, up to `Session.workers` times."""
 
-    def __init__(self, name: str, make_post: MakePost) -> None:
+    def __init__(self, name: str, make_worker: MakeWorker) -> None:
         self.name = name
-        self._make_post = make_post
+        self._make_worker = make_worker
         self._changed = threading.Condition()
         self._queue: deque[RemoteJob] = deque()
-        self._running: dict[str, RemotePost] = {}
+        self._running: dict[str, RemoteWorker] = {}
         self._ready: list[Message] = []
-        self._idle: list[RemotePost] = []  # made and prepared, but not yet kept by a thread
-        self._posts: list[RemotePost] = []
+        self._idle: list[RemoteWorker] = []  # started and prepared, but without a thread
+        self._workers: list[RemoteWorker] = []
         self._threads: list[threading.Thread] = []
         self._closing = False
 
@@ -49,24 +38,27 @@ class ThreadedBackend:
         self._wakeup = Wakeup()
 
     def prepare(self, stopped: Callable[[], bool]) -> None:
-        """One worker answers before anything starts; a place that cannot work is seen here and not step by step."""
-        post = self._new_post()
-        self._idle.append(post)
+        """Start one worker and wait for its answer, so that a backend that does not work is noticed before the first
+        step."""
+        worker = self._new_worker()
+        self._idle.append(worker)
         try:
-            post.open(stopped=stopped)
+            worker.open(stopped=stopped)
             if self._session.prepare is not None:
-                post.prepare(self._session.prepare, stopped)
-        except PlaceLost as lost:
+                worker.prepare(self._session.prepare, stopped)
+        except WorkerLost as lost:
             raise PrepareFailed(str(lost)) from lost
 
     def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
         with self._changed:
             self._queue.append(RemoteJob(command, dict(secrets or {}), needs))
-            # A thread whose step has been told as ended is as good as free, also where it does not wait yet.
+            # A thread whose step has ended counts as free, even if it is still cleaning up.
             free = len(self._threads) - len(self._running)
             if free < len(self._queue) and len(self._threads) < self._session.workers:
-                post = self._idle.pop() if self._idle else self._new_post()
-                thread = threading.Thread(target=self._keep, args=(post,), daemon=True, name=f"whyrun-{self.name}")
+                worker = self._idle.pop() if self._idle else self._new_worker()
+                thread = threading.Thread(
+                    target=self._run_worker, args=(worker,), daemon=True, name=f"whyrun-{self.name}"
+                )
                 self._threads.append(thread)
                 thread.start()
             self._changed.notify()
@@ -83,25 +75,25 @@ class ThreadedBackend:
 
     def unqueue(self, steps: Set[str]) -> list[ExecStep]:
         with self._changed:
-            return unqueued(self._queue, steps)
+            return remove_queued(self._queue, steps)
 
     def acknowledge(self, step_id: str, key: str) -> None:
-        post = self._running.get(step_id)
-        if post is not None:
-            post.acknowledge(step_id, key)
+        worker = self._running.get(step_id)
+        if worker is not None:
+            worker.acknowledge(step_id, key)
 
     def signal(self, step_id: str, signum: int) -> None:
         with self._changed:
-            post = self._running.get(step_id)
-            if post is not None:
-                post.signal(step_id, signum)
+            worker = self._running.get(step_id)
+            if worker is not None:
+                worker.signal(step_id, signum)
                 return
-            # Submitted, and not yet with any post: it never begins. Its loss is told, so that the runner hears an end.
+            # Queued: the step never begins. Report it as lost, because the runner waits for its end.
             waiting = [job for job in self._queue if job.command.step_id == step_id]
             for job in waiting:
                 self._queue.remove(job)
         for job in waiting:
-            self._say(StepLost(step_id, job.command.attempt, timestamp(), "the step was ended before it began"))
+            self._emit(StepLost(step_id, job.command.attempt, timestamp(), "the step was ended before it began"))
 
     def messages(self, timeout: float) -> Sequence[Message]:
         if not self._ready:
@@ -109,7 +101,7 @@ class ThreadedBackend:
         return self.take()
 
     def take(self) -> Sequence[Message]:
-        """What is there, without waiting."""
+        """The messages that have arrived, without waiting."""
         self._wakeup.clear()
         with self._changed:
             ready, self._ready = self._ready, []
@@ -124,55 +116,55 @@ class ThreadedBackend:
             self._queue.clear()
             self._changed.notify_all()
             running = list(self._running.values())
-        for post in running:
-            post.stop()
-        for post in self._idle:
-            post.part()
+        for worker in running:
+            worker.stop()
+        for worker in self._idle:
+            worker.clean_up()
         deadline = time.monotonic() + _PATIENCE
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._wakeup.close()
 
-    # --- in the threads ------------------------------------------------------------------------------------------
+    # --- in the threads -----------------------------------------------------------------------------------------
 
-    def _new_post(self) -> RemotePost:
-        post = self._make_post(self._session)
-        self._posts.append(post)
-        return post
+    def _new_worker(self) -> RemoteWorker:
+        worker = self._make_worker(self._session)
+        self._workers.append(worker)
+        return worker
 
-    def _keep(self, post: RemotePost) -> None:
-        while (job := self._next(post)) is not None:
-            self._perform(post, job)
-        post.part()
+    def _run_worker(self, worker: RemoteWorker) -> None:
+        while (job := self._next(worker)) is not None:
+            self._perform(worker, job)
+        worker.clean_up()
 
-    def _next(self, post: RemotePost) -> RemoteJob | None:
+    def _next(self, worker: RemoteWorker) -> RemoteJob | None:
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._closing)
             if self._closing:
                 return None
             job = self._queue.popleft()
-            self._running[job.command.step_id] = post
+            self._running[job.command.step_id] = worker
             return job
 
-    def _perform(self, post: RemotePost, job: RemoteJob) -> None:
+    def _perform(self, worker: RemoteWorker, job: RemoteJob) -> None:
         command = job.command
         began = False
 
-        def say(message: Message) -> None:
+        def emit(message: Message) -> None:
             nonlocal began
             began = began or isinstance(message, StepBegan)
-            self._say(message)
+            self._emit(message)
 
         try:
-            post.perform(job, say)
-        except Exception as problem:  # a fault of ours in a thread must not leave the runner waiting for ever
+            worker.perform(job, emit)
+        except Exception as problem:  # an error of Whyrun in this thread must not leave the runner waiting forever
             if not began:
-                self._say(StepBegan(command.step_id, command.attempt, timestamp()))
+                self._emit(StepBegan(command.step_id, command.attempt, timestamp()))
             reason = f"the host failed to run it: {type(problem).__name__}: {problem}"
-            self._say(StepLost(command.step_id, command.attempt, timestamp(), reason))
-            post.close()
+            self._emit(StepLost(command.step_id, command.attempt, timestamp(), reason))
+            worker.close()
 
-    def _say(self, message: Message) -> None:
+    def _emit(self, message: Message) -> None:
         with self._changed:
             if isinstance(message, StepFinished | StepLost):
                 self._running.pop(message.step_id, None)

@@ -1,9 +1,9 @@
-"""The command lines that bubblewrap makes sandboxes with. Pure: what is to be seen comes in as data.
+"""Builds the command lines of bubblewrap. Pure: the visible paths are arguments.
 
-There are two. The *view* is made once for a worker's slot: exactly the allowed paths, and for root another user. What
-runs in it is ours (`sandbox_nursery`). The *sandbox* is made out of the view, one for every step, by whom the view
-belongs to. So there is one sandbox, for root and for ordinary users. It takes two for root, since bubblewrap that root
-starts only pretends to be another user, and a user without rights cannot reach an interpreter below /root.
+There are two kinds. The *view* is created once for each worker slot: exactly the allowed paths and, for root, another
+user. Only Whyrun's fork server runs in it. The *sandbox* is created from inside the view, one for each step, so root
+and ordinary users get the same sandbox. Root needs both: a bubblewrap that root starts only pretends to be another
+user, and a real other user cannot reach an interpreter below /root.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-INSIDE = 1000  # the number of user and group that a step sees itself as, whoever runs it
+INSIDE = 1000  # user and group ID that a step sees, whoever runs it
 HOST_NAME = "whyrun"
 
-# The only rights that root's view keeps, until `setpriv` has used them to give up all.
+# The capabilities that root's view keeps until `setpriv` has used them to drop all.
 _TO_BECOME_ANOTHER = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
     source: str
-    place: str
+    target: str
 
     @classmethod
     def same(cls, path: str) -> Mount:
@@ -31,13 +31,13 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Link:
+    points_to: str
     target: str
-    place: str
 
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """All that can be seen. What is not named here does not exist. A writable place may lie in a read-only one."""
+    """The visible paths; nothing else exists. A writable mount may lie inside a read-only one."""
 
     read_only: tuple[Mount, ...] = ()
     links: tuple[Link, ...] = ()
@@ -46,10 +46,10 @@ class Visible:
     def __add__(self, other: Visible) -> Visible:
         return Visible(self.read_only + other.read_only, self.links + other.links, self.writable + other.writable)
 
-    def as_placed(self) -> Visible:
-        """Seen from where everything is at its place already."""
-        read_only = tuple(Mount.same(mount.place) for mount in self.read_only)
-        return Visible(read_only, self.links, tuple(Mount.same(mount.place) for mount in self.writable))
+    def as_mounted(self) -> Visible:
+        """The same, for a sandbox created inside the view, where everything is mounted already."""
+        read_only = tuple(Mount.same(mount.target) for mount in self.read_only)
+        return Visible(read_only, self.links, tuple(Mount.same(mount.target) for mount in self.writable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,16 @@ class SandboxSpec:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a sandbox may use. Time is the runner's to limit."""
+    """What a sandbox may use. The runner limits its time."""
 
     memory: int  # bytes
     processes: int  # threads count as well
-    temporary: int = 64 << 20  # bytes in /tmp, and in /dev/shm, which are memory; TMPDIR is a folder on the disk
+    temporary: int = 64 << 20  # bytes in /tmp and in /dev/shm, which are memory; TMPDIR is on the disk
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The programs that are needed."""
+    """Paths of the programs that sandboxes need."""
 
     bwrap: str
     setpriv: str
@@ -79,15 +79,15 @@ class Tools:
 
 
 def view_argv(visible: Visible, tools: Tools, command: Sequence[str], real_user: int | None = None) -> list[str]:
-    """`real_user`: the number to become, which only root can; None: stay who we are."""
-    # Should the machine run out of memory after all, the kernel ends what is in a sandbox before anything else.
+    """`real_user`: the user ID to switch to, which only root can; None: stay the same user."""
+    # If the machine runs out of memory, the kernel kills sandboxed processes first.
     argv = [tools.choom, "-n", "1000", "--"]
     argv += [tools.bwrap, "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     if real_user is not None:
         for capability in _TO_BECOME_ANOTHER:
             argv += ["--cap-add", capability]
     argv += ["--dir", "/tmp", *_mounts(visible)]
-    # The kernel lets a user make a /proc of his own only where he sees a whole one.
+    # The kernel lets a user mount a new /proc only where a complete one is visible.
     argv += ["--bind", "/proc", "/proc", "--dev-bind", "/dev", "/dev", "--remount-ro", "/", "--"]
     if real_user is not None:
         rights = ["--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "--no-new-privs"]
@@ -109,32 +109,32 @@ def sandbox_argv(
     for name, value in spec.environment:
         argv += ["--setenv", name, value]
     size = str(limits.temporary)
-    argv += ["--size", size, "--perms", "1777", "--tmpfs", "/tmp"]  # first: a project may lie below it
+    argv += ["--size", size, "--perms", "1777", "--tmpfs", "/tmp"]  # first, because a project may lie below it
     argv += _mounts(spec.visible)
     argv += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm"]
-    # Both are memory too: what could be written there would count against no limit.
+    # Both are memory: writes there would count against no limit.
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", spec.work_dir, "--"]
     return [*argv, *command]
 
 
 def _mounts(visible: Visible) -> list[str]:
-    """Folders before what is mounted inside them."""
-    mounts = [(mount.place, "--ro-bind", mount.source) for mount in visible.read_only]
-    mounts += [(mount.place, "--bind", mount.source) for mount in visible.writable]
+    """Mount options, outer folders first."""
+    mounts = [(mount.target, "--ro-bind", mount.source) for mount in visible.read_only]
+    mounts += [(mount.target, "--bind", mount.source) for mount in visible.writable]
     mounts.sort(key=lambda mount: PurePosixPath(mount[0]).parts)
     argv: list[str] = []
-    for folder in _folders_between([place for place, _, _ in mounts] + [link.place for link in visible.links]):
-        argv += ["--dir", folder]  # of its own accord bubblewrap would make it for its owner alone
-    for place, how, source in mounts:
-        argv += [how, source, place]
+    for folder in _folders_between([target for target, _, _ in mounts] + [link.target for link in visible.links]):
+        argv += ["--dir", folder]  # bubblewrap itself would create it with access for its owner only
+    for target, how, source in mounts:
+        argv += [how, source, target]
     for link in visible.links:
-        argv += ["--symlink", link.target, link.place]
+        argv += ["--symlink", link.points_to, link.target]
     return argv
 
 
-def _folders_between(places: Iterable[str]) -> list[str]:
-    """The folders above these places that are not part of a mount themselves, topmost first."""
-    mounted = {PurePosixPath(place) for place in places}
-    above = {folder for place in mounted for folder in place.parents if len(folder.parts) > 1}
+def _folders_between(targets: Iterable[str]) -> list[str]:
+    """The parent folders of these targets that lie in no mount, topmost first."""
+    mounted = {PurePosixPath(target) for target in targets}
+    above = {folder for target in mounted for folder in target.parents if len(folder.parts) > 1}
     bare = [folder for folder in above - mounted if not mounted.intersection(folder.parents)]
     return [str(folder) for folder in sorted(bare, key=lambda folder: folder.parts)]

@@ -1,4 +1,4 @@
-"""Whether this machine can have sandboxes, and if not, what to do about it."""
+"""Checks whether this machine can create sandboxes and, if not, says what to do."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 from whyrun.errors import Diagnostic
-from whyrun.execution.backends.bubblewrap import Limits, SandboxSpec, Tools, sandbox_argv, view_argv
-from whyrun.execution.backends.sandbox_process import real_user
-from whyrun.execution.backends.sandbox_view import is_shown, programs
+from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec, Tools, sandbox_argv, view_argv
+from whyrun.execution.backends.sandbox.launcher import real_user
+from whyrun.execution.backends.sandbox.view import is_shown, programs
 
 _PROGRAMS = ("bwrap", "setpriv", "choom")
 _TRIAL_TIME = 30.0  # seconds
@@ -25,19 +25,19 @@ _INSTALL = {
 
 
 def find_tools(path: str | None = None) -> Tools | Diagnostic:
-    """`path`: the folders to look in; those of PATH unless told."""
+    """`path`: the folders to search instead of PATH."""
     if sys.platform != "linux":
         return _unavailable("sandboxes need Linux", None)
-    found = {name: shutil.which(name, path=path) for name in _PROGRAMS}
-    if found["bwrap"] is None:
+    paths = {name: shutil.which(name, path=path) for name in _PROGRAMS}
+    if paths["bwrap"] is None:
         command = next((text for name, text in _INSTALL.items() if shutil.which(name)), None)
         hint = f"install it: {command}" if command else "install the package `bubblewrap` of your system"
         return _unavailable("bubblewrap (`bwrap`) is not installed", hint)
-    missing = [name for name, program in found.items() if program is None]
+    missing = [name for name, program in paths.items() if program is None]
     if missing:
         return _unavailable(f"`{missing[0]}` is not installed", "install the package `util-linux` of your system")
-    # As seen from a sandbox, which shows no folder of links.
-    seen = {name: p if is_shown(p) else os.path.realpath(p) for name, p in found.items() if p is not None}
+    # Paths as a sandbox sees them: it does not show folders such as /etc/alternatives.
+    seen = {name: p if is_shown(p) else os.path.realpath(p) for name, p in paths.items() if p is not None}
     hidden = [program for program in seen.values() if not is_shown(program)]
     if hidden:
         return _unavailable(f"`{hidden[0]}` is not installed where the system's programs are", None)
@@ -45,12 +45,12 @@ def find_tools(path: str | None = None) -> Tools | Diagnostic:
 
 
 def why_unavailable(path: str | None = None) -> Diagnostic | None:
-    """What keeps this machine from having sandboxes, found out by making one."""
+    """Why this machine cannot create sandboxes, found out by creating one; None if it can."""
     tools = find_tools(path)
     if isinstance(tools, Diagnostic):
         return tools
     seen = programs()
-    sandbox = sandbox_argv(SandboxSpec(seen.as_placed()), Limits(1 << 30, 64), tools, ["/bin/sh", "-c", "exit 0"])
+    sandbox = sandbox_argv(SandboxSpec(seen.as_mounted()), Limits(1 << 30, 64), tools, ["/bin/sh", "-c", "exit 0"])
     try:
         trial = subprocess.run(
             view_argv(seen, tools, sandbox, real_user(0)),
@@ -63,15 +63,15 @@ def why_unavailable(path: str | None = None) -> Diagnostic | None:
         )
     except subprocess.TimeoutExpired:
         return _unavailable(f"bubblewrap has made no sandbox within {_TRIAL_TIME:g} s", None)
-    return None if trial.returncode == 0 else explained(trial.stderr.decode("utf-8", "replace"))
+    return None if trial.returncode == 0 else explain(trial.stderr.decode("utf-8", "replace"))
 
 
-def explained(said: str) -> Diagnostic:
-    last = said.strip().splitlines()[-1] if said.strip() else "it said nothing"
+def explain(stderr: str) -> Diagnostic:
+    last = stderr.strip().splitlines()[-1] if stderr.strip() else "it said nothing"
     message = f"bubblewrap cannot make a sandbox here: {last}"
-    if "Unknown option" in said:
+    if "Unknown option" in stderr:
         return _unavailable(message, "bubblewrap 0.8 or newer is needed")
-    if "ermission" in said or "not permitted" in said or "No space left" in said:
+    if "ermission" in stderr or "not permitted" in stderr or "No space left" in stderr:
         return _unavailable(message, _forbidden())
     return _unavailable(message, None)
 

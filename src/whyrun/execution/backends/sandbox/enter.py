@@ -1,6 +1,6 @@
-"""Entering a sandbox that stands already, as `nsenter` does, and giving up every right on the way.
+"""Enters an existing sandbox, as `nsenter` does, and drops all rights.
 
-Python of today offers none of these calls, so they go to the C library.
+Python 3.11 has none of these calls, so they go to the C library through ctypes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import fcntl
 import os
 import resource
 
-from whyrun.execution.backends.bubblewrap import INSIDE, Limits
+from whyrun.execution.backends.sandbox.bubblewrap import INSIDE, Limits
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -22,23 +22,24 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280, "armv7l": 311, "i686": 288}
 _CAPABILITY_VERSION = 0x20080522
-_OURS = 4  # processes: two that hold the sandbox, the keeper, and the thread with which a worker listens
+_OURS = 4  # processes of Whyrun: two that hold the sandbox, the keeper, and the worker's control thread
 
 
 def die_with_parent(signum: int, parent: int) -> None:
-    """`parent`: who it is; if that one is gone already, nobody would tell us."""
+    """Get a signal when the parent dies. `parent`: its process ID; exits at once if it is dead already."""
     _prctl(_PR_SET_PDEATHSIG, signum)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def enter(process: int) -> None:
-    """Join the namespaces of a process that bubblewrap started. Processes that are started next are in all of them."""
-    # One that it shares with us is ours already, and may not be joined once more: that of the network, if it has any.
+    """Join the namespaces of a process that bubblewrap started. Child processes started from now on are in all of
+    them."""
+    # A shared namespace (the network, if the sandbox has one) must not be joined again.
     its = [name for name in _NAMESPACES if _namespace(process, name) != _namespace("self", name)]
     others = [os.open(f"/proc/{process}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in its]
     user = os.open(f"/proc/{process}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-    # bubblewrap made two user namespaces: one that all others belong to, and in it one that can have no further.
+    # bubblewrap creates two user namespaces: one that owns all others, and inside it one that cannot have children.
     outer = fcntl.ioctl(user, _NS_GET_PARENT)
     for descriptor in (outer, *others, user):
         if _libc.setns(descriptor, 0) != 0:
@@ -51,17 +52,17 @@ def _namespace(process: int | str, name: str) -> str:
 
 
 def leave_keyring() -> None:
-    """Keys that the user keeps in the kernel (tickets, passwords of file systems) are inherited by all that he starts,
-    and no namespace holds them back. An empty ring in their place does."""
+    """Replace the session keyring by an empty one. Child processes inherit the user's kernel keys (Kerberos tickets,
+    passwords of file systems), and no namespace hides them."""
     number = _KEYCTL.get(os.uname().machine)
     if number is None:
-        raise OSError(errno.ENOSYS, f"nobody has said how keys are left behind on {os.uname().machine}")
+        raise OSError(errno.ENOSYS, f"the keyctl system call is unknown on {os.uname().machine}")
     if _libc.syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None) < 0 and ctypes.get_errno() != errno.ENOSYS:
-        raise _problem("keyctl")  # a kernel that does not know the call has no keys
+        raise _problem("keyctl")  # a kernel without the call has no keys
 
 
 def give_up_rights() -> None:
-    """No capability, and none to be had from any program."""
+    """Drop all capabilities, and the ability to get any from a program."""
     last = int(_text("/proc/sys/kernel/cap_last_cap"))
     for capability in range(last + 1):
         _prctl(_PR_CAPBSET_DROP, capability)
@@ -70,14 +71,14 @@ def give_up_rights() -> None:
     if _libc.capset(header, (ctypes.c_uint32 * 6)()) != 0:
         raise _problem("capset")
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    _prctl(_PR_SET_DUMPABLE, 1)  # the kernel took that away when it gave rights; without it /proc/self is not one's own
+    _prctl(_PR_SET_DUMPABLE, 1)  # the change of rights reset it; without it /proc/self belongs to root
 
 
 def limit(limits: Limits) -> None:
-    """Inside: the number of processes is then that of the sandbox's own user namespace, not of all the user has.
+    """Set resource limits, inside the sandbox: there, processes count in its own user namespace, not for the real user.
 
-    Memory is that of each process; what they use together is watched from outside (`memory_watch`). It is what a
-    process has for itself (`DATA`) and not its address space, of which many programs reserve far more than they use.
+    The memory limit applies to each process; `memory_watch` watches their sum from outside. It limits private data
+    (`DATA`), not address space, of which many programs reserve far more than they use.
     """
     processes = limits.processes + _OURS
     resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
@@ -86,7 +87,7 @@ def limit(limits: Limits) -> None:
 
 
 def check_confined() -> None:
-    """The last look before a step's code may run: better no step than one that is not confined."""
+    """The last check before a step's code may run. Raises `PermissionError` if the process is not confined."""
     status = dict(line.split(":\t", 1) for line in _text("/proc/self/status").splitlines() if ":\t" in line)
     rights = {status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
     if rights != {"0" * 16} or status["NoNewPrivs"].strip() != "1":

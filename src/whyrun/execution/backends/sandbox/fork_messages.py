@@ -1,4 +1,4 @@
-"""What the host says to a nursery of sandboxes, and what is said back about each."""
+"""Messages between the host and a fork server: the request for a sandbox, and what its keeper reports."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from collections.abc import Callable
 
 import msgspec
 
-from whyrun.execution.backends.bubblewrap import Limits, SandboxSpec, Tools
+from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec, Tools
 
 REQUEST_LIMIT = 1 << 17  # bytes
-DESCRIPTORS = 4  # stdin, stdout, stderr of the worker, and where its keeper speaks
+DESCRIPTORS = 4  # stdin, stdout and stderr of the worker, and the pipe for the keeper's messages
 
 
 class Request(msgspec.Struct, frozen=True):
     spec: SandboxSpec
     limits: Limits
     tools: Tools
-    facts: str = ""  # for the worker
-    command: list[str] = []  # a program instead of the worker
+    start: str = ""  # the worker's argument
+    command: list[str] = []  # a program to run instead of the worker
 
 
-class Born(msgspec.Struct, tag=True, frozen=True):
-    """Numbers of processes as the host knows them."""
+class Started(msgspec.Struct, tag=True, frozen=True):
+    """The worker runs. Process IDs are those of the host."""
 
-    worker: int  # leads a process group
-    first: int  # its end is the end of the sandbox
+    worker: int  # leader of its process group
+    first: int  # the sandbox ends with this process
 
 
-class NotBorn(msgspec.Struct, tag=True, frozen=True):
+class StartFailed(msgspec.Struct, tag=True, frozen=True):
     reason: str
 
 
-class Over(msgspec.Struct, tag=True, frozen=True):
-    status: int  # negative: the signal that ended it
+class Exited(msgspec.Struct, tag=True, frozen=True):
+    status: int  # negative: the signal that killed the worker
 
 
-Said = Born | NotBorn | Over
+FromKeeper = Started | StartFailed | Exited
 
 encode = msgspec.json.Encoder().encode
 decode_request = msgspec.json.Decoder(Request).decode
-decode_said: Callable[[bytes], Said] = msgspec.json.Decoder(Said).decode
+decode_from_keeper: Callable[[bytes], FromKeeper] = msgspec.json.Decoder(FromKeeper).decode

@@ -1,12 +1,12 @@
-"""Where sandboxed workers come from: `python -m whyrun.execution.backends.sandbox_nursery FD`, inside a view.
+"""Forks sandboxed workers: `python -m whyrun.execution.backends.sandbox.fork_server FD`, inside a view.
 
-Starting Python and importing the worker takes ten times as long as making a sandbox. So that is done once, here. For
-every step there is a new sandbox, and a copy of this process enters it and gives up its rights before it does anything
-else. No code of a step ever runs here.
+Starting Python and importing the worker takes ten times as long as creating a sandbox, so this process does it once.
+For every step, a fork of it enters a new sandbox and drops its rights before anything else. No code of a step ever
+runs in this process.
 
-For each request this process makes a *keeper*, which lets bubblewrap make the sandbox, puts the worker into it, tells
-the host who that is, and at the end how it ended. Whoever of host, nursery, keeper and bubblewrap is gone, the sandbox
-is gone too.
+For each request this process forks a *keeper*. The keeper lets bubblewrap create the sandbox, starts the worker in it,
+and reports to the host its process ID and, later, its exit status. If host, fork server, keeper or bubblewrap dies, the
+sandbox dies too.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from typing import NoReturn
 
 import msgspec
 
-from whyrun.execution import worker
-from whyrun.execution.backends.bubblewrap import sandbox_argv
-from whyrun.execution.backends.sandbox_enter import (
+from whyrun.execution.backends.sandbox.bubblewrap import sandbox_argv
+from whyrun.execution.backends.sandbox.enter import (
     check_confined,
     die_with_parent,
     enter,
@@ -36,72 +35,73 @@ from whyrun.execution.backends.sandbox_enter import (
     leave_keyring,
     limit,
 )
-from whyrun.execution.backends.sandbox_words import (
+from whyrun.execution.backends.sandbox.fork_messages import (
     DESCRIPTORS,
     REQUEST_LIMIT,
-    Born,
-    NotBorn,
-    Over,
+    Exited,
     Request,
+    Started,
+    StartFailed,
     decode_request,
     encode,
 )
-from whyrun.execution.wire import WorkerStart
+from whyrun.execution.protocol.framing import WorkerStart
+from whyrun.execution.worker import main as worker
 
-# What most steps would import next.
+# Modules that most steps import.
 _WARM = ("whyrun.actions.builtin.python", "whyrun.actions.builtin.shell", "runpy")
 
-# What bubblewrap starts. It keeps the sandbox there until it is ended.
+# The first process of a sandbox, which exists as long as this process.
 _HOLDER = ["/bin/sh", "-c", "echo ready; read -r _"]
 
 
 def main(descriptor: int) -> None:
     os.set_inheritable(descriptor, False)
     host = socket.socket(fileno=descriptor)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers speak for themselves
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers report their own end, so nobody waits for them
     for name in _WARM:
         import_module(name)
-    msgspec.json.Decoder(WorkerStart)  # what is known of a type is kept with it
+    msgspec.json.Decoder(WorkerStart)  # msgspec caches what it derives from a type
     gc.collect()
-    gc.freeze()  # what is here now stays shared by all copies
-    nursery = os.getpid()
+    gc.freeze()  # keeps the memory of this process shared with all forks
+    fork_server = os.getpid()
     while True:
         data, descriptors, _, _ = socket.recv_fds(host, REQUEST_LIMIT, DESCRIPTORS)
         if not data:
             return
         if os.fork() == 0:
             host.close()
-            _keep(decode_request(data), nursery, descriptors)
+            _keep(decode_request(data), fork_server, descriptors)
         for received in descriptors:
             os.close(received)
 
 
-def _keep(request: Request, nursery: int, descriptors: list[int]) -> NoReturn:
-    *streams, told = descriptors
+def _keep(request: Request, fork_server: int, descriptors: list[int]) -> NoReturn:
+    *streams, reports = descriptors
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        die_with_parent(signal.SIGKILL, nursery)
+        die_with_parent(signal.SIGKILL, fork_server)
         sandbox, first = _make_sandbox(request)
-        first_process = os.pidfd_open(first)  # its number could become another's
+        first_process = os.pidfd_open(first)  # a process ID could be reused
         enter(first)
         child = os.fork()
         if child == 0:
-            _be_born(request, streams, told)
+            _run_worker(request, streams, reports)
         for stream in streams:
             os.close(stream)
-        os.write(told, encode(Born(child, first)) + b"\n")
+        os.write(reports, encode(Started(child, first)) + b"\n")
         _, status = os.waitpid(child, 0)
-        with suppress(ProcessLookupError):  # the host may have ended it
+        with suppress(ProcessLookupError):  # the host may have killed it
             signal.pidfd_send_signal(first_process, signal.SIGKILL)
-        # With the first process the kernel ends all others in the sandbox, and lets it go last. bubblewrap itself does
-        # not wait for that in every case.
+        # The kernel kills all processes of the sandbox with the first one, which ends last. bubblewrap itself does not
+        # wait for that in every case.
         gone = select.poll()
         gone.register(first_process, select.POLLIN)
         gone.poll()
         sandbox.wait()
-        os.write(told, encode(Over(os.waitstatus_to_exitcode(status))) + b"\n")
+        os.write(reports, encode(Exited(os.waitstatus_to_exitcode(status))) + b"\n")
     except BaseException as problem:
-        os.write(told, encode(NotBorn(f"{type(problem).__name__}: {problem}")) + b"\n")
+        os.write(reports, encode(StartFailed(f"{type(problem).__name__}: {problem}")) + b"\n")
     finally:
         os._exit(0)
 
@@ -121,14 +121,14 @@ def _make_sandbox(request: Request) -> tuple[subprocess.Popen[bytes], int]:
     assert process.stdout is not None
     assert process.stderr is not None
     if not process.stdout.readline():
-        said = process.stderr.read().decode("utf-8", "replace").strip()
-        raise OSError(said or f"bubblewrap exited with status {process.wait()}")
+        printed = process.stderr.read().decode("utf-8", "replace").strip()
+        raise OSError(printed or f"bubblewrap exited with status {process.wait()}")
     with os.fdopen(info, "rb") as file:
         return process, msgspec.json.decode(file.read())["child-pid"]
 
 
-def _be_born(request: Request, streams: list[int], told: int) -> NoReturn:
-    """In the sandbox, but still with all rights in it."""
+def _run_worker(request: Request, streams: list[int], reports: int) -> NoReturn:
+    """In the forked process, inside the sandbox, still with all rights: drop them and run the worker."""
     status = 1
     try:
         os.setsid()
@@ -138,7 +138,7 @@ def _be_born(request: Request, streams: list[int], told: int) -> NoReturn:
         give_up_rights()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
-        os.closerange(3, max(told, *streams, 1024) + 1)
+        os.closerange(3, max(reports, *streams, 1024) + 1)
         os.environ.clear()
         os.environ.update(request.spec.environment)
         check_confined()
@@ -147,7 +147,7 @@ def _be_born(request: Request, streams: list[int], told: int) -> NoReturn:
         if request.command:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             os.execvp(request.command[0], request.command)
-        worker.main(request.facts)
+        worker.main(request.start)
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 1

@@ -1,4 +1,4 @@
-"""One sandbox with its site: what the host gives to it, hears from it, and takes away at the end."""
+"""One sandbox with its site: creates both, receives the worker's messages, and removes both."""
 
 from __future__ import annotations
 
@@ -9,88 +9,89 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from whyrun.execution.backends import site
-from whyrun.execution.backends.bubblewrap import Limits, SandboxSpec
-from whyrun.execution.backends.copying import copy_content
-from whyrun.execution.backends.process import ending
-from whyrun.execution.backends.sandbox_process import Nursery, SandboxFailed, SandboxProcess, hand_over
-from whyrun.execution.backends.transport import Ended, Heard
-from whyrun.execution.scratch import Scratch
-from whyrun.execution.wire import encode
+from whyrun.execution.backends.base import Ended, Received
+from whyrun.execution.backends.remote import site
+from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec
+from whyrun.execution.backends.sandbox.launcher import ForkServer, SandboxFailed, SandboxProcess, hand_over
+from whyrun.execution.backends.step_environment import describe_exit
+from whyrun.execution.files.scratch import Scratch
+from whyrun.execution.files.sparse_copy import copy_content
+from whyrun.execution.protocol.framing import encode
 
-STDERR = "worker.stderr"  # of the worker process itself; beside what the sandbox sees
+STDERR = "worker.stderr"  # stderr of the worker process itself; the sandbox does not see the file
 _CHUNK = 1 << 16
-_PATIENCE = 5.0  # seconds for a worker that says nothing more to be gone
+_PATIENCE = 5.0  # seconds for a worker that has closed its stdout to end
 
 
-class SandboxPlace:
+class SandboxInstance:
     def __init__(
-        self, root: Path, inside: str, nursery: Nursery, spec: SandboxSpec, limits: Limits, user: int | None
+        self, root: Path, inside: str, fork_server: ForkServer, spec: SandboxSpec, limits: Limits, user: int | None
     ) -> None:
-        """`root`: of its site, here; `inside`: how the sandbox calls it."""
+        """`root`: path of the site on the host; `inside`: its path in the sandbox."""
         self.root, self.spec, self.limits = root, spec, limits
         self.over = False
-        self._too_much = ""
+        self._over_limit = ""
         self._listener: threading.Thread | None = None
         _make_site(root, user)
-        theirs_in, self._stdin = os.pipe()
-        self._stdout, theirs_out = os.pipe()
-        facts = encode(site.worker_start(inside)).decode()
+        worker_in, self._stdin = os.pipe()
+        self._stdout, worker_out = os.pipe()
+        start = encode(site.worker_start(inside)).decode()
         try:
             with open(root / STDERR, "wb") as stderr:
-                self.process: SandboxProcess = nursery.start(
-                    spec, limits, facts=facts, stdin=theirs_in, stdout=theirs_out, stderr=stderr.fileno()
+                self.process: SandboxProcess = fork_server.start(
+                    spec, limits, start=start, stdin=worker_in, stdout=worker_out, stderr=stderr.fileno()
                 )
         except BaseException:
             os.close(self._stdin)
             os.close(self._stdout)
             raise
         finally:
-            os.close(theirs_in)
-            os.close(theirs_out)
+            os.close(worker_in)
+            os.close(worker_out)
 
     @property
     def stdin(self) -> int:
         return self._stdin
 
-    def stands(self) -> bool:
-        """Whether a worker is there, waiting for its step."""
+    def is_waiting(self) -> bool:
+        """Whether the worker runs and waits for its step."""
         try:
             return self.process.wait(0) is None
         except SandboxFailed:
             return False
 
-    def listen(self, tell: Callable[[Heard], None]) -> None:
-        self._listener = threading.Thread(target=self._listen, args=(tell,), daemon=True)
+    def listen(self, deliver: Callable[[Received], None]) -> None:
+        self._listener = threading.Thread(target=self._listen, args=(deliver,), daemon=True)
         self._listener.start()
 
-    def _listen(self, tell: Callable[[Heard], None]) -> None:
-        """Until it is gone. Its end is told whatever happens: somebody waits for it."""
-        reason = ending(-signal.SIGKILL)
+    def _listen(self, deliver: Callable[[Received], None]) -> None:
+        """Deliver messages until the worker is gone. Always delivers `Ended`, because the remote worker waits for
+        it."""
+        reason = describe_exit(-signal.SIGKILL)
         try:
             while chunk := os.read(self._stdout, _CHUNK):
-                tell(chunk)
+                deliver(chunk)
             status = self.process.wait(_PATIENCE)
             if status is None:
                 self.process.signal(signal.SIGKILL)
                 status = self.process.wait(_PATIENCE)
-            reason = ending(-signal.SIGKILL if status is None else status)
+            reason = describe_exit(-signal.SIGKILL if status is None else status)
         except (SandboxFailed, OSError) as failed:
             reason = f"the sandbox was lost: {failed}"
         finally:
             self.over = True
-            tell(Ended(self._too_much or reason))
+            deliver(Ended(self._over_limit or reason))
 
-    def uses_too_much(self) -> None:
+    def exceeds_memory(self) -> None:
         limit = self.limits.memory
         size = f"{limit / 1e9:.1f} GB" if limit >= 1e9 else f"{limit / 1e6:.0f} MB"
-        self._too_much = f"the worker was killed: its step used more memory than its sandbox may ({size})"
+        self._over_limit = f"the worker was killed: its step used more memory than its sandbox may ({size})"
         self.process.signal(signal.SIGKILL)
 
     def close(self) -> None:
-        """Nothing of it is left."""
+        """End the sandbox and remove its folder."""
         os.close(self._stdin)
-        if self._listener is not None:  # it hears the end, and `end` would take that from it
+        if self._listener is not None:  # let it read the exit status first, which `end` would consume
             self.process.signal(signal.SIGKILL)
             self._listener.join()
         self.process.end()
@@ -106,7 +107,7 @@ def _make_site(root: Path, user: int | None) -> None:
 
 
 def visible_folder(folder: Path) -> None:
-    """For whoever the sandbox belongs to, whatever rights new files of the host have."""
+    """Create a folder that the sandbox's user can read, whatever the umask is."""
     missing = []
     while not folder.exists():
         missing.append(folder)
@@ -117,7 +118,7 @@ def visible_folder(folder: Path) -> None:
 
 
 def make_visible(folder: Path) -> None:
-    """With all that is in it, as `visible_folder`."""
+    """Make a folder and everything in it readable for the sandbox's user."""
     folder.chmod(0o755)
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -127,8 +128,9 @@ def make_visible(folder: Path) -> None:
                 os.chmod(path, 0o755 if mode & stat.S_IXUSR else 0o644)
 
 
-def place_file(source: Path | bytes, target: Path) -> None:
-    """A copy that the sandbox can read: the host's own file stays out of its reach, also for a second name of it."""
+def copy_visible(source: Path | bytes, target: Path) -> None:
+    """Copy a file or folder so that the sandbox can read it. Never a hard link: the sandbox must not reach the host's
+    own file."""
     visible_folder(target.parent)
     if isinstance(source, bytes):
         target.write_bytes(source)
@@ -136,8 +138,8 @@ def place_file(source: Path | bytes, target: Path) -> None:
     elif source.is_dir():
         visible_folder(target)
         for entry in sorted(source.iterdir()):
-            place_file(entry, target / entry.name)
+            copy_visible(entry, target / entry.name)
     elif source.is_file():
-        with open(source, "rb") as before, open(target, "wb") as after:
-            copy_content(before.fileno(), after.fileno())
+        with open(source, "rb") as original, open(target, "wb") as copy:
+            copy_content(original.fileno(), copy.fileno())
         target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)

@@ -1,4 +1,4 @@
-"""Sandboxes, seen from the host: the nursery of a worker's slot, and what runs in a sandbox of its own."""
+"""The host's side of sandboxes: starts the fork server of a worker slot, and controls the processes in sandboxes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,32 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from whyrun.actions.child import whyrun_home
-from whyrun.execution.backends.bubblewrap import Limits, SandboxSpec, Tools, Visible, view_argv
-from whyrun.execution.backends.sandbox_words import Born, NotBorn, Over, Request, Said, decode_said, encode
+from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec, Tools, Visible, view_argv
+from whyrun.execution.backends.sandbox.fork_messages import (
+    Exited,
+    FromKeeper,
+    Request,
+    Started,
+    StartFailed,
+    decode_from_keeper,
+    encode,
+)
+from whyrun.execution.backends.step_environment import with_whyrun
 
 _PATIENCE = 5.0  # seconds for a killed sandbox to be gone
-_BIRTH = 60.0  # seconds for a sandbox to stand, on a machine with much else to do
+_START = 60.0  # seconds for a sandbox to start on a busy machine
 
-# Numbers that no user has: beyond those of people, services and containers. One for every slot of every process that
-# runs sandboxes, so that no two sandboxes on this machine ever belong to the same user.
+# User IDs beyond those of people, services and containers. There is one for every slot of every process that runs
+# sandboxes, so that no two sandboxes on this machine belong to the same user.
 FIRST_USER, _SLOTS = 1_879_100_000, 32
 
 
 class SandboxFailed(Exception):
-    """It could not be made, and bubblewrap or the kernel says why."""
+    """A sandbox could not be created. The text has the reason from bubblewrap or the kernel."""
 
 
 def real_user(slot: int, process: int | None = None) -> int | None:
-    """The user that a sandbox really belongs to. Only root can choose one; for others it is themselves (None)."""
+    """The real user ID of a sandbox. Only root can choose one; for other users it is None: their own."""
     if os.geteuid() != 0:
         return None
     with open("/proc/self/uid_map") as file:
@@ -39,17 +47,17 @@ def real_user(slot: int, process: int | None = None) -> int | None:
 
 
 def user_number(number: int, known: Sequence[tuple[int, int]]) -> int | None:
-    """`known`: the first of the users that exist here, and how many; in a container, root may have few of them. Where
-    he is alone, he is an ordinary user for those outside, and stays who he is."""
+    """`known`: ranges of user IDs that exist here, each as first and count. In a container root may have only few. If
+    root has only its own, it is an ordinary user outside the container, and no other is chosen (None)."""
     wanted = FIRST_USER + number
     if any(first <= wanted < first + size for first, size in known):
         return wanted
     first, size = max(known, key=lambda users: users[1])
-    return first + size - 1 - number % (size // 2) if size > 1 else None  # from above, where nobody is
+    return first + size - 1 - number % (size // 2) if size > 1 else None  # from the upper end, where no users are
 
 
 def hand_over(folder: str, user: int | None) -> None:
-    """Let the sandbox's user write here. A link is handed over as such, and not what it leads to."""
+    """Make the sandbox's user the owner of a folder and its content. Changes links themselves, not their targets."""
     if user is None:
         return
     os.chown(folder, user, user, follow_symlinks=False)
@@ -59,105 +67,109 @@ def hand_over(folder: str, user: int | None) -> None:
 
 
 class SandboxProcess:
-    """A worker or another program in a sandbox of its own. Only `signal` and `end` may come from other threads."""
+    """A worker, or another program, in its own sandbox. Other threads may call only `signal` and `end`."""
 
-    def __init__(self, told: int, last_words: Callable[[], str]) -> None:
-        self._told = told  # where its keeper speaks
-        self._last_words = last_words  # of the nursery
+    def __init__(self, reports: int, why_silent: Callable[[], str]) -> None:
+        self._reports = reports  # the pipe with its keeper's messages
+        self._why_silent = why_silent  # of the fork server
         self._rest = b""
         self._lock = threading.Lock()
-        self._born: Born | None = None
+        self._started: Started | None = None
         self._failed = ""
-        self._first: int | None = None  # a descriptor of the first process: its number could become another's
+        self._first: int | None = None  # pidfd of the first process: a process ID could be reused
         self._status: int | None = None
 
-    def born(self, timeout: float = _BIRTH) -> Born:
-        """Wait until it runs."""
+    def started(self, timeout: float = _START) -> Started:
+        """Wait until the process runs. Raises `SandboxFailed`."""
         with self._lock:
-            if self._born is None:
+            if self._started is None:
                 if not self._failed:
                     match self._next(timeout):
-                        case Born() as born:
+                        case Started() as started:
                             with suppress(ProcessLookupError):
-                                self._first = os.pidfd_open(born.first)
-                            self._born = born
-                            return born
-                        case NotBorn(reason):
+                                self._first = os.pidfd_open(started.first)
+                            self._started = started
+                            return started
+                        case StartFailed(reason):
                             self._failed = reason
                         case _:
-                            self._failed = self._last_words()
+                            self._failed = self._why_silent()
                 raise SandboxFailed(self._failed)
-            return self._born
+            return self._started
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """How it ended (negative: by which signal); None if it has not yet. Then all that was in it is gone."""
-        self.born()
+        """The exit status (negative: the signal); None if it still runs. After the exit nothing is left in the
+        sandbox."""
+        self.started()
         with self._lock:
             if self._status is None:
                 match self._next(timeout):
-                    case Over(status):
+                    case Exited(status):
                         self._status = status
-                    case NotBorn(reason):
+                    case StartFailed(reason):
                         raise SandboxFailed(reason)
                     case None if self._closed:
-                        self._status = -signal.SIGKILL  # its keeper was killed, and with it all of it
+                        self._status = -signal.SIGKILL  # its keeper was killed, and the sandbox with it
                     case _:
                         return None
             return self._status
 
     def signal(self, signum: int) -> None:
-        """To the process group of what runs in it; SIGKILL ends the whole sandbox."""
-        born = self._born or self.born()
+        """Signal the process group. SIGKILL ends the whole sandbox."""
+        started = self._started or self.started()
         with suppress(ProcessLookupError):
             if signum != signal.SIGKILL and self._status is None:
-                os.killpg(born.worker, signum)
+                os.killpg(started.worker, signum)
             elif signum == signal.SIGKILL and self._first is not None:
                 signal.pidfd_send_signal(self._first, signal.SIGKILL)
 
     def end(self) -> None:
-        """End everything in it, whatever it did to escape. Returns when it is gone."""
+        """Kill all processes of the sandbox, including those that left the group. Returns when they are gone."""
         try:
             self.signal(signal.SIGKILL)
             self.wait(_PATIENCE)
         except SandboxFailed:
-            pass  # there never was anything
-        for descriptor in (self._told, self._first):
+            pass  # it never started
+        for descriptor in (self._reports, self._first):
             if descriptor is not None:
                 os.close(descriptor)
 
     _closed = False
 
-    def _next(self, timeout: float | None) -> Said | None:
+    def _next(self, timeout: float | None) -> FromKeeper | None:
         deadline = None if timeout is None else time.monotonic() + timeout
-        poll = select.poll()  # `select` knows no descriptor above 1023
-        poll.register(self._told, select.POLLIN)
+        poll = select.poll()  # `select` cannot handle descriptors above 1023
+        poll.register(self._reports, select.POLLIN)
         while b"\n" not in self._rest:
             rest = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
             if not poll.poll(rest):
                 return None
-            data = os.read(self._told, 1 << 16)
+            data = os.read(self._reports, 1 << 16)
             if not data:
                 self._closed = True
                 return None
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
-        return decode_said(line)
+        return decode_from_keeper(line)
 
 
-class Nursery:
-    """One for every slot of workers. `visible` is all that any sandbox of it can be given to see."""
+class ForkServer:
+    """The fork server of one worker slot. `visible`: all paths that its sandboxes may get."""
 
     def __init__(self, visible: Visible, tools: Tools, user: int | None, mark: str = "/") -> None:
-        """`mark`: its HOME, by which those who clean up after a killed host know it."""
+        """`mark`: its HOME, by which the next run finds it after the host was killed."""
         self._tools = tools
-        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._stderr = os.memfd_create("whyrun-nursery")
-        command = [sys.executable, "-P", "-m", "whyrun.execution.backends.sandbox_nursery", str(theirs.fileno())]
-        environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "HOME": mark}
-        home = whyrun_home()
-        if home is not None:
-            environment["PYTHONPATH"] = home
-        with theirs:
+        self._requests, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._stderr = os.memfd_create("whyrun-fork-server")
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "whyrun.execution.backends.sandbox.fork_server",
+            str(server_end.fileno()),
+        ]
+        environment = with_whyrun({"PATH": os.defpath, "LANG": "C.UTF-8", "HOME": mark})
+        with server_end:
             self._process = subprocess.Popen(
                 view_argv(visible, tools, command, user),
                 stdin=subprocess.DEVNULL,
@@ -165,7 +177,7 @@ class Nursery:
                 stderr=self._stderr,
                 env=environment,
                 cwd="/",
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(server_end.fileno(),),
                 start_new_session=True,  # Ctrl-C on the host's terminal does not reach it
             )
 
@@ -174,38 +186,38 @@ class Nursery:
         spec: SandboxSpec,
         limits: Limits,
         *,
-        facts: str = "",
+        start: str = "",
         command: Sequence[str] = (),
         stdin: int,
         stdout: int,
         stderr: int,
     ) -> SandboxProcess:
-        """The worker with these facts, or a program, in a new sandbox. The descriptors stay the caller's."""
-        told, told_end = os.pipe()
-        request = encode(Request(spec, limits, self._tools, facts, list(command)))
+        """Start the worker with this argument, or a program, in a new sandbox. The caller closes the descriptors."""
+        reports, reports_end = os.pipe()
+        request = encode(Request(spec, limits, self._tools, start, list(command)))
         try:
-            socket.send_fds(self._requests, [request], [stdin, stdout, stderr, told_end])
+            socket.send_fds(self._requests, [request], [stdin, stdout, stderr, reports_end])
         except (BrokenPipeError, ConnectionError):
-            os.close(told)
-            raise SandboxFailed(self.last_words()) from None
+            os.close(reports)
+            raise SandboxFailed(self.why_silent()) from None
         finally:
-            os.close(told_end)
-        return SandboxProcess(told, self.last_words)
+            os.close(reports_end)
+        return SandboxProcess(reports, self.why_silent)
 
-    def lives(self) -> bool:
+    def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def last_words(self) -> str:
-        """Why nothing is heard of it."""
+    def why_silent(self) -> str:
+        """Why the fork server sends nothing."""
         try:
             status = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
-            return "the nursery of sandboxes does not answer"
-        said = os.pread(self._stderr, 1 << 20, 0).decode("utf-8", "replace").strip()
-        return said or f"the nursery of sandboxes exited with status {status}"
+            return "the fork server of the sandboxes does not answer"
+        printed = os.pread(self._stderr, 1 << 20, 0).decode("utf-8", "replace").strip()
+        return printed or f"the fork server of the sandboxes exited with status {status}"
 
     def close(self) -> None:
-        """Every sandbox that came from here ends with it."""
+        """End the fork server, and with it all its sandboxes."""
         self._requests.close()
         try:
             self._process.wait(_PATIENCE)

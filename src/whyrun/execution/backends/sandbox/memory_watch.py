@@ -1,8 +1,8 @@
-"""How much memory the processes of a sandbox use together, and their end where it is too much.
+"""Measures the memory of all processes of a sandbox together, and ends the sandbox if they use too much.
 
-The kernel could count that itself, in control groups. They are not used: a machine's groups belong to who manages it
-(systemd, a container's runtime), and a group that another makes among them breaks their rules, and may escape their
-limits. A single process is held by its own limit all the same; this is for what many use together.
+Control groups could do this, but they belong to the manager of the machine (systemd, a container runtime): a group
+that another program creates among them breaks its rules and may escape its limits. A single process also has its own
+resource limit; this module watches the sum.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-INTERVAL = 0.1  # seconds: what can be filled in that time is what a limit may be overstepped by
-_COUNTED = (b"RssAnon:", b"RssShmem:")  # not what is mapped of files: the kernel can have that back at any time
+INTERVAL = 0.1  # seconds between two checks; a limit may be exceeded by what is allocated in between
+_COUNTED = (b"RssAnon:", b"RssShmem:")  # not mapped files, whose memory the kernel can reclaim at any time
 
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
     roots: tuple[int, ...]
     limit: int  # bytes
-    too_much: Callable[[], None]
+    on_excess: Callable[[], None]
 
 
 class MemoryWatch:
@@ -33,10 +33,10 @@ class MemoryWatch:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self, key: object, roots: tuple[int, ...], limit: int, too_much: Callable[[], None]) -> None:
-        """`too_much` is called once, if these processes and those below them use more than `limit`."""
+    def watch(self, key: object, roots: tuple[int, ...], limit: int, on_excess: Callable[[], None]) -> None:
+        """Call `on_excess` once if these processes and their descendants use more than `limit` bytes."""
         with self._lock:
-            self._watched[key] = _Watched(roots, limit, too_much)
+            self._watched[key] = _Watched(roots, limit, on_excess)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._look, daemon=True, name="whyrun-memory")
                 self._thread.start()
@@ -57,11 +57,11 @@ class MemoryWatch:
             for key, sandbox in watched:
                 if used_memory(sandbox.roots) > sandbox.limit:
                     self.forget(key)
-                    sandbox.too_much()
+                    sandbox.on_excess()
 
 
 def used_memory(roots: tuple[int, ...]) -> int:
-    """Bytes that these processes and all below them have for themselves. Those that have ended use none."""
+    """Bytes of private memory of these processes and their descendants. Ended processes count as zero."""
     used = 0
     queue = list(roots)
     while queue:

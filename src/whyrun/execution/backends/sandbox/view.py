@@ -1,4 +1,4 @@
-"""What of this machine a sandbox shows: programs and libraries, the interpreter, and a few harmless settings."""
+"""The view: which files of this machine a sandbox shows. Programs and libraries, the interpreter, some settings."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from pathlib import Path
 import msgspec
 
 import whyrun
-from whyrun.actions.child import whyrun_home
-from whyrun.actions.editable import is_own, place_in
+from whyrun.actions.code.editable import is_own, path_in_project, whyrun_home
 from whyrun.errors import error
-from whyrun.execution.backends.bubblewrap import Link, Mount, Visible
+from whyrun.execution.backends.sandbox.bubblewrap import Link, Mount, Visible
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 
-# Settings that programs read to start, to trust and to draw. Nothing that says who uses this machine.
+# Settings in /etc that programs need: loader, certificates, fonts. Nothing that names the users of this machine.
 _SETTINGS = (
     "ld.so.cache",
     "ld.so.conf",
@@ -38,21 +37,21 @@ _SETTINGS = (
 _NETWORK = ("resolv.conf", "hosts", "nsswitch.conf", "services", "protocols", "gai.conf")
 
 _QUIET_ETC, _NETWORK_ETC = "/run/whyrun/etc", "/run/whyrun/etc-network"
-_STUBS = Path(__file__).parent / "sandbox_etc"  # users, groups and hosts of a machine where nobody else is
+_STUBS = Path(__file__).parent / "etc"  # passwd, group and hosts of a machine without other users
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What sandboxes see of this machine, beside what is given to each of them."""
+    """The files of this machine that all sandboxes of a run see."""
 
-    seen: Visible  # the same at its place everywhere
+    seen: Visible  # at their own paths
 
-    def for_nursery(self) -> Visible:
+    def for_fork_server(self) -> Visible:
         return self.seen + _settings(_QUIET_ETC, network=False) + _settings(_NETWORK_ETC, network=True)
 
     def for_sandbox(self, network: bool) -> Visible:
-        """Out of the nursery's view. All settings are one mount: every further one would cost every step time."""
-        return self.seen.as_placed() + Visible((Mount(_NETWORK_ETC if network else _QUIET_ETC, "/etc"),))
+        """As seen from the fork server's view. All of /etc is one mount, because each mount costs every step time."""
+        return self.seen.as_mounted() + Visible((Mount(_NETWORK_ETC if network else _QUIET_ETC, "/etc"),))
 
 
 def programs() -> Visible:
@@ -60,14 +59,14 @@ def programs() -> Visible:
     links: list[Link] = []
     for path in _PROGRAMS:
         if os.path.islink(path):
-            links.append(Link(os.readlink(path), path))  # /lib is a link into /usr almost everywhere
+            links.append(Link(os.readlink(path), path))  # on most systems /lib is a link into /usr
         elif os.path.isdir(path):
             mounts.append(Mount.same(path))
     return Visible(tuple(mounts), tuple(links))
 
 
 def _settings(etc: str, network: bool) -> Visible:
-    """What /etc is to be, put together at another place."""
+    """The content of /etc, assembled at another path."""
     here = [name for name in (*_SETTINGS, *(_NETWORK if network else ())) if os.path.exists(f"/etc/{name}")]
     stubs = ("passwd", "group", *(() if network else ("hosts", "nsswitch.conf")))
     mounts = [Mount(os.path.realpath(f"/etc/{name}"), f"{etc}/{name}") for name in here]
@@ -75,11 +74,11 @@ def _settings(etc: str, network: bool) -> Visible:
 
 
 class _Interpreter(msgspec.Struct):
-    """What an interpreter says of itself."""
+    """What an interpreter reports about itself."""
 
-    own: list[str]  # the folders that it consists of
-    path: list[str]  # where it looks for modules
-    links: list[tuple[str, str]]  # those that lead to its program: target, place
+    own: list[str]  # the folders of its installation
+    path: list[str]  # `sys.path`
+    links: list[tuple[str, str]]  # links to its program: target, path
 
 
 _QUESTION = """
@@ -96,13 +95,13 @@ print(json.dumps({"own": own, "path": [entry for entry in sys.path if entry], "l
 def interpreter_view(python: str = sys.executable, home: str | None = None, project: str | None = None) -> Visible:
     """The folders that a fresh interpreter needs: its own, those on its path, and Whyrun's.
 
-    `home` and `project` are not to be seen as a whole: a folder on the path that holds one of them is left out, and so
-    is one of the project itself, such as `src` (a project's own modules come to a sandbox in another way). An
-    interpreter that holds one cannot be shown at all.
+    `home` and `project` must not be visible as a whole. A folder on the path that contains one of them is left out, and
+    so is a folder of the project, such as `src`: the project's modules come with the bundle. An interpreter whose
+    installation contains one of them is an error.
     """
     guarded = [os.path.realpath(folder) for folder in (home or os.path.expanduser("~"), project) if folder]
-    asked = subprocess.run([python, "-I", "-c", _QUESTION], stdout=subprocess.PIPE, check=True)
-    interpreter = msgspec.json.decode(asked.stdout, type=_Interpreter)
+    answer = subprocess.run([python, "-I", "-c", _QUESTION], stdout=subprocess.PIPE, check=True)
+    interpreter = msgspec.json.decode(answer.stdout, type=_Interpreter)
     for folder in interpreter.own:
         if _holds_any(folder, guarded):
             raise error(
@@ -124,10 +123,10 @@ def interpreter_view(python: str = sys.executable, home: str | None = None, proj
 
 
 def search_path(path: str, visible: Visible) -> str:
-    """PATH as far as it can be seen."""
-    shown = [mount.place for mount in visible.read_only] + [link.place for link in visible.links]
+    """The folders of PATH that are visible."""
+    shown = [mount.target for mount in visible.read_only] + [link.target for link in visible.links]
     return os.pathsep.join(
-        folder for folder in path.split(os.pathsep) if any(_within(folder, place) for place in shown)
+        folder for folder in path.split(os.pathsep) if any(_within(folder, target) for target in shown)
     )
 
 
@@ -137,8 +136,8 @@ def is_shown(program: str) -> bool:
 
 
 def _is_of_project(entry: str, project: str | None) -> bool:
-    place = place_in(entry, project) if project is not None else None
-    return place is not None and project is not None and is_own(place, project)
+    inside = path_in_project(entry, project) if project is not None else None
+    return inside is not None and project is not None and is_own(inside, project)
 
 
 def _holds_any(folder: str, guarded: list[str]) -> bool:

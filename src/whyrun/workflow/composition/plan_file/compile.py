@@ -1,40 +1,38 @@
-"""A checked dataset plan → `Workflow`: datasets become inputs, steps jobs, conditions `if` on their branches."""
+"""A checked dataset plan → `Workflow`: datasets become inputs, steps jobs, conditions `if` of their branches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from whyrun.workflow.composition.links import Links
-from whyrun.workflow.composition.model import (
+from msgspec.structs import replace
+
+from whyrun.workflow.composition.plan_file.links import Links
+from whyrun.workflow.composition.plan_file.predicates import (
+    Predicate,
+    negated,
+    of_condition,
+    predicate_expression,
+    recorded,
+    together,
+)
+from whyrun.workflow.composition.plan_file.products import Product
+from whyrun.workflow.composition.plan_file.refs import DatasetRef, binding_expression, refs_of
+from whyrun.workflow.composition.plan_file.steps import Binding, Step
+from whyrun.workflow.model import (
     AGGREGATING_ACTION,
+    NO_DEFAULT,
     PRIMARY,
     SECONDARY,
     Composition,
     ConditionStep,
     Dataset,
-)
-from whyrun.workflow.composition.predicates import (
-    Predicate,
-    negated,
-    of_condition,
-    predicate_expression,
-    together,
-)
-from whyrun.workflow.composition.products import Product
-from whyrun.workflow.composition.recorded_predicates import recorded
-from whyrun.workflow.composition.refs import DatasetRef, binding_expression, refs_of
-from whyrun.workflow.composition.steps import Binding, Step
-from whyrun.workflow.model import (
-    NO_DEFAULT,
     Expression,
     InputDecl,
     JobDecl,
     LeafDecl,
     OutputDecl,
     Place,
-    Retries,
     Template,
     Type,
     Workflow,
@@ -54,7 +52,7 @@ def compile_plan(
     sources: Mapping[str, str],
     manifest: str | None,
 ) -> Workflow:
-    """As far as the plan could be read; what is in doubt is marked as broken, so that no second word is said of it."""
+    """The workflow of the readable part. Unreadable parts are marked as broken, so that they are reported only once."""
     datasets = links.manifest.datasets
     broken = {f"inputs.{key}" for key, dataset in datasets.items() if dataset.path is None}
     if not links.manifest.complete:
@@ -100,7 +98,7 @@ def _jobs(links: Links) -> Iterator[tuple[str, JobDecl]]:
     for id_, step in links.by_id.items():
         if step.type == "action":
             yield id_, _job(links, id_, step)
-    # What has no id of its own is no part of the graph; but what is wrong with its parameters is told, too.
+    # A step without a unique id is not part of the graph, but problems with its parameters are reported.
     for number, step in enumerate(links.steps):
         if step.type == "action" and links.is_unnamed(step):
             unnamed = _job(links, f"step {number}", step)
@@ -110,7 +108,7 @@ def _jobs(links: Links) -> Iterator[tuple[str, JobDecl]]:
 def _job(links: Links, id_: str, step: Step) -> JobDecl:
     broken = set(step.broken)
     if id_ in links.cyclic:
-        broken.add("for")  # the circle is told; the graph would tell it again
+        broken.add("for")  # the cycle is reported; the graph would report it again
     condition = _condition(links, id_)
     if condition is None and links.branch_of(id_):
         broken.add("if")
@@ -124,35 +122,26 @@ def _job(links: Links, id_: str, step: Step) -> JobDecl:
         places[f"outputs.{name}.path"] = product.path_place
     return JobDecl(
         name=id_,
+        place=step.place,
         uses=step.uses,
         with_={**_labels(step), **step.parameters, **{n: _with(binding) for n, binding in step.bindings.items()}},
         outputs=outputs,
-        loops=(),
-        exclude=(),
-        include=(),
         condition=condition,
         needs=tuple(links.needs(id_)) if id_ in links.by_id else (),
-        env={},
-        secrets=(),
-        code=(),
         timeout=step.timeout,
-        retries=Retries(),
-        resources={},
-        deterministic=None,
         description=step.description,
-        place=step.place,
         places=places,
         broken=frozenset(broken),
     )
 
 
 def _with(binding: Binding) -> Template:
-    found = [binding_expression(bound) for bound in binding.bound]
-    return found if binding.is_list or not found else found[0]
+    expressions = [binding_expression(bound) for bound in binding.bound]
+    return expressions if binding.is_list or not expressions else expressions[0]
 
 
 def _labels(step: Step) -> dict[str, list[str]]:
-    """`data/aggregate` labels each result by the step that made it, unless the plan says other labels."""
+    """`data/aggregate` labels each result with the step that made it, unless the plan has `labels`."""
     if step.uses != AGGREGATING_ACTION or "labels" in step.parameters:
         return {}
     bound = [b for role in (PRIMARY, SECONDARY) if role in step.bindings for b in step.bindings[role].bound]
@@ -163,15 +152,15 @@ def _labels(step: Step) -> dict[str, list[str]]:
 
 
 def _condition(links: Links, id_: str) -> Expression | None:
-    """All the answers that a step hangs on; None where it hangs on none, or one of them could not be read."""
+    """The conditions of the branches that a step is in; None if there are none, or one could not be read."""
     predicates: list[Predicate] = []
     place: Place | None = None
     for condition, answer in links.branch_of(id_):
         step = links.by_id[condition]
         if step.predicate is None:
             return None
-        asked = of_condition(step.predicate, condition)
-        predicates.append(asked if answer else negated(asked))
+        predicate = of_condition(step.predicate, condition)
+        predicates.append(predicate if answer else negated(predicate))
         place = step.predicate_place or step.place
     return predicate_expression(together(predicates), place) if place is not None else None
 
@@ -180,12 +169,12 @@ def _output(product: Product, leaves: Mapping[str, DatasetRef], uses: str) -> Ou
     type_ = product.type(has_leaves=bool(leaves))
     suffix = product.suffix if type_ in _FILE_TYPES else ""
     if type_ == "dataset" and not product.file and uses.startswith("data/"):
-        suffix = ".parquet"  # what these actions write where no file is named
+        suffix = ".parquet"  # the default of these actions
     return OutputDecl(
         name=product.id,
         type=type_,
         path=product.path,
-        # Of whatever type it turns out to be: the predicate is evaluated on what was recorded.
+        # The type is not known: the predicate is evaluated on the recorded value.
         leaves=tuple(
             LeafDecl(ref.leaf_path, text.removeprefix("."), "json", ref.place) for text, ref in leaves.items()
         ),

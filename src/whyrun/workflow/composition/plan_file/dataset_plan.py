@@ -1,27 +1,33 @@
-"""A dataset plan with its inputs manifest → the workflow's model, or everything that is wrong with both at once."""
+"""A dataset plan with its inputs manifest → the model of a workflow, or all problems of both together."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
-from whyrun.workflow.composition.compile import compile_plan
-from whyrun.workflow.composition.json_fields import json_kind_of
-from whyrun.workflow.composition.json_source import read_json
-from whyrun.workflow.composition.links import Links
-from whyrun.workflow.composition.manifest import Manifest, read_manifest
-from whyrun.workflow.composition.steps import Step, StepReader
+from whyrun.errors import Diagnostic
+from whyrun.workflow.composition.plan_file.compile import compile_plan
+from whyrun.workflow.composition.plan_file.json_source import json_kind_of, read_json
+from whyrun.workflow.composition.plan_file.links import Links
+from whyrun.workflow.composition.plan_file.manifest import Manifest, read_manifest
+from whyrun.workflow.composition.plan_file.steps import Step, StepReader
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
 from whyrun.workflow.model import Workflow
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar
+from whyrun.workflow.parsing.parse import Reading
+from whyrun.workflow.yaml_source import read_source
 
 PLAN_VERSION = 1
+_MANIFEST_HINT = "name it: `--manifest inputs/manifest.json`"
 PLAN_KEYS = ("plan_version", "plan_id", "rel_path", "description", "steps")
 _ELSEWHERE = {
-    **dict.fromkeys(("jobs", "tasks"), "steps stand in `steps`, a list"),
-    **dict.fromkeys(("inputs", "datasets"), "datasets stand in the inputs manifest"),
-    "composition_mode": "it stands in the `params` of every step",
+    **dict.fromkeys(("jobs", "tasks"), "write steps in `steps`, a list"),
+    **dict.fromkeys(("inputs", "datasets"), "write datasets in the inputs manifest"),
+    "composition_mode": "write it in the `params` of every step",
 }
 
 
@@ -34,7 +40,7 @@ class PlanHeader:
 
 @dataclass(frozen=True, slots=True)
 class PlanSource:
-    """A file of a plan: the key that it is kept under, the name that the user knows it by, its text."""
+    """A file of a plan: its key in `Workflow.sources`, its path as shown to the user, its text."""
 
     key: str
     shown: str
@@ -47,18 +53,18 @@ def read_plan(
     problems: Problems,
     locate: Callable[[str], str] = lambda rel_path: rel_path,
 ) -> Workflow | None:
-    """The workflow as far as it can be read. Without a manifest (told by who looked for it) no dataset is unknown.
+    """The readable part of the workflow. Without a manifest, unknown datasets are not reported.
 
-    `locate`: a `rel_path` of the manifest as a path from the project folder. Pure but for it.
+    `locate` turns a `rel_path` of the manifest into a path relative to the project folder. Pure except for it.
     """
     root = read_json(plan.text, plan.shown, problems)
-    of_manifest = None if manifest is None else read_json(manifest.text, manifest.shown, problems)
-    if manifest is not None and _has(root, "datasets") and _has(of_manifest, "steps") and root is not None:
+    manifest_root = None if manifest is None else read_json(manifest.text, manifest.shown, problems)
+    if manifest is not None and _has(root, "datasets") and _has(manifest_root, "steps") and root is not None:
         message = f"this is an inputs manifest, and `{manifest.shown}` is the plan: they are swapped"
         hint = f"name the plan first: `{manifest.shown} --manifest {plan.shown}`"
         problems.add(root.place, "MANIFEST_MISSING", message, hint)
         return None
-    datasets = read_manifest(of_manifest, problems, locate)
+    datasets = read_manifest(manifest_root, problems, locate)
     sources = {source.key: source.text for source in (plan, manifest) if source is not None}
     if root is None:
         return None
@@ -122,9 +128,88 @@ class _PlanReader(StepReader):
 
 
 def workflow_name(key: str) -> str:
-    """The stem of the plan's file, made a valid name of a workflow."""
+    """The stem of the file of the plan, as a valid workflow name."""
     stem = key.replace("\\", "/").rpartition("/")[2].rpartition(".")[0] or key
     name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
     if not name or not name[0].isalpha() or name in RESERVED_WORKFLOW_NAMES:
         return f"plan-{name}".rstrip("-")
     return name
+
+
+# --- from the disk, or from recorded sources ---------------------------------------------------------------------
+
+
+def is_dataset_plan(path: Path) -> bool:
+    """Whether it is a `.json` file, but not a workflow written as JSON. An unreadable `.json` file counts as a plan."""
+    if path.suffix.lower() != ".json":
+        return False
+    try:
+        root = json.loads(read_source(path))
+    except (OSError, ValueError, RecursionError):
+        return True
+    return not (isinstance(root, dict) and ("workflow" in root or "jobs" in root) and "steps" not in root)
+
+
+def load_plan(path: Path, manifest: Path | None, project: Path, *, shown: str) -> Reading:
+    """Read the plan and its manifest from the disk."""
+    unreadable: list[Diagnostic] = []
+    text = _read(path, "the dataset plan", "FILE_MISSING", shown, unreadable)
+    of_manifest = None
+    if manifest is None:
+        message = "the dataset plan was given without its inputs manifest"
+        unreadable.append(Diagnostic("MANIFEST_MISSING", message, file=shown, hint=_MANIFEST_HINT))
+    else:
+        manifest_text = _read(manifest, "the inputs manifest", "MANIFEST_MISSING", str(manifest), unreadable)
+        if manifest_text is not None:
+            key = Path(os.path.relpath(manifest, path.parent)).as_posix()
+            of_manifest = PlanSource(key, str(manifest), manifest_text)
+    problems = Problems()
+    part = None
+    if text is not None:
+        locate = _locator(manifest, project) if manifest is not None else str
+        part = read_plan(PlanSource(path.name, shown, text), of_manifest, problems, locate)
+    all_problems = (*unreadable, *problems)
+    return Reading(None if all_problems else part, part, () if part is None else (part,), all_problems)
+
+
+def parse_plan(root: str, manifest: str, sources: Mapping[str, str]) -> Workflow:
+    """Parse recorded sources again. The paths of the datasets do not matter: their values are recorded."""
+    problems = Problems()
+    part = read_plan(PlanSource(root, root, sources[root]), PlanSource(manifest, manifest, sources[manifest]), problems)
+    all_problems = tuple(problems)
+    return Reading(None if all_problems else part, part, (), all_problems).complete()
+
+
+def _read(path: Path, what: str, code: str, shown: str, problems: list[Diagnostic]) -> str | None:
+    try:
+        return read_source(path)
+    except UnicodeDecodeError:
+        problems.append(Diagnostic("JSON_SYNTAX", f"{what} is not UTF-8 text", file=shown, hint="save it as UTF-8"))
+        return None
+    except OSError as problem:
+        reason = problem.strerror or "it cannot be opened"
+    problems.append(Diagnostic(code, f"{what} cannot be read: {reason}", file=shown, hint="check the path"))
+    return None
+
+
+def _locator(manifest: Path, project: Path) -> Callable[[str], str]:
+    """`rel_path` → a path relative to the project folder.
+
+    It is relative to the folder of the manifest, and may begin with the name of that folder: `inputs/main.csv` in
+    `inputs/manifest.json` is the file next to it. The text alone decides, not which files exist.
+    """
+    folder = os.path.abspath(manifest.parent)
+    root = os.path.abspath(project)
+
+    def locate(rel_path: str) -> str:
+        parts = PurePosixPath(rel_path).parts
+        if len(parts) > 1 and parts[0] == os.path.basename(folder):
+            parts = parts[1:]
+        path = os.path.relpath(os.path.join(folder, *parts), root)
+        if path.split(os.sep)[0] == "..":
+            # The path must be relative also outside of the project: evidence has no absolute paths. Resolve links
+            # first, because `..` of a linked folder is another folder.
+            path = os.path.relpath(os.path.join(os.path.realpath(folder), *parts), os.path.realpath(root))
+        return Path(path).as_posix()
+
+    return locate

@@ -1,7 +1,7 @@
-"""JSON text → the same tree of nodes that YAML gives, each with its place.
+"""JSON text → the same tree of nodes as for YAML, with places; and readers of values whose messages use JSON's words.
 
-A dataset plan and an inputs manifest are JSON for every reader, so they are read as that: what only YAML allows
-(comments, bare words, a comma at the end) is refused, and what only JSON allows (`\\ud83d\\ude00`) is not.
+Other tools read dataset plans and inputs manifests as JSON. So syntax that only YAML allows (comments, bare words, a
+trailing comma) is refused, and syntax that only JSON allows (`\\ud83d\\ude00`) is accepted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
 from whyrun.json_values import LARGEST_INTEGER
-from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Source
+from whyrun.workflow.fields import Fields
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Source, kind_of
 
 MAX_DEPTH = 64
 MAX_INTEGER = LARGEST_INTEGER
@@ -27,7 +28,7 @@ _FENCE = "```"
 
 
 def read_json(text: str, shown: str, problems: Problems) -> Node | None:
-    """The root node, or None with `JSON_SYNTAX` told: after a mistake nothing that follows is sure."""
+    """The root node, or None after a syntax error, which is reported as `JSON_SYNTAX`."""
     problems.begin_file(shown)
     source = Source(shown, text)
     reader = _Reader(source, problems)
@@ -38,7 +39,7 @@ def read_json(text: str, shown: str, problems: Problems) -> Node | None:
         problems.add(source.place(stop.at, stop.at + stop.width), "JSON_SYNTAX", stop.message, stop.hint)
     except UnicodeEncodeError as problem:
         place = source.place(problem.start, problem.end)
-        problems.add(place, "JSON_SYNTAX", "a character is no valid Unicode", "save the file as UTF-8")
+        problems.add(place, "JSON_SYNTAX", "a character is not valid Unicode", "save the file as UTF-8")
     return None
 
 
@@ -66,7 +67,7 @@ class _Reader:
 
     def _skip(self, at: int) -> int:
         match = _SPACE.match(self.text, at)
-        assert match is not None  # it may be empty
+        assert match is not None  # the pattern also matches an empty text
         end = match.end()
         if self.text.startswith(("//", "/*", "#"), end):
             raise _Stop(end, "JSON has no comments", "remove it, or write a `description`")
@@ -87,11 +88,11 @@ class _Reader:
             if node.size > 1:
                 at = self._comma(at, "}", start)
             if self.text[at : at + 1] != '"':
-                raise self._unexpected(at, "the name of an entry is due here, in double quotes")
+                raise self._unexpected(at, "the name of an entry is expected here, in double quotes")
             key = self._string(at)
             at = self._skip(key.end)
             if self.text[at : at + 1] != ":":
-                raise self._unexpected(at, f"`:` is due after `{key.value}`")
+                raise self._unexpected(at, f"`:` is expected after `{key.value}`")
             value = self._value(self._skip(at + 1), depth + 1)
             self._entry(node, key, value)
             node.size += value.size
@@ -104,9 +105,9 @@ class _Reader:
         if first is None:
             node.entries.append((key, value))
             return
-        node.twice.add(key.value)
+        node.duplicates.add(key.value)
         hint = f"the first is in line {first.place.line}; remove one or rename it"
-        self.problems.add(key.place, "DUPLICATE_KEY", f"the key `{key.value}` stands here twice", hint)
+        self.problems.add(key.place, "DUPLICATE_KEY", f"the key `{key.value}` appears twice", hint)
 
     def _list(self, start: int, depth: int) -> ListNode:
         node = ListNode(self.source, start, start, 1, [])
@@ -124,10 +125,10 @@ class _Reader:
     def _comma(self, at: int, close: str, start: int) -> int:
         if self.text[at : at + 1] != ",":
             line = self.source.place(start, start).line
-            raise self._unexpected(at, f"`,` or `{close}` is due here (it is open since line {line})")
+            raise self._unexpected(at, f"`,` or `{close}` is expected here (opened in line {line})")
         after = self._skip(at + 1)
         if self.text[after : after + 1] == close:
-            raise _Stop(at, f"a comma stands before `{close}`", "JSON has no comma after the last entry: remove it")
+            raise _Stop(at, f"there is a comma before `{close}`", "JSON has no comma after the last entry: remove it")
         return after
 
     def _string(self, start: int) -> Scalar:
@@ -149,7 +150,7 @@ class _Reader:
             return Scalar(self.source, start, word.end(), 1, _LITERALS[word[0]], word[0])
         match = _NUMBER.match(self.text, start)
         if match is None or _WORD.match(self.text, match.end()) or self.text[match.end() : match.end() + 1].isdigit():
-            raise self._unexpected(start, "a value is due here")
+            raise self._unexpected(start, "a value is expected here")
         if match[1] or match[2]:
             value: Any = float(match[0])
         else:
@@ -160,7 +161,7 @@ class _Reader:
 
     def _unexpected(self, at: int, message: str) -> _Stop:
         if at >= len(self.text):
-            return _Stop(at, f"the file ends too early: {message}", "is the file complete?")
+            return _Stop(at, f"the file ends too early: {message}", "complete the file")
         word = _WORD.match(self.text, at)
         if word is not None:
             hint = f"write `{_PYTHON[word[0]]}`" if word[0] in _PYTHON else "put strings in double quotes"
@@ -171,4 +172,25 @@ class _Reader:
             return _Stop(at, message, "take out the Markdown fence: the file holds the JSON alone", len(_FENCE))
         if self.text[at] == "'":
             return _Stop(at, message, "JSON has double quotes only")
-        return _Stop(at, message, f"here stands `{self.text[at]}`; look at the line before, too")
+        return _Stop(at, message, f"this is `{self.text[at]}`; check the line before, too")
+
+
+# --- reading values ----------------------------------------------------------------------------------------------
+
+
+class JsonFields(Fields):
+    def as_map(self, node: Node, what: str, hint: str | None = None) -> MapNode | None:
+        if isinstance(node, MapNode):
+            return node
+        self.wrong(node, f"{what} must be an object, and this is {json_kind_of(node)}", hint)
+        return None
+
+    def as_list(self, node: Node, what: str, hint: str | None = None) -> ListNode | None:
+        if isinstance(node, ListNode):
+            return node
+        self.wrong(node, f"{what} must be a list, and this is {json_kind_of(node)}", hint)
+        return None
+
+
+def json_kind_of(node: Node) -> str:
+    return "an object" if isinstance(node, MapNode) else kind_of(node)

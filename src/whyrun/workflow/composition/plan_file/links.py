@@ -1,18 +1,17 @@
-"""What the steps of a dataset plan say of each other and of the datasets: is it all there, and in an order?"""
+"""Checks the references between steps of a dataset plan and to datasets: they exist, and there is an order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from whyrun.errors import did_you_mean
-from whyrun.workflow.composition.diagnostics import CHECKING_ACTION, diagnostic_types
-from whyrun.workflow.composition.manifest import Manifest
-from whyrun.workflow.composition.model import AUXILIARY
-from whyrun.workflow.composition.predicates import Literal, Test, never_compares, operands_of, tests_of
-from whyrun.workflow.composition.refs import DatasetRef, FirstRef, refs_of
+from whyrun.workflow.composition.plan_file.manifest import Manifest
+from whyrun.workflow.composition.plan_file.predicates import Literal, Test, never_compares, operands_of, tests_of
+from whyrun.workflow.composition.plan_file.products import diagnostic_types
+from whyrun.workflow.composition.plan_file.refs import DatasetRef, FirstRef, refs_of
+from whyrun.workflow.composition.plan_file.steps import Named, Step
 from whyrun.workflow.composition.shapes import Branch, Join, ShapeStep, shape_problems
-from whyrun.workflow.composition.steps import Named, Step
-from whyrun.workflow.model import Place
+from whyrun.workflow.model import AUXILIARY, CHECKING_ACTION, Place
 from whyrun.workflow.nodes import Problems
 
 
@@ -25,14 +24,14 @@ class Links:
         self.problems = problems
         self.root = root
         self.by_id: dict[str, Step] = {}
-        self.alike: dict[str, list[Step]] = {}  # all steps of an id: it is not known which of them is meant
-        self.owner: dict[str, tuple[str, bool]] = {}  # step → the condition that it is a branch of
+        self.alike: dict[str, list[Step]] = {}  # all steps with this id: it is not known which one a reference means
+        self.owner: dict[str, tuple[str, bool]] = {}  # step → the condition, and the answer, that its branch belongs to
         self.cyclic: set[str] = set()
-        # Steps that wait for something that could not be read.
+        # Steps with a dependency that could not be read.
         self.adrift = {step.id for step in steps if not step.waits_known and step.id is not None}
-        self.leaves: dict[tuple[str, str], dict[str, DatasetRef]] = {}  # (step, product) → leaves that are read
+        self.leaves: dict[tuple[str, str], dict[str, DatasetRef]] = {}  # (step, product) → leaves that predicates read
         self.mode: str | None = None
-        # Names that may be those of steps whose own id could not be read: no second word is said of them.
+        # These names may be ids that could not be read, so references to them are not reported.
         self.nameless = any(step.written_id is None for step in steps)
         self.unsafe = {step.written_id for step in steps if step.id is None}
 
@@ -117,39 +116,39 @@ class Links:
             self.problems.add(step.place, "COMPOSITION_MODE_SHAPE", message, hint)
 
     def is_unnamed(self, step: Step) -> bool:
-        """Whether it has no id of its own, so that no other can refer to it for sure."""
+        """Whether it has no unique id, so that other steps cannot refer to it."""
         return step.id is None or self.by_id[step.id] is not step
 
     def branch_of(self, id_: str) -> Branch:
-        """The conditions that a step hangs on, outermost first."""
-        found: list[tuple[str, bool]] = []
+        """The conditions that a step depends on, outermost first."""
+        branch: list[tuple[str, bool]] = []
         seen: set[str] = set()
         while id_ in self.owner and id_ not in seen:
             seen.add(id_)
-            found.append(self.owner[id_])
+            branch.append(self.owner[id_])
             id_ = self.owner[id_][0]
-        return tuple(reversed(found))
+        return tuple(reversed(branch))
 
     # --- order ----------------------------------------------------------------------------------------------------
 
     def waits(self, id_: str) -> list[str]:
-        """The steps that it waits for by its own word, and the condition that it is a branch of."""
+        """The steps in its `depends_on`, and the condition that its branch belongs to."""
         named = [other.name for other in self.by_id[id_].depends_on]
         return [*named, self.owner[id_][0]] if id_ in self.owner else named
 
     def needs(self, id_: str) -> list[str]:
-        """The same as jobs: a condition is none, so what it waits for stands in its place."""
-        found: dict[str, None] = {}
+        """The jobs that it waits for. A condition is not a job, so the steps that it waits for replace it."""
+        jobs: dict[str, None] = {}
         seen: set[str] = set()
         waiting = self.waits(id_)
         while waiting:
             other = waiting.pop(0)
             if self.by_id[other].type == "action":
-                found[other] = None
+                jobs[other] = None
             elif other not in seen:
                 seen.add(other)
                 waiting.extend(self.waits(other))
-        return [other for other in found if other != id_]
+        return [other for other in jobs if other != id_]
 
     def _before(self, id_: str) -> set[str]:
         return self._all_before(self.waits(id_))
@@ -167,19 +166,19 @@ class Links:
         for id_, step in self.by_id.items():
             if id_ in self.cyclic or id_ not in self._before(id_):
                 continue
-            way = self._way_round(id_)
-            self.cyclic.update(way)
-            place = next((named.place for named in step.depends_on if named.name == way[1 % len(way)]), step.place)
+            cycle = self._cycle(id_)
+            self.cyclic.update(cycle)
+            place = next((named.place for named in step.depends_on if named.name == cycle[1 % len(cycle)]), step.place)
             message = f"`{id_}` waits for itself"
-            if len(way) > 1:
-                message = f"these steps wait for each other: {' → '.join((*way, id_))}"
+            if len(cycle) > 1:
+                message = f"these steps wait for each other: {' → '.join((*cycle, id_))}"
             self.problems.add(place, "DEPENDENCY_CYCLE", message, "remove one of the dependencies")
         for id_ in self.by_id:
             if self.cyclic & ({id_} | self._before(id_)):
                 self.by_id[id_].whole = False
 
-    def _way_round(self, start: str) -> list[str]:
-        """The shortest way from a step back to itself."""
+    def _cycle(self, start: str) -> list[str]:
+        """The shortest path from a step back to itself."""
         ways: list[list[str]] = [[start]]
         seen: set[str] = set()
         while True:
@@ -194,7 +193,7 @@ class Links:
     # --- references -----------------------------------------------------------------------------------------------
 
     def _references(self, step: Step) -> None:
-        named = [other.name for other in step.depends_on]  # its own, also where another step has its id
+        named = [other.name for other in step.depends_on]  # of this step, even if another step has the same id
         before = self._all_before(named + ([self.owner[step.id][0]] if step.id in self.owner else []))
         for binding in step.bindings.values():
             for ref in binding.refs():
@@ -208,7 +207,7 @@ class Links:
             there = self._is_there(step, ref, before) and (not ref.leaf or self._has_leaf(ref))
             sound = sound and there
         for test in tests_of(step.predicate) if sound else ():
-            sound = self._is_question(test) and sound
+            sound = self._is_comparable(test) and sound
         if not sound:
             step.predicate, step.whole = None, False
 
@@ -260,20 +259,20 @@ class Links:
         self.leaves.setdefault((ref.step, ref.name), {}).setdefault(ref.leaf_text, ref)
         return True
 
-    def _is_question(self, test: Test) -> bool:
-        """Whether values of the kinds that are known can be compared so."""
+    def _is_comparable(self, test: Test) -> bool:
+        """Whether the operator can compare values of the known kinds."""
         refs = [operand for operand in test.operands if isinstance(operand, DatasetRef)]
         why = never_compares(test, [self._type_of(ref) for ref in refs])
         if why is None:
             return True
         literal = next((operand for operand in test.operands if isinstance(operand, Literal)), None)
-        told = "; ".join(f"`{ref.step}` gives `{ref.leaf_text[1:]}` as a number" for ref in refs if self._type_of(ref))
-        hint = told or "compare a leaf with a value of its own kind"
+        numbers = [f"`{ref.leaf_text[1:]}` of `{ref.step}` is a number" for ref in refs if self._type_of(ref)]
+        hint = "; ".join(numbers) or "compare a leaf with a value of its own kind"
         self.problems.add(refs[0].place if literal is None else literal.place, "WRONG_TYPE", why, hint)
         return False
 
     def _type_of(self, ref: DatasetRef) -> str | None:
-        """Of a diagnostic, where the parameters of its step say it."""
+        """The type of a diagnostic, if the parameters of its step determine it."""
         steps = self.alike.get(ref.step or "", [])
         if len(steps) != 1 or steps[0].uses != CHECKING_ACTION or len(ref.leaf) != 1:
             return None
@@ -284,7 +283,7 @@ class Links:
     def _shape(self) -> None:
         modes = {step.mode for step in self.steps}
         if not self.steps or len(modes) != 1 or self.mode is None or not all(step.whole for step in self.steps):
-            return  # where something is not known, nothing is said about how it hangs together
+            return  # the wiring is not fully known
         steps = [self._shape_step(step) for step in self.steps if step.type == "action"]
         for place, message, hint in shape_problems(self.mode, steps, self.steps[0].place):
             self.problems.add(place, "COMPOSITION_MODE_SHAPE", message, hint)

@@ -1,4 +1,4 @@
-"""The inputs manifest: which data files there are, under which keys."""
+"""Reads the inputs manifest: the data files of a dataset plan, by key."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from whyrun.errors import did_you_mean
-from whyrun.workflow.composition.json_fields import JsonFields, json_kind_of
-from whyrun.workflow.composition.model import ROLES, Dataset
+from whyrun.workflow.composition.plan_file.json_source import JsonFields, json_kind_of
+from whyrun.workflow.model import ROLES, Dataset
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar
 
 SCHEMA_VERSION = 2
@@ -25,11 +25,11 @@ _EXAMPLE = f'{{"schema_version": {SCHEMA_VERSION}, "datasets": […]}}'
 @dataclass(frozen=True, slots=True)
 class Manifest:
     datasets: dict[str, Dataset]
-    complete: bool  # False: there may be others, so none is unknown
+    complete: bool  # False: there may be more datasets, so unknown ones are not reported
 
 
 def read_manifest(node: Node | None, problems: Problems, locate: Callable[[str], str]) -> Manifest:
-    """The datasets that could be read. `locate`: a `rel_path` as a path from the project folder."""
+    """The readable datasets. `locate` turns a `rel_path` into a path relative to the project folder."""
     if node is None:
         return Manifest({}, False)
     return _ManifestReader(problems, locate).manifest(node)
@@ -51,20 +51,20 @@ class _ManifestReader(JsonFields):
             self.problems.add(root.place, "MISSING_KEY", message, f"write `{_EXAMPLE}`")
             return Manifest({}, False)
         listed = self.as_list(fields["datasets"], "`datasets` of the inputs manifest", f"{_DATASET} in a list")
-        found: dict[str, Dataset] = {}
-        complete = listed is not None and not root.twice
+        datasets: dict[str, Dataset] = {}
+        complete = listed is not None and not root.duplicates
         for item in listed.items if listed else ():
             key, dataset = self._dataset(item)
             if key is None or not ID.fullmatch(key.value):
                 complete = False
-            elif key.value in found:
-                hint = f"the first is in line {found[key.value].place.line}; give each a key of its own"
+            elif key.value in datasets:
+                hint = f"the first is in line {datasets[key.value].place.line}; give each a key of its own"
                 message = f"there is a dataset `{key.value}` already"
                 self.problems.add(key.place, "MANIFEST_KEY_DUPLICATE", message, hint)
-                complete = False  # one of the two was meant to be called otherwise
+                complete = False  # one of the two should have another key
             else:
-                found[key.value] = dataset
-        return Manifest(found, complete)
+                datasets[key.value] = dataset
+        return Manifest(datasets, complete)
 
     def _version(self, root: MapNode, node: Node | None) -> None:
         hint = f'write `"schema_version": {SCHEMA_VERSION}`'
@@ -75,7 +75,7 @@ class _ManifestReader(JsonFields):
             self.problems.add(node.place, "MANIFEST_VERSION", f"{shown} of the inputs manifest is not known", hint)
 
     def _dataset(self, item: Node) -> tuple[Scalar | None, Dataset]:
-        """Its key, if it has one, and what is known of it: a dataset that is wrong is still not unknown."""
+        """Its key, if it has one, and its readable part: references to a broken dataset are not reported."""
         unknown = Dataset("", None, None, None, None, None, item.place, item.place)
         entries = self.as_map(item, "a dataset", _DATASET)
         if entries is None:
@@ -137,7 +137,7 @@ class _ManifestReader(JsonFields):
         match = None if text is None else _FINGERPRINT.fullmatch(text)
         if text is not None and match is None:
             hint = "write `sha256:` and the 64 hex digits of the file's hash, or leave it out"
-            self.problems.add(node.place, "MANIFEST_FINGERPRINT_INVALID", f"`{text[:80]}` is no fingerprint", hint)
+            self.problems.add(node.place, "MANIFEST_FINGERPRINT_INVALID", f"`{text[:80]}` is not a fingerprint", hint)
         return match[1] if match else None
 
 

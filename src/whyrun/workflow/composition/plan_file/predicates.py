@@ -1,6 +1,7 @@
 """Predicates of condition steps: `{"op": "lt", "left": "prod:diagnose:report.missing_share", "right": 0.05}`.
 
-Read into a tree, and from there into the expression that `if:` of a workflow file would give.
+A predicate is read into a tree, which becomes the same expression as `if:` of a workflow file, and the record in the
+manifest of a run.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from whyrun.errors import did_you_mean
-from whyrun.workflow.composition.json_fields import JsonFields
-from whyrun.workflow.composition.refs import REF_HINT, DatasetRef, looks_like_ref, parse_ref
-from whyrun.workflow.functions import COMPARISON, FUNCTIONS, ExpressionError
+from whyrun.workflow.composition.plan_file.json_source import JsonFields
+from whyrun.workflow.composition.plan_file.refs import REF_HINT, DatasetRef, looks_like_ref, parse_ref
+from whyrun.workflow.expressions.functions import COMPARISON, FUNCTIONS, ExpressionError
+from whyrun.workflow.expressions.naming import ABSENT, Body
 from whyrun.workflow.model import Expression, First, Place, Ref
-from whyrun.workflow.naming import ABSENT, Body
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of_value, plain_value
 
 _COMPARED = {
@@ -45,11 +46,11 @@ Operand = DatasetRef | Literal
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """Two operands, compared or handed to a function; `exists` has one."""
+    """A comparison or function call with two operands; `exists` has one."""
 
     op: str
     operands: tuple[Operand, ...]
-    condition: str | None = None  # the condition step that asks it
+    condition: str | None = None  # the id of the condition step
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +72,23 @@ _SAMPLES: Mapping[str | None, tuple[Any, ...]] = {
 
 
 def never_compares(test: Test, types: Sequence[str | None]) -> str | None:
-    """Why no values of these types can be asked this: in words, or None where some can. `types`: of the operands that
-    are no literals, in order; None where that is not known."""
+    """Why the test is impossible for all values of these types, or None. `types`: of the operands that are references,
+    in order; None if the type is not known."""
     if test.op == "exists":
         return None
-    of_refs = iter(types)
+    ref_types = iter(types)
     left, right = (
-        (operand.value,) if isinstance(operand, Literal) else _SAMPLES[next(of_refs)] for operand in test.operands
+        (operand.value,) if isinstance(operand, Literal) else _SAMPLES[next(ref_types)] for operand in test.operands
     )
-    if any(_is_answered(test.op, a, b) for a in left for b in right):
+    if any(_can_test(test.op, a, b) for a in left for b in right):
         return None
     kinds = [_shown_kinds(samples) for samples in (left, right)]
-    verb = "compare" if test.op in _COMPARED and test.op != "in" else "be asked of"
+    verb = "compare" if test.op in _COMPARED and test.op != "in" else "be applied to"
     return f"`{test.op}` cannot {verb} {kinds[0]} {'with' if verb == 'compare' else 'and'} {kinds[1]}"
 
 
-def _is_answered(op: str, left: Any, right: Any) -> bool:
-    if op in ("eq", "ne"):  # of other kinds it is always the same answer, and so no question
+def _can_test(op: str, left: Any, right: Any) -> bool:
+    if op in ("eq", "ne"):  # a number never equals a value of another kind, so the comparison is pointless
         return left is None or right is None or _is_number(left) == _is_number(right)
     function = _COMPARED[op][1] if op in _COMPARED else FUNCTIONS[op][2]
     try:
@@ -106,8 +107,8 @@ def _shown_kinds(samples: Sequence[Any]) -> str:
     return kind_of_value(sample).split(" `")[0].replace("the ", "a ") if len(samples) == 1 else "any value"
 
 
-def tested(op: str, left: Any, right: Any, refs: tuple[str | None, str | None]) -> Any:
-    """The answer for two values. `refs`: where they come from, to say which of them is of the wrong kind."""
+def apply_operator(op: str, left: Any, right: Any, refs: tuple[str | None, str | None]) -> Any:
+    """The result for two values. `refs`: the references that they come from, for the message about a wrong kind."""
     function: Callable[[Any, Any], Any] = _COMPARED[op][1] if op in _COMPARED else FUNCTIONS[op][2]
     try:
         return function(left, right)
@@ -116,23 +117,23 @@ def tested(op: str, left: Any, right: Any, refs: tuple[str | None, str | None]) 
 
 
 def _misfit(op: str, values: tuple[Any, Any], refs: tuple[str | None, str | None]) -> str | None:
-    """`prod:diag:report.share` is null, and `lt` compares numbers: in words; None where nothing better is to say."""
+    """A message such as "`prod:diag:report.share` is null, and `lt` compares numbers"; None if no operand is wrong."""
     for value, other, ref in zip(values, values[::-1], refs, strict=True):
         if ref is None:
             continue
         kind = "null" if value is None else kind_of_value(value).split(" `")[0]
-        told = f"`{ref}` is {kind}"
+        operand = f"`{ref}` is {kind}"
         if op not in _ORDERED:
-            return f"{told}, and `{op}` cannot be asked of it"
+            return f"{operand}, and `{op}` cannot be applied to it"
         if not (_is_number(value) or isinstance(value, str)) or type(other) is not type(value):
             wanted = "numbers" if _is_number(other) else "texts" if isinstance(other, str) else "numbers, or texts"
             if not (wanted == "numbers" and _is_number(value)):
-                return f"{told}, and `{op}` compares {wanted}"
+                return f"{operand}, and `{op}` compares {wanted}"
     return None
 
 
 def of_condition(predicate: Predicate, condition: str) -> Predicate:
-    """The same, knowing which step asks it."""
+    """The predicate with the id of its condition step, for messages."""
     if isinstance(predicate, Test):
         return replace(predicate, condition=condition)
     return Combined(predicate.op, tuple(of_condition(part, condition) for part in predicate.of))
@@ -147,7 +148,7 @@ def tests_of(predicate: Predicate) -> Iterator[Test]:
 
 
 def operands_of(predicate: Predicate) -> Iterator[DatasetRef]:
-    """What it reads."""
+    """The references that it reads."""
     for test in tests_of(predicate):
         yield from (operand for operand in test.operands if isinstance(operand, DatasetRef))
 
@@ -157,7 +158,7 @@ def operands_of(predicate: Predicate) -> Iterator[DatasetRef]:
 
 class PredicateReader(JsonFields):
     def predicate(self, node: Node, depth: int = 0) -> Predicate | None:
-        """The tree; None where something in it is wrong, and told."""
+        """The tree; None if a problem in it is reported."""
         example = 'write `{"op": "lt", "left": "prod:check:report.missing_share", "right": 0.05}`'
         entries = self.as_map(node, "a predicate", example)
         if entries is None:
@@ -182,38 +183,38 @@ class PredicateReader(JsonFields):
 
     def _combined(self, op: str, entries: MapNode, depth: int) -> Predicate | None:
         fields = self.known_keys(entries, ("op", "of"), f"the predicate `{op}`")
-        due = "a predicate" if op == "not" else "a list of predicates"
+        hint = f'`"of"` takes {"a predicate" if op == "not" else "a list of predicates"}'
         if "of" not in fields:
-            self.problems.add(entries.place, "MISSING_KEY", f"the predicate `{op}` has no `of`", f'`"of"` takes {due}')
+            self.problems.add(entries.place, "MISSING_KEY", f"the predicate `{op}` has no `of`", hint)
             return None
         if op == "not":
             parts = [self.predicate(fields["of"], depth + 1)]
         else:
-            listed = self.as_list(fields["of"], f"`of` of the predicate `{op}`", f'`"of"` takes {due}')
+            listed = self.as_list(fields["of"], f"`of` of the predicate `{op}`", hint)
             if listed is None:
                 return None
             if not listed.items:
-                self.wrong(listed, f"`of` of the predicate `{op}` is empty", f'`"of"` takes {due}')
+                self.wrong(listed, f"`of` of the predicate `{op}` is empty", hint)
                 return None
             parts = [self.predicate(item, depth + 1) for item in listed.items]
         known = [part for part in parts if part is not None]
         return Combined(op, tuple(known)) if len(known) == len(parts) else None
 
     def _test(self, op: str, entries: MapNode) -> Predicate | None:
-        due = ("left",) if op == "exists" else ("left", "right")
-        fields = self.known_keys(entries, ("op", *due), f"the predicate `{op}`")
+        sides = ("left",) if op == "exists" else ("left", "right")
+        fields = self.known_keys(entries, ("op", *sides), f"the predicate `{op}`")
         operands: list[Operand | None] = []
-        for side in due:
+        for side in sides:
             if side in fields:
                 operands.append(self._operand(op, fields[side]))
             else:
                 operands.append(None)
-                names = " and ".join(f"`{name}`" for name in due)
+                names = " and ".join(f"`{name}`" for name in sides)
                 self.problems.add(
                     entries.place, "MISSING_KEY", f"the predicate `{op}` has no `{side}`", f"it takes {names}"
                 )
-        found = [operand for operand in operands if operand is not None]
-        return Test(op, tuple(found)) if len(found) == len(due) else None
+        known = [operand for operand in operands if operand is not None]
+        return Test(op, tuple(known)) if len(known) == len(sides) else None
 
     def _operand(self, op: str, node: Node) -> Operand | None:
         if isinstance(node, Scalar) and looks_like_ref(node.value):
@@ -221,7 +222,7 @@ class PredicateReader(JsonFields):
             if ref is None:
                 self.wrong(
                     node,
-                    f"`{node.value}` is no reference",
+                    f"`{node.value}` is not a reference",
                     "write `prod:<step_id>:<product_id>.<leaf>`",
                     "DATASET_REF_INVALID",
                 )
@@ -267,7 +268,7 @@ def together(predicates: Sequence[Predicate]) -> Predicate:
 
 
 def predicate_expression(predicate: Predicate, place: Place) -> Expression:
-    """What `if:` would hold."""
+    """The same expression as in `if:`."""
     builder = _Builder()
     body = builder.body(predicate)
     return Expression(
@@ -297,7 +298,7 @@ def _text(predicate: Predicate, inside: bool = False) -> str:
 
 
 class _Builder:
-    """Closures like those that `Compiler` makes of an expression's text."""
+    """Closures like those that `Compiler` makes from the text of an expression."""
 
     def __init__(self) -> None:
         self.refs: list[Ref | First] = []
@@ -313,19 +314,19 @@ class _Builder:
             return lambda values, names: every(part(values, names) for part in parts)
         if predicate.op == "exists":
             self.optional.add(len(self.refs))
-            asked = self._operand(predicate.operands[0])
-            return lambda values, names: asked(values, names) is not ABSENT
+            operand = self._operand(predicate.operands[0])
+            return lambda values, names: operand(values, names) is not ABSENT
         left, right = (self._operand(operand) for operand in predicate.operands)
-        op, asked_by = predicate.op, predicate.condition
-        of_left, of_right = (o.written if isinstance(o, DatasetRef) else None for o in predicate.operands)
+        op, condition = predicate.op, predicate.condition
+        left_ref, right_ref = (o.written if isinstance(o, DatasetRef) else None for o in predicate.operands)
 
-        def asks(values: Sequence[Any], names: Mapping[str, Any]) -> Any:
+        def test(values: Sequence[Any], names: Mapping[str, Any]) -> Any:
             try:
-                return tested(op, left(values, names), right(values, names), (of_left, of_right))
+                return apply_operator(op, left(values, names), right(values, names), (left_ref, right_ref))
             except ExpressionError as problem:
-                raise ExpressionError(f"condition `{asked_by}`: {problem}" if asked_by else str(problem)) from None
+                raise ExpressionError(f"condition `{condition}`: {problem}" if condition else str(problem)) from None
 
-        return asks
+        return test
 
     def _operand(self, operand: Operand) -> Body:
         if isinstance(operand, Literal):
@@ -338,3 +339,48 @@ class _Builder:
             return values[index]
 
         return slot
+
+
+# --- the manifest of a run ---------------------------------------------------------------------------------------
+
+
+Recorded = Mapping[str, Any]
+_SIDES = ("left", "right")
+
+
+def recorded(predicate: Predicate) -> dict[str, Any]:
+    """The predicate as JSON, so that its result can be computed from recorded values: `{"op": "lt", "left": {"id":
+    "Artifact:check.report.share", "ref": "prod:check:report.share"}, "right": {"value": 1}}`."""
+    if isinstance(predicate, Test):
+        sides = zip(_SIDES, predicate.operands, strict=False)  # `exists` has one
+        return {"op": predicate.op, **{side: _operand(operand) for side, operand in sides}}
+    return {"op": predicate.op, "of": [recorded(part) for part in predicate.of]}
+
+
+def _operand(operand: Operand) -> dict[str, Any]:
+    if isinstance(operand, DatasetRef):
+        return {"id": operand.canonical, "ref": operand.written}
+    return {"value": operand.value}
+
+
+def read_ids(predicate: Recorded) -> Iterator[str]:
+    """The IDs that it reads, also repeated ones."""
+    for part in predicate.get("of", ()):
+        yield from read_ids(part)
+    yield from (predicate[side]["id"] for side in _SIDES if "id" in predicate.get(side, ()))
+
+
+def evaluate_recorded(predicate: Recorded, values: Mapping[str, Any], there: Mapping[str, bool]) -> bool:
+    """Its result for these values by ID. `there`: whether each product of an `exists` is present.
+    `ExpressionError` if the values cannot be compared; `KeyError` if a value is not known."""
+    op = predicate["op"]
+    if op == "not":
+        return not evaluate_recorded(predicate["of"][0], values, there)
+    if op in ("all", "any"):
+        parts = (evaluate_recorded(part, values, there) for part in predicate["of"])
+        return all(parts) if op == "all" else any(parts)
+    if op == "exists":
+        return there[predicate["left"]["id"]]
+    sides = [predicate[side] for side in _SIDES]
+    left, right = (values[side["id"]] if "id" in side else side["value"] for side in sides)
+    return bool(apply_operator(op, left, right, (sides[0].get("ref"), sides[1].get("ref"))))

@@ -1,48 +1,50 @@
-"""What a step makes: `products`, and the files of `produces` that pair with them."""
+"""The products of a step: `products`, and the files of `produces` that belong to them."""
 
 from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from whyrun.errors import did_you_mean
-from whyrun.workflow.composition.manifest import ID, ID_HINT
-from whyrun.workflow.composition.model import ROLES
+from whyrun.workflow.composition.plan_file.manifest import ID, ID_HINT
 from whyrun.workflow.fields import Fields, path_problem
-from whyrun.workflow.model import Place
+from whyrun.workflow.model import ROLES, Place
 from whyrun.workflow.nodes import Node, Scalar
 
 PRODUCT_KEYS = ("product_id", "kind", "role", "path", "description")
 KINDS = ("dataset", "table", "figure", "report")
 _TEXTS = frozenset({".txt", ".md", ".html", ".htm", ".tex", ".log"})
 _SUFFIX = re.compile(r"(?<=[^/])\.[A-Za-z0-9_+-]{1,16}\Z")
+_COUNTING = ("missing", "duplicates")  # diagnostics that count rows
 _PRODUCT = 'write `{"product_id": "merged", "kind": "dataset"}`'
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
     id: str
-    kind: str | None  # None: a file of `produces` that no product names
+    kind: str | None  # None: a file of `produces` without a product
     role: str | None
-    path: str | None  # where it is published
-    file: str | None  # how the file is called, from `path` or `produces`
+    path: str | None  # the published path
+    file: str | None  # the name of the file, from `path` or `produces`
     place: Place
     path_place: Place
-    sure: bool = True  # False: something of it could not be read, so nothing follows from its kind and file
+    sure: bool = True  # False: it could not be read in full, so its kind and file are not used
 
     @property
     def suffix(self) -> str:
-        found = _SUFFIX.search(self.file) if self.file is not None else None
-        return found[0] if found is not None else ""
+        match = _SUFFIX.search(self.file) if self.file is not None else None
+        return match[0] if match is not None else ""
 
     @property
     def may_have_leaves(self) -> bool:
-        """Is it JSON, or may it be?"""
+        """Whether it is or may be JSON."""
         return not self.sure or (self.kind in ("table", "report") and self.suffix in ("", ".json"))
 
     def type(self, *, has_leaves: bool) -> str:
-        """Of the output in the workflow's model."""
+        """The type of the output in the model of the workflow."""
         if not self.sure:
             return "json" if has_leaves else "file"
         if self.kind == "figure":
@@ -57,9 +59,9 @@ class Product:
 def read_products(
     reader: Fields, node: Node | None, produces: Node | None, what: str
 ) -> tuple[dict[str, Product], bool]:
-    """By id, those of `products` first; a file that none of them names is an output of its own. And whether these are
-    all: where the id of one could not be read, it may be any."""
-    found: dict[str, Product] = {}
+    """The products by id, and whether all ids could be read. A file of `produces` without a product is an output of
+    its own."""
+    products: dict[str, Product] = {}
     listed = reader.as_list(node, f"`products` of {what}", f"{_PRODUCT} in a list") if node is not None else None
     complete = node is None or listed is not None
     for item in listed.items if listed else ():
@@ -67,24 +69,24 @@ def read_products(
         if product is None:
             complete = False
             continue
-        if product.id in found:
-            hint = f"the first is in line {found[product.id].place.line}; give each an id of its own"
+        if product.id in products:
+            hint = f"the first is in line {products[product.id].place.line}; give each an id of its own"
             message = f"{what} declares the product `{product.id}` twice"
             reader.problems.add(product.place, "PRODUCT_DUPLICATE", message, hint)
         else:
-            found[product.id] = product
+            products[product.id] = product
     if produces is not None:
-        doubts = reader.problems.doubts
-        _pair(reader, produces, found, what)
-        complete = complete and reader.problems.doubts == doubts
-    return found, complete
+        failures = reader.problems.failures
+        _pair(reader, produces, products, what)
+        complete = complete and reader.problems.failures == failures
+    return products, complete
 
 
 def _product(reader: Fields, item: Node, what: str) -> Product | None:
     entries = reader.as_map(item, f"a product of {what}", _PRODUCT)
     if entries is None:
         return None
-    doubts = reader.problems.doubts
+    failures = reader.problems.failures
     fields = reader.known_keys(entries, PRODUCT_KEYS, f"a product of {what}")
     name = _required(reader, fields.get("product_id"), item, "product_id", what)
     if name is not None and not ID.fullmatch(name):
@@ -99,7 +101,7 @@ def _product(reader: Fields, item: Node, what: str) -> Product | None:
         path = _path(reader, fields["path"], f"the path of a product of {what}")
     if name is None:
         return None
-    sure = reader.problems.doubts == doubts and not entries.twice
+    sure = reader.problems.failures == failures and not entries.duplicates
     return Product(name, kind, role, path, path, fields["product_id"].place, path_place, sure)
 
 
@@ -114,7 +116,7 @@ def _one_of(reader: Fields, node: Node | None, item: Node, key: str, known: tupl
     value = _required(reader, node, item, key, what)
     if value is not None and value not in known:
         assert node is not None
-        reader.wrong(node, f"there is no {key} of products `{value}`", did_you_mean(value, known))
+        reader.wrong(node, f"products have no {key} `{value}`", did_you_mean(value, known))
         return None
     return value
 
@@ -128,35 +130,57 @@ def _path(reader: Fields, node: Node, what: str) -> str | None:
     return None if path is None else posixpath.normpath(path)
 
 
-def _pair(reader: Fields, node: Node, found: dict[str, Product], what: str) -> None:
+def _pair(reader: Fields, node: Node, products: dict[str, Product], what: str) -> None:
     hint = 'write the names of the files: `["merged.parquet"]`'
     for text, item in reader.strings(node, f"`produces` of {what}", "the file", hint):
         file = _path(reader, item, f"the file `{text}` of {what}")
         if file is None:
             continue
         name = posixpath.basename(file)
-        if any(product.path is not None and posixpath.basename(product.path) == name for product in found.values()):
-            continue  # the product that names its own file
+        if any(product.path is not None and posixpath.basename(product.path) == name for product in products.values()):
+            continue  # a product has this file as its `path`
         stem = posixpath.splitext(name)[0]
-        product = found.get(stem)
+        product = products.get(stem)
         if product is None:
-            made = _made_id(stem)
-            if made in found:
-                _twice(reader, item, found[made], what)
+            file_id = _file_id(stem)
+            if file_id in products:
+                _report_second_file(reader, item, products[file_id], what)
             else:
-                found[made] = Product(made, None, None, None, name, item.place, item.place)
+                products[file_id] = Product(file_id, None, None, None, name, item.place, item.place)
         elif product.file is not None:
-            _twice(reader, item, product, what)
+            _report_second_file(reader, item, product, what)
         else:
-            found[stem] = replace(product, file=name)
+            products[stem] = replace(product, file=name)
 
 
-def _twice(reader: Fields, item: Scalar, product: Product, what: str) -> None:
+def _report_second_file(reader: Fields, item: Scalar, product: Product, what: str) -> None:
     message = f"`{item.value}` of {what} pairs with `{product.id}`, which has the file `{product.file}` already"
     reader.problems.add(item.place, "PRODUCT_DUPLICATE", message, "rename the file, or give it a product with a `path`")
 
 
-def _made_id(stem: str) -> str:
-    """A file without a product of its name is an output too, so it needs an id."""
+def _file_id(stem: str) -> str:
+    """The id of a file without a product."""
     cleaned = re.sub(r"[^A-Za-z0-9_-]+", "_", stem)
     return cleaned if ID.fullmatch(cleaned) else f"_{cleaned}"
+
+
+# --- diagnostics of `data/check` ---------------------------------------------------------------------------------
+
+
+def diagnostic_types(parameters: Mapping[str, Any]) -> Mapping[str, str | None] | None:
+    """The types of the diagnostics of `data/check` by name: `integer`, `number`, or None for a query. The whole is None
+    if the names are not known before the run."""
+    diagnostics = parameters.get("diagnostics")
+    return (
+        {name: _diagnostic_type(asked) for name, asked in diagnostics.items()}
+        if isinstance(diagnostics, dict)
+        else None
+    )
+
+
+def _diagnostic_type(asked: Any) -> str | None:
+    if asked in ("rows", "columns"):
+        return "integer"
+    if isinstance(asked, dict) and "missing_share" in asked:
+        return "number"
+    return "integer" if isinstance(asked, dict) and any(count in asked for count in _COUNTING) else None

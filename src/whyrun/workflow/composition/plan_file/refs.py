@@ -1,4 +1,4 @@
-"""References of a dataset plan: `input:<dataset_key>`, `prod:<step_id>:<product_id>`, and leaves of products."""
+"""References in a dataset plan: `input:<dataset_key>`, `prod:<step_id>:<product_id>`, and leaves of products."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from whyrun.errors import WhyrunError
 from whyrun.ids import Segment, parse_id
-from whyrun.workflow.composition.manifest import ID
+from whyrun.workflow.composition.plan_file.manifest import ID
 from whyrun.workflow.model import At, Expression, First, InputRef, OutputRef, Place, Ref, Selector
 from whyrun.workflow.nodes import Scalar
 
@@ -24,14 +24,14 @@ class DatasetRef:
 
     @property
     def text(self) -> str:
-        """As an expression would say it. For people: a name with a hyphen in it would be a subtraction there."""
+        """As in an expression, for people: the parser would read a hyphen in a name as a subtraction."""
         if self.step is None:
             return f"inputs.{self.name}"
         return f"jobs.{self.step}.outputs.{self.name}{self.leaf_text}"
 
     @property
     def written(self) -> str:
-        """As the plan says it."""
+        """As written in the plan."""
         return f"input:{self.name}" if self.step is None else f"prod:{self.step}:{self.name}{self.leaf_text}"
 
     @property
@@ -54,7 +54,7 @@ class DatasetRef:
 
 @dataclass(frozen=True, slots=True)
 class FirstRef:
-    """`{"first": […]}`: what a join takes."""
+    """`{"first": […]}`: a join takes the first product that exists."""
 
     candidates: tuple[DatasetRef, ...]
     place: Place
@@ -72,7 +72,7 @@ def looks_like_ref(value: object) -> bool:
 
 
 def parse_ref(node: Scalar) -> DatasetRef | None:
-    """The reference that stands in a node; None where it is none."""
+    """The reference in a node; None if it is not a valid reference."""
     kind, _, rest = node.value.partition(":")
     if kind == "input":
         return DatasetRef(rest, None, (), node.place) if ID.fullmatch(rest) else None
@@ -94,7 +94,7 @@ def parse_ref(node: Scalar) -> DatasetRef | None:
 
 
 def binding_expression(bound: Bound) -> Expression:
-    """One whole reference, as `${{ … }}` would give it."""
+    """The same expression as one whole `${{ reference }}`."""
     whole: Ref | First
     if isinstance(bound, FirstRef):
         whole = First(tuple(candidate.model() for candidate in bound.candidates), bound.place)

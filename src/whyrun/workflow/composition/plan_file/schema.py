@@ -1,17 +1,17 @@
-"""The JSON Schemas of dataset plans and inputs manifests: for editors, and to hand to a language model.
+"""The JSON Schemas of dataset plans and inputs manifests, for editors and for prompts of language models.
 
-They describe the form, and say in words what the form cannot; what refers to what is checked when a plan is read.
+They describe the form of a file, and the rest in their descriptions. References are checked when a plan is read.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from whyrun.workflow.composition.dataset_plan import PLAN_VERSION
-from whyrun.workflow.composition.manifest import SCHEMA_VERSION
-from whyrun.workflow.composition.model import MODES, ROLES
-from whyrun.workflow.composition.products import KINDS
-from whyrun.workflow.composition.steps import OPERATIONS
+from whyrun.workflow.composition.plan_file.dataset_plan import PLAN_VERSION
+from whyrun.workflow.composition.plan_file.manifest import SCHEMA_VERSION
+from whyrun.workflow.composition.plan_file.products import KINDS
+from whyrun.workflow.composition.plan_file.steps import OPERATIONS
+from whyrun.workflow.model import MODES, ROLES
 
 Schema = dict[str, Any]
 
@@ -36,14 +36,14 @@ def manifest_schema() -> Schema:
         "One data file.",
         {
             "dataset_key": {"description": "The name that plans use: `input:<dataset_key>`.", **_pattern(f"^{_ID}$")},
-            "role": {"description": "What the file is for. Roles label; they wire nothing.", "enum": list(ROLES)},
-            "filename": {"description": "What its owner calls it; for people only.", "type": "string"},
+            "role": {"description": "What the file is for. Roles are labels; they wire nothing.", "enum": list(ROLES)},
+            "filename": {"description": "The original name of the file; for people only.", "type": "string"},
             "rel_path": {
-                "description": "Where it is, from the manifest's folder, which it cannot leave.",
+                "description": "The path of the file, relative to the folder of the manifest, which it cannot leave.",
                 **_pattern(_INSIDE),
             },
             "fingerprint": {
-                "description": "The hash of its content; a file with another one is refused.",
+                "description": "The hash of its content; a file with another hash is refused.",
                 **_pattern("^sha256:[0-9a-f]{64}$"),
             },
             "description": {"description": "What is in it.", "type": "string"},
@@ -53,8 +53,8 @@ def manifest_schema() -> Schema:
     root = _object(
         "The data files that a dataset plan may use.",
         {
-            "schema_version": {"description": "The version of this form.", "const": SCHEMA_VERSION},
-            "datasets": {"description": "Each key once.", "type": "array", "items": dataset},
+            "schema_version": {"description": "The version of the format.", "const": SCHEMA_VERSION},
+            "datasets": {"description": "The data files, each with its own key.", "type": "array", "items": dataset},
             "description": {"description": "What the files are.", "type": "string"},
         },
         ["schema_version", "datasets"],
@@ -65,14 +65,14 @@ def manifest_schema() -> Schema:
 def plan_schema() -> Schema:
     """JSON Schema, draft 2020-12."""
     root = _object(
-        "Which datasets go into which steps, and what the steps make of them.",
+        "Steps that read datasets and make products.",
         {
-            "plan_version": {"description": "The version of this form.", "const": PLAN_VERSION},
-            "plan_id": {"description": "Kept with the evidence.", "type": "string"},
-            "rel_path": {"description": "Where the plan was filed; kept as given.", "type": "string"},
+            "plan_version": {"description": "The version of the format.", "const": PLAN_VERSION},
+            "plan_id": {"description": "An id that is recorded with the run.", "type": "string"},
+            "rel_path": {"description": "The path of the plan, recorded as given.", "type": "string"},
             "description": {"description": "What the plan is for.", "type": "string"},
             "steps": {
-                "description": "In any order; `depends_on` says what waits for what.",
+                "description": "The steps in any order; `depends_on` defines which step waits for which.",
                 "type": "array",
                 "minItems": 1,
                 "items": {"oneOf": [{"$ref": "#/$defs/action"}, {"$ref": "#/$defs/condition"}]},
@@ -86,19 +86,24 @@ def plan_schema() -> Schema:
         **root,
         "$defs": {
             "action": _step("action", "Runs an action.", _action_params(), produces=True),
-            "condition": _step("condition", "Chooses a branch; it is no job itself.", _condition_params()),
+            "condition": _step("condition", "Chooses a branch; it is not a job.", _condition_params()),
             "ref": {
                 "description": "`input:<dataset_key>` of the manifest, or `prod:<step_id>:<product_id>` of a step "
-                "that stands in `depends_on`.",
+                "that is in `depends_on`.",
                 **_pattern(_REF),
             },
             "bound": {
-                "description": "A reference, or the first of several that is there: a join after a branch.",
+                "description": "A reference, or the first of several that exists, to join branches.",
                 "anyOf": [
                     {"$ref": "#/$defs/ref"},
                     _object(
-                        "Takes the branch that ran.",
-                        {"first": {"description": "In this order.", **_list({"$ref": "#/$defs/ref"}, 1)}},
+                        "Takes the product of the branch that ran.",
+                        {
+                            "first": {
+                                "description": "The candidates, in this order.",
+                                **_list({"$ref": "#/$defs/ref"}, 1),
+                            }
+                        },
                         ["first"],
                     ),
                 ],
@@ -136,10 +141,12 @@ def _step(type_: str, description: str, params: Schema, *, produces: bool = Fals
     return _object(
         description,
         {
-            "step_id": {"description": "Its name; each once.", **_pattern(f"^{_ID}$")},
+            "step_id": {"description": "Its id, unique within the plan.", **_pattern(f"^{_ID}$")},
             "type": {"description": "What kind of step it is.", "const": type_},
             "description": {"description": "What it is for.", "type": "string"},
-            "depends_on": _steps("Steps that come before it: all whose products it uses, at least through others."),
+            "depends_on": _steps(
+                "Steps that must finish first: directly or indirectly all steps whose products it uses."
+            ),
             "produces": {**files, **_list(_pattern(_INSIDE))} if produces else {**files, "maxItems": 0},
             "params": params,
         },
@@ -150,21 +157,21 @@ def _step(type_: str, description: str, params: Schema, *, produces: bool = Fals
 def _action_params() -> Schema:
     bound = {"anyOf": [{"$ref": "#/$defs/bound"}, _list({"$ref": "#/$defs/bound"}, 1)]}
     return _object(
-        "What is reserved stands here; every other entry is a parameter of the action.",
+        "Reserved entries; every other entry is a parameter of the action.",
         {
             "composition_mode": {"description": _MODE_TEXT, "enum": list(MODES)},
             "template_id": {"description": "The action: `data/merge`, `python`, …", **_pattern(r"^\S+$")},
             "input_bindings": {
-                "description": "Parameter of the action → what it is bound to, or a list of that. Usual names are "
+                "description": "Parameter of the action → its dataset or product, or a list of them. Usual names are "
                 "`primary_dataset`, `secondary_dataset` and, in every mode and at any step, `auxiliary_data`.",
                 "type": "object",
                 "minProperties": 1,
                 "additionalProperties": bound,
             },
             "merge": _object(
-                "Of a step that merges or appends. It binds `primary_dataset` and at least one other.",
+                "Settings of a step that merges or appends. It binds `primary_dataset` and at least one other.",
                 {
-                    "operation": {"description": "As the action does it.", "enum": list(OPERATIONS)},
+                    "operation": {"description": "The operation of the action.", "enum": list(OPERATIONS)},
                     "keys": {
                         "description": "The columns to merge on; every file must have them.",
                         "anyOf": [
@@ -187,12 +194,12 @@ def _action_params() -> Schema:
 
 def _condition_params() -> Schema:
     return _object(
-        "The question, and the steps on each answer.",
+        "The predicate, and the steps of each branch.",
         {
             "composition_mode": {"description": "The same on all steps.", "enum": list(MODES)},
             "predicate": {"$ref": "#/$defs/predicate"},
-            "true_steps": _steps("Run only if it holds."),
-            "false_steps": _steps("Run only if it does not."),
+            "true_steps": _steps("Steps that run only if it is true."),
+            "false_steps": _steps("Steps that run only if it is false."),
         },
         ["composition_mode", "predicate"],
     )
@@ -200,13 +207,13 @@ def _condition_params() -> Schema:
 
 def _product() -> Schema:
     return _object(
-        "One thing that the step makes: `prod:<step_id>:<product_id>`.",
+        "One result of the step: `prod:<step_id>:<product_id>`.",
         {
-            "product_id": {"description": "Each once within the step.", **_pattern(f"^{_ID}$")},
+            "product_id": {"description": "Its id, unique within the step.", **_pattern(f"^{_ID}$")},
             "kind": {"description": "What it is.", "enum": list(KINDS)},
-            "role": {"description": "What it is for later.", "enum": list(ROLES)},
+            "role": {"description": "What later steps use it for.", "enum": list(ROLES)},
             "path": {
-                "description": "Where it is published, from the project folder, which it cannot leave.",
+                "description": "Where it is published, relative to the project folder, which it cannot leave.",
                 **_pattern(_INSIDE),
             },
             "description": {"description": "What is in it.", "type": "string"},
@@ -219,13 +226,13 @@ def _predicate() -> Schema:
     operand = {"description": "A leaf `prod:<step_id>:<product_id>.<leaf>` of a product, or a value."}
     inner = {"$ref": "#/$defs/predicate"}
     return {
-        "description": "A question about leaves of products.",
+        "description": "A condition on leaves of products.",
         "oneOf": [
             _object(
                 "Compares two values.",
                 {
                     "op": {
-                        "description": "How.",
+                        "description": "The operator.",
                         "enum": ["eq", "ne", "lt", "le", "gt", "ge", "in", "contains", "matches"],
                     },
                     "left": operand,
@@ -234,15 +241,19 @@ def _predicate() -> Schema:
                 ["op", "left", "right"],
             ),
             _object(
-                "Is it there? Not if its step was on a branch that did not run.",
-                {"op": {"description": "How.", "const": "exists"}, "left": {**operand, **_pattern(_LEAF)}},
+                "Whether the product exists. It does not if its step is in a branch that did not run.",
+                {"op": {"description": "The operator.", "const": "exists"}, "left": {**operand, **_pattern(_LEAF)}},
                 ["op", "left"],
             ),
             _object(
                 "All of them, or any.",
-                {"op": {"description": "How.", "enum": ["all", "any"]}, "of": _list(inner, 1)},
+                {"op": {"description": "The operator.", "enum": ["all", "any"]}, "of": _list(inner, 1)},
                 ["op", "of"],
             ),
-            _object("Not so.", {"op": {"description": "How.", "const": "not"}, "of": inner}, ["op", "of"]),
+            _object(
+                "Negates a predicate.",
+                {"op": {"description": "The operator.", "const": "not"}, "of": inner},
+                ["op", "of"],
+            ),
         ],
     }

@@ -1,4 +1,4 @@
-"""One step of a dataset plan, from its node to a record. What it refers to is looked at later, in `links`."""
+"""Reads one step of a dataset plan. `links` checks its references later."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whyrun.errors import did_you_mean
-from whyrun.workflow.composition.json_fields import json_kind_of
-from whyrun.workflow.composition.manifest import ID, ID_HINT
-from whyrun.workflow.composition.model import AUXILIARY, MERGING_ACTIONS, MODES, PRIMARY
-from whyrun.workflow.composition.predicates import Predicate, PredicateReader
-from whyrun.workflow.composition.products import Product, read_products
-from whyrun.workflow.composition.refs import REF_HINT, Bound, DatasetRef, FirstRef, parse_ref, refs_of
+from whyrun.workflow.composition.plan_file.json_source import json_kind_of
+from whyrun.workflow.composition.plan_file.manifest import ID, ID_HINT
+from whyrun.workflow.composition.plan_file.predicates import Predicate, PredicateReader
+from whyrun.workflow.composition.plan_file.products import Product, read_products
+from whyrun.workflow.composition.plan_file.refs import REF_HINT, Bound, DatasetRef, FirstRef, parse_ref, refs_of
 from whyrun.workflow.fields import PARAMETER_NAME, meant_key
-from whyrun.workflow.model import Place
+from whyrun.workflow.model import AUXILIARY, MERGING_ACTIONS, MODES, PRIMARY, Place
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, places_below, plain_value
 
 STEP_KEYS = ("step_id", "type", "description", "depends_on", "produces", "params")
@@ -27,7 +26,7 @@ _BINDINGS = 'write `"input_bindings": {"primary_dataset": "input:main"}`'
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What one parameter of the action is bound to: one thing, or a list of them."""
+    """The dataset or product that a parameter of the action is bound to, or a list of them."""
 
     name: str
     bound: tuple[Bound, ...]
@@ -41,7 +40,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The id of a step, where it is referred to."""
+    """A reference to a step by its id."""
 
     name: str
     place: Place
@@ -49,11 +48,11 @@ class Named:
 
 @dataclass(slots=True)
 class Step:
-    """As far as it could be read."""
+    """The readable part of a step."""
 
     place: Place
     id: str | None = None
-    written_id: str | None = None  # also where it cannot be one
+    written_id: str | None = None  # also an invalid one
     type: str | None = None
     mode: str | None = None
     mode_place: Place | None = None
@@ -71,7 +70,7 @@ class Step:
     false_steps: list[Named] = field(default_factory=list)
     places: dict[str, Place] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)  # see `JobDecl.broken`
-    whole: bool = True  # False: what it is wired to is not known in full, so nothing is said about the shape
+    whole: bool = True  # False: its wiring is not fully known, so the shape is not checked
     products_known: bool = True
     waits_known: bool = True
 
@@ -83,20 +82,20 @@ class StepReader(PredicateReader):
         if entries is None:
             step.whole = False
             return step
-        fields = self.known_keys(entries, STEP_KEYS, "a step", dict.fromkeys(ACTION_PARAMS, "it belongs into `params`"))
-        step.whole = not entries.twice
+        fields = self.known_keys(entries, STEP_KEYS, "a step", dict.fromkeys(ACTION_PARAMS, "write it in `params`"))
+        step.whole = not entries.duplicates
         self._id(step, entries, fields.get("step_id"))
         what = f"step `{step.id}`" if step.id is not None else "a step"
         self._type(step, entries, fields.get("type"), what)
         if "description" in fields:
             step.description = self.string(fields["description"], f"`description` of {what}") or ""
-        doubts = self.problems.doubts
+        failures = self.problems.failures
         step.depends_on = self._step_ids(step, fields.get("depends_on"), f"`depends_on` of {what}")
-        step.waits_known = self.problems.doubts == doubts
+        step.waits_known = self.problems.failures == failures
         params = self._params(step, entries, fields.get("params"), what)
         if params is None:
             return step
-        if step.type is None:  # told; what stands in it has mistakes of its own
+        if step.type is None:  # reported; its parameters are checked all the same
             step.type = _meant_type(fields.get("type"), params)
         if step.type == "condition":
             self._condition(step, params, fields.get("produces"), what)
@@ -136,11 +135,11 @@ class StepReader(PredicateReader):
     def _step_ids(self, step: Step, node: Node | None, what: str) -> list[Named]:
         if node is None:
             return []
-        doubts = self.problems.doubts
-        found = self.strings(node, what, "the step", 'write a list of step ids: `["merge"]`')
-        if self.problems.doubts > doubts:
+        failures = self.problems.failures
+        ids = self.strings(node, what, "the step", 'write a list of step ids: `["merge"]`')
+        if self.problems.failures > failures:
             step.whole = False
-        return [Named(text, item.place) for text, item in found]
+        return [Named(text, item.place) for text, item in ids]
 
     def _params(self, step: Step, entries: MapNode, node: Node | None, what: str) -> MapNode | None:
         hint = 'write `"params": {"composition_mode": …, "template_id": …}`'
@@ -175,7 +174,7 @@ class StepReader(PredicateReader):
         else:
             hint = 'write `"predicate": {"op": "lt", "left": "prod:check:report.missing_share", "right": 0.05}`'
             self.problems.add(step.place, "PREDICATE_UNKNOWN", f"{what} has no `predicate`", hint)
-        step.whole = step.whole and step.predicate is not None and not params.twice
+        step.whole = step.whole and step.predicate is not None and not params.duplicates
         step.true_steps = self._step_ids(step, fields.get("true_steps"), f"`true_steps` of {what}")
         step.false_steps = self._step_ids(step, fields.get("false_steps"), f"`false_steps` of {what}")
 
@@ -183,8 +182,8 @@ class StepReader(PredicateReader):
 
     def _action(self, step: Step, params: MapNode, produces: Node | None, what: str) -> None:
         fields = {key.value: value for key, value in params.entries}
-        step.broken |= {f"with.{name}" for name in params.twice}
-        step.whole = step.whole and not params.twice
+        step.broken |= {f"with.{name}" for name in params.duplicates}
+        step.whole = step.whole and not params.duplicates
         self._template(step, fields.get("template_id"), what)
         self._parameters(step, params)
         self._bindings(step, fields.get("input_bindings"), what)
@@ -210,7 +209,7 @@ class StepReader(PredicateReader):
             step.uses = uses
 
     def _parameters(self, step: Step, params: MapNode) -> None:
-        """All that is not reserved goes to the action."""
+        """Every entry that is not reserved is a parameter of the action."""
         for key, value in params.entries:
             if key.value not in ACTION_PARAMS:
                 self._parameter(step, key, value)
@@ -222,7 +221,7 @@ class StepReader(PredicateReader):
             self.problems.add(key.place, "NAME_INVALID", message, hint)
             step.broken.add("with")
         elif key.value in step.parameters or key.value in step.bindings:
-            message = f"the parameter `{key.value}` stands here twice"
+            message = f"the parameter `{key.value}` appears twice"
             hint = "`params`, `input_bindings` and `merge` share the names of the action's parameters: rename one"
             self.problems.add(key.place, "NAME_TAKEN", message, hint)
             step.broken.add(f"with.{key.value}")
@@ -257,7 +256,7 @@ class StepReader(PredicateReader):
                 continue
             self._remember(step, key, value)
             bound = self._bound(value, key.value)
-            if bound is None or key.value in entries.twice:
+            if bound is None or key.value in entries.duplicates:
                 step.whole = False
                 step.broken.add(f"with.{key.value}")
             step.bindings[key.value] = Binding(
@@ -271,9 +270,9 @@ class StepReader(PredicateReader):
         if not node.items:
             self.wrong(node, f"`{name}` is bound to an empty list", REF_HINT, "DATASET_REF_INVALID")
             return None
-        found = [self._ref_or_first(item, name) for item in node.items]
-        known = tuple(bound for bound in found if bound is not None)
-        return known if len(known) == len(found) else None
+        refs = [self._ref_or_first(item, name) for item in node.items]
+        known = tuple(bound for bound in refs if bound is not None)
+        return known if len(known) == len(refs) else None
 
     def _ref_or_first(self, node: Node, name: str) -> Bound | None:
         if not isinstance(node, MapNode):
@@ -281,8 +280,8 @@ class StepReader(PredicateReader):
         fields: Mapping[str, Node] = {key.value: value for key, value in node.entries}
         candidates = fields.get("first")
         if len(fields) != 1 or not isinstance(candidates, ListNode) or not candidates.items:
-            hint = '`{"first": ["prod:model_b:fit", "prod:model_c:fit"]}` takes the branch that ran'
-            self.wrong(node, f"`{name}` is bound to no reference", hint, "DATASET_REF_INVALID")
+            hint = '`{"first": ["prod:model_b:fit", "prod:model_c:fit"]}` takes the product of the branch that ran'
+            self.wrong(node, f"`{name}` is not bound to a reference", hint, "DATASET_REF_INVALID")
             return None
         refs = [self._ref(item, name) for item in candidates.items]
         known = tuple(ref for ref in refs if ref is not None)
@@ -293,7 +292,7 @@ class StepReader(PredicateReader):
         if ref is None:
             is_text = isinstance(node, Scalar) and isinstance(node.value, str)
             shown = f"`{node.value}`" if is_text else json_kind_of(node)  # type: ignore[attr-defined]  # it is a scalar
-            self.wrong(node, f"`{name}` is bound to {shown}, which is no reference", REF_HINT, "DATASET_REF_INVALID")
+            self.wrong(node, f"`{name}` is bound to {shown}, which is not a reference", REF_HINT, "DATASET_REF_INVALID")
         elif ref.leaf:
             message, hint = f"`{name}` is bound to a part of a product", "bind the product; leaves are for predicates"
             self.wrong(node, message, hint, "DATASET_REF_INVALID")
@@ -314,7 +313,7 @@ class StepReader(PredicateReader):
         bound = {name: len(b.bound) for name, b in step.bindings.items() if name != AUXILIARY}
         several = len(bound) > 1 or sum(bound.values()) > 1
         if step.bindings and (PRIMARY not in step.bindings or not several):
-            missing = "nothing to put with it" if PRIMARY in step.bindings else f"no `{PRIMARY}`"
+            missing = "no second dataset" if PRIMARY in step.bindings else f"no `{PRIMARY}`"
             hint = 'bind `"primary_dataset"` and one or more others, such as `"secondary_dataset"`'
             place = step.places.get("merge", step.place)
             self.problems.add(place, "MERGE_INPUTS_MISSING", f"{what} merges and has {missing}", hint)
@@ -331,25 +330,25 @@ class StepReader(PredicateReader):
         elif keys is None and operation == "merge":
             self._keys_missing(step, entries.place, what)
         elif isinstance(keys, ListNode):
-            doubts = self.problems.doubts
+            failures = self.problems.failures
             self.strings(keys, f"`keys` of {what}", "the key")
-            if self.problems.doubts > doubts:
+            if self.problems.failures > failures:
                 step.broken.add("with.keys")
 
     def _keys_missing(self, step: Step, place: Place, what: str) -> None:
         hint = 'name the columns to merge on: `"keys": ["firm_id", "year"]`'
         self.problems.add(place, "MERGE_KEYS_MISSING", f"{what} merges and has no `keys`", hint)
-        step.parameters.setdefault("keys", [])  # lest the action misses it, too
+        step.parameters.setdefault("keys", [])  # so that the action does not report it as missing
         step.broken.add("with.keys")
 
     def _operation(self, step: Step, entries: MapNode, what: str) -> str | None:
-        """The operation that is meant, also where another one or none is written: what belongs to it is looked at."""
+        """The intended operation, also if it is missing or wrong: its other entries are checked."""
         node = entries.get("operation")
         hint = 'write `"operation": "merge"` or `"append"`'
         of_action = MERGING_ACTIONS.get(step.uses)
         if node is None:
             self.problems.add(entries.place, "MERGE_OPERATION_MISSING", f"`merge` of {what} has no `operation`", hint)
-            step.parameters.setdefault("operation", of_action)  # lest the action misses it, too
+            step.parameters.setdefault("operation", of_action)  # so that the action does not report it as missing
             step.broken.add("with.operation")
             return of_action
         operation = self.string(node, f"`operation` of {what}", hint)
@@ -358,17 +357,17 @@ class StepReader(PredicateReader):
         step.broken.add("with.operation")
         if operation in OPERATIONS:
             message = f"`{step.uses}` does not do `{operation}`"
-            found = f'write `"operation": "{of_action}"`, or use `data/{operation}`'
-            self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, found)
-            # One of the two is what is meant, and so what belongs to it cannot be judged.
+            correction = f'write `"operation": "{of_action}"`, or use `data/{operation}`'
+            self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, correction)
+            # Either the action or the operation is wrong, so the other entries cannot be checked.
             step.broken |= {"with", *(f"with.{key.value}" for key, _ in entries.entries)}
         elif operation is not None:
             message = f"there is no operation `{operation}`"
-            found = did_you_mean(operation, OPERATIONS) or hint
-            self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, found)
+            correction = did_you_mean(operation, OPERATIONS) or hint
+            self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, correction)
         meant = of_action or (meant_key(operation, OPERATIONS) if operation is not None else None)
         if meant is None:
-            step.broken.add("with")  # nor is it known what it needs
+            step.broken.add("with")  # the required entries are not known
         return meant
 
 

@@ -1,0 +1,231 @@
+"""What commands print: JSON, lines, notes, aligned columns, times, sizes and failures.
+
+Text has no colours here, so that it reads the same in a pipe. Data goes to stdout, notes go to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whyrun.cli.broken_pipe import reader_is_gone
+from whyrun.console.lines import seconds, size
+from whyrun.lazy_regex import lazy_regex
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from whyrun.planning.answers.explain import CommandContext
+    from whyrun.project import Project
+
+LISTED = 50  # rows of a long list that are shown without --all
+LOG_TAIL_LINES = 20  # of each log of a failed step
+_LOG_TAIL_BYTES = 65536  # enough for these lines; a log can have gigabytes
+_TRACEBACK_FRAME = lazy_regex(r'^[ |]*File "(?P<file>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+# --- printing ----------------------------------------------------------------------------------------------------
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document on stdout, in canonical form."""
+    from whyrun.artifacts.hashing import canonical_json
+
+    print_bytes(canonical_json(value) + b"\n")
+
+
+def print_bytes(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print the lines, and stop when the reader of the pipe is gone."""
+    for line in lines:
+        click.echo(line)
+        if reader_is_gone():
+            return
+
+
+def print_note(text: str) -> None:
+    """Print something that the user should know beside the answer."""
+    click.echo(f"note: {text}", err=True)
+
+
+def note_running(project: Project) -> None:
+    """Tell that a run is in progress, before an answer that counts its open steps as interrupted."""
+    from whyrun.evidence.queries.run_list import running_note
+
+    project.graph  # noqa: B018  # an invalid workflow is the more useful error, so it is reported first
+    note = running_note(project.state)
+    if note is not None:
+        print_note(note)
+
+
+def note_lost_runs(project: Project, note: Callable[[str], None]) -> None:
+    """Tell which runs are missing or in another folder, before an answer that does not take them into account."""
+    import shlex
+
+    from whyrun.log.runs import LAST_NOT_THERE, state_left_behind
+    from whyrun.project_config import CONFIG_FILE
+
+    project.graph  # noqa: B018  # as in `note_running`
+    lost = project.state.lost_last_run()
+    if lost is not None:
+        note(
+            f"{lost} {LAST_NOT_THERE}: its results count as missing. Restore it from a copy; or continue without it: "
+            "the next run takes its number"
+        )
+    left = state_left_behind(project.file, project.state)
+    if left is not None:
+        old, new, config = map(os.path.relpath, (left, project.state_dir, project.folder / CONFIG_FILE))
+        note(
+            f"`{old}` has runs of this workflow, but is not used: because of `{config}`, the state is in `{new}`. "
+            f"To use these runs, move them there, or use `--state {shlex.quote(old)}`"
+        )
+
+
+# --- commands in hints -------------------------------------------------------------------------------------------
+
+
+def command_arguments(project: Project, *, with_inputs: bool = True) -> str:
+    """The arguments that make another command use the same workflow, inputs and state, each after a space."""
+    import shlex
+
+    from whyrun.project import DEFAULT_FILE
+
+    arguments = [] if str(project.file) == DEFAULT_FILE else [str(project.file)]
+    if with_inputs and project.manifest_file is not None:
+        arguments += ["--manifest", str(project.manifest_file)]
+    if with_inputs and project.inputs_file is not None:
+        arguments += ["--inputs", str(project.inputs_file)]
+    for text in project.sets if with_inputs else ():
+        arguments += ["--set", text]
+    if project.state_override is not None:
+        arguments += ["--state", project.state_override]
+    return "".join(f" {shlex.quote(argument)}" for argument in arguments)
+
+
+def command_context(project: Project) -> CommandContext:
+    """The arguments and folder of this command, for the commands that its answer suggests."""
+    from whyrun.planning.answers.explain import CommandContext
+
+    folder = os.path.relpath(project.folder)
+    return CommandContext(command_arguments(project), "" if folder == "." else f"{folder}/")
+
+
+# --- text --------------------------------------------------------------------------------------------------------
+
+
+def columns(rows: Iterable[Sequence[str]], indent: int = 2) -> list[str]:
+    """Rows with aligned columns. Empty columns are left out, and a line has no trailing blanks."""
+    table = [list(row) for row in rows]
+    widths = [0] * max(map(len, table), default=0)
+    for row in table:
+        for i, cell in enumerate(row):
+            widths[i] = max(widths[i], len(cell))
+    lead = " " * indent
+    return [
+        (lead + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False) if width)).rstrip()
+        for row in table
+    ]
+
+
+def page(rows: Sequence[Any], show_all: bool, most: int = LISTED) -> tuple[Sequence[Any], str | None]:
+    """The rows to show, and a line that counts the others."""
+    if show_all or len(rows) <= most:
+        return rows, None
+    return rows[:most], f"  … {len(rows) - most} more; --all shows them"
+
+
+def short(sha256: str | None) -> str:
+    return "" if not sha256 else f"{sha256[:8]}…"
+
+
+def bytes_text(amount: int | None) -> str:
+    return "" if amount is None else size(amount)
+
+
+def duration_text(duration: float | None) -> str:
+    return "" if duration is None else seconds(duration)
+
+
+def state_text(state: str) -> str:
+    """The state of a job in words for people; JSON has the short form."""
+    return "up to date" if state == "clean" else state
+
+
+def value_text(value: Any, most: int = 100) -> str:
+    """A value as JSON on one line, shortened."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def local_time(ts: str | None) -> str:
+    """A UTC timestamp of the log in the user's time zone."""
+    if not ts:
+        return ""
+    from whyrun.log.journal import parse_timestamp
+
+    return f"{parse_timestamp(ts).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+# --- failed steps ------------------------------------------------------------------------------------------------
+
+
+def failure_location(traceback: str, project: str | os.PathLike[str]) -> str | None:
+    """`weather.py:38`: the last frame of the traceback in the project's own code; None if there is none."""
+    location = None
+    for frame in _TRACEBACK_FRAME.finditer(traceback):
+        path = frame["file"]
+        if os.path.isabs(path):
+            path = os.path.relpath(path, os.path.abspath(project))
+        if not path.startswith(("..", "<")) and not any(part in _INSTALLED for part in path.split(os.sep)):
+            location = f"{path}:{frame['line']}"
+    return location
+
+
+def step_logs(run_folder: Path, step: str) -> list[Path]:
+    """The existing log files of a step; a step that prints nothing has none."""
+    from whyrun.ids import file_name
+
+    folder = run_folder / "steps" / file_name(step.removeprefix("Job:"))
+    return [path for path in (folder / "stdout.log", folder / "stderr.log") if path.is_file()]
+
+
+def failure_lines(traceback: str, error_type: str, error: str, logs: list[Path], indent: int = 4) -> Iterator[str]:
+    """The traceback, then the last lines of each log below its path."""
+    from whyrun.console.paths import relative
+
+    lead = " " * indent
+    text = traceback.strip("\n")
+    message = f"{error_type}: {error}".strip("\n")
+    # A traceback without frames only repeats the error, which the line of the event shows already.
+    if text and (not text.endswith(message) or "\n" in text.removesuffix(message)):
+        yield from (lead + _printable_line(line) for line in text.split("\n"))
+    for path in logs:
+        lines, is_cut = _last_lines(path)
+        yield f"{lead}{relative(path)}" + (f" (the last {len(lines)} lines)" if is_cut else "")
+        yield from (f"{lead}  {_printable_line(line)}".rstrip() for line in lines)
+
+
+def _last_lines(path: Path) -> tuple[list[str], bool]:
+    """The last lines of a file, and whether it has more."""
+    with path.open("rb") as file:
+        length = file.seek(0, os.SEEK_END)
+        file.seek(max(0, length - _LOG_TAIL_BYTES))
+        lines = file.read().decode(errors="replace").splitlines()
+    return lines[-LOG_TAIL_LINES:], len(lines) > LOG_TAIL_LINES or length > _LOG_TAIL_BYTES
+
+
+def _printable_line(line: str) -> str:
+    from whyrun.errors import printable
+
+    return printable(line.expandtabs()).rstrip()

@@ -1,0 +1,132 @@
+"""The table of all backends: their names, capabilities and options. Chooses the backend of a run.
+
+A new backend needs one row here. Its module is imported only when the backend is chosen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from whyrun.errors import did_you_mean, error
+from whyrun.execution.backends.base import Backend, BackendOption, Capabilities
+
+if TYPE_CHECKING:
+    from whyrun.execution.protocol.run_options import RunOptions
+    from whyrun.graph.tables import Graph
+
+DEFAULT = "local"
+_SANDBOX = "sandbox"  # where a job with `sandbox: required` goes if the chosen backend routes it
+
+
+@dataclass(frozen=True, slots=True)
+class BackendEntry:
+    """One backend. `factory` names a function as `module:function`. It takes the backend's own options by name and
+    returns the backend, or raises a `WhyrunError` that says what is missing on this machine."""
+
+    name: str
+    factory: str
+    capabilities: Capabilities
+    options: tuple[BackendOption, ...] = ()
+
+
+_ROWS = (
+    BackendEntry(
+        "local",
+        "whyrun.execution.backends.local.backend:local_backend",
+        Capabilities(shares_files=True, isolated=False, remote=False, enforces_limits=False),
+    ),
+    BackendEntry(
+        "sandbox",
+        "whyrun.execution.backends.sandbox.backend:sandbox_backend",
+        Capabilities(shares_files=False, isolated=True, remote=False, enforces_limits=True),
+    ),
+    BackendEntry(
+        "e2b",
+        "whyrun.execution.backends.e2b.backend:e2b_backend",
+        # E2B has limits of its own instead of those of the job, and its sandboxes have a network.
+        Capabilities(shares_files=False, isolated=True, remote=True, enforces_limits=False, abandons_calls=True),
+    ),
+    BackendEntry(
+        "dask",
+        "whyrun.execution.backends.dask.backend:dask_backend",
+        Capabilities(shares_files=False, isolated=False, remote=True, enforces_limits=False),
+        (
+            BackendOption(
+                name="dask_address",
+                flag="--dask-address",
+                metavar="URL",
+                help="With `--backend dask`: a running scheduler, or `slurm`.",
+            ),
+        ),
+    ),
+)
+BACKENDS = {row.name: row for row in _ROWS}  # a program that brings its own backend adds it here
+
+# For a name that stands in the log of a newer version, or that no row has.
+_UNKNOWN = Capabilities(shares_files=True, isolated=False, remote=False, enforces_limits=False)
+
+
+def capabilities_of(name: str) -> Capabilities:
+    entry = BACKENDS.get(name)
+    return _UNKNOWN if entry is None else entry.capabilities
+
+
+def has_abandoned_calls() -> bool:
+    """Whether this process has used a backend that leaves unfinished calls behind."""
+    used = (entry for entry in BACKENDS.values() if entry.factory.partition(":")[0] in sys.modules)
+    return any(entry.capabilities.abandons_calls for entry in used)
+
+
+def all_options() -> list[BackendOption]:
+    return [option for entry in BACKENDS.values() for option in entry.options]
+
+
+def backend_for(options: RunOptions, graph: Graph, nodes: Iterable[int]) -> Backend:
+    """The backend for these steps. Raises an error before anything starts if it does not work on this machine."""
+    tables = {graph.table_at(node)[0].name: graph.table_at(node)[0] for node in nodes}
+    sandbox_required = any(table.decl.sandbox.required for table in tables.values())
+    return choose_backend(options.backend, options.backend_options, sandbox_required=sandbox_required)
+
+
+def choose_backend(name: str, options: Mapping[str, str] | None = None, *, sandbox_required: bool = False) -> Backend:
+    """`sandbox_required`: at least one job says `sandbox: required`."""
+    entry, options = BACKENDS.get(name), options or {}
+    if entry is None:
+        hint = did_you_mean(name, tuple(BACKENDS)) or f"the backends are {', '.join(BACKENDS)}"
+        raise error("USAGE", f"there is no backend `{name}`", hint=hint)
+    _check_options(entry, options)
+    if not sandbox_required or entry.capabilities.isolated:
+        return _create(entry, options)
+    if not entry.capabilities.routes_to_sandbox:
+        first, *others = (other for other in BACKENDS if _runs_sandboxed_jobs(other))
+        raise error(
+            "SANDBOX_UNAVAILABLE",
+            f"the {name} backend has no sandbox, and a job says `sandbox: required`",
+            hint=f"run it with `--backend {first}`" + "".join(f" or `{other}`" for other in others),
+        )
+    from whyrun.execution.backends.routed import RoutedBackend
+
+    return RoutedBackend(_create(entry, options), _create(BACKENDS[_SANDBOX], {}))
+
+
+def _check_options(entry: BackendEntry, given: Mapping[str, str]) -> None:
+    for other in BACKENDS.values():
+        for option in other.options:
+            if option.name in given and option not in entry.options:
+                message = f"`{option.flag}` is for `--backend {other.name}`"
+                raise error("USAGE", message, hint="give both, or none")
+
+
+def _runs_sandboxed_jobs(name: str) -> bool:
+    capabilities = BACKENDS[name].capabilities
+    return capabilities.isolated or capabilities.routes_to_sandbox
+
+
+def _create(entry: BackendEntry, options: Mapping[str, str]) -> Backend:
+    module, _, function = entry.factory.partition(":")
+    backend: Backend = getattr(import_module(module), function)(**options)
+    return backend

@@ -1,0 +1,25 @@
+"""The options of a run that do not change its plan: parallelism, limits, backend and stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from whyrun.errors import error
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    jobs: int = 0  # steps at a time; 0: one for each processor
+    fail_fast: bool = False
+    limits: Mapping[str, float] | None = None  # resource → limit, from the command line
+    backend: str = "local"
+    backend_options: Mapping[str, str] = field(default_factory=dict)  # of the backend itself, by `BackendOption.name`
+    grace: float = 10.0  # seconds between SIGTERM and SIGKILL when the run stops
+
+    def __post_init__(self) -> None:
+        if self.jobs < 0:
+            raise error("USAGE", f"{self.jobs} jobs at a time is not possible", hint="0 means one for each processor")
+        for name, limit in (self.limits or {}).items():
+            if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit < float("inf"):
+                raise error("USAGE", f"the limit of `{name}` is {limit!r}", hint="a limit is a number from 0 up")

@@ -1,0 +1,173 @@
+"""Which job instances are dirty, inactive or clean, and for which reasons. Pure.
+
+`Judge.judge_all` starts from the suspects of the snapshot and follows the edges downstream of every verdict that is not
+clean. An instance that it does not reach is clean. `Judge.judge` judges one instance, after everything upstream.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from whyrun.artifacts.shared.result import SharedResult
+from whyrun.graph.fingerprint import counted, prefix
+from whyrun.graph.tables import ArtifactAt, JobTable
+from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
+from whyrun.planning.reason_base import Case, PendingFanIns
+from whyrun.planning.reasons import Reason, find_reasons
+from whyrun.planning.reuse import Candidate, Reuse, candidates, is_undone, successes_by_fingerprint
+from whyrun.snapshot.records import Attempt
+from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.model import VALUE_TYPES
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})  # shared, because a plan may have a million jobs
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    state: Literal["clean", "dirty", "inactive"]
+    reasons: tuple[Reason, ...] = ()
+    reuse: Reuse | None = None
+    conditional: bool = False  # the run decides its condition
+    maybe: bool = False  # it may turn out to be inactive, by its own condition or by that of a source
+    bindings: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    # for inactive instances: the condition and its values, or the absent source
+    because: Mapping[str, Any] = msgspec.field(default_factory=lambda: EMPTY)
+
+
+CLEAN = Verdict("clean")
+
+
+class Judge:
+    def __init__(
+        self,
+        snapshot: PlanningSnapshot,
+        forced: Mapping[int, str],
+        shared_results: Mapping[str, SharedResult] | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.shared_results = snapshot.shared if shared_results is None else shared_results
+        self.graph = snapshot.dependency_graph
+        self.forced = forced
+        self.verdicts: dict[int, Verdict] = {}
+        self.consumer = Consumer(self.graph, self.artifact_state)
+        self._prefixes: dict[int, str] = {}
+        self._fan_ins = PendingFanIns(snapshot)
+        self._any_success: dict[str, tuple[str, Attempt]] | None = None
+
+    def judge_all(self, layers: Sequence[int]) -> None:
+        """Find the verdict on every instance that is not trivially clean: start from the suspects and the forced ones,
+        and follow the edges downstream of every verdict that is not clean."""
+        waiting = {*self.snapshot.suspects, *self.forced}
+        by_layer: dict[int, list[int]] = {}  # a layer is judged as a whole, because all dependents are in later ones
+        for node in waiting:
+            by_layer.setdefault(layers[node], []).append(node)
+        ahead = list(by_layer)
+        heapq.heapify(ahead)
+        followed: set[int] = set()  # ids of lists of dependents; all members of a fan-in share one
+        while ahead:
+            for node in sorted(by_layer.pop(heapq.heappop(ahead))):
+                verdict = self.verdicts[node] = self.judge(node)
+                if verdict.state == "clean":
+                    continue
+                for base, rows in self.graph.dependent_rows(node):
+                    if len(rows) > 1:
+                        if id(rows) in followed:
+                            continue
+                        followed.add(id(rows))
+                    for dependent in (base + row for row in rows):
+                        if dependent not in waiting:
+                            waiting.add(dependent)
+                            if layers[dependent] not in by_layer:
+                                heapq.heappush(ahead, layers[dependent])
+                            by_layer.setdefault(layers[dependent], []).append(dependent)
+
+    def artifact_state(self, at: ArtifactAt) -> ArtifactState:
+        """The state of an artifact, after its producer was judged."""
+        verdict = self.verdicts.get(self.graph.node(at), CLEAN)
+        if verdict.state == "inactive":
+            return None
+        if verdict.state == "clean":
+            sha = self.snapshot.shas[at.table][at.artifact][at.position]
+            assert sha is not None, "a clean instance has all its outputs"
+            spec = self.graph.tables[at.table].artifacts[at.artifact]
+            return Available(sha, self.snapshot.output(at).value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
+        if verdict.reuse is not None:
+            output = verdict.reuse.outputs[self.graph.tables[at.table].artifacts[at.artifact].key_at(at.position)]
+            return Available(output.sha256, output.value)
+        return Pending(verdict.maybe)
+
+    def judge(self, node: int) -> Verdict:
+        table, position = self.graph.table_at(node)
+        consumption = self.consumer.consume(table, position)
+        if consumption.inactive_by is not None:
+            return Verdict("inactive", because={"source": consumption.inactive_by})
+        if consumption.decision is not None and not consumption.decision.result:
+            assert table.condition is not None
+            because = {"condition": table.condition.expression.text, "inputs": consumption.decision.inputs}
+            return Verdict("inactive", because=because)
+        case = self.case(node, consumption)
+        reasons = find_reasons(case)
+        if not reasons:
+            return CLEAN
+        return Verdict(
+            "dirty", tuple(reasons), self.reuse(case), consumption.undecided, consumption.maybe, consumption.shown
+        )
+
+    def case(self, node: int, consumption: Consumption) -> Case:
+        table, position = self.graph.table_at(node)
+        record, forced_by = self.snapshot.record(node), self.forced.get(node)
+        return Case(self.snapshot, self._fan_ins, node, table, position, record, consumption, forced_by)
+
+    # -- reuse --
+
+    def prefix(self, table: JobTable, position: int) -> str:
+        action = self.snapshot.actions[table.name]
+        if any(spec.leaf_by_row is not None for spec in table.artifacts):
+            return prefix(table, action.sha256, position, action.uncounted)
+        if table.number not in self._prefixes:
+            self._prefixes[table.number] = prefix(table, action.sha256, 0, action.uncounted)
+        return self._prefixes[table.number]
+
+    def fingerprint(self, table: JobTable, position: int, consumption: Consumption) -> str:
+        """Only for an instance that has a known consumption."""
+        slots = counted(table, self.snapshot.actions[table.name].uncounted)
+        return consumption.fingerprint(self.prefix(table, position), slots)
+
+    def reuse(self, case: Case) -> Reuse | None:
+        """The earlier result that a dirty instance takes instead of being executed."""
+        if self.why_no_reuse(case) is None:
+            for candidate in self.reuse_candidates(case):
+                if candidate.reuse is not None:
+                    return candidate.reuse
+        return None
+
+    def why_no_reuse(self, case: Case) -> str | None:
+        """Why no earlier result is considered for a dirty instance; None if candidates are."""
+        if case.forced_by is not None:
+            return "a forced job is executed"
+        if not case.consumption.known:
+            return "what it would consume is not known yet; the run decides"
+        return "whether it is active is not known yet; the run decides" if case.consumption.maybe else None
+
+    def reuse_candidates(self, case: Case) -> Iterator[Candidate]:
+        """Earlier results with the fingerprint that the instance would have."""
+        table, position, record = case.table, case.position, case.record
+        others = self.any_success() if self.snapshot.actions[table.name].deterministic else {}
+        if record is None and not others and not self.shared_results:
+            return  # no result exists that could be taken, so the fingerprint is not needed
+        print_ = self.fingerprint(table, position, case.consumption)
+        if is_undone(self.snapshot, table, record, print_):
+            yield Candidate("earlier results", rejected="their effect outside the project may have been replaced since")
+            return
+        yield from candidates(table, position, record, print_, others, self.snapshot.lost, self.shared_results)
+
+    def any_success(self) -> dict[str, tuple[str, Attempt]]:
+        """Fingerprint → the latest success of any instance. Adopted results count for their own instance only."""
+        if self._any_success is None:
+            self._any_success = successes_by_fingerprint(self.snapshot.records.steps)
+        return self._any_success

@@ -1,0 +1,6 @@
+"""The expressions inside `${{ … }}`.
+
+In: the text of an expression, and the names that it may use (`workflow.scope`). Out: `model.Expression` with its
+references and a compiled body, or diagnostics; later, its value.
+Start with `expression.py`. `compiler` holds the list of allowed syntax, `functions` the operators and functions.
+"""

@@ -1,0 +1,64 @@
+"""`whyrun explain --trace`: one job, by its exact ID, as text and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli_lab import dedent, whyrun
+from question_lab import plain, run, tale
+
+
+def test_the_trace_of_one_job_as_text_and_as_json(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "words/a.txt").write_text("uno\n")
+    answer = whyrun(folder, "explain", "--trace", "Job:Echo[0]")
+    assert (answer.code, answer.err) == (0, "")
+    assert plain(answer.out) == dedent(r"""
+        Job:Echo[0]
+          snapshot/history     latest attempt           r0001 attempt 1: succeeded (executed)
+          snapshot/history     last success             r0001 attempt 1 (executed)
+          snapshot/observing   inputs                   it reads no input of the workflow
+          snapshot/observing   outputs                  as r0001 attempt 1 recorded them
+          snapshot/suspects    not a suspect            its fingerprint is the recorded one, and its outputs are available
+          planning/consume     action                   shell  HASH…, as consumed
+          planning/consume     loud                     not known yet: it waits for a job upstream
+          planning/consume     run                      Input:Echo[0].with.run "cat \"$loud\" \"$loud\" > \"$out_Text\"", as consumed
+          planning/judge       RETRY_PREVIOUS_FAILURE   no: its latest attempt did not fail
+          planning/judge       MISSING_OUTPUT           no: every declared output is available
+          planning/judge       INPUT_CHANGED            no: nothing that is known differs from what its last success consumed
+          planning/judge       UPSTREAM_FAILED          no: no input waits for a job that failed
+          planning/judge       UPSTREAM_DIRTY           Job:Shout[0]
+          planning/judge       FORCED                   no: no `--force` names it
+          planning/reuse       not considered           what it would consume is not known yet; the run decides
+          planning/plan        layer                    2
+          planning/plan        verdict                  planned: it will be executed
+        """)  # noqa: E501  # lines as they are printed
+    body = whyrun(folder, "explain", "--trace", "Job:Echo[0]", "--json").json
+    assert (body["job"], body["state"], body["contradiction"]) == ("Job:Echo[0]", "planned", False)
+    lines = [f"  {each['module']:<18}   {each['subject']:<22}   {each['text']}" for each in body["lines"]]
+    assert lines == answer.out.splitlines()[1:]
+
+
+def test_the_trace_of_an_earlier_run_and_of_an_assumption(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    then = whyrun(folder, "explain", "--at", "r0001", "--trace", "Job:Script").out.splitlines()
+    assert then[1] == "  snapshot/history     latest attempt           none: it never ran"
+    assumed = whyrun(folder, "explain", "--assume", "Input:Mark=?", "--trace", "Job:Script").out.splitlines()
+    assert assumed[:2] == ['assuming Input:Mark = "?" (now "!")', "Job:Script"]
+    assert assumed[-1].endswith("planned: it will be executed")
+
+
+def test_the_id_is_exact_and_the_trace_is_of_one_job(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    for words, message in (
+        (["Job:Echo"], "error[UNKNOWN_REFERENCE]: `Job:Echo` names nothing in this workflow"),
+        (["Job:Echo[*]"], "error[NAME_INVALID]: "),
+        (["Artifact:Join.All"], "error[NAME_INVALID]: "),
+        (["Job:Join", "--job", "Job:Join"], "error[USAGE]: `--trace` shows one job"),
+        (["Job:Join", "--all"], "error[USAGE]: `--trace` shows one job"),
+    ):
+        answer = whyrun(folder, "explain", "--trace", *words)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith(message), answer.err

@@ -1,0 +1,79 @@
+"""A group shares a project: the state follows the umask and the folder's group, and scratch folders stay private."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fork_server import run_command
+
+FLOW = """
+workflow: w
+inputs: {Folder: {type: directory, default: given}}
+jobs:
+  Make:
+    uses: shell
+    with:
+      folder: "${{ inputs.Folder }}"
+      run: |
+        stat -c %a .. > "$out_Mode"
+        mkdir "$out_Tree"; cp "$folder/x" "$out_Tree/x"
+        echo '{}' > "$out_Json"
+    outputs: {Mode: {type: text, path: mode.txt}, Tree: {type: directory, path: tree}, Json: {type: json, path: j.json}}
+  Fail: {uses: shell, with: {run: 'echo half > left; exit 1'}, outputs: {T: {type: text}}}
+"""
+GROUP = 61234  # of nobody
+SEALED = 0o444  # stored bytes are never written again
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def run(folder: Path, mask: int) -> None:
+    with umask(mask):
+        (folder / "given").mkdir()
+        (folder / "given/x").write_text("x\n")
+        (folder / "workflow.yaml").write_text(FLOW)
+        environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+        for words, code in ((["run", "-q"], 1), (["plan", "--save", "p.json"], 0), (["compare", "-q", "Job:Make"], 0)):
+            done = run_command(words, cwd=folder, env=environment, timeout=300)
+            assert done.returncode == code, done.stderr
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """Of all files and folders, without links: relative path → permissions."""
+    found = {}
+    for path in folder.rglob("*"):
+        status = path.lstat()
+        if not stat.S_ISLNK(status.st_mode):
+            found[str(path.relative_to(folder))] = stat.S_IMODE(status.st_mode)
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to a group that it is not in")
+def test_members_of_a_group_can_all_run_a_shared_project(tmp_path: Path) -> None:
+    os.chown(tmp_path, -1, GROUP)
+    tmp_path.chmod(0o2775)
+    run(tmp_path, 0o002)
+    found = modes(tmp_path)
+    assert ".whyrun/w/runs/r0001/events.jsonl" in found
+    assert [path for path, mode in found.items() if not mode & stat.S_IWGRP and mode != SEALED] == []
+    assert {path.lstat().st_gid for path in tmp_path.rglob("*")} == {GROUP}
+    assert (tmp_path / "mode.txt").read_text() == "2700\n"
+
+
+def test_a_private_umask_keeps_the_state_private(tmp_path: Path) -> None:
+    run(tmp_path, 0o077)
+    assert {path: oct(mode) for path, mode in modes(tmp_path).items() if mode & 0o077} == {}
+    assert (tmp_path / "mode.txt").read_text() == "700\n"
