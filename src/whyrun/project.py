@@ -27,8 +27,7 @@ from whyrun.graph.tables import Graph
 from whyrun.log.runs import ACTIONS_CACHE, STAT_CACHE, STORE_LOCK, WorkflowState, project_dir_for, state_dir_for
 from whyrun.project_config import ProjectConfig, read_project_config, shared_store_for
 from whyrun.snapshot.actions.connections import connect
-from whyrun.snapshot.actions.estimates import RuntimeEstimates
-from whyrun.snapshot.actions.known_inputs import reader_of_snapshot
+from whyrun.snapshot.actions.known_inputs import RuntimeEstimates, reader_of_snapshot
 from whyrun.snapshot.actions.lookup import LookedUp, look_up_action
 from whyrun.snapshot.actions.output_hooks import ask_outputs, disowned_sites
 from whyrun.snapshot.actions.parameter_checks import Misfit, instance_misfits

@@ -19,8 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whyrun.actions.data.engine import opened
-from whyrun.actions.data.joining.counts import count_join
-from whyrun.actions.data.joining.join import Join, joined_table, write_join
+from whyrun.actions.data.joining.join import Join, count_join, joined_table, write_join
 from whyrun.actions.data.joining.keys import packing
 from whyrun.actions.data.params import DataParams
 from whyrun.actions.data.problems import CardinalityViolated, ColumnsClash, KeyNotExact, KeyTypesDiffer

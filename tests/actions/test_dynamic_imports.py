@@ -12,7 +12,7 @@ from code_lab import write
 from project_lab import Lab, reasons
 from whyrun.actions.code.import_facts import read_facts
 from whyrun.actions.code.imports import project_code
-from whyrun.actions.registry.fingerprint import action_fingerprint
+from whyrun.actions.registry.registry import action_fingerprint
 from whyrun.errors import InvalidError
 
 Make = Callable[..., Lab]

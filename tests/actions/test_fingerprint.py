@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from whyrun.actions.code.source import canonical_tokens, source_sha256
-from whyrun.actions.registry.fingerprint import action_fingerprint
+from whyrun.actions.registry.registry import action_fingerprint
 from whyrun.errors import InvalidError
 
 STORY = '''"""Docs."""

@@ -22,7 +22,7 @@ from whyrun.actions.code import imports
 from whyrun.actions.code.import_facts import read_facts
 from whyrun.actions.code.imports import DOCSTRING_READERS
 from whyrun.actions.code.source import TextRead, canonical_form, source_sha256, text_read
-from whyrun.actions.registry.fingerprint import action_fingerprint
+from whyrun.actions.registry.registry import action_fingerprint
 from whyrun.errors import InvalidError
 
 Make = Callable[..., Lab]

@@ -20,7 +20,7 @@ PURE = (
     "snapshot/records.py",
     "snapshot/snapshot.py",
     "snapshot/index.py",
-    "snapshot/columns.py",
+    "snapshot/build.py",
     "snapshot/suspects.py",
     "artifacts/hash_column.py",
     "artifacts/shared/result.py",

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from whyrun import disk
-from whyrun.artifacts.blob_names import remove_if_damaged, replacing_blob
 from whyrun.artifacts.hashing import TreeFile, bytes_sha256, encode_tree
-from whyrun.artifacts.store import Store
+from whyrun.artifacts.store import Store, remove_if_damaged, replacing_blob
 from whyrun.execution.worker.failure import StepError
 from whyrun.execution.worker.materialize import InputGuard
 

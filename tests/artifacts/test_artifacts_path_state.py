@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.artifacts.publishing.path_state import PathState, look_at, look_at_open
+from whyrun.artifacts.publishing.publish import PathState, look_at, look_at_open
 from whyrun.artifacts.stat_cache.file_times import is_local
 
 CHANGES: dict[str, Callable[[Path], object]] = {
@@ -55,7 +55,7 @@ def test_a_change_deep_in_a_folder_shows(top: Path, change: str, monkeypatch: py
     before = seen(top)
     now = time.time_ns()
     monkeypatch.setattr(
-        "whyrun.artifacts.publishing.path_state.time.time_ns", lambda: now
+        "whyrun.artifacts.publishing.publish.time.time_ns", lambda: now
     )  # looked at at once, however busy it is
     CHANGES[change](top)
     assert not seen(top).looks_like(before)

@@ -10,7 +10,7 @@ import pytest
 from project_lab import Lab
 from whyrun.connections.redact import Redactor
 from whyrun.execution.backends.dask.backend import DaskBackend
-from whyrun.execution.files.sparse_copy import append
+from whyrun.execution.files.safe_files import append
 
 LARGE = 1 << 40
 SECRET = "correct-horse-battery"

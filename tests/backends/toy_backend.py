@@ -24,10 +24,13 @@ from whyrun.execution.backends.base import (
     PrepareFailed,
     Session,
     StepNeeds,
+    Wakeup,
+    describe_exit,
+    remove_queued,
+    step_environment,
+    worker_command,
 )
-from whyrun.execution.backends.queueing import Wakeup, remove_queued
 from whyrun.execution.backends.registry import BackendEntry
-from whyrun.execution.backends.step_environment import describe_exit, step_environment, worker_command
 from whyrun.execution.files.scratch import Scratch, step_folder
 from whyrun.execution.protocol.framing import (
     Acknowledged,

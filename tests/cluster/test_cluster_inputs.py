@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.execution.backends.dask.inputs import WorkerInputs, pack, size_of, version_of
+from whyrun.execution.backends.dask.payload import WorkerInputs, pack, size_of, version_of
 
 
 def tree(folder: Path) -> dict[str, bytes | str | None]:

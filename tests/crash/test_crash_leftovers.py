@@ -19,7 +19,7 @@ from whyrun.execution.run.crash_leftovers import complete_killed_run
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
-from whyrun.log.recovery.repair import repair
+from whyrun.log.repair import repair
 
 FLOW = """
     workflow: left

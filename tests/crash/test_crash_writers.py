@@ -20,23 +20,18 @@ WORDS = "into pipes between processes"
 PROGRAM = "a program that is asked or waited for, and not a worker of the local backend"
 # module → (what it does by itself and how often, why that is no state)
 ALLOWED: dict[str, tuple[dict[str, int], str]] = {
-    "files/sparse_copy.py": (
-        {"os.ftruncate": 1, "os.pwrite": 1, "os.copy_file_range": 1},
-        "copies into files that others have opened",
-    ),
     "backends/dask/backend.py": ({".mkdir": 1}, SCRATCH),
     "backends/dask/boot.py": ({"os.makedirs": 1, "shutil.rmtree": 1}, SITE),
     "backends/dask/cluster.py": ({"shutil.rmtree": 1}, SCRATCH),
-    "backends/dask/inputs.py": ({".mkdir": 2, ".write_bytes": 1, "os.replace": 1}, SITE),
     "backends/dask/payload.py": (
-        {".mkdir": 1, ".write_bytes": 1, "open to write": 1, "os.symlink": 1, "shutil.rmtree": 1,
+        {".mkdir": 3, ".write_bytes": 2, "open to write": 1, "os.replace": 1, "os.symlink": 1, "shutil.rmtree": 1,
          "tempfile.TemporaryDirectory": 1},
-        SCRATCH,
+        f"{SCRATCH}; {SITE}",
     ),
     "backends/dask/site.py": (
         {".mkdir": 2, ".unlink": 1, ".write_bytes": 1, "os.replace": 2, "os.write": 1}, SITE
     ),
-    "backends/dask/slurm.py": ({"shutil.rmtree": 1, "shutil.which": 1, "subprocess.run": 1}, SCRATCH),
+    "backends/dask/slurm.py": ({".mkdir": 1, "shutil.rmtree": 1, "shutil.which": 1, "subprocess.run": 1}, SCRATCH),
     "backends/e2b/files.py": (
         {".mkdir": 4, "open to write": 3, "os.symlink": 1, "shutil.copyfileobj": 1, "tempfile.TemporaryDirectory": 2},
         SCRATCH,
@@ -57,17 +52,19 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     "backends/sandbox/view.py": ({"subprocess.run": 1}, PROGRAM),
     "backends/remote/site.py": ({".unlink": 1, "shutil.rmtree": 1}, SCRATCH),
     "backends/remote/threaded.py": ({".mkdir": 1}, SCRATCH),
-    "files/safe_files.py": ({".mkdir": 1, "open to write": 2, "os.symlink": 1}, SCRATCH),
+    "files/safe_files.py": (
+        {".mkdir": 1, "open to write": 2, "os.copy_file_range": 1, "os.ftruncate": 1, "os.pwrite": 1, "os.symlink": 1},
+        SCRATCH,
+    ),
     "bundle/bundle.py": ({"open to write": 1}, "an archive in memory"),
     "worker/collect.py": ({".write_text": 1, "os.rename": 2}, SCRATCH),
-    "worker/command_source.py": ({"os.unlink": 1}, SCRATCH),
     "worker/isolation.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
     "run/crash_leftovers.py": ({"os.rename": 1}, SCRATCH),
     "worker/materialize.py": ({"os.symlink": 2}, SCRATCH),
-    "run/on_finish.py": ({"subprocess.run": 1}, "a command of the user's"),
+    "run/lifecycle.py": ({"subprocess.run": 1}, "a command of the user's"),
     "worker/outbox.py": ({"os.ftruncate": 1, "os.open to write": 1}, SITE),
     "files/scratch.py": (
-        {".mkdir": 3, ".unlink": 1, ".write_bytes": 1, "open to write": 3, "os.makedirs": 1, "os.mkdir": 1,
+        {".mkdir": 5, ".unlink": 1, ".write_bytes": 1, "open to write": 3, "os.makedirs": 1, "os.mkdir": 1,
          "os.rename": 1, "os.unlink": 3},
         SCRATCH,
     ),
@@ -81,8 +78,8 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     ),
     "worker/output_comparison.py": ({".mkdir": 1}, SCRATCH),
     "worker/main.py": (
-        {"open to write": 1, "subprocess.run": 1, "tempfile.TemporaryFile": 1},
-        "/dev/null, and the user's `prepare` command with its output",
+        {"open to write": 1, "os.unlink": 1, "subprocess.run": 1, "tempfile.TemporaryFile": 1},
+        f"/dev/null, the user's `prepare` command with its output; {SCRATCH}",
     ),
 }  # fmt: skip
 

@@ -18,8 +18,7 @@ from loopback.sandbox import Sandbox
 from loopback.server import Loopback
 
 from project_lab import PATIENCE, Lab, Ran
-from whyrun.execution.backends.e2b.backend import e2b_backend
-from whyrun.execution.backends.e2b.instance import LIFETIME
+from whyrun.execution.backends.e2b.backend import LIFETIME, e2b_backend
 from whyrun.log import events as ev
 
 Project = Callable[..., Lab]

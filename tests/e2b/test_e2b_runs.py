@@ -17,8 +17,7 @@ from loopback.server import Loopback
 
 from project_lab import Lab, Ran
 from whyrun.errors import WhyrunError
-from whyrun.execution.backends.e2b.backend import e2b_backend
-from whyrun.execution.backends.e2b.instance import WORKER_NEEDS
+from whyrun.execution.backends.e2b.backend import WORKER_NEEDS, e2b_backend
 from whyrun.log import events as ev
 
 Project = Callable[..., Lab]

@@ -20,7 +20,7 @@ from whyrun.log.events import (
     StepStart,
 )
 from whyrun.log.lock import RunLock
-from whyrun.log.recovery.repair import repair
+from whyrun.log.repair import repair
 from whyrun.log.runs import WorkflowState, create_run
 
 MUST_EXIST = [

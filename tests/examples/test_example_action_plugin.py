@@ -164,7 +164,7 @@ def test_what_the_package_is_counts_for_its_actions(installed: Installed, projec
     folder = project((EXAMPLE / "workflow.yaml").read_text(encoding="utf-8"))
     program = (
         "from pathlib import Path\n"
-        "from whyrun.actions.registry.fingerprint import action_fingerprint\n"
+        "from whyrun.actions.registry.registry import action_fingerprint\n"
         "print([action_fingerprint(name, {}, Path('.'))[1] for name in ('text/shout', 'text/words')])\n"
     )
     done = installed(folder, "-c", program)

@@ -11,8 +11,7 @@ import pytest
 from project_lab import Lab, Ran
 from whyrun.actions.code.source_loader import version_of
 from whyrun.errors import WhyrunError
-from whyrun.execution.bundle.bundle import Bundle, bundle_project
-from whyrun.execution.bundle.selection import packed_as_planned
+from whyrun.execution.bundle.bundle import Bundle, bundle_project, packed_as_planned
 from whyrun.execution.dispatch import code_guard
 from whyrun.execution.dispatch.code_guard import CodeGuard, NamedCode
 from whyrun.log.events import StepFailed, StepStart

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyrun.execution.worker import message_limits as words
-from whyrun.execution.worker.message_limits import as_json
+from whyrun.execution.worker import outbox as words
+from whyrun.execution.worker.outbox import as_json
 
 
 class Colour(enum.Enum):

@@ -18,8 +18,7 @@ from whyrun.graph.tables import Graph
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
 from whyrun.workflow.nodes import Problems, plain_value
-from whyrun.workflow.parsing.parse import parse_workflow
-from whyrun.workflow.parsing.schema import workflow_schema
+from whyrun.workflow.parsing.parse import parse_workflow, workflow_schema
 from whyrun.workflow.yaml_source import read_yaml
 
 HEAD = """workflow: w

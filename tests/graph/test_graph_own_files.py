@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from whyrun.graph.expand import expand
 from whyrun.graph.paths import folders_of
-from whyrun.graph.publishing.conflicts import PublishedOutputs, own_file_problems
-from whyrun.graph.publishing.symlinks import Links, RealFolder
+from whyrun.graph.publishing.conflicts import Links, PublishedOutputs, RealFolder, own_file_problems
 from whyrun.workflow.parsing.parse import parse_workflow
 
 FLOW = """

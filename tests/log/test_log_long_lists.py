@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from whyrun.errors import StateError
-from whyrun.log.long_lists import LIMIT, long_list, read_long_list
+from whyrun.log.decoding import LIMIT, long_list, read_long_list
 
 
 def test_lists_up_to_64_stay_and_longer_ones_go_into_a_blob():

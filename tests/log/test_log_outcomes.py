@@ -11,9 +11,9 @@ import pytest
 
 from whyrun.errors import StateError
 from whyrun.log import events as ev
+from whyrun.log.decoding import long_list, read_long_list
 from whyrun.log.event_checks import check_ids, id_problem, ids_of, owner_problem
 from whyrun.log.journal import check, parse_timestamp
-from whyrun.log.long_lists import long_list, read_long_list
 from whyrun.log.outcomes import count_outcomes, fold_outcome
 
 

@@ -16,7 +16,7 @@ from whyrun.log.events import ArtifactAvailable, LogRepaired, RunComplete, StepF
 from whyrun.log.journal import FIRST_CHAIN, Journal, check_chain, parse_timestamp
 from whyrun.log.lock import RunLock, is_held
 from whyrun.log.outcomes import LOST_END_HINT
-from whyrun.log.recovery.repair import RepairReport, repair
+from whyrun.log.repair import RepairReport, repair
 from whyrun.log.runs import create_run
 
 
@@ -318,7 +318,7 @@ from pathlib import Path
 from whyrun.log.events import RunStart, StepComplete, StepStart
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
-from whyrun.log.recovery.repair import repair
+from whyrun.log.repair import repair
 from whyrun.log.runs import WorkflowState, create_run
 state = WorkflowState(Path(sys.argv[1]), "wf")
 with RunLock(state.lock_path, utc_now) as lock:

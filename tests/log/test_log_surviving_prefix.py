@@ -12,7 +12,7 @@ from whyrun.artifacts.store import Store
 from whyrun.errors import StateError
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock
-from whyrun.log.recovery.surviving_prefix import survived
+from whyrun.log.repair import survived
 from whyrun.log.runs import RunRef, WorkflowState, create_run
 
 GONE = "d" * 64

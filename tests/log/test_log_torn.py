@@ -13,7 +13,7 @@ from whyrun.log.events import ArtifactAvailable, CfgMaterialized, LogRepaired, R
 from whyrun.log.journal import check_chain, last_event, read_events
 from whyrun.log.lean_events import scan
 from whyrun.log.lock import RunLock
-from whyrun.log.recovery.repair import repair
+from whyrun.log.repair import repair
 from whyrun.log.runs import create_run
 
 PAGE = 4096

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from whyrun.evidence.parity.fields import DECLARED, NEVER, THIS_RUN, compared_events, last_line
-from whyrun.evidence.parity.metrics import MEASURED, is_measured
+from whyrun.evidence.parity.parity import MEASURED, is_measured
 from whyrun.execution.recording.recorder import UNITS
 from whyrun.log import events as ev
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.execution.files.sparse_copy import copy_content
+from whyrun.execution.files.safe_files import copy_content
 
 
 def copied(source: Path, target: Path) -> bytes:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from whyrun.errors import InvalidError
+from whyrun.execution.backends.sandbox.backend import used_memory
 from whyrun.execution.backends.sandbox.bubblewrap import (
     Limits,
     Link,
@@ -21,7 +22,6 @@ from whyrun.execution.backends.sandbox.bubblewrap import (
 )
 from whyrun.execution.backends.sandbox.check import explain, find_tools
 from whyrun.execution.backends.sandbox.launcher import FIRST_USER, user_number
-from whyrun.execution.backends.sandbox.memory_watch import used_memory
 from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, programs, search_path
 
 TOOLS = Tools("/usr/bin/bwrap", "/usr/bin/setpriv", "/usr/bin/choom")

@@ -300,7 +300,7 @@ def test_many_writers_at_once_leave_one_whole_result(kind: str, tmp_path: Path, 
     def storage() -> Storage:
         if kind != "s3":
             return FolderStorage(tmp_path / "kept", os.link if kind == "folder" else no_links(errno.EPERM))
-        from whyrun.artifacts.shared.url_storage import UrlStorage
+        from whyrun.artifacts.shared.storage import UrlStorage
 
         return UrlStorage("s3://team/demo")
 

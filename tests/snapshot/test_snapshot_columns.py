@@ -8,7 +8,7 @@ import pytest
 from asking_lab import expanded
 
 from whyrun.graph.tables import Graph
-from whyrun.snapshot.columns import FEW, JoinedTable, foreign_steps, join_tables
+from whyrun.snapshot.build import FEW, JoinedTable, foreign_steps, join_tables
 from whyrun.snapshot.index import IndexedSteps, into_blocks
 from whyrun.snapshot.records import Attempt, Output, StepRecord
 

@@ -10,9 +10,8 @@ from asking_lab import Answering, expanded
 
 from whyrun.actions.description import ActionInfo
 from whyrun.actions.inspection.messages import WithBlock
-from whyrun.snapshot.actions import estimates as module
-from whyrun.snapshot.actions.estimates import RuntimeEstimates
-from whyrun.snapshot.actions.known_inputs import reader_of_graph
+from whyrun.snapshot.actions import known_inputs as module
+from whyrun.snapshot.actions.known_inputs import RuntimeEstimates, reader_of_graph
 
 WORKFLOW = """\
 workflow: w

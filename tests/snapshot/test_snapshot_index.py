@@ -15,7 +15,7 @@ from project_lab import PATIENCE, Lab
 from whyrun.graph.expand import expand
 from whyrun.graph.tables import Graph
 from whyrun.planning.plan import compute_execution_plan
-from whyrun.snapshot.columns import foreign_steps, join_tables
+from whyrun.snapshot.build import foreign_steps, join_tables
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.index import MANY, IndexedSteps, JobBlock, Shape, into_blocks
 from whyrun.snapshot.records import Attempt, Output, StepRecord

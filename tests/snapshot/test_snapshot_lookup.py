@@ -11,7 +11,7 @@ import pytest
 from project_lab import Lab
 from whyrun.actions.code import code_cache
 from whyrun.actions.description import Description
-from whyrun.actions.registry import fingerprint
+from whyrun.actions.registry import registry
 from whyrun.actions.registry.registry import ActionInfo, Plugin
 from whyrun.snapshot.actions.lookup import LookedUp, look_up_action
 
@@ -217,14 +217,14 @@ def test_what_an_editor_puts_among_code_for_a_moment_harms_no_plan(
     files = {"actions/a.py": OWN, "lib/x.txt": "1", "lib/x.txt~": "1"}
     lab = project(flow("uses: own, with: {x: 1}, code: ['lib/*']"), files)
     gone = lab.root / "lib" / "x.txt~"
-    parse, take = fingerprint.project_code, code_cache.file_sha256
+    parse, take = registry.project_code, code_cache.file_sha256
 
     def project_code(*words: Any, **more: Any) -> Any:
         gone.unlink()
         return parse(*words, **more)
 
     with monkeypatch.context() as while_modules_are_read:
-        while_modules_are_read.setattr(fingerprint, "project_code", project_code)
+        while_modules_are_read.setattr(registry, "project_code", project_code)
         facts = looked_up(lab).facts
     assert facts is not None
     assert sorted(facts.files) == ["actions/a.py", "lib/x.txt", "lib/x.txt~"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyrun.snapshot.observing.globbing import are_normal, files_like, in_byte_order
+from whyrun.snapshot.observing.observe import are_normal, files_like, in_byte_order
 
 PATTERNS = [
     "*", "*.txt", "a/*.txt", "a/?.txt", "a/[xy].txt", "a/.*", ".*", "*/x.txt", "a/b/*", "a/b/../*.txt", "./*.txt",

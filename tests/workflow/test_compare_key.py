@@ -11,8 +11,7 @@ from whyrun.errors import WhyrunError
 from whyrun.workflow.model import CompareDecl
 from whyrun.workflow.nodes import Problems, plain_value
 from whyrun.workflow.parsing.outputs import COMPARE_KEYS
-from whyrun.workflow.parsing.parse import parse_workflow
-from whyrun.workflow.parsing.schema import workflow_schema
+from whyrun.workflow.parsing.parse import parse_workflow, workflow_schema
 from whyrun.workflow.yaml_source import read_yaml
 
 

@@ -23,8 +23,7 @@ from whyrun.workflow.parsing.imports import IMPORT_KEYS
 from whyrun.workflow.parsing.job_keys import JOB_KEYS, RETRIES_KEYS, SANDBOX_KEYS
 from whyrun.workflow.parsing.keys import Key
 from whyrun.workflow.parsing.outputs import COMPARE_KEYS, OUTPUT_KEYS
-from whyrun.workflow.parsing.parse import parse_workflow
-from whyrun.workflow.parsing.schema import workflow_schema
+from whyrun.workflow.parsing.parse import parse_workflow, workflow_schema
 
 NOT_KEYS = {"name", "place", "places", "broken"}  # fields of `JobDecl` that no key gives
 NAMES = [row.name for row in JOB_KEYS]

@@ -8,7 +8,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 from whyrun.workflow.nodes import Problems, plain_value
-from whyrun.workflow.parsing.schema import workflow_schema
+from whyrun.workflow.parsing.parse import workflow_schema
 from whyrun.workflow.yaml_source import read_yaml
 
 EXAMPLE = (Path(__file__).parent / "files" / "then-now.yaml").read_text()

@@ -140,7 +140,7 @@ def _uncounted(params: Any) -> tuple[str, ...]:
 
 
 def _connections(params: Any) -> tuple[ConnectionSlot, ...]:
-    from whyrun.actions.shapes import connection_slots
+    from whyrun.actions.types import connection_slots
 
     return tuple(connection_slots(params))
 
@@ -194,7 +194,7 @@ def _fields(params: Any, within: tuple[Any, ...] = ()) -> list[ParameterInfo]:
 
 def _nested(type_: Any, within: tuple[Any, ...]) -> list[ParameterInfo]:
     """The fields of the one record that this type is, or is a list of; none where several records are possible."""
-    from whyrun.actions.shapes import nested_records
+    from whyrun.actions.types import nested_records
 
     records = [record for record in nested_records(type_) if record not in within]  # a record may contain itself
     if len(records) != 1 or not isinstance(records[0], type) or not issubclass(records[0], msgspec.Struct):

@@ -12,8 +12,7 @@ import msgspec
 
 from whyrun.actions.base import TextFile
 from whyrun.actions.problem import BIND_ANOTHER, Bound, Problem
-from whyrun.actions.shapes import Record, connection_type, key_type, members_of, record_for
-from whyrun.actions.types import accepts, type_text
+from whyrun.actions.types import Record, accepts, connection_type, key_type, members_of, record_for, type_text
 from whyrun.errors import did_you_mean
 from whyrun.workflow.nodes import below
 

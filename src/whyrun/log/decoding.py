@@ -1,4 +1,4 @@
-"""Bytes → records, with the same result from any depth of the caller's stack.
+"""Bytes → records, with the same result from any depth of the caller's stack; and lists that are kept in blobs.
 
 A decoder raises RecursionError when Python's stack is used up, and `whyrun.plan()` deep inside a program has less of it
 left than a command. So data that nests too deep for the caller's stack is decoded again in a new thread, on a fresh
@@ -7,10 +7,45 @@ stack. No version of Whyrun has written data that is too deep for that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
+
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+from whyrun.errors import error
+
+# Long lists: events and plans hold a list of more than 64 members as `{count, digest, blob}`; a blob holds the list.
+#
+# Otherwise a fan-in of 10,000 members would be written again with every attempt.
+
+
+LIMIT = 64
+
+
+def long_list(members: Sequence[Any], put_blob: Callable[[bytes], str]) -> list[Any] | dict[str, Any]:
+    """The list itself, or its `{count, digest, blob}`."""
+    if len(members) <= LIMIT:
+        return list(members)
+    data = canonical_json(list(members))
+    return {"count": len(members), "digest": bytes_sha256(data), "blob": put_blob(data)}
+
+
+def read_long_list(value: list[Any] | dict[str, Any], get_blob: Callable[[str], bytes]) -> list[Any]:
+    """The members. `get_blob` raises STORE_DAMAGED if the blob is gone or its digest does not match."""
+    if isinstance(value, list):
+        return value
+    data = get_blob(value["blob"])
+    members = json.loads(data)
+    if not isinstance(members, list) or len(members) != value["count"] or bytes_sha256(data) != value["digest"]:
+        raise error(
+            "STORE_DAMAGED",
+            f"the blob {value['blob']} does not hold the list of {value['count']} members that the log says",
+            hint="`whyrun verify` lists all damaged blobs",
+        )
+    return members
+
 
 Found = TypeVar("Found")
 

@@ -14,7 +14,9 @@ A plugin is an entry point of the group `whyrun.actions`, found without importin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +24,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from whyrun.actions.base import MARK, Action, Comparer, FunctionFacts, call_function, call_plan
 from whyrun.actions.builtin import BUILTIN
+from whyrun.actions.builtin.python import entry_file
+from whyrun.actions.code.action_import import import_target, prepare_instance
+from whyrun.actions.code.code_cache import CodeCache
 from whyrun.actions.code.discovery import BrokenFile, ProjectActions, discover_project_actions
+from whyrun.actions.code.imports import project_code
 from whyrun.actions.description import ActionInfo, Description, describe
 from whyrun.actions.problem import NOT_LITERAL, Bound, Problem, check_signature
-from whyrun.errors import WhyrunError, error
+from whyrun.artifacts.hashing import canonical_json, digest
+from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 
 if TYPE_CHECKING:
     from whyrun.actions.inspection.inspector import Inspector
@@ -231,3 +239,144 @@ def check_typed(
         params = BUILTIN[info.name].load().Params
         return check_values(params, given, f"the action `{info.name}`") or check_beside_files(params, given)
     return _inspector(project, inspector).check(info, given)
+
+
+# The fingerprint of an action: name, version, distribution and, for project code, the canonical form of its source.
+#
+# Called once per job definition. It reads the project's files and imports nothing. Thousands of jobs may share an
+# action or a pattern, so the `CodeCache` reads each file only once.
+
+
+def action_fingerprint(
+    uses: str,
+    with_literals: Mapping[str, Any],
+    project: Path,
+    code_globs: Sequence[str] = (),
+    info: ActionInfo | None = None,
+    cache: CodeCache | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """`(sha256, facts)`. Of `with_literals`, only `call` and `script` of `python` are used.
+
+    `info`: the action, if it is resolved already. `cache`: shared by the jobs of one plan. The facts are the hashed
+    content; `show` prints them, and they tell which file of an action changed.
+    """
+    info = info or resolve_action(uses, project)
+    cache = cache or CodeCache(project)
+    entry = _entry(info, with_literals, project)
+    imported = info.name == "python" and "call" in with_literals
+    key = (info.name, info.version, info.distribution, entry, imported, *code_globs)
+    if key not in cache.fingerprints:
+        facts = _facts(uses, info, entry, imported, tuple(code_globs), cache)
+        cache.fingerprints[key] = digest("action/v1", canonical_json(facts)), facts
+    return cache.fingerprints[key]
+
+
+def _facts(
+    uses: str, info: ActionInfo, entry: Path | None, imported: bool, code_globs: tuple[str, ...], cache: CodeCache
+) -> dict[str, Any]:
+    facts: dict[str, Any] = {"name": info.name, "version": info.version, "distribution": info.distribution}
+    if entry is not None:
+        extra = cache.extra_modules(code_globs)
+        code = project_code(cache.project, entry, imported=imported, extra=extra, modules=cache.modules)
+        if code.problems:
+            raise InvalidError(
+                Diagnostic("INVALID_USES", f"the action `{uses}` cannot be read: {p}", hint="correct that file")
+                for p in code.problems
+            )
+        facts["source"] = dict(code.digests)
+    if code_globs:
+        facts["code"] = cache.code(code_globs)
+    return facts
+
+
+def _entry(info: ActionInfo, with_literals: Mapping[str, Any], project: Path) -> Path | None:
+    if info.origin == "project":
+        assert info.path is not None
+        return project / info.path
+    if info.name == "python" and info.origin == "builtin":
+        return entry_file(with_literals, project)
+    return None
+
+
+# Makes an action callable in the worker. Imports the user's code.
+
+
+Call = Callable[[dict[str, Any], Any, Any], Any]  # (parameters, context, logger) → {output: value} or None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedAction:
+    call: Call
+    outputs: Mapping[str, str]  # outputs that the action may return in addition to those that the job declares
+    compare: Comparer | None = None  # the action's own comparer
+
+
+class ActionNotFound(Exception):
+    """The worker cannot find the action that the host planned with."""
+
+
+def load_action(uses: str, project: Path) -> LoadedAction:
+    builtin = BUILTIN.get(uses)
+    if builtin is not None and not builtin.is_class:
+        return LoadedAction(builtin.load().run, {})
+    return _callable_action(uses, builtin.load() if builtin is not None else _import_action(uses, project))
+
+
+def project_entry(uses: str, with_: Mapping[str, Any], project: Path) -> tuple[Path, bool] | None:
+    """The project file that this step starts from, and whether it is imported by its module name.
+
+    None: the step runs no code of the project.
+    """
+
+    if uses == "python":
+        from whyrun.actions.builtin.python import entry_file
+
+        return entry_file(with_, project), "call" in with_
+    info = find_action(uses, project)
+    return (project / info.path, False) if info.origin == "project" and info.path is not None else None
+
+
+def _import_action(uses: str, project: Path) -> Any:
+    """The function or class of an action of the project or of a plugin."""
+    # The registry reads the project's files, so built-in actions do without it.
+
+    info = find_action(uses, project)
+    assert info.path is not None
+    return import_target(info.origin, info.path, info.attribute or "", project)
+
+
+def _callable_action(uses: str, target: Any) -> LoadedAction:
+    facts = getattr(target, MARK, None)
+    if isinstance(facts, FunctionFacts):
+        plan = call_plan(target)
+        return LoadedAction(
+            lambda parameters, context, logger: call_function(target, plan, parameters, context, logger),
+            facts.outputs,
+            facts.compare,
+        )
+    if isinstance(target, type) and issubclass(target, Action):
+        own = None if target.compare is Action.compare else lambda *versions: target().compare(*versions)
+        return LoadedAction(_class_call(uses, target), target.outputs or {}, own)
+    raise ActionNotFound(f"`{uses}` is neither a function with @action nor a subclass of Action")
+
+
+def _class_call(uses: str, cls: type[Action]) -> Call:
+    parameters_of_run = inspect.signature(cls.run).parameters
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters_of_run.values())
+
+    def call(parameters: dict[str, Any], context: Any, logger: Any) -> Any:
+        offered = {"mode": "run", "context": context, "logger": logger}
+        accepted = {name: value for name, value in offered.items() if open_ended or name in parameters_of_run}
+        instance, inputs = prepare_instance(uses, cls, parameters)
+        return instance.run(inputs, **accepted)
+
+    return call
+
+
+def forget_project_code() -> None:
+    """Unload the project's modules, so that the next step imports them afresh."""
+    from whyrun.actions.builtin.python import forget_functions
+    from whyrun.actions.code.source_loader import remove_project_modules
+
+    forget_functions()
+    remove_project_modules()

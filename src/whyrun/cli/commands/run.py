@@ -108,7 +108,7 @@ def print_dry_run(
     from whyrun.console.lines import LogLevel, TaskStatus
     from whyrun.console.preview import dry_run_lines, untouched_lines
     from whyrun.console.render import expectation
-    from whyrun.evidence.metrics import expected_peak
+    from whyrun.evidence.run_directory import expected_peak
     from whyrun.execution.dispatch.run_secrets import missing_secrets
     from whyrun.execution.run.preflight import check_folders, check_limits, check_resources, resource_limits
     from whyrun.execution.run.session import check_expected

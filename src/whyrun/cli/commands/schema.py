@@ -24,7 +24,7 @@ def command(kind: str, _json: bool) -> None:
       whyrun schema manifest
     """
     if kind == "workflow":
-        from whyrun.workflow.parsing.schema import workflow_schema as schema
+        from whyrun.workflow.parsing.parse import workflow_schema as schema
     elif kind == "plan":
         from whyrun.workflow.composition.plan_file.schema import plan_schema as schema
     else:

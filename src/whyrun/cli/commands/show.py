@@ -2,18 +2,145 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from whyrun.cli.options import project_options
-from whyrun.cli.output import command_arguments, failure_location, print_json, print_lines, step_logs
-from whyrun.cli.render_facts import Facts, facts_lines
+from whyrun.cli.output import (
+    bytes_text,
+    columns,
+    command_arguments,
+    duration_text,
+    failure_location,
+    local_time,
+    page,
+    print_json,
+    print_lines,
+    short,
+    state_text,
+    step_logs,
+    value_text,
+)
 
 if TYPE_CHECKING:
     from whyrun.cli.subjects import Subject
     from whyrun.planning.answers.why import PlanView
     from whyrun.project import Project
+
+# Renders facts as text for `whyrun show`: one name and value per line, and longer values as a block.
+
+
+Facts = dict[str, Any]
+
+
+def facts_lines(facts: Facts) -> Iterator[str]:
+    """The lines for any kind of facts: the ID first, then simple values, then blocks."""
+    yield f"{facts.get('id', facts.get('run'))}  ({facts['kind']})"
+    yield from columns(_plain_rows(facts))
+    for name, value in facts.items():
+        rows = list(_BLOCKS[name](value)) if name in _BLOCKS and value else []
+        if rows:
+            yield f"  {name.replace('_', ' ')}"
+            shown, rest = page(rows, False)
+            yield from columns(shown, 4)
+            if rest is not None:
+                yield rest
+
+
+def _plain_rows(facts: Facts) -> Iterator[tuple[str, str]]:
+    for name, value in facts.items():
+        if name in ("kind", "id", *_BLOCKS) or value is None or (name == "run" and facts["kind"] == "run"):
+            continue
+        yield name.replace("_", " "), _plain(name, value)
+
+
+def _plain(name: str, value: Any) -> str:
+    match name:
+        case "sha256" | "action_sha256" | "recorded_sha256":
+            return str(value)
+        case "size":
+            return bytes_text(value)
+        case "duration":
+            return duration_text(value)
+        case "started" | "ended":
+            return local_time(value)
+        case "value":
+            return value_text(value, 1000)
+        case "state" | "job_state":
+            return state_text(value)
+    return value if isinstance(value, str) else value_text(value)
+
+
+def _items(value: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for name, one in value.items():
+        yield name, one if isinstance(one, str) else value_text(one)
+
+
+def _given_options(value: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The options of a run that differ from the default: None, an empty list or False."""
+    yield from _items({name: one for name, one in value.items() if one})
+
+
+def _values(value: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    yield from ((name, value_text(one)) for name, one in value.items())
+
+
+def _files(value: Mapping[str, int | None]) -> Iterator[tuple[str, ...]]:
+    for name, size in value.items():
+        yield name, bytes_text(size)
+
+
+def _attempt(value: Facts) -> Iterator[tuple[str, ...]]:
+    for name, one in value.items():
+        if one is None or (name == "attempt" and one == 0):
+            continue  # a reused or adopted result has no attempt number
+        if name == "adopted":
+            yield from ((name if i == 0 else "", f"{id_} in {run}") for i, (id_, run) in enumerate(one.items()))
+        elif name == "logs":
+            yield from ((name if i == 0 else "", path) for i, path in enumerate(one))
+        else:
+            yield name, short(one) if name == "fingerprint" else _plain(name, one)
+
+
+def _reasons(value: Any) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict):
+        yield from ((code, str(number)) for code, number in value.items())
+    else:
+        yield from ((reason["code"], reason.get("text", "")) for reason in value)
+
+
+def _outputs(value: list[Facts]) -> Iterator[tuple[str, ...]]:
+    for one in value:
+        what = value_text(one["value"], 40) if "value" in one else bytes_text(one.get("size"))
+        run = " ".join(filter(None, (one.get("run"), one.get("origin"))))
+        yield one["id"], one["state"], run, what, one.get("path", "")
+
+
+def _inputs(value: list[Facts]) -> Iterator[tuple[str, ...]]:
+    for one in value:
+        content = f"{short(one['sha256'])}  {bytes_text(one.get('size'))}".rstrip()
+        yield one["id"], value_text(one["value"], 60) if "value" in one else content, f"since {one['run']}"
+
+
+def _each(value: list[str]) -> Iterator[tuple[str, ...]]:
+    yield from ((one,) for one in value)
+
+
+_BLOCKS: Mapping[str, Any] = {
+    "reasons": _reasons,
+    "because": _items,
+    "bindings": _items,
+    "parameters": _values,
+    "latest_attempt": _attempt,
+    "outputs": _outputs,
+    "changed": _each,
+    "read_by": _each,
+    "options": _given_options,
+    "inputs": _inputs,
+    "files": _files,
+}
 
 
 @click.command(short_help="Show one job, artifact, input or run.")
@@ -48,7 +175,7 @@ def command(project: Project, id_: str, composition: bool, as_json: bool) -> Non
 
 
 def show_composition(project: Project, run: str, *, as_json: bool) -> None:
-    from whyrun.console.composition import composition_tree
+    from whyrun.console.render import composition_tree
     from whyrun.errors import error
     from whyrun.evidence.composition.run_folder import SummaryDamaged, read_summary, why_no_summary
 

@@ -23,8 +23,8 @@ from whyrun.evidence.composition.summary import SUMMARY_FILE, Shape, SummaryCont
 from whyrun.evidence.run_directory import RunDirectory, SeenEvents
 from whyrun.ids import file_name
 from whyrun.log import events as ev
+from whyrun.log.decoding import read_long_list
 from whyrun.log.journal import EVENTS_FILE, read_events
-from whyrun.log.long_lists import read_long_list
 
 MARK = b'{"composition":'  # the manifest of such a run starts with it: keys are sorted
 

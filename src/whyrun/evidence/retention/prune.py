@@ -18,8 +18,16 @@ from datetime import datetime
 from typing import Any
 
 from whyrun.evidence.queries.run_list import running_run, summarize_run
-from whyrun.evidence.retention.prune_facts import RunFacts, facts_of, folder_size, published_sites
-from whyrun.evidence.retention.prune_needs import Needs, add_latest, add_lost, add_requests
+from whyrun.evidence.retention.prune_needs import (
+    Needs,
+    RunFacts,
+    add_latest,
+    add_lost,
+    add_requests,
+    facts_of,
+    folder_size,
+    published_sites,
+)
 from whyrun.ids import by_number
 from whyrun.log.journal import Clock, parse_timestamp, timestamp
 from whyrun.log.lock import RunLock

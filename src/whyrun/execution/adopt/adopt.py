@@ -47,7 +47,7 @@ from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
 from whyrun.log.lock import RunLock
 from whyrun.log.outcomes import fold_outcome
-from whyrun.log.recovery.repair import repair
+from whyrun.log.repair import repair
 from whyrun.log.runs import RunRef, create_run
 from whyrun.planning.answers.why import direct_readers
 from whyrun.project import Project

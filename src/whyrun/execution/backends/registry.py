@@ -6,17 +6,78 @@ A new backend needs one row here. Its module is imported only when the backend i
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from whyrun.errors import did_you_mean, error
-from whyrun.execution.backends.base import Backend, BackendOption, Capabilities
+from whyrun.execution.backends.base import NO_NEEDS, Backend, BackendOption, Capabilities, Session, StepNeeds
+from whyrun.execution.protocol.messages import ExecStep, Message
 
 if TYPE_CHECKING:
     from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.graph.tables import Graph
+
+# Two backends used as one: jobs with `sandbox: required` go to the sandbox, all others to the usual backend.
+
+
+_TURN = 0.01  # seconds
+
+
+class RoutedBackend:
+    def __init__(self, usual: Backend, sandbox: Backend) -> None:
+        self.name = usual.name
+        self._usual, self._sandbox = usual, sandbox
+        self._both = (usual, sandbox)
+        self._sandboxed: set[str] = set()  # IDs of steps
+
+    def open(self, session: Session) -> None:
+        for backend in self._both:
+            backend.open(session)
+
+    def prepare(self, stopped: Callable[[], bool]) -> None:
+        for backend in self._both:
+            backend.prepare(stopped)
+
+    def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
+        if needs.sandboxed:
+            self._sandboxed.add(command.step_id)
+        self._backend_of(command.step_id).submit(command, secrets, needs)
+
+    def room(self) -> int:
+        return min(backend.room() for backend in self._both)
+
+    def withdraw(self) -> list[ExecStep]:
+        return [command for backend in self._both for command in backend.withdraw()]
+
+    def unqueue(self, steps: Set[str]) -> list[ExecStep]:
+        return [command for backend in self._both for command in backend.unqueue(steps)]
+
+    def acknowledge(self, step_id: str, key: str) -> None:
+        self._backend_of(step_id).acknowledge(step_id, key)
+
+    def signal(self, step_id: str, signum: int) -> None:
+        self._backend_of(step_id).signal(step_id, signum)
+
+    def messages(self, timeout: float) -> Sequence[Message]:
+        # Nothing waits for both at once, so wait briefly in turn. Steps in a sandbox take longer than that.
+        messages = list(self._sandbox.messages(0))
+        messages += self._usual.messages(0 if messages else min(timeout, _TURN))
+        return messages
+
+    def wakeup_fd(self) -> int | None:
+        return self._usual.wakeup_fd()
+
+    def close(self) -> None:
+        try:
+            self._usual.close()
+        finally:
+            self._sandbox.close()
+
+    def _backend_of(self, step_id: str) -> Backend:
+        return self._sandbox if step_id in self._sandboxed else self._usual
+
 
 DEFAULT = "local"
 _SANDBOX = "sandbox"  # where a job with `sandbox: required` goes if the chosen backend routes it
@@ -108,7 +169,6 @@ def choose_backend(name: str, options: Mapping[str, str] | None = None, *, sandb
             f"the {name} backend has no sandbox, and a job says `sandbox: required`",
             hint=f"run it with `--backend {first}`" + "".join(f" or `{other}`" for other in others),
         )
-    from whyrun.execution.backends.routed import RoutedBackend
 
     return RoutedBackend(_create(entry, options), _create(BACKENDS[_SANDBOX], {}))
 

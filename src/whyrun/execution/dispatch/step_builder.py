@@ -17,7 +17,7 @@ from whyrun.execution.protocol.messages import ExecStep, InputSource
 from whyrun.execution.protocol.step_config import InputSpec, OutputSpec, StepCfg
 from whyrun.graph.fingerprint import input_form
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable
-from whyrun.log.long_lists import long_list
+from whyrun.log.decoding import long_list
 from whyrun.planning.consume import Consumption, Entry, Members
 from whyrun.snapshot.actions.known_inputs import put
 from whyrun.snapshot.snapshot import NAMED_FILES, ActionFacts

@@ -22,7 +22,7 @@ from whyrun import disk
 from whyrun.artifacts.stat_cache.file_times import is_local
 from whyrun.connections.redact import Redactor
 from whyrun.disk import Area
-from whyrun.execution.files.sparse_copy import append, file_parts
+from whyrun.execution.files.safe_files import append, file_parts
 from whyrun.execution.files.tree_removal import DEEPEST, drop_too_deep, is_real_folder, remove
 from whyrun.ids import file_name
 

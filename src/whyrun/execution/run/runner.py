@@ -35,8 +35,14 @@ from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.totals import RunCounts, Usage
 from whyrun.execution.run.scheduler import Retries, Scheduler
 from whyrun.execution.run.shared_results import RunSharing
-from whyrun.execution.run.step_outcomes import FinishedStep, PendingSections, StepFailure, StepOutcomes, edited_code
-from whyrun.execution.run.step_results import StepResults
+from whyrun.execution.run.step_outcomes import (
+    FinishedStep,
+    PendingSections,
+    StepFailure,
+    StepOutcomes,
+    StepResults,
+    edited_code,
+)
 from whyrun.execution.run.step_states import FAILURES, StepState
 from whyrun.execution.run.termination import Termination
 from whyrun.execution.worker.failure import STORE_DAMAGED

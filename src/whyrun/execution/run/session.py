@@ -28,8 +28,7 @@ from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.recorder import Recorder, Reporter
 from whyrun.execution.recording.totals import RunCounts, Usage
 from whyrun.execution.run.crash_leftovers import complete_killed_run
-from whyrun.execution.run.lifecycle import MANIFEST, RunEnvironment, execute_run
-from whyrun.execution.run.on_finish import OnFinish
+from whyrun.execution.run.lifecycle import MANIFEST, OnFinish, RunEnvironment, execute_run
 from whyrun.execution.run.preflight import (
     check_folders,
     check_limits,
@@ -44,7 +43,7 @@ from whyrun.graph.tables import InputAt
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
-from whyrun.log.recovery.repair import RepairReport, repair
+from whyrun.log.repair import RepairReport, repair
 from whyrun.log.runs import WorkflowState
 from whyrun.log.tombstones import remove_pruned_folders
 from whyrun.planning.consume import is_small

@@ -20,8 +20,7 @@ from whyrun.execution.protocol.framing import timestamp
 from whyrun.execution.protocol.messages import ExecStep, Message, MetricReported, RequestRemembered, TaskReported
 from whyrun.execution.protocol.step_config import OutputSpec
 from whyrun.execution.worker.failure import StepError, utf8
-from whyrun.execution.worker.message_limits import as_json, check_name, check_size, shortened
-from whyrun.execution.worker.outbox import Acknowledgements, Outbox
+from whyrun.execution.worker.outbox import Acknowledgements, Outbox, as_json, check_name, check_size, shortened
 
 _PROGRESS_EVERY = 0.5  # seconds
 

@@ -19,10 +19,9 @@ from typing import Any
 import msgspec
 
 from whyrun.actions.base import TextFile
-from whyrun.artifacts.blob_names import remove_if_damaged
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
 from whyrun.artifacts.stat_cache.file_times import ClockSkews, is_open_for_writing, is_settled
-from whyrun.artifacts.store import Store
+from whyrun.artifacts.store import Store, remove_if_damaged
 from whyrun.connections.redact import SHORTEST
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.messages import ExecStep, InputSource

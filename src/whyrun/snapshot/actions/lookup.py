@@ -12,8 +12,7 @@ from whyrun.actions.builtin import EFFECTFUL
 from whyrun.actions.code.code_cache import CodeCache
 from whyrun.actions.description import ActionInfo
 from whyrun.actions.problem import NOT_LITERAL, Problem
-from whyrun.actions.registry.fingerprint import action_fingerprint
-from whyrun.actions.registry.registry import check_parameters, resolve_action
+from whyrun.actions.registry.registry import action_fingerprint, check_parameters, resolve_action
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.graph.template import expressions_in
 from whyrun.snapshot.snapshot import ActionFacts

@@ -23,11 +23,10 @@ from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.disk import Area
 from whyrun.errors import StateError, error
-from whyrun.log.decoding import decoded
+from whyrun.log.decoding import decoded, read_long_list
 from whyrun.log.event_checks import check_ids, damaged_line, id_problem
 from whyrun.log.events import UNREADABLE
 from whyrun.log.lean_events import line_marks, read_lines, scan
-from whyrun.log.long_lists import read_long_list
 from whyrun.log.outcomes import lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.log.tombstones import Tombstone

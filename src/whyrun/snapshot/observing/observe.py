@@ -1,7 +1,8 @@
-"""Observes the disk for planning: the current inputs, and whether artifacts are still there."""
+"""Observes the disk for planning: the current inputs, the files of patterns, and whether artifacts are still there."""
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,6 @@ from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.template import compute, expressions_in
 from whyrun.ids import SECTION_MARK, split_site
 from whyrun.json_values import is_utf8
-from whyrun.snapshot.observing.globbing import are_normal, files_like, in_byte_order
 from whyrun.snapshot.snapshot import BlobCheck
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
@@ -36,6 +36,46 @@ from whyrun.workflow.model import (
     Workflow,
 )
 from whyrun.workflow.values import value_problem
+
+# The files that a pattern matches, and checks of many paths at once.
+
+
+_MAGIC = frozenset("*?[")
+
+
+def files_like(pattern: str, root: str) -> list[str]:
+    """The files that `glob.glob` finds from `root`, in any order.
+
+    Most patterns match in one folder; a plain `listdir` is much faster there than the walk of `glob`.
+    """
+    folder, _, name = pattern.rpartition("/")
+    special = "//" in pattern or (pattern.startswith("/") and not folder)
+    if special or not name or "**" in name or _MAGIC.intersection(folder):
+        import glob
+
+        return glob.glob(pattern, root_dir=root, recursive=True)
+    try:
+        names = os.listdir(os.path.join(root, folder))
+    except OSError:
+        return []
+    if not name.startswith("."):
+        names = [other for other in names if not other.startswith(".")]
+    found = fnmatch.filter(names, name)
+    return [f"{folder}/{other}" for other in found] if folder else found
+
+
+def in_byte_order(paths: Sequence[str]) -> list[str]:
+    """Sorted by bytes, not by locale, so that the order is the same on every machine."""
+    return sorted(paths) if "".join(paths).isascii() else sorted(paths, key=os.fsencode)
+
+
+def are_normal(paths: Sequence[str]) -> bool:
+    """Are all of these relative, and written as `os.path.normpath` would? False if a quick search cannot tell."""
+    text = "\n" + "\n".join(paths) + "\n"
+    if text.count("\n") != len(paths) + 1:
+        return False
+    return not any(unusual in text for unusual in ("\n/", "/\n", "//", "/.", "\n.", "\n\n"))
+
 
 _GLOB = frozenset("*?[")
 _RENAME = "rename the file; names are recorded in the log and must read the same everywhere"

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from whyrun.artifacts.hashing import iter_parents
-from whyrun.graph.publishing.conflicts import input_paths
-from whyrun.graph.publishing.symlinks import Links, RealFolder
+from whyrun.graph.publishing.conflicts import Links, RealFolder, input_paths
 from whyrun.graph.tables import Graph
 from whyrun.ids import split_site
 from whyrun.workflow.inputs import InputValue

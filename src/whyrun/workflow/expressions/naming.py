@@ -10,8 +10,7 @@ import msgspec
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.expressions.functions import kind_of_type
-from whyrun.workflow.expressions.references import ReferenceReader, Resolved
-from whyrun.workflow.expressions.selectors import Refused, chain_of, check_loop
+from whyrun.workflow.expressions.references import ReferenceReader, Refused, Resolved, chain_of, check_loop
 from whyrun.workflow.model import First, Ref
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.scope import Scope, Text

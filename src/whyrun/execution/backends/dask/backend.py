@@ -21,7 +21,7 @@ import msgspec
 
 from whyrun.artifacts.store import Store
 from whyrun.errors import error
-from whyrun.execution.backends.base import NO_NEEDS, Session, StepNeeds
+from whyrun.execution.backends.base import NO_NEEDS, Session, StepNeeds, Wakeup, remove_queued
 from whyrun.execution.backends.dask.cluster import ANSWER, SLURM, START, ClusterLost, DaskCluster
 from whyrun.execution.backends.dask.payload import Payloads, fetch_results
 from whyrun.execution.backends.dask.slurm import check_slurm
@@ -34,7 +34,6 @@ from whyrun.execution.backends.dask.tasks import (
     loss_messages,
 )
 from whyrun.execution.backends.dask.watch import Watch
-from whyrun.execution.backends.queueing import Wakeup, remove_queued
 from whyrun.execution.backends.remote.remote_worker import RemoteJob
 from whyrun.execution.protocol.framing import decode_message
 from whyrun.execution.protocol.messages import ExecStep, Message, Pong, Prepared, StepBegan, StepFinished, StepLost

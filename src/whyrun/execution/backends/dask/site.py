@@ -19,11 +19,11 @@ from typing import Any
 from whyrun import __version__
 from whyrun.artifacts.store import Store
 from whyrun.execution.backends.base import PrepareFailed, Session
-from whyrun.execution.backends.dask.inputs import WorkerInputs
+from whyrun.execution.backends.dask.payload import WorkerInputs
 from whyrun.execution.backends.local.backend import LocalBackend
 from whyrun.execution.backends.remote.site import blobs, decode_cfg
+from whyrun.execution.files.safe_files import parts
 from whyrun.execution.files.scratch import step_folder
-from whyrun.execution.files.sparse_copy import parts
 from whyrun.execution.files.tree_removal import remove
 from whyrun.execution.protocol.framing import decode_command, encode
 from whyrun.execution.protocol.messages import ExecStep, StepFinished, StepLost

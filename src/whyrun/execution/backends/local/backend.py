@@ -13,9 +13,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import count, islice
 
-from whyrun.execution.backends.base import NO_NEEDS, Session, StepNeeds
+from whyrun.execution.backends.base import NO_NEEDS, Session, StepNeeds, Wakeup, remove_queued
 from whyrun.execution.backends.local.worker_process import Job, LocalWorker
-from whyrun.execution.backends.queueing import Wakeup, remove_queued
 from whyrun.execution.protocol.framing import timestamp
 from whyrun.execution.protocol.messages import ExecStep, Message, MetricReported, StepBegan, StepFinished, TaskReported
 

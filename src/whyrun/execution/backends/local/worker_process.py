@@ -22,8 +22,7 @@ from whyrun.artifacts.durable import write_all
 from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.connections.redact import Redactor
 from whyrun.disk import Area
-from whyrun.execution.backends.base import PrepareFailed, Session
-from whyrun.execution.backends.step_environment import describe_exit, step_environment, worker_command
+from whyrun.execution.backends.base import PrepareFailed, Session, describe_exit, step_environment, worker_command
 from whyrun.execution.files.scratch import Scratch, step_folder
 from whyrun.execution.protocol.framing import (
     INLINE_LIMIT,

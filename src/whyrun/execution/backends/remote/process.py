@@ -14,9 +14,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from whyrun.artifacts.durable import write_all
-from whyrun.execution.backends.base import LARGEST_READ, Ended, Received, Source, StepNeeds, WorkerLost
+from whyrun.execution.backends.base import (
+    LARGEST_READ,
+    Ended,
+    Received,
+    Source,
+    StepNeeds,
+    WorkerLost,
+    describe_exit,
+    step_environment,
+    worker_command,
+)
 from whyrun.execution.backends.remote import site
-from whyrun.execution.backends.step_environment import describe_exit, step_environment, worker_command
 from whyrun.execution.files import safe_files
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.files.tree_removal import remove

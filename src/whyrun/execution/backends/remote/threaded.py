@@ -7,8 +7,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
 
-from whyrun.execution.backends.base import NO_NEEDS, PrepareFailed, Session, StepNeeds, WorkerLost
-from whyrun.execution.backends.queueing import Wakeup, remove_queued
+from whyrun.execution.backends.base import (
+    NO_NEEDS,
+    PrepareFailed,
+    Session,
+    StepNeeds,
+    Wakeup,
+    WorkerLost,
+    remove_queued,
+)
 from whyrun.execution.backends.remote.remote_worker import RemoteJob, RemoteWorker
 from whyrun.execution.protocol.framing import timestamp
 from whyrun.execution.protocol.messages import ExecStep, Message, StepBegan, StepFinished, StepLost

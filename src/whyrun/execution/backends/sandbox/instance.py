@@ -9,13 +9,12 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from whyrun.execution.backends.base import Ended, Received
+from whyrun.execution.backends.base import Ended, Received, describe_exit
 from whyrun.execution.backends.remote import site
 from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec
 from whyrun.execution.backends.sandbox.launcher import ForkServer, SandboxFailed, SandboxProcess, hand_over
-from whyrun.execution.backends.step_environment import describe_exit
+from whyrun.execution.files.safe_files import copy_content
 from whyrun.execution.files.scratch import Scratch
-from whyrun.execution.files.sparse_copy import copy_content
 from whyrun.execution.protocol.framing import encode
 
 STDERR = "worker.stderr"  # stderr of the worker process itself; the sandbox does not see the file

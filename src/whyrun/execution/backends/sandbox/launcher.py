@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from whyrun.execution.backends.base import with_whyrun
 from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec, Tools, Visible, view_argv
 from whyrun.execution.backends.sandbox.fork_messages import (
     Exited,
@@ -23,7 +24,6 @@ from whyrun.execution.backends.sandbox.fork_messages import (
     decode_from_keeper,
     encode,
 )
-from whyrun.execution.backends.step_environment import with_whyrun
 
 _PATIENCE = 5.0  # seconds for a killed sandbox to be gone
 _START = 60.0  # seconds for a sandbox to start on a busy machine

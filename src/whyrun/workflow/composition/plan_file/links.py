@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from whyrun.errors import did_you_mean
 from whyrun.workflow.composition.plan_file.manifest import Manifest
 from whyrun.workflow.composition.plan_file.predicates import Literal, Test, never_compares, operands_of, tests_of
-from whyrun.workflow.composition.plan_file.products import diagnostic_types
-from whyrun.workflow.composition.plan_file.refs import DatasetRef, FirstRef, refs_of
+from whyrun.workflow.composition.plan_file.products import DatasetRef, FirstRef, diagnostic_types, refs_of
 from whyrun.workflow.composition.plan_file.steps import Named, Step
 from whyrun.workflow.composition.shapes import Branch, Join, ShapeStep, shape_problems
 from whyrun.workflow.model import AUXILIARY, CHECKING_ACTION, Place

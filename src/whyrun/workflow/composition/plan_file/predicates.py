@@ -13,7 +13,7 @@ from typing import Any
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.composition.plan_file.json_source import JsonFields
-from whyrun.workflow.composition.plan_file.refs import REF_HINT, DatasetRef, looks_like_ref, parse_ref
+from whyrun.workflow.composition.plan_file.products import REF_HINT, DatasetRef, looks_like_ref, parse_ref
 from whyrun.workflow.expressions.functions import COMPARISON, FUNCTIONS, ExpressionError
 from whyrun.workflow.expressions.naming import ABSENT, Body
 from whyrun.workflow.model import Expression, First, Place, Ref

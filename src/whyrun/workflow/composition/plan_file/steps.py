@@ -10,8 +10,16 @@ from whyrun.errors import did_you_mean
 from whyrun.workflow.composition.plan_file.json_source import json_kind_of
 from whyrun.workflow.composition.plan_file.manifest import ID, ID_HINT
 from whyrun.workflow.composition.plan_file.predicates import Predicate, PredicateReader
-from whyrun.workflow.composition.plan_file.products import Product, read_products
-from whyrun.workflow.composition.plan_file.refs import REF_HINT, Bound, DatasetRef, FirstRef, parse_ref, refs_of
+from whyrun.workflow.composition.plan_file.products import (
+    REF_HINT,
+    Bound,
+    DatasetRef,
+    FirstRef,
+    Product,
+    parse_ref,
+    read_products,
+    refs_of,
+)
 from whyrun.workflow.fields import PARAMETER_NAME, meant_key
 from whyrun.workflow.model import AUXILIARY, MERGING_ACTIONS, MODES, PRIMARY, Place
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, places_below, plain_value
