@@ -25,9 +25,10 @@ from whyrun.evidence.verify.verify import verify
 from whyrun.execution.run.session import repair_killed_run
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
-from whyrun.log.lock import Holder, RunLock, Synced, last_synced
+from whyrun.log.lock import Holder, RunLock
 from whyrun.log.outcomes import fold_outcome
 from whyrun.log.runs import RunRef
+from whyrun.log.sync_mark import Synced, last_synced
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.project import Project
 

@@ -11,7 +11,7 @@ from fault_hook import Fault
 from fault_lab import Ended, FaultRunner
 
 from whyrun.log import events as ev
-from whyrun.log.lock import Synced, last_synced
+from whyrun.log.sync_mark import Synced, last_synced
 
 OWN = b"my only copy\n"
 

@@ -24,7 +24,7 @@ from whyrun.log.journal import (
     torn_from,
     utc_now,
 )
-from whyrun.log.lock import lines_synced
+from whyrun.log.sync_mark import lines_synced
 
 
 @pytest.fixture

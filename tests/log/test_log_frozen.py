@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from whyrun.log.lean_events import Options
-from whyrun.log.lock import Holder, Synced
+from whyrun.log.lock import Holder
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.repair import RepairReport, Survived
 from whyrun.log.runs import RunRef, WorkflowState
+from whyrun.log.sync_mark import Synced
 from whyrun.log.tombstones import Adopted, CarriedInput, Displaced, PublishedSite, Tombstone
 from whyrun.project_config import ProjectConfig
 

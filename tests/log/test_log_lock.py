@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from whyrun.errors import StateError
-from whyrun.log.lock import Holder, RunLock, Synced, holder, is_held
+from whyrun.log.lock import Holder, RunLock, holder, is_held
+from whyrun.log.sync_mark import Synced
 
 HOLD = """
 import os, subprocess, sys

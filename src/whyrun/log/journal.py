@@ -25,7 +25,7 @@ from whyrun.errors import WhyrunError, error
 from whyrun.lazy_regex import lazy_regex
 from whyrun.log.decoding import decoded
 from whyrun.log.events import DAMAGE_HINT, UNREADABLE, AnyEvent, Event, RunStart
-from whyrun.log.lock import lines_synced
+from whyrun.log.sync_mark import lines_synced
 
 FIRST_CHAIN = "0" * 64
 EVENTS_FILE = "events.jsonl"

@@ -21,7 +21,7 @@ from whyrun.json_values import check_utf8
 from whyrun.lazy_regex import lazy_regex
 from whyrun.log.events import DAMAGE_HINT, AnyEvent, RunStart
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, Clock, Journal, last_chain, read_events
-from whyrun.log.lock import last_synced
+from whyrun.log.sync_mark import last_synced
 from whyrun.log.tombstones import TOMBSTONES_FILE, Tombstone, read_tombstones, run_pruned
 from whyrun.project_config import CONFIG_FILE
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES

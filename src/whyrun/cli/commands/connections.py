@@ -43,7 +43,7 @@ def chosen(connections: Connections, names: Sequence[str]) -> list[WrittenConnec
     return list(selected.values()) if names else list(connections)
 
 
-def as_json(
+def connection_as_json(
     connection: WrittenConnection, secret_fields: Collection[str], environment: Collection[str]
 ) -> dict[str, Any]:
     return {
@@ -133,7 +133,7 @@ def _list(found: Sequence[WrittenConnection], *, as_json: bool) -> None:
     from whyrun.actions.base import SECRET_FIELDS
 
     if as_json:
-        print_json({"connections": [as_json(one, SECRET_FIELDS, os.environ) for one in found]})
+        print_json({"connections": [connection_as_json(one, SECRET_FIELDS, os.environ) for one in found]})
         return
     for one in found:
         click.echo(f"{one.reference}{' (default)' if one.default else ''}")

@@ -29,10 +29,10 @@ from whyrun.artifacts.hashing import (
 )
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
-from whyrun.evidence.artifact_links import LinkCheck
 from whyrun.evidence.composition.run_folder import input_links, link_target
 from whyrun.evidence.referenced_blobs import referenced_hashes, stored_folder_files, stored_names
 from whyrun.evidence.verify.lines import described
+from whyrun.evidence.verify.links import LinkCheck
 from whyrun.evidence.verify.report import PLAN_AGAIN, Checked, Findings, Kind, VerifyProblem
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded

@@ -23,7 +23,7 @@ from whyrun.console.lines import count, listed
 from whyrun.errors import WhyrunError, printable
 from whyrun.execution.sharing.background_calls import Alive, BackgroundCall, BackgroundCalls
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.planning.reuse import with_shared_results
+from whyrun.planning.shared_results import with_shared_results
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 LOOKUPS_AT_A_TIME = 8
