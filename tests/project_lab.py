@@ -426,6 +426,14 @@ def processes_with(text: str) -> list[int]:
     return found
 
 
+def has_ended(pid: int) -> bool:
+    """Nobody may have looked at its end yet, but it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    except (FileNotFoundError, ProcessLookupError):  # before the file was opened, or before it was read
+        return True
+
+
 def wait_until(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not holds():

@@ -17,7 +17,7 @@ from loopback.faults import Faults
 from loopback.server import Loopback
 from parity_lab import COMMAND, ENVIRONMENT, PLACES
 
-from project_lab import PATIENCE, Lab
+from project_lab import PATIENCE, Lab, has_ended
 from whyrun.log import events as ev
 from whyrun.log.journal import read_events
 
@@ -199,7 +199,7 @@ def named(mark: str) -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                if Path(f"/proc/{name}/comm").read_text() == f"{mark}\n" and not gone(int(name)):
+                if Path(f"/proc/{name}/comm").read_text() == f"{mark}\n" and not has_ended(int(name)):
                     found.append(int(name))
             except OSError:  # it has ended meanwhile
                 continue
@@ -221,7 +221,7 @@ def parents(pid: int) -> list[int]:
 def children(pid: int) -> list[int]:
     found = []
     for name in os.listdir("/proc"):
-        if name.isdigit() and not gone(int(name)) and parents(int(name))[:1] == [pid]:
+        if name.isdigit() and not has_ended(int(name)) and parents(int(name))[:1] == [pid]:
             found.append(int(name))
     return found
 
@@ -231,11 +231,3 @@ def program(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:  # the first of all processes may have none
         return ""
-
-
-def gone(pid: int) -> bool:
-    """Nobody may have looked at its end yet, but it has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
-    except FileNotFoundError:
-        return True

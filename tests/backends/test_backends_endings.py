@@ -8,9 +8,9 @@ import secrets
 import signal
 from collections.abc import Callable
 
-from backends_lab import EVERY_RUN, Ended, PlaceLab, gone, named, run_files
+from backends_lab import EVERY_RUN, Ended, PlaceLab, named, run_files
 
-from project_lab import codes, wait_until
+from project_lab import codes, has_ended, wait_until
 from whyrun.log import events as ev
 
 Make = Callable[..., PlaceLab]
@@ -258,7 +258,7 @@ def check_interrupted(lab: PlaceLab, mark: str, ended: Ended, place: str) -> Non
     }
     for i in range(2):
         assert ended.file(f"steps/Wait%5B{i}%5D/stderr.log") == b"some words\n"
-    wait_until(lambda: all(gone(pid) for i in range(2) for pid in named(f"{mark}{i}")))
+    wait_until(lambda: all(has_ended(pid) for i in range(2) for pid in named(f"{mark}{i}")))
     assert lab.left_over() == []
     assert lab.plan().headlines() == {
         "Job:Wait[0]": "RETRY_PREVIOUS_FAILURE",

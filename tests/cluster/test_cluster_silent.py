@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cluster_lab import Cluster, Network, wait_until
 
-from project_lab import Lab
+from project_lab import Lab, has_ended
 from whyrun.execution.backends.dask.backend import DaskBackend
 from whyrun.log import events as ev
 
@@ -127,13 +127,6 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     made.close()
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
-    except FileNotFoundError:
-        return False
-
-
 def test_a_worker_that_hangs_is_given_up_and_ends_when_it_wakes(scene: Scene) -> None:
     worker = scene.cluster.add_worker()
     scene.start()
@@ -144,7 +137,7 @@ def test_a_worker_that_hangs_is_given_up_and_ends_when_it_wakes(scene: Scene) ->
     scene.go(1)  # the step itself goes on, and has a result that nobody wants
     os.kill(pid, signal.SIGCONT)
     assert worker.wait(300) is not None
-    wait_until(lambda: not alive(step))
+    wait_until(lambda: has_ended(step))
     scene.check_second_attempt_counts()
 
 
@@ -155,7 +148,7 @@ def test_a_nanny_ends_a_worker_that_hangs_and_starts_another(scene: Scene) -> No
     scene.silence(lambda: os.kill(pid, signal.SIGSTOP))
     _, other = scene.begun(2)
     assert other != pid
-    wait_until(lambda: not alive(pid) and not alive(step))
+    wait_until(lambda: has_ended(pid) and has_ended(step))
     scene.check_second_attempt_counts()
 
 
@@ -168,7 +161,7 @@ def test_a_worker_that_was_cut_off_is_given_up_and_ends_when_it_is_back(scene: S
     scene.begun(2)
     scene.network.mend()
     assert worker.wait(300) is not None
-    wait_until(lambda: not alive(step))
+    wait_until(lambda: has_ended(step))
     scene.check_second_attempt_counts()
 
 
@@ -186,7 +179,7 @@ def test_a_worker_of_a_cluster_of_its_own_is_replaced(tmp_path: Path) -> None:
     step, pid = map(int, (here / "begun-1").read_text().split())
     os.kill(pid, signal.SIGSTOP)
     wait_until((here / "begun-2").exists)
-    wait_until(lambda: not alive(pid) and not alive(step))
+    wait_until(lambda: has_ended(pid) and has_ended(step))
     (here / "go-2").touch()
     thread.join(300)
     (ran,) = found

@@ -17,7 +17,7 @@ import pytest
 from loopback.sandbox import Sandbox
 from loopback.server import Loopback
 
-from project_lab import PATIENCE, Lab, Ran
+from project_lab import PATIENCE, Lab, Ran, has_ended
 from whyrun.execution.backends.e2b.backend import LIFETIME, e2b_backend
 from whyrun.log import events as ev
 
@@ -72,14 +72,6 @@ def running_in(server: Loopback, marker: str) -> Sandbox:
 
     found: Sandbox = until(look, f"a step that left `{marker}`")
     return found
-
-
-def is_gone(pid: int) -> bool:
-    """Nobody may have looked at its end yet, but it has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
-    except FileNotFoundError:
-        return True
 
 
 TALKING = """
@@ -349,7 +341,7 @@ def test_a_timeout_ends_the_whole_group_there(server: Loopback, project: Project
     with meanwhile(server, act):
         ran = lab.run(backend=e2b_backend(), jobs=1, grace=10.0)
     assert ran.failed == {"Job:slow": ("TIMED_OUT", "TimedOut")}
-    assert is_gone(children[0])
+    assert has_ended(children[0])
     assert ran.folder is not None
     assert (ran.folder / "steps/slow/stdout.log").read_text() == "partial\n"
 

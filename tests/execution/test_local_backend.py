@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from worker_lab import Lab
 
-from project_lab import PATIENCE, wait_until
+from project_lab import PATIENCE, has_ended, wait_until
 from whyrun.execution.backends.local import backend as local
 from whyrun.execution.backends.local import worker_process as local_worker
 from whyrun.execution.backends.local.worker_process import Job, LocalWorker
@@ -37,14 +37,6 @@ def make_lab(tmp_path: Path) -> Iterator[Callable[[int], Lab]]:
     for lab in made:
         lab.backend.close()
         assert list(lab.session.tmp.iterdir()) == []
-
-
-def is_running(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.mark.real_start
@@ -155,7 +147,7 @@ def test_sigkill_ends_the_whole_tree_of_processes_and_the_queue_goes_on(
     assert isinstance(word, StepLost)
     assert word.reason == "the worker was killed by SIGKILL"
     assert word.duration > 0
-    wait_until(lambda: not any(map(is_running, sleepers)))
+    wait_until(lambda: all(map(has_ended, sleepers)))
     assert set(lab.evidence()) == {"K/script.sh", "K/scratch/work/pids"}
     after = lab.end_of("Job:Next")
     assert isinstance(after, StepFinished)
@@ -165,7 +157,7 @@ def test_sigkill_ends_the_whole_tree_of_processes_and_the_queue_goes_on(
 def test_processes_that_a_shell_step_leaves_behind_are_ended(make_lab: Callable[[int], Lab]) -> None:
     lab = make_lab(1)
     word = lab.one(lab.command("shell", {"run": "setsid sleep 100 & printf $! > $out_p"}, {"p": "integer"}))
-    wait_until(lambda: not is_running(word.outputs[0].value))  # that it was killed is all that is sure at once
+    wait_until(lambda: has_ended(word.outputs[0].value))  # that it was killed is all that is sure at once
 
 
 def test_lesson_27_a_dead_worker_is_noticed_at_once(make_lab: Callable[[int], Lab]) -> None:
@@ -365,7 +357,7 @@ def test_when_the_host_is_killed_no_worker_and_no_child_of_it_stays(tmp_path: Pa
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                if str(tmp_path).encode() in (folder / "environ").read_bytes() and is_running(int(folder.name)):
+                if str(tmp_path).encode() in (folder / "environ").read_bytes() and not has_ended(int(folder.name)):
                     found.append(int(folder.name))
             except OSError:  # ended meanwhile, or not ours to look at
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from typing import get_args
 
@@ -259,11 +260,12 @@ def test_real_runs_use_every_transition(project: Make, monkeypatch: pytest.Monke
 
     lab = project(STOPS, {"steps.py": STEPS})
     ran = lab.run(jobs=3, fail_fast=True)
-    assert sorted((step.partition("[")[0], kind) for step, (_, kind) in ran.failed.items()) == [
-        ("Job:Bad", "RuntimeError"), ("Job:Last", "RuntimeError"), ("Job:Late", "TimedOut"),
-        ("Job:Sleep", "Interrupted"), ("Job:Sleep", "Interrupted"),
-    ]  # fmt: skip
-    assert ran.result.counts.not_started == 7
+    failed = Counter((step.partition("[")[0], kind) for step, (_, kind) in ran.failed.items())
+    # The worker of `Last` may take one more step before the backend hears that the run stops.
+    sleeping = failed.pop(("Job:Sleep", "Interrupted"))
+    assert sleeping in (2, 3)
+    assert failed == {("Job:Bad", "RuntimeError"): 1, ("Job:Last", "RuntimeError"): 1, ("Job:Late", "TimedOut"): 1}
+    assert ran.result.counts.not_started == 9 - sleeping
 
     lab = project(EDITED, {"steps.py": STEPS})
     assert lab.run(jobs=1).result.counts.failed == 3
