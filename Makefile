@@ -47,7 +47,7 @@ example-etl: $(VENV)/.etl | example-etl-tools ## MariaDB to PostgreSQL: ten step
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/etl/demo.sh "$(CURDIR)/.demo"
 
 test: $(VENV)/.dev | test-tools ## everything: style, types, layers, tests
-	$(PYTEST) -n $(TESTERS)
+	sh tests/in_memory.sh $(PYTEST) -n $(TESTERS)
 
 test-quick: $(VENV)/.dev ## the inner loop, in less than a minute: the tests of every package that need no servers or sandboxes
 	$(PYTEST) -n $(CORES) $(QUICK) $(addprefix --ignore=tests/,$(SLOWER))

@@ -23,7 +23,7 @@ FLOORS: list[tuple[str, list[tuple[str, str]]]] = [
     ),
     ("STATE → PLAN", [("planning", "judge · reasons · plan · answers"), ("project", "one opened workflow")]),
     ("LOG + DISK → STATE", [("snapshot", "history · observing · actions · build")]),
-    ("the truth, the graph", [("log", "events, journal, lock, recovery"), ("graph", "MODEL → GRAPH: canonical IDs")]),
+    ("the truth, the graph", [("log", "events, journal, lock, repair"), ("graph", "MODEL → GRAPH: canonical IDs")]),
     (
         "actions, settings",
         [

@@ -73,7 +73,7 @@ CODES: dict[str, Code] = {
     "BACKEND_UNAVAILABLE": _invalid("A backend lacks something on this machine: a package, or a key."),
     "SECRET_IN_BUNDLE": _invalid("Code that a remote place needs contains the value of a secret; nothing was sent."),
     "BUNDLE_TOO_LARGE": _invalid("The project folder holds more than should be sent to a remote place."),
-    "SANDBOX_UNAVAILABLE": _invalid("A step is to run in a sandbox, and this machine cannot have one."),
+    "SANDBOX_UNAVAILABLE": _invalid("A step must run in a sandbox, but this machine cannot create one."),
     "USAGE": _invalid("The command line does not make sense as a whole."),
     "NOT_ADOPTABLE": _invalid("`adopt` or `restore` cannot put this version in place."),
     # dataset plans, inputs manifests and `composition:`
@@ -84,7 +84,7 @@ CODES: dict[str, Code] = {
     "COMPOSITION_MODE_SHAPE": _invalid("The steps are not wired in the shape of their mode."),
     "DATASET_UNKNOWN": _invalid("A dataset that the inputs manifest does not have."),
     "DATASET_REF_INVALID": _invalid("A reference to a dataset or product that is not in its one valid form."),
-    "PRODUCT_STEP_UNKNOWN": _invalid("A product of a step that does not exist, or that makes none."),
+    "PRODUCT_STEP_UNKNOWN": _invalid("A reference names a product of a step that does not exist or has no products."),
     "PRODUCT_UNKNOWN": _invalid("A product that its step does not declare."),
     "PRODUCT_DUPLICATE": _invalid("A step declares the same product, or file of a product, twice."),
     "PRODUCT_SELF": _invalid("A step uses a product of its own."),
@@ -97,14 +97,16 @@ CODES: dict[str, Code] = {
     "BINDINGS_MISSING": _invalid("A step does not say which datasets or products it takes."),
     "MERGE_INPUTS_MISSING": _invalid("A merge or append has no primary dataset, or nothing to put with it."),
     "MERGE_OPERATION_MISSING": _invalid("A merge step does not say its operation."),
-    "MERGE_OPERATION_UNKNOWN": _invalid("An operation that is neither `merge` nor `append`, or not its action's."),
+    "MERGE_OPERATION_UNKNOWN": _invalid(
+        "The operation is neither `merge` nor `append`, or the action does not support it."
+    ),
     "MERGE_KEYS_MISSING": _invalid("A merge does not say the columns to merge on."),
     "MERGE_KEY_UNKNOWN": _invalid("A file that is to be merged has no column of a key's name."),
     "OUTPUT_UNUSABLE": _invalid("A job declares outputs that its action cannot write."),
     "PREDICATE_UNKNOWN": _invalid("A predicate that does not exist, or a condition without one."),
     "BRANCH_OVERLAP": _invalid("A step belongs to two branches."),
     "BRANCH_UNKNOWN_STEP": _invalid("A branch names a step that does not exist."),
-    "MANIFEST_MISSING": _invalid("A dataset plan was given without its inputs manifest, or that cannot be read."),
+    "MANIFEST_MISSING": _invalid("A dataset plan has no inputs manifest, or the manifest cannot be read."),
     "MANIFEST_VERSION": _invalid("The inputs manifest has another version than this Whyrun reads."),
     "MANIFEST_KEY_INVALID": _invalid("The key of a dataset is not a valid name."),
     "MANIFEST_KEY_DUPLICATE": _invalid("Two datasets of an inputs manifest have the same key."),
@@ -115,12 +117,12 @@ CODES: dict[str, Code] = {
     "MANIFEST_FINGERPRINT_MISMATCH": _invalid("A file does not have the fingerprint that the inputs manifest records."),
     # state
     "LOCKED": _state("Another run of this workflow is in progress; or `gc` and a run of any workflow overlap."),
-    "LOG_DAMAGED": _state("The event log was changed or damaged, or a run is missing in it; nothing is guessed."),
+    "LOG_DAMAGED": _state("The event log was changed or damaged, or lacks a run. Whyrun does not guess."),
     "LOG_INCOMPLETE": _state("The event log lacks a record that planning needs."),
     "PLAN_STALE": _state("A saved plan is not what would be planned now, or code was edited while a run was prepared."),
     "STORE_DAMAGED": _state("Stored bytes do not have the content that the log says."),
     "DISK_FAILED": _state(
-        "A file cannot be written or read: the disk is full, broken or read-only; no permission; a run is gone."
+        "A file cannot be read or written: the disk is full, broken or read-only, or permission is denied."
     ),
     "SECTION_FILE_INVALID": _state("A shared file cannot take a section: it is not a JSON object, or is locked."),
     "RUN_UNKNOWN": _state("There is no such run."),

@@ -42,6 +42,17 @@ def test_every_package_is_introduced() -> None:
     assert bad == {}
 
 
+def test_every_module_that_an_introduction_names_exists() -> None:
+    """As `cache.py` in the folder itself or above it, or as `tests/backends/toy_backend.py`."""
+    missing = [
+        (init.parent.relative_to(PACKAGE).as_posix(), name)
+        for init in PACKAGE.rglob("__init__.py")
+        for name in re.findall(r"`([a-z_0-9/]+\.py)`", init.read_text(encoding="utf-8"))
+        if not any((root / name).exists() for root in (init.parent, init.parent.parent, PACKAGE, PROJECT))
+    ]
+    assert missing == []
+
+
 def test_no_folder_is_crowded() -> None:
     """About a dozen modules a folder. The commands are equals, so their folder may hold more."""
     crowded = {}

@@ -32,6 +32,8 @@ from whyrun.artifacts.hashing import (
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 
+# --- removing damaged blobs --------------------------------------------------------------------------------------
+#
 # Remove a damaged blob without ever removing a good one that another process puts in its place.
 #
 # A process that removes a damaged blob has read it, but `unlink` removes whatever has the name by then: perhaps good
@@ -99,6 +101,9 @@ def _open_lock(root: str) -> int:
     except FileNotFoundError:
         disk.make_folders(Area.STORE, root)
         return disk.open(Area.STORE, path, os.O_RDWR | os.O_CREAT)
+
+
+# --- the store ---------------------------------------------------------------------------------------------------
 
 
 _NO_CLONE = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.EBADF}

@@ -18,6 +18,8 @@ from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import CODES, More
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
+# --- composition summaries ---------------------------------------------------------------------------------------
+#
 # Draws the data flow of a run from `composition_summary.json`: datasets, steps, rows, decisions.
 
 
@@ -124,6 +126,9 @@ def _table(rows: Sequence[tuple[str, ...]], indent: str = "  ") -> Iterator[str]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(max((len(row) for row in rows), default=0))]
     for row in rows:
         yield indent + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+# --- plans and runs ----------------------------------------------------------------------------------------------
 
 
 LAST_LINES = 3  # of a long error, the summary shows the first line and these last ones

@@ -1,4 +1,4 @@
-"""`status.json`: how a run ended, folded from its events alone. [pure]"""
+"""`status.json`: how a run ended, folded from its events alone. Pure."""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ import msgspec
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.errors import error
 
+# --- long lists --------------------------------------------------------------------------------------------------
+#
 # Long lists: events and plans hold a list of more than 64 members as `{count, digest, blob}`; a blob holds the list.
 #
 # Otherwise a fan-in of 10,000 members would be written again with every attempt.
@@ -45,6 +47,9 @@ def read_long_list(value: list[Any] | dict[str, Any], get_blob: Callable[[str], 
             hint="`whyrun verify` lists all damaged blobs",
         )
     return members
+
+
+# --- decoding ----------------------------------------------------------------------------------------------------
 
 
 Found = TypeVar("Found")

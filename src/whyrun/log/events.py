@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
-# name → [{"id", "sha256", "value"?}]; a list of more than 64 members is {"count", "digest", "blob"} (see `long_lists`).
+# name → [{"id", "sha256", "value"?}]; a list of more than 64 members is {"count", "digest", "blob"}: see
+# `decoding.long_list`.
 Bindings = dict[str, Any]
 
 # The failure of a step that was open when its run ended, both before and after the repair records it.

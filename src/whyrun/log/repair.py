@@ -1,7 +1,7 @@
 """Ends the log of a killed run. Only the holder of the lock may do it.
 
 The log of a killed run has no `run_complete`, perhaps half a line at the end, and perhaps steps that started and never
-ended. After a power loss its last lines may refer to bytes that are gone (`surviving_prefix`). The repair truncates
+ended. After a power loss its last lines may refer to bytes that are gone (`survived`). The repair truncates
 these lines, writes `log_repaired`, a `step_failed` (INTERRUPTED) for each open step and `run_complete`, and then
 completes the run folder. If the repair is killed, the next one does the same; after a finished repair nothing is left
 to do. If the folder shows that the run had ended (`lost_end`), the log is damaged, and the repair leaves it as it is.
@@ -42,11 +42,13 @@ from whyrun.log.lock import RunLock
 from whyrun.log.outcomes import RunOutcome, lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 
+# --- how far the log can be trusted ------------------------------------------------------------------------------
+#
 # How far the log of a killed run can be trusted.
 #
 # Before a sync, lines and the files and blobs that they refer to reach the disk in any order. So a power loss may
-# leave a line without its bytes. All lines up to the sync mark (`synced`) are complete. Lines after it count up to
-# the first one that refers to lost bytes; the rest is dropped, as if the power had failed a moment earlier.
+# leave a line without its bytes. All lines up to the sync mark (`sync_mark.py`) are complete. Lines after it count
+# up to the first one that refers to lost bytes; the rest is dropped, as if the power had failed a moment earlier.
 #
 # Lost bytes show a missing sync only if this run has made them: a run removes damaged blobs of earlier runs
 # (`drop_damaged`), which were synced before it began.
@@ -122,6 +124,9 @@ def _has_blob(store: Store, sha256: str, type_: str = "file") -> bool:
     except (WhyrunError, OSError):
         return False
     return True
+
+
+# --- the repair --------------------------------------------------------------------------------------------------
 
 
 DEBUG_FILE = "debug.log"

@@ -20,6 +20,8 @@ from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer
 from whyrun.snapshot.suspects import find_suspects
 from whyrun.workflow.model import VALUE_TYPES
 
+# --- joining records to rows -------------------------------------------------------------------------------------
+#
 # Joins the records of the log to the rows of the graph, a column at a time. Pure.
 #
 # Columns of the index are used as they are; single records are read only on demand.
@@ -169,6 +171,9 @@ def _recorded(made: _Made, id_: str, form: tuple[str, str]) -> Output | None:
         if output.id == id_ and (output.type, output.suffix) == form:
             found = output
     return found
+
+
+# --- building the snapshot ---------------------------------------------------------------------------------------
 
 
 def build_planning_snapshot(

@@ -27,6 +27,8 @@ from whyrun.actions.code.import_facts import FileFacts, Import, main_module_of, 
 from whyrun.actions.code.module_files import ModuleIndex, files_below, files_of, package_inits, read_module, shown_path
 from whyrun.actions.code.source import SourceError, TextRead, parse_source, read_source, source_sha256
 
+# --- files that code loads by name -------------------------------------------------------------------------------
+#
 # Finds the files that code may load if it changes `sys.path`, or loads modules and files by name.
 #
 # Which file it loads is not known without running it, so every file counts that its string constants may name.
@@ -194,6 +196,9 @@ def _files_in_texts(facts: FileFacts, folder: str, project: str) -> Iterator[str
     if facts.loads_by_name:
         candidates |= {f"{start}/__main__.py" for start in named}
     yield from (path for path in candidates if is_below(path, project) and os.path.isfile(path))
+
+
+# --- imports -----------------------------------------------------------------------------------------------------
 
 
 # Libraries that turn the docstrings of functions and classes into prompts or tool descriptions. Code that imports one

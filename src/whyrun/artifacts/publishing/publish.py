@@ -25,6 +25,8 @@ from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 
+# --- the state of a path -----------------------------------------------------------------------------------------
+#
 # The state of a path without reading its content: enough to see whether it was changed since.
 #
 # The state of a folder includes all files in it, because an edit of a file does not change the times of the folder.
@@ -106,6 +108,9 @@ def _skew_at(path: str, status: os.stat_result) -> int:
         folder = os.path.dirname(path) if stat.S_ISLNK(status.st_mode) else path
         _skews[status.st_dev] = clock_skew(folder)
     return _skews[status.st_dev]
+
+
+# --- publishing --------------------------------------------------------------------------------------------------
 
 
 _TRIES = 5

@@ -194,7 +194,8 @@ def _message(problem: OSError) -> str:
     return f"{type(problem).__name__}: {problem.strerror or problem}"
 
 
-# Storage behind a URL: `s3://bucket/prefix`, or any other that fsspec can open. Imported only if a project has one.
+# Storage behind a URL: `s3://bucket/prefix`, or any other that fsspec can open. fsspec is imported only when one is
+# opened.
 #
 # Credentials come from the environment or the configuration of the cloud's own tools, as usual for fsspec. Whyrun keeps
 # none, and refuses a URL with credentials when it reads the settings.

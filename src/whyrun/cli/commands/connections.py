@@ -17,7 +17,6 @@ from whyrun.connections.text import Text, Variable
 from whyrun.errors import Diagnostic, Exit, InvalidError
 
 if TYPE_CHECKING:
-    from whyrun.connections.file import WrittenConnection
     from whyrun.connections.probe import Probed
 
 # Connections for display: the text of the file, never the value of a variable or a secret.

@@ -23,8 +23,8 @@ def command(file: str | None, delete: bool, as_json: bool, state: str | None) ->
     """Show what the store no longer needs, or remove it.
 
     Everything is kept that the log of a run refers to, for all workflows that share the store: outputs and inputs of
-    jobs, snapshots of plans, and your own files that were saved before they were overwritten. Of pruned runs, these
-    files and the versions that you adopted are kept too. The rest comes from runs that were pruned
+    jobs, snapshots of plans, and your own files that were saved before they were overwritten. For pruned
+    runs, gc keeps your saved files and the versions that you adopted. The rest comes from runs that were pruned
     (`whyrun runs prune`) or killed.
 
     With --delete, no run may be in progress: otherwise the exit status is 3, and the message names it.

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from whyrun.planning.answers.why import PlanView
     from whyrun.project import Project
 
+# --- facts as text -----------------------------------------------------------------------------------------------
+#
 # Renders facts as text for `whyrun show`: one name and value per line, and longer values as a block.
 
 
@@ -141,6 +143,9 @@ _BLOCKS: Mapping[str, Any] = {
     "inputs": _inputs,
     "files": _files,
 }
+
+
+# --- the command -------------------------------------------------------------------------------------------------
 
 
 @click.command(short_help="Show one job, artifact, input or run.")

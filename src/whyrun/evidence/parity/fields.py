@@ -1,4 +1,4 @@
-"""Which fields of each event are compared between two runs: one table for all event types. [pure]
+"""Which fields of each event are compared between two runs: one table for all event types. Pure.
 
 Fields in `NEVER` say where and when, and are never compared. Any other field is compared, or left out with a reason. A
 test fails if an event or a field is not in the table.

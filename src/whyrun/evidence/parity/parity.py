@@ -22,12 +22,13 @@ from whyrun.ids import file_name
 from whyrun.log import events as ev
 
 if TYPE_CHECKING:
-    from whyrun.evidence.parity.reading import RunEvidence
     from whyrun.evidence.run_directory import Metric
 
 # Metrics of two runs: rows and counts are compared; measured durations and sizes are only reported.
 
 
+# --- metrics -----------------------------------------------------------------------------------------------------
+#
 # Measured: by name, or by a unit of time or size. The number of `progress` messages depends on speed.
 MEASURED = frozenset(
     {
@@ -105,6 +106,9 @@ def measured(evidence: RunEvidence) -> Mapping[str, Any]:
         "peak_memory_bytes": int(totals["max_rss_bytes"]),
         "step_ms": {step: round(duration, 3) for step, duration in sorted(durations.items())},
     }
+
+
+# --- two runs ----------------------------------------------------------------------------------------------------
 
 
 _IGNORED_IN_STATUS = ("started", "ended", "backend")

@@ -1,4 +1,4 @@
-"""The result of comparing two runs. [pure]"""
+"""The result of comparing two runs. Pure."""
 
 from __future__ import annotations
 

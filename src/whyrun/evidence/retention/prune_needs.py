@@ -1,4 +1,4 @@
-"""Which runs are needed for the current state, and why. [pure]
+"""Which runs are needed for the current state, and why; and the facts about a run that its tombstone keeps.
 
 A run can be pruned only if no plan changes. The folded latest attempt and success of each step must stay the same.
 Older results may be lost: that is the purpose of pruning. But no older result may become current again, as would happen
@@ -22,6 +22,8 @@ from whyrun.log.runs import RunRef, log_without_start
 from whyrun.log.tombstones import Adopted, CarriedInput, Displaced, PublishedSite, Tombstone
 from whyrun.snapshot.records import Attempt, Records, StepRecord
 
+# --- facts about a run -------------------------------------------------------------------------------------------
+#
 # What `prune` needs of a run: the facts that its tombstone keeps, and the steps and requests that it has.
 
 
@@ -128,6 +130,9 @@ def published_sites(runs: Iterable[RunRef]) -> set[str]:
 def folder_size(folder: Path) -> int:
     """The size of its files. Links are not followed."""
     return sum(os.lstat(os.path.join(place, name)).st_size for place, _, names in os.walk(folder) for name in names)
+
+
+# --- which runs are needed ---------------------------------------------------------------------------------------
 
 
 _KINDS = {

@@ -1,4 +1,4 @@
-"""Check the lines of one log: each is an event of this run, `seq` has no gaps, and the hash chain holds. [pure]
+"""Check the lines of one log: each is an event of this run, `seq` has no gaps, and the hash chain holds. Pure.
 
 After a wrong line the check continues from the values of that line, so that each damage is reported once.
 """

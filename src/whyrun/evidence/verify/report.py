@@ -1,4 +1,4 @@
-"""The result of `verify`: every problem with its file and line, what was checked, and notes. [pure]"""
+"""The result of `verify`: every problem with its file and line, what was checked, and notes. Pure."""
 
 from __future__ import annotations
 

@@ -27,92 +27,7 @@ from whyrun.execution.protocol.messages import ExecStep
 if TYPE_CHECKING:
     from whyrun.artifacts.stat_cache.rows import Signature
     from whyrun.execution.bundle.bundle import Bundle
-    from whyrun.execution.protocol.messages import ExecStep, Message
-
-# Helpers that every backend's queue uses: wake the waiting runner, and take queued commands out again.
-
-
-class Wakeup:
-    """Ends the runner's wait for messages early. Threads call `wake`; signal handlers write a byte to `fileno`."""
-
-    def __init__(self) -> None:
-        self._reader, self._writer = socket.socketpair()
-        for end in (self._reader, self._writer):
-            end.setblocking(False)
-
-    @property
-    def reader(self) -> socket.socket:
-        """Becomes readable on a wake-up: for a backend that waits for several descriptors at once."""
-        return self._reader
-
-    def fileno(self) -> int:
-        """The descriptor to write a byte to."""
-        return self._writer.fileno()
-
-    def wake(self) -> None:
-        with suppress(BlockingIOError, OSError):  # a wake-up is pending already, or the backend is closed
-            self._writer.send(b"\0")
-
-    def wait(self, seconds: float) -> None:
-        poll = select.poll()
-        poll.register(self._reader, select.POLLIN)
-        poll.poll(seconds * 1000)
-
-    def clear(self) -> None:
-        with suppress(BlockingIOError):
-            self._reader.recv(1 << 16)
-
-    def close(self) -> None:
-        self._reader.close()
-        self._writer.close()
-
-
-class QueuedJob(Protocol):
-    @property
-    def command(self) -> ExecStep: ...
-
-
-J = TypeVar("J", bound=QueuedJob)
-
-
-def remove_queued(queue: deque[J], steps: Set[str]) -> list[ExecStep]:
-    """Remove the commands of these steps from the queue and return them."""
-    removed = [job.command for job in queue if job.command.step_id in steps]
-    remaining = [job for job in queue if job.command.step_id not in steps]
-    queue.clear()
-    queue.extend(remaining)
-    return removed
-
-
-# How a worker process is started on this machine, and how its end is described: the same for every backend.
-
-
-def worker_command(start: WorkerStart) -> list[str]:
-    return [sys.executable, "-P", "-m", "whyrun.execution.worker.main", encode(start).decode()]
-
-
-def step_environment(home: str, tmp: str) -> dict[str, str]:
-    """The environment of a worker: a step sees no other variable of the host."""
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "TMPDIR": tmp, "LANG": "C.UTF-8"}
-    return with_whyrun(environment)
-
-
-def with_whyrun(environment: dict[str, str]) -> dict[str, str]:
-    """The environment with a PYTHONPATH, if a fresh interpreter would not find Whyrun without one."""
-    package = whyrun_home()
-    return environment if package is None else {**environment, "PYTHONPATH": package}
-
-
-def describe_exit(status: int) -> str:
-    """How a worker process ended. `status` is negative for a signal."""
-    if status >= 0:
-        return f"the worker exited with status {status} while the step ran"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    return f"the worker was killed by {name}"
-
+    from whyrun.execution.protocol.messages import Message
 
 # --- what a backend says about itself ---------------------------------------------------------------------------
 
@@ -325,3 +240,88 @@ class LineBuffer:
     def clear(self) -> None:
         """Drop the incomplete line: after a gap its end never comes."""
         self._parts, self._size = [], 0
+
+
+# --- for every queue: wake the waiting runner, and take queued commands out again -------------------------------
+
+
+class Wakeup:
+    """Ends the runner's wait for messages early. Threads call `wake`; signal handlers write a byte to `fileno`."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        for end in (self._reader, self._writer):
+            end.setblocking(False)
+
+    @property
+    def reader(self) -> socket.socket:
+        """Becomes readable on a wake-up: for a backend that waits for several descriptors at once."""
+        return self._reader
+
+    def fileno(self) -> int:
+        """The descriptor to write a byte to."""
+        return self._writer.fileno()
+
+    def wake(self) -> None:
+        with suppress(BlockingIOError, OSError):  # a wake-up is pending already, or the backend is closed
+            self._writer.send(b"\0")
+
+    def wait(self, seconds: float) -> None:
+        poll = select.poll()
+        poll.register(self._reader, select.POLLIN)
+        poll.poll(seconds * 1000)
+
+    def clear(self) -> None:
+        with suppress(BlockingIOError):
+            self._reader.recv(1 << 16)
+
+    def close(self) -> None:
+        self._reader.close()
+        self._writer.close()
+
+
+class QueuedJob(Protocol):
+    @property
+    def command(self) -> ExecStep: ...
+
+
+J = TypeVar("J", bound=QueuedJob)
+
+
+def remove_queued(queue: deque[J], steps: Set[str]) -> list[ExecStep]:
+    """Remove the commands of these steps from the queue and return them."""
+    removed = [job.command for job in queue if job.command.step_id in steps]
+    remaining = [job for job in queue if job.command.step_id not in steps]
+    queue.clear()
+    queue.extend(remaining)
+    return removed
+
+
+# --- for every worker process: how it is started on this machine, and how its end is described ------------------
+
+
+def worker_command(start: WorkerStart) -> list[str]:
+    return [sys.executable, "-P", "-m", "whyrun.execution.worker.main", encode(start).decode()]
+
+
+def step_environment(home: str, tmp: str) -> dict[str, str]:
+    """The environment of a worker: a step sees no other variable of the host."""
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "TMPDIR": tmp, "LANG": "C.UTF-8"}
+    return with_whyrun(environment)
+
+
+def with_whyrun(environment: dict[str, str]) -> dict[str, str]:
+    """The environment with a PYTHONPATH, if a fresh interpreter would not find Whyrun without one."""
+    package = whyrun_home()
+    return environment if package is None else {**environment, "PYTHONPATH": package}
+
+
+def describe_exit(status: int) -> str:
+    """How a worker process ended. `status` is negative for a signal."""
+    if status >= 0:
+        return f"the worker exited with status {status} while the step ran"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"the worker was killed by {name}"

@@ -272,7 +272,7 @@ class _Archive:
         return buffer.getvalue()
 
 
-# Selects the files of a project that go into its bundle, and packs them as they were planned with.
+# --- the bundle of a run: packed as it was planned ---------------------------------------------------------------
 
 
 _TRIES = 5

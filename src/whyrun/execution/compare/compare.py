@@ -44,6 +44,8 @@ from whyrun.project import Project
 from whyrun.snapshot.records import Output, Records, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
+# --- the runner of a comparison ----------------------------------------------------------------------------------
+#
 # The runner of a comparison: it executes each chosen step on recorded artifacts, and no step waits for another.
 #
 # Deadlines, retries, resources, interruption and evidence are those of any run. Unlike in other runs, the inputs of
@@ -219,6 +221,9 @@ def _outputs_text(
             note += ", adopted before" if table.artifact_id(a, position) in adopted else ""
             named.append((result is None or result.identical, file_text(output_label(table, a, position), note)))
     return listed([text for _, text in sorted(named, key=lambda each: each[0])])
+
+
+# --- the comparison ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

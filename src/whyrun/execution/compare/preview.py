@@ -28,6 +28,8 @@ from whyrun.snapshot.records import Attempt, Output, Records, run_name
 from whyrun.snapshot.snapshot import ActionFacts, Consumed, LogReader, PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 
+# --- the subjects of a comparison --------------------------------------------------------------------------------
+#
 # The subjects of a comparison: each chosen job instance, what it would consume, and its recorded result.
 #
 # Each instance is compared on the recorded artifacts of its sources, whether or not those are up to date. If it would
@@ -144,6 +146,9 @@ def _changes(consumed: Consumption, before: Consumed, action: ActionFacts) -> It
     for name in sorted({*before, *consumed.entries} - {".action"}):
         if counts(name, action.uncounted):
             yield from compare_entries(name.removeprefix("."), before.get(name), consumed.entries.get(name))
+
+
+# --- the preview -------------------------------------------------------------------------------------------------
 
 
 def subjects_of(

@@ -1,4 +1,4 @@
-"""Reads files that a step left, safely: follows no link, opens no special file, reads no more than a limit.
+"""Reads and copies files that a step left, safely: follows no link, opens no special file, reads no more than a limit.
 
 A step's files are not trusted, and processes that it left running may still change them.
 """
@@ -15,6 +15,8 @@ from typing import BinaryIO, cast
 
 from whyrun.execution.files.tree_removal import DEEPEST, LONGEST, make_readable
 
+# --- copying -----------------------------------------------------------------------------------------------------
+#
 # Copies the content of files in the kernel, which shares blocks if the file system can, and keeps holes.
 #
 # A step may leave a file whose size is a terabyte and that holds nothing.
@@ -100,6 +102,9 @@ def _copy(source: int, target: int, position: int, end: int) -> None:
         if not data:
             return
         position += os.pwrite(target, data, position)
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
 
 
 # Missing, or a link, socket or device: in all these cases there is nothing to read.

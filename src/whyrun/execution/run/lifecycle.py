@@ -42,6 +42,8 @@ from whyrun.project import Project
 if TYPE_CHECKING:
     from whyrun.execution.bundle.bundle import Bundle
 
+# --- `on_finish` -------------------------------------------------------------------------------------------------
+#
 # `on_finish` of `whyrun.toml`: a command of the user that gets the status of a finished run.
 
 
@@ -70,11 +72,18 @@ class OnFinish:
             return
         self.reporter.finish()  # or the output of the command would be mixed with the progress bar
         try:
+            status = (self.run / "status.json").read_bytes()
+        except OSError as failed:
+            self.reporter.note(
+                f"`on_finish` was not started: `status.json` cannot be read: {failed.strerror or failed}"
+            )
+            return
+        try:
             ended = subprocess.run(
                 self.command,
                 shell=isinstance(self.command, str),
                 cwd=self.project,
-                input=(self.run / "status.json").read_bytes(),
+                input=status,
                 stdout=sys.stderr.fileno() if _has_descriptor() else subprocess.DEVNULL,  # our stdout is for data
                 env={**os.environ, "WHYRUN_RUN": self.run.name, "WHYRUN_WORKFLOW": self.workflow},
                 check=False,
@@ -93,6 +102,9 @@ def _has_descriptor() -> bool:
     except (OSError, ValueError, AttributeError):
         return False
     return True
+
+
+# --- the lifecycle -----------------------------------------------------------------------------------------------
 
 
 RunState = Literal["succeeded", "failed", "interrupted"]

@@ -33,6 +33,8 @@ from whyrun.snapshot.records import run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 
+# --- results of the run ------------------------------------------------------------------------------------------
+#
 # What the steps of a run may consume: results of this run, recorded results, and which sources failed.
 
 
@@ -83,6 +85,9 @@ class StepResults:
                 nodes = range(needed.base, needed.base + len(needed))
                 self._failed_of[number] = {n for n in nodes if self._states.has_failed(n)}
         return {node for number in table.needs for node in self._failed_of[number]}
+
+
+# --- outcomes ----------------------------------------------------------------------------------------------------
 
 
 FinishedStep = tuple[ActiveStep, StepFinished]

@@ -187,7 +187,7 @@ class ImportedCode:
 
     def _changes_sys_path(self, uses: str, with_: Mapping[str, Any]) -> bool:
         from whyrun.actions.code.imports import project_code  # only where steps of several kinds meet in one worker
-        from whyrun.actions.registry.registry import project_entry
+        from whyrun.actions.registry.load import project_entry
 
         try:
             entry = project_entry(uses, with_, self._project)

@@ -48,6 +48,8 @@ from whyrun.execution.worker.outbox import Acknowledgements, Outbox
 from whyrun.execution.worker.step_runner import StepRunner
 from whyrun.execution.worker.streams import Streams
 
+# --- where commands come from ------------------------------------------------------------------------------------
+#
 # Where a worker takes its commands from: datagrams on the host's machine, command files everywhere else.
 
 
@@ -172,6 +174,9 @@ def _read_control(control: int, take_line: Callable[[bytes], None]) -> None:
         for line in lines:
             take_line(line)
     end_group(os.getpgrp(), descendants(os.getpid()))
+
+
+# --- the process -------------------------------------------------------------------------------------------------
 
 
 _SHOWN = 2000  # bytes of what a failed `prepare` command printed last

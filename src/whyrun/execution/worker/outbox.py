@@ -19,6 +19,8 @@ from whyrun.execution.protocol.messages import ExecStep, Message, StepBegan
 from whyrun.execution.worker.failure import utf8
 from whyrun.json_values import limit_problem
 
+# --- limits on messages ------------------------------------------------------------------------------------------
+#
 # Limits on the messages of a step: their length, and which values they may contain. A violation fails only the
 # step.
 
@@ -122,6 +124,9 @@ def _plain(value: Any) -> Any:
 def _check_text(what: str, text: str) -> None:
     if utf8(text) != text:
         raise ValueError(f"{what} cannot be written as UTF-8: {text!r:.100}")
+
+
+# --- messages ----------------------------------------------------------------------------------------------------
 
 
 UNNUMBERED = -1  # a message from a process that the step forked, which does not know its parent's count

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from whyrun.actions.registry.registry import LoadedAction
+from whyrun.actions.registry.load import LoadedAction
 from whyrun.artifacts.compare.files import compare_files, compare_trees
 from whyrun.artifacts.compare.result import IDENTICAL, SHOWN, CompareSettings, Comparison, shortened
 from whyrun.artifacts.store import Store

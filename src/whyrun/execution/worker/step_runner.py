@@ -15,7 +15,7 @@ import msgspec
 from whyrun.actions.builtin import SAVES_SCRIPT
 from whyrun.actions.builtin.shell import as_text
 from whyrun.actions.code.source_loader import Version, take_recorded_reads
-from whyrun.actions.registry.registry import LoadedAction, forget_project_code, load_action
+from whyrun.actions.registry.load import LoadedAction, forget_project_code, load_action
 from whyrun.artifacts.compare.result import Comparison
 from whyrun.artifacts.durable import write_all
 from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock

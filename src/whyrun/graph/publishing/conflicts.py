@@ -21,7 +21,9 @@ from whyrun.graph.tables import Graph, JobTable, OutputColumn
 from whyrun.ids import site_of, split_site
 from whyrun.workflow.inputs import InputValue
 
-# The links on the paths of a graph, as found on disk: several paths can be one file. Pure.
+# --- links on disk -----------------------------------------------------------------------------------------------
+#
+# The links on the paths of a graph, as found on disk: several paths can be one file.
 
 
 class RealFolder(NamedTuple):
@@ -58,6 +60,9 @@ class Links(msgspec.Struct, frozen=True):
 
 
 NO_LINKS = Links()
+
+# --- conflicts ---------------------------------------------------------------------------------------------------
+
 
 _AN_INPUT = "an input of this workflow"
 _LAST_CHARACTER = "\U0010ffff"

@@ -37,6 +37,8 @@ from whyrun.workflow.model import (
 )
 from whyrun.workflow.values import value_problem
 
+# --- files of patterns -------------------------------------------------------------------------------------------
+#
 # The files that a pattern matches, and checks of many paths at once.
 
 
@@ -75,6 +77,9 @@ def are_normal(paths: Sequence[str]) -> bool:
     if text.count("\n") != len(paths) + 1:
         return False
     return not any(unusual in text for unusual in ("\n/", "/\n", "//", "/.", "\n.", "\n\n"))
+
+
+# --- inputs and artifacts ----------------------------------------------------------------------------------------
 
 
 _GLOB = frozenset("*?[")

@@ -33,6 +33,8 @@ from whyrun.workflow.model import Expression, First, Formatted, Place, Ref
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.scope import Scope, Text
 
+# --- the compiler ------------------------------------------------------------------------------------------------
+#
 # The syntax tree of an expression → closures. Only the syntax that is listed here is allowed.
 
 
@@ -253,6 +255,9 @@ def _describe(node: ast.AST) -> str:
 
 def _called(node: ast.expr) -> str | None:
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+
+
+# --- expressions -------------------------------------------------------------------------------------------------
 
 
 __all__ = [

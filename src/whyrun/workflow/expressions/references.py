@@ -26,6 +26,8 @@ from whyrun.workflow.model import (
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.scope import UNKNOWN_JOB, AnyName, JobShape, OutputShape, Scope, Text
 
+# --- selectors ---------------------------------------------------------------------------------------------------
+#
 # The parts of a reference: its chain of names, and the selectors `[3]`, `["asia"]`, `[loop-1]`, `[:]`.
 
 
@@ -129,6 +131,9 @@ def check_loop(name: str, place: Place, scope: Scope, problems: Problems) -> Non
         hint = did_you_mean(name, sorted(scope.names.loops)) or "declare it under `loops:`"
     problems.add(place, "UNKNOWN_LOOP", message, hint)
     raise Refused
+
+
+# --- references --------------------------------------------------------------------------------------------------
 
 
 class Resolved(msgspec.Struct, frozen=True):

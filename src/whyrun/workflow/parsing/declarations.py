@@ -27,6 +27,8 @@ from whyrun.workflow.parsing.keys import Key, Schema, names_of
 from whyrun.workflow.scope import Names, Scope
 from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG, value_problem
 
+# --- `composition:` ----------------------------------------------------------------------------------------------
+#
 # `composition:` of a workflow file: the mode, and the roles of its `dataset` inputs. The graph checks the shape.
 
 
@@ -92,6 +94,9 @@ class CompositionReader(Fields):
 
 def _known(names: tuple[str, ...]) -> str:
     return "one of " + ", ".join(f"`{name}`" for name in names)
+
+
+# --- inputs and loops --------------------------------------------------------------------------------------------
 
 
 _RANGE = lazy_regex(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*")

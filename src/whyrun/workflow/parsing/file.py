@@ -18,6 +18,8 @@ from whyrun.workflow.parsing.keys import Key, map_schema, names_of, object_schem
 from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, JobShape, Names
 from whyrun.workflow.yaml_source import read_yaml
 
+# --- jobs of a file ----------------------------------------------------------------------------------------------
+#
 # The jobs of one file, in two passes: first the shapes that references need, then everything that may refer.
 
 
@@ -79,6 +81,9 @@ def _may_be_meant(value: Node, names: Names) -> tuple[str, ...]:
         return "for", "exclude", "include", "secrets"
     assert isinstance(value, Scalar)
     return ("for",) if value.value in list(names.loops) else ()
+
+
+# --- files -------------------------------------------------------------------------------------------------------
 
 
 WORKFLOW_KEYS = (

@@ -1,7 +1,7 @@
 """The table of job keys: one row per key says how it is read, its JSON Schema, what it means, and whether it counts.
 
-`jobs` reads a job by this table, `schema` and the docs print it. To add a key, write a row, its reader, and a field of
-`JobDecl`.
+`file` reads a job by this table. The JSON Schema (in `parse`) and the docs print it. To add a key, write a row, its
+reader, and a field of `JobDecl`.
 """
 
 from __future__ import annotations

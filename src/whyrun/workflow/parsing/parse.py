@@ -20,9 +20,11 @@ from whyrun.workflow.parsing.keys import Schema, object_schema
 from whyrun.workflow.parsing.outputs import OUTPUT_KEYS
 from whyrun.workflow.yaml_source import read_source
 
+# --- the JSON Schema ---------------------------------------------------------------------------------------------
+#
 # The JSON Schema of workflow files, with which editors complete and check them. It is made from the tables of keys.
 #
-# It describes the form of a file. References are checked by `parse`, which also gives the better messages.
+# It describes the form of a file. References are checked by `read_workflow`, which also gives the better messages.
 
 
 def workflow_schema() -> Schema:
@@ -58,6 +60,9 @@ def workflow_schema() -> Schema:
             },
         },
     }
+
+
+# --- parsing -----------------------------------------------------------------------------------------------------
 
 
 class Reading(msgspec.Struct, frozen=True):

@@ -14,6 +14,8 @@ from whyrun.actions.data.output import Written, write_table
 from whyrun.actions.data.problems import CardinalityViolated, ColumnsClash, KeyTypesDiffer, counted, listed
 from whyrun.actions.data.tables import Column, Table, has_value
 
+# --- counting matches --------------------------------------------------------------------------------------------
+#
 # Counts the rows of a join from the keys alone, before any row is joined.
 
 
@@ -147,6 +149,9 @@ def _count_by_grouping(
         FROM (SELECT count(*) - count(r) AS l, count(r) AS r FROM ({both}) GROUP BY {grouped})"""
     )
     return _Counts(*map(int, row))
+
+
+# --- joining -----------------------------------------------------------------------------------------------------
 
 
 _EXAMPLES = 5

@@ -19,6 +19,8 @@ from whyrun.actions.movers.postgres.client import connected, failed, literal, qu
 from whyrun.actions.movers.statement import POSTGRES, Dialect, filled
 from whyrun.actions.parameters import Meta
 
+# --- columns of a result -----------------------------------------------------------------------------------------
+#
 # Maps the columns of a PostgreSQL result to columns of a file. The server casts types that the driver would change.
 
 
@@ -124,6 +126,9 @@ def _misfit(field: Field, held: str, what: str) -> ValueNotConvertible:
         f"the column `{field.name}` holds {held}, which is not a {what} that a file can hold; change it in the query: "
         f"NULLIF({quoted(field.name)}, …), or CAST({quoted(field.name)} AS text)"
     )
+
+
+# --- the action --------------------------------------------------------------------------------------------------
 
 
 class Params(ExtractParams, kw_only=True):

@@ -29,6 +29,8 @@ from whyrun.actions.movers.postgres.conversions import (
 from whyrun.actions.parameters import File, Meta
 from whyrun.errors import did_you_mean
 
+# --- the target table --------------------------------------------------------------------------------------------
+#
 # Looks up a table in PostgreSQL's catalogue. Also the errors of loading a table.
 
 
@@ -106,6 +108,9 @@ class PostgresTable:
         if schema is None:
             raise LoadRefused(f"the user's search path has no schema for {self.shown}; write `schema:`")
         return str(schema)
+
+
+# --- the action --------------------------------------------------------------------------------------------------
 
 
 SqlType = Annotated[

@@ -26,6 +26,8 @@ from whyrun.execution.protocol.framing import encode
 from whyrun.execution.protocol.messages import StepFinished, StepLost
 from whyrun.execution.worker.failure import Failure, failure_of
 
+# --- input files -------------------------------------------------------------------------------------------------
+#
 # Sends input files and folders of a workflow to Dask workers: each is read once and written once per worker.
 #
 # A packed input is plain data: the files by their path within the input (a single file has the empty path), the
@@ -111,6 +113,9 @@ def _write(target: Path, data: bytes, executable: bool) -> None:
     if executable:
         temp.chmod(0o755)
     os.replace(temp, target)
+
+
+# --- steps and their results -------------------------------------------------------------------------------------
 
 
 Client: TypeAlias = Any  # of `distributed`, whose types are half there; imported only where a cluster is used

@@ -1,6 +1,6 @@
 """Runs workers in E2B sandboxes, through the `e2b` SDK.
 
-`backend.py` is the transport. `instance.py` is one sandbox, `files.py` transfers files, `stream.py` and `relay.py`
+`backend.py` is the transport, with one sandbox a worker. `files.py` transfers files, `stream.py` and `relay.py`
 carry messages over connections that may break, and `calls.py` makes SDK calls that cannot hang. Start with
 `backend.py`.
 """

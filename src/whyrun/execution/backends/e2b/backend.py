@@ -23,6 +23,8 @@ from whyrun.execution.backends.remote.threaded import ThreadedBackend
 from whyrun.execution.bundle import unpack
 from whyrun.execution.bundle.bundle import PACKAGE, PROJECT, Bundle, bundle_project
 
+# --- one sandbox -------------------------------------------------------------------------------------------------
+#
 # One E2B sandbox: creates it, installs the bundle, keeps it alive while it is needed, and deletes it.
 
 
@@ -131,6 +133,9 @@ def _delete(sandbox: Sandbox) -> None:
         sandbox.kill(request_timeout=_CLOSING)
     except SDK_ERRORS:
         pass  # it cannot be reached; its lifetime ends it
+
+
+# --- the transport -----------------------------------------------------------------------------------------------
 
 
 _TAIL = 4096

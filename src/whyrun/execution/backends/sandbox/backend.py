@@ -32,11 +32,13 @@ from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, pr
 from whyrun.execution.bundle.bundle import PROJECT, bundle_project, unpack
 from whyrun.execution.files.scratch import Scratch
 
+# --- memory of a whole sandbox -----------------------------------------------------------------------------------
+#
 # Measures the memory of all processes of a sandbox together, and ends the sandbox if they use too much.
 #
 # Control groups could do this, but they belong to the manager of the machine (systemd, a container runtime): a group
 # that another program creates among them breaks its rules and may escape its limits. A single process also has its own
-# resource limit; this module watches the sum.
+# resource limit; `MemoryWatch` watches the sum.
 
 
 INTERVAL = 0.1  # seconds between two checks; a limit may be exceeded by what is allocated in between
@@ -101,6 +103,9 @@ def used_memory(roots: tuple[int, ...]) -> int:
                 with open(f"/proc/{process}/task/{thread}/children", "rb") as file:
                     queue += map(int, file.read().split())
     return used
+
+
+# --- the backend -------------------------------------------------------------------------------------------------
 
 
 _CODE_SUFFIXES = (".py", ".pyi", ".so")

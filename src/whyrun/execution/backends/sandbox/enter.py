@@ -77,7 +77,7 @@ def give_up_rights() -> None:
 def limit(limits: Limits) -> None:
     """Set resource limits, inside the sandbox: there, processes count in its own user namespace, not for the real user.
 
-    The memory limit applies to each process; `memory_watch` watches their sum from outside. It limits private data
+    The memory limit applies to each process; `MemoryWatch` watches their sum from outside. It limits private data
     (`DATA`), not address space, of which many programs reserve far more than they use.
     """
     processes = limits.processes + _OURS

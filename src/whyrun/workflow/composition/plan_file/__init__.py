@@ -2,5 +2,5 @@
 
 In: the text of a plan and of its manifest. Out: `model.Workflow`, in which datasets are inputs, steps are jobs, and
 conditions are `if` of the steps in their branches; or all problems together.
-Start with `dataset_plan.py`: `steps` reads one step, `links` checks them together, `compile` makes the workflow.
+Start with `dataset_plan.py`, which also makes the workflow: `steps` reads one step, `links` checks them together.
 """

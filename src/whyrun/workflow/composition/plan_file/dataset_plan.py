@@ -49,6 +49,8 @@ from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar
 from whyrun.workflow.parsing.parse import Reading
 from whyrun.workflow.yaml_source import read_source
 
+# --- a checked plan → the model ----------------------------------------------------------------------------------
+#
 # A checked dataset plan → `Workflow`: datasets become inputs, steps jobs, conditions `if` of their branches.
 
 
@@ -195,6 +197,9 @@ def _output(product: Product, leaves: Mapping[str, DatasetRef], uses: str) -> Ou
         place=product.place,
         suffix=suffix,
     )
+
+
+# --- reading a plan ----------------------------------------------------------------------------------------------
 
 
 PLAN_VERSION = 1

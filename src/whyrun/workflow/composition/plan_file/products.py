@@ -15,6 +15,8 @@ from whyrun.workflow.fields import Fields, path_problem
 from whyrun.workflow.model import ROLES, At, Expression, First, InputRef, OutputRef, Place, Ref, Selector
 from whyrun.workflow.nodes import Node, Scalar
 
+# --- references --------------------------------------------------------------------------------------------------
+#
 # References in a dataset plan: `input:<dataset_key>`, `prod:<step_id>:<product_id>`, and leaves of products.
 
 
@@ -120,6 +122,9 @@ def binding_expression(bound: Bound) -> Expression:
         env=frozenset(),
         whole=whole,
     )
+
+
+# --- products ----------------------------------------------------------------------------------------------------
 
 
 PRODUCT_KEYS = ("product_id", "kind", "role", "path", "description")
