@@ -39,6 +39,7 @@ from typing import Any, NoReturn
 HERE = Path(__file__).parent
 COMMAND = [sys.executable, "-m", "whyrun.cli.main"]
 WORKER = [sys.executable, "-P", "-m", "whyrun.execution.worker.main"]
+INSPECTOR = [sys.executable, "-P", "-m", "whyrun.actions.inspection.inspector_main"]
 SCRIPTS = [str(HERE / "command_driver.py"), str(HERE / "run_in_process.py")]
 
 _LARGEST = 1 << 17  # bytes of a request
@@ -52,6 +53,9 @@ _COMMAND_MODULES = (
     "whyrun.execution.compare.compare", "whyrun.execution.adopt.adopt",
     "whyrun.evidence.verify.verify", "whyrun.console.logger",
 )  # fmt: skip
+
+# Programs that Whyrun itself starts: kind → module.
+_PROGRAMS = {"worker": WORKER[3], "inspector": INSPECTOR[3]}
 
 # What a command imports for a backend, and takes longer than all else that it imports.
 _BACKEND_MODULES = {"e2b": "e2b", "dask": "distributed"}
@@ -118,6 +122,8 @@ _EXECUTE_CHILD = inspect.signature(subprocess.Popen._execute_child)  # type: ign
 def _kind(command: Sequence[str]) -> str | None:
     if list(command[:4]) == WORKER and len(command) == 5:
         return "worker"
+    if list(command[:4]) == INSPECTOR and len(command) == 6:
+        return "inspector"
     if list(command[:3]) == COMMAND or (command[0] == sys.executable and command[1:2] and command[1] in SCRIPTS):
         for backend in _BACKEND_MODULES:
             if backend in command:
@@ -207,7 +213,7 @@ def _client_for(kind: str, environment: Mapping[str, str]) -> Client | None:
     with _lock:
         if key not in _clients and _first_variables is not None:
             ordinary = variables == _first_variables or _ORDINARY.issuperset(variables)
-            if kind == "worker" or ordinary:
+            if kind in _PROGRAMS or ordinary:
                 _start_server(kind, key, environment)
         return _clients.get(key)
 
@@ -241,22 +247,23 @@ def real_start() -> Iterator[None]:
 
 
 def _start_server(kind: str, key: str, environment: Mapping[str, str]) -> None:
-    facts: dict[str, Any] = {"kind": kind}
-    if kind != "worker":  # a command starts workers
-        from whyrun.execution.backends.remote.process import step_environment
+    facts: dict[str, Any] = {"kind": kind, "servers": []}
+    if kind not in _PROGRAMS:  # a command starts them
+        from whyrun.execution.backends.base import step_environment
 
-        variables = read_at_start(step_environment("/", "/"))
-        worker_key = f"worker {json.dumps(variables, sort_keys=True)}"
-        if worker_key not in _clients:
-            _start_server("worker", worker_key, step_environment("/", "/"))
-        facts["workers"] = [worker_key, _clients[worker_key].address, _clients[worker_key].session]
+        variables = step_environment("/", "/")
+        for program in _PROGRAMS:
+            program_key = f"{program} {json.dumps(read_at_start(variables), sort_keys=True)}"
+            if program_key not in _clients:
+                _start_server(program, program_key, variables)
+            facts["servers"].append([program_key, _clients[program_key].address, _clients[program_key].session])
     address = f"\0whyrun-tests-{os.getpid()}-{os.urandom(6).hex()}"
     life, its_life = socket.socketpair()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, its_life:
         listener.bind(address)
         listener.listen(100)
         facts |= {"listener": listener.fileno(), "life": its_life.fileno()}
-        flags = ["-P"] if kind == "worker" else []
+        flags = ["-P"] if kind in _PROGRAMS else []
         server = _RealPopen(
             [sys.executable, *flags, __file__, json.dumps(facts), " " * _ROOM],
             # Not the HOME of the first worker: a repair ends all processes that have it.
@@ -416,8 +423,7 @@ def become(request: dict[str, Any], descriptors: list[int], ready: int, facts: d
         os.write(ready, b".")
         _take_descriptors(descriptors, request["targets"])
         _make_streams()
-        if "workers" in facts:
-            key, address, session = facts["workers"]
+        for key, address, session in facts["servers"]:
             _clients[key] = Client(address, session)
             subprocess.Popen = Popen  # type: ignore[misc]
         status = exit_status(request["args"][1:])
@@ -507,10 +513,11 @@ def exit_status(words: list[str]) -> int:
 
 def _import_for(kind: str) -> None:
     """What the program imports at its start, but not the program itself, which runs as `__main__`."""
-    if kind == "worker":
-        program = importlib.import_module("whyrun.execution.worker.main")
-        del sys.modules[program.__name__]
-        del sys.modules["whyrun.execution.worker"].main
+    if kind in _PROGRAMS:
+        package, _, name = _PROGRAMS[kind].rpartition(".")
+        importlib.import_module(_PROGRAMS[kind])
+        del sys.modules[_PROGRAMS[kind]]
+        delattr(sys.modules[package], name)
         return
     for name in _COMMAND_MODULES:
         importlib.import_module(name)
@@ -528,7 +535,7 @@ def _import_for(kind: str) -> None:
 
 if __name__ == "__main__":
     facts = json.loads(sys.argv[1])
-    if facts["kind"] != "worker":
+    if facts["kind"] not in _PROGRAMS:
         sys.path.pop(0)  # this folder, which no program has by itself
     _import_for(facts["kind"])
     Server(facts).serve()

@@ -41,6 +41,9 @@ LEARN = """
 """
 
 
+# The process is started for real, as a child of this one.
+pytestmark = pytest.mark.real_start
+
 Make = Callable[..., Inspector]
 
 
