@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fork_server
-
 ORDINARY = 54321  # a number that nobody has
 DRIVER = Path(__file__).parent / "sandbox_driver.py"
 PLANTED = "planted-in-the-environment-of-the-host"
@@ -138,11 +136,9 @@ class SandboxProject:
         give(folder, who)
 
     def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
-        # Root's command is forked from a warm process; that of an ordinary user is started for real.
-        installed = [sys.executable, str(Path(sys.executable).parent / "whyrun")]
-        command = fork_server.COMMAND if self.who == "root" else installed
+        whyrun = Path(sys.executable).parent / "whyrun"
         return subprocess.Popen(
-            command_for(self.who, [*command, *words]),
+            command_for(self.who, [sys.executable, str(whyrun), *words]),
             cwd=self.folder,
             env={**os.environ, "PLANTED": PLANTED, **variables},
             stdout=subprocess.PIPE,

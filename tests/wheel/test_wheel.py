@@ -75,7 +75,8 @@ def metadata(wheel: Path) -> email.message.Message:
 
 def test_twine_accepts_both_files(built: Built) -> None:
     command = [sys.executable, "-m", "twine", "--no-color", "check", "--strict", built.wheel, built.sdist]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wide = {**os.environ, "COLUMNS": "1000"}  # else it breaks long paths
+    done = subprocess.run(command, env=wide, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"Checking {built.wheel}: PASSED\nChecking {built.sdist}: PASSED\n")
 
 
@@ -94,7 +95,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Built) -> None:
 def test_the_sdist_holds_source_tests_and_docs(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         names = {name.removeprefix(f"whyrun-{VERSION}/") for name in archive.getnames()}
-    files = {"CHANGELOG.md", "LICENSE", "Makefile", "PKG-INFO", "README.md", "pyproject.toml", ".gitignore"}
+    files = {
+        "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "PKG-INFO", "README.md", "pyproject.toml",
+        ".gitignore",
+    }  # fmt: skip
     assert {name.partition("/")[0] for name in names} == {"bench", "docs", "examples", "src", "tests", *files}
     assert {"src/whyrun/py.typed", "tests/conftest.py", "docs/cli.md"} <= names
 
