@@ -49,7 +49,7 @@ def stories(part: int, examples: int, *, local: bool) -> Callable[[], None]:
     return story
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(4 if SOAK else 2))
 def test_plans_and_runs_agree_with_running_everything_from_nothing(part: int) -> None:
     stories(part, 2000 if SOAK else 15, local=False)()
 
