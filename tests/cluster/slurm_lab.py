@@ -8,9 +8,11 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from cluster_lab import wait_until
@@ -147,7 +149,21 @@ class Slurm:
             process.terminate()
         for process in self._processes:
             process.wait(300)
+        for pid in self._left_over():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.folder)
+
+    def _left_over(self) -> list[int]:
+        """Processes of jobs that did not heed SLURM's SIGTERM, and to which no slurmd sends a SIGKILL any more."""
+        mark = f"SLURM_CONF={self.configuration}\0".encode()
+        found = []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with suppress(OSError):  # it has ended meanwhile
+                variables = Path(f"/proc/{name}/environ").read_bytes()
+                if mark in variables and b"SLURM_JOB_ID=" in variables:
+                    found.append(int(name))
+        return found
 
 
 def free_ports(count: int) -> list[int]:
