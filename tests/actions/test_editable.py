@@ -20,7 +20,7 @@ from code_lab import write
 from whyrun.actions.code.editable import Editable, bundled_folders
 from whyrun.actions.code.import_facts import Import
 from whyrun.actions.code.module_files import files_of
-from whyrun.execution.backends.sandbox.check import why_unavailable
+from whyrun.execution.backends.sandbox.backend import why_unavailable
 
 WORKFLOW = """\
 workflow: x

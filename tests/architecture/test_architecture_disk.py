@@ -29,7 +29,7 @@ ALLOWED = {
          "os.write", "shutil.copyfileobj", "os.open to write", "os.link", "shutil.rmtree"),
         "the shared store: a folder of others, or a bucket",
     ),
-    "evidence/parity/content.py": dict.fromkeys(
+    "evidence/parity/parity.py": dict.fromkeys(
         (".symlink_to", "tempfile.TemporaryDirectory"), "a folder for the moment"
     ),
 }  # fmt: skip

@@ -44,8 +44,9 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
         SITE,
     ),
     "backends/remote/remote_worker.py": ({"shutil.rmtree": 1, "tempfile.TemporaryDirectory": 1}, SCRATCH),
-    "backends/sandbox/backend.py": ({".unlink": 1, "shutil.rmtree": 1}, SCRATCH),
-    "backends/sandbox/check.py": ({"shutil.which": 2, "subprocess.run": 1}, PROGRAM),
+    "backends/sandbox/backend.py": (
+        {".unlink": 1, "shutil.rmtree": 1, "shutil.which": 2, "subprocess.run": 1}, f"{SCRATCH}; {PROGRAM}"
+    ),
     "backends/sandbox/fork_server.py": ({"os.write": 4, "subprocess.Popen": 1}, f"{WORDS}; {PROGRAM}"),
     "backends/sandbox/instance.py": ({".mkdir": 1, ".write_bytes": 1, "open to write": 2}, SITE),
     "backends/sandbox/launcher.py": ({"subprocess.Popen": 1}, PROGRAM),

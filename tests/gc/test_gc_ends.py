@@ -6,7 +6,7 @@ import pytest
 from gc_lab import Past
 
 from whyrun.errors import StateError
-from whyrun.evidence.verify.log_check import check_log
+from whyrun.evidence.retention.gc import check_log
 
 
 @pytest.mark.parametrize("running", [True, False])

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from project_lab import Lab, Ran
-from whyrun.evidence.parity.content import describe_difference
-from whyrun.evidence.parity.parity import compare_runs
+from whyrun.evidence.parity.parity import compare_runs, describe_difference
 from whyrun.evidence.parity.reading import read_evidence, run_at
 from whyrun.evidence.parity.result import ABSENT, Parity
 

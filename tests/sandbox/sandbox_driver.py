@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.errors import Diagnostic
-from whyrun.execution.backends.sandbox.backend import MemoryWatch
+from whyrun.execution.backends.sandbox.backend import MemoryWatch, find_tools
 from whyrun.execution.backends.sandbox.bubblewrap import Limits, Mount, SandboxSpec, Visible
-from whyrun.execution.backends.sandbox.check import find_tools
 from whyrun.execution.backends.sandbox.launcher import ForkServer, hand_over, real_user
 from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, programs
 

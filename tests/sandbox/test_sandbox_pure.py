@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from whyrun.errors import InvalidError
-from whyrun.execution.backends.sandbox.backend import used_memory
+from whyrun.execution.backends.sandbox.backend import explain, find_tools, used_memory
 from whyrun.execution.backends.sandbox.bubblewrap import (
     Limits,
     Link,
@@ -20,7 +20,6 @@ from whyrun.execution.backends.sandbox.bubblewrap import (
     sandbox_argv,
     view_argv,
 )
-from whyrun.execution.backends.sandbox.check import explain, find_tools
 from whyrun.execution.backends.sandbox.launcher import FIRST_USER, user_number
 from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, programs, search_path
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from project_lab import Lab
-from whyrun.execution.backends.sandbox.backend import sandbox_backend
-from whyrun.execution.backends.sandbox.check import why_unavailable
+from whyrun.execution.backends.sandbox.backend import sandbox_backend, why_unavailable
 from whyrun.log import events as ev
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason="bubblewrap cannot be used here")

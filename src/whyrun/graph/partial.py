@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from whyrun.errors import Diagnostic
-from whyrun.graph.loops import loop_values, rows_of
+from whyrun.graph.expand import loop_values, rows_of
 from whyrun.graph.resolve import Scope
 from whyrun.graph.template import expressions_in
 from whyrun.ids import Index

@@ -55,8 +55,7 @@ def command(context: click.Context, old: str, new: str, file: str | None, state:
       whyrun parity /tmp/here/demo/runs/r0001 /tmp/there/demo/runs/r0001
       whyrun parity r0001 ../elsewhere/.whyrun/demo/runs/r0001 --json
     """
-    from whyrun.evidence.parity.content import describe_difference
-    from whyrun.evidence.parity.parity import compare_runs
+    from whyrun.evidence.parity.parity import compare_runs, describe_difference
 
     _check_arguments((old, new), file, state)
     ours, theirs = _evidence(old, file, state), _evidence(new, file, state)

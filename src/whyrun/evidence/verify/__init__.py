@@ -2,5 +2,4 @@
 
 In: the logs, run folders and store of a workflow. Out: a `Verification` with every problem. Nothing is written.
 Start with `verify.py`. `lines.py` checks logs, `bytes.py` blobs and files, `links.py` links into the store.
-`log_check.py` checks the log alone, for `gc`.
 """

@@ -1,6 +1,6 @@
 """Runs each step in a bubblewrap sandbox on this machine.
 
-`backend.py` is the backend and its transport. `launcher.py` starts a fork server, which creates sandboxes inside a
-restricted view (`fork_server.py`, `enter.py`). `bubblewrap.py` builds the command lines, `view.py` decides what is
-visible, `check.py` finds out whether sandboxes work here. Start with `backend.py` and `bubblewrap.py`.
+`backend.py` is the backend and its transport, and finds out whether sandboxes work here. `launcher.py` starts a fork
+server (`fork_server.py`), which creates sandboxes inside a restricted view. `bubblewrap.py` builds the command lines,
+`view.py` decides what is visible. Start with `backend.py` and `bubblewrap.py`.
 """
