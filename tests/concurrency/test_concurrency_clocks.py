@@ -18,8 +18,8 @@ from whyrun.artifacts.stat_cache.cache import StatCache, WrittenFile
 from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock, FileSystem, file_system_of, is_settled
 from whyrun.evidence.queries.run_list import list_runs
 from whyrun.evidence.verify.verify import verify
+from whyrun.execution.protocol.messages import InputSpec
 from whyrun.execution.protocol.run_options import RunOptions
-from whyrun.execution.protocol.step_config import InputSpec
 from whyrun.execution.run.session import run_workflow
 from whyrun.execution.worker import materialize
 from whyrun.execution.worker.materialize import InputGuard

@@ -18,8 +18,7 @@ from whyrun.artifacts.stat_cache.file_times import is_settled
 from whyrun.artifacts.stat_cache.rows import signature_of
 from whyrun.execution.backends.local.backend import LocalBackend
 from whyrun.execution.dispatch.step_builder import known_files
-from whyrun.execution.protocol.messages import ExecStep, InputSource
-from whyrun.execution.protocol.step_config import InputSpec
+from whyrun.execution.protocol.messages import ExecStep, InputSource, InputSpec
 from whyrun.execution.worker.failure import StepError
 from whyrun.execution.worker.materialize import AFTER, InputGuard
 

@@ -14,7 +14,7 @@ from execution.worker_lab import Lab
 from project_lab import Lab as Project
 from project_lab import Ran
 from whyrun.artifacts.store import Store
-from whyrun.execution.protocol.step_config import InputSpec
+from whyrun.execution.protocol.messages import InputSpec
 from whyrun.execution.worker.failure import StepError
 from whyrun.execution.worker.materialize import InputGuard
 from whyrun.log.events import StepFailed

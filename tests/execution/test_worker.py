@@ -13,8 +13,15 @@ import pytest
 from worker_lab import PLACES, Lab
 
 from whyrun.artifacts.hashing import value_sha256
-from whyrun.execution.protocol.messages import MetricReported, OutputResult, StepFinished, StepLost, TaskReported
-from whyrun.execution.protocol.step_config import InputSpec, OutputSpec
+from whyrun.execution.protocol.messages import (
+    InputSpec,
+    MetricReported,
+    OutputResult,
+    OutputSpec,
+    StepFinished,
+    StepLost,
+    TaskReported,
+)
 from whyrun.execution.worker.materialize import AFTER
 
 

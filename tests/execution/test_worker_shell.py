@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from worker_lab import Lab
 
-from whyrun.execution.protocol.step_config import InputSpec, OutputSpec
+from whyrun.execution.protocol.messages import InputSpec, OutputSpec
 
 NASTY = [
     "",

@@ -21,13 +21,15 @@ from whyrun.execution.backends.remote.threaded import ThreadedBackend
 from whyrun.execution.protocol.messages import (
     ExecStep,
     InputSource,
+    InputSpec,
     Message,
+    OutputSpec,
     RequestRemembered,
     StepBegan,
+    StepCfg,
     StepFinished,
     StepLost,
 )
-from whyrun.execution.protocol.step_config import InputSpec, OutputSpec, StepCfg
 from whyrun.ids import file_name
 
 Spec = InputSpec | list[InputSpec]

@@ -11,8 +11,8 @@ import pytest
 from project_lab import Lab
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.artifacts.shared.result import SharedOutput, SharedResult
+from whyrun.planning.judge import is_shareable, with_shared_results
 from whyrun.planning.plan import compute_execution_plan
-from whyrun.planning.shared_results import is_shareable, with_shared_results
 
 Make = Callable[..., Lab]
 CODE = {

@@ -33,8 +33,7 @@ from whyrun.execution.adopt.adoptable import (
     stored_version,
 )
 from whyrun.execution.dispatch.step_builder import manifest, recorded_bindings
-from whyrun.execution.protocol.messages import OutputResult
-from whyrun.execution.protocol.step_config import OutputSpec
+from whyrun.execution.protocol.messages import OutputResult, OutputSpec
 from whyrun.execution.recording.publisher import PublishedHashes, Publisher, path_and_section, published_hashes
 from whyrun.execution.recording.recorder import Recorder, Reporter
 from whyrun.execution.run.crash_leftovers import complete_killed_run

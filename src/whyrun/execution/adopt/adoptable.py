@@ -11,8 +11,7 @@ import msgspec
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError, error
-from whyrun.execution.protocol.messages import OutputResult
-from whyrun.execution.protocol.step_config import OutputSpec
+from whyrun.execution.protocol.messages import OutputResult, OutputSpec
 from whyrun.execution.recording.publisher import published_path
 from whyrun.execution.worker.collect import collect_file
 from whyrun.graph.fingerprint import recorded_suffix

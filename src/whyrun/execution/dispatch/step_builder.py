@@ -13,8 +13,7 @@ from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.connections.planned_value import MARK
 from whyrun.execution.backends.base import NO_NEEDS, StepNeeds
 from whyrun.execution.dispatch.run_secrets import RunSecrets
-from whyrun.execution.protocol.messages import ExecStep, InputSource
-from whyrun.execution.protocol.step_config import InputSpec, OutputSpec, StepCfg
+from whyrun.execution.protocol.messages import ExecStep, InputSource, InputSpec, OutputSpec, StepCfg
 from whyrun.graph.fingerprint import input_form
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.log.decoding import long_list

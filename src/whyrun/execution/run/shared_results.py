@@ -13,7 +13,7 @@ from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.protocol.messages import StepFinished
 from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.tables import JobTable
-from whyrun.planning.shared_results import is_shareable
+from whyrun.planning.judge import is_shareable
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 if TYPE_CHECKING:

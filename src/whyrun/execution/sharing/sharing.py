@@ -25,8 +25,8 @@ from whyrun.artifacts.shared.store import SharedStore
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import count, listed
 from whyrun.errors import WhyrunError, printable
+from whyrun.planning.judge import with_shared_results
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.planning.shared_results import with_shared_results
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 # --- Calls to a store that may be slow or never answer, made by a few daemon threads ---------------------------------

@@ -21,8 +21,7 @@ from whyrun.artifacts.store import Store
 from whyrun.connections.redact import Redactor
 from whyrun.errors import WhyrunError
 from whyrun.execution.files.scratch import Scratch
-from whyrun.execution.protocol.messages import OutputResult
-from whyrun.execution.protocol.step_config import OutputSpec
+from whyrun.execution.protocol.messages import OutputResult, OutputSpec
 from whyrun.execution.worker.context import output_path
 from whyrun.execution.worker.failure import StepError
 from whyrun.ids import Segment, parse_id_of

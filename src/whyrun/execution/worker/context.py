@@ -17,8 +17,14 @@ from whyrun.console.lines import TaskStatus, task_status
 from whyrun.console.paths import described_files
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.framing import timestamp
-from whyrun.execution.protocol.messages import ExecStep, Message, MetricReported, RequestRemembered, TaskReported
-from whyrun.execution.protocol.step_config import OutputSpec
+from whyrun.execution.protocol.messages import (
+    ExecStep,
+    Message,
+    MetricReported,
+    OutputSpec,
+    RequestRemembered,
+    TaskReported,
+)
 from whyrun.execution.worker.failure import StepError, utf8
 from whyrun.execution.worker.outbox import Acknowledgements, Outbox, as_json, check_name, check_size, shortened
 

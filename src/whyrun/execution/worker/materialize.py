@@ -24,8 +24,7 @@ from whyrun.artifacts.stat_cache.file_times import ClockSkews, is_open_for_writi
 from whyrun.artifacts.store import Store, remove_if_damaged
 from whyrun.connections.redact import SHORTEST
 from whyrun.execution.files.scratch import Scratch
-from whyrun.execution.protocol.messages import ExecStep, InputSource
-from whyrun.execution.protocol.step_config import InputSpec, StepCfg
+from whyrun.execution.protocol.messages import ExecStep, InputSource, InputSpec, StepCfg
 from whyrun.execution.worker.failure import StepError, store_damaged
 from whyrun.workflow.model import FILE_TYPES
 

@@ -14,8 +14,7 @@ from whyrun.artifacts.compare.result import IDENTICAL, SHOWN, CompareSettings, C
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import Redactor
 from whyrun.execution.files.scratch import Scratch
-from whyrun.execution.protocol.messages import EarlierVersion, OutputResult
-from whyrun.execution.protocol.step_config import OutputSpec
+from whyrun.execution.protocol.messages import EarlierVersion, OutputResult, OutputSpec
 from whyrun.execution.worker.failure import StepError
 
 

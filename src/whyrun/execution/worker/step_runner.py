@@ -24,8 +24,7 @@ from whyrun.artifacts.store import Store
 from whyrun.connections.redact import NOTHING_SECRET, Redactor
 from whyrun.execution.files.scratch import step_folder
 from whyrun.execution.protocol.framing import WorkerStart, encode, timestamp
-from whyrun.execution.protocol.messages import ExecStep, OutputResult, StepFinished
-from whyrun.execution.protocol.step_config import StepCfg
+from whyrun.execution.protocol.messages import ExecStep, OutputResult, StepCfg, StepFinished
 from whyrun.execution.worker.collect import collect_outputs
 from whyrun.execution.worker.context import Cancellation, StepContext, StepLogger
 from whyrun.execution.worker.failure import Failure, StepError, failure_of

@@ -48,12 +48,12 @@ from whyrun.execution.protocol.messages import (
     Prepare,
     Prepared,
     StepBegan,
+    StepCfg,
     StepFinished,
     StepLost,
     StepReturns,
     WorkerMessage,
 )
-from whyrun.execution.protocol.step_config import StepCfg
 from whyrun.execution.worker.failure import Failure, StepError, failure_of
 from whyrun.execution.worker.outbox import UNNUMBERED
 from whyrun.log.decoding import decoded

@@ -21,8 +21,7 @@ from whyrun.errors import WhyrunError
 from whyrun.execution.backends.base import Session, Source, Transport
 from whyrun.execution.files.scratch import drop_links, join_logs, move, put_away, step_folder
 from whyrun.execution.protocol.framing import WorkerStart
-from whyrun.execution.protocol.messages import ExecStep, OutputResult
-from whyrun.execution.protocol.step_config import InputSpec, StepCfg
+from whyrun.execution.protocol.messages import ExecStep, InputSpec, OutputResult, StepCfg
 from whyrun.execution.worker.failure import StepError
 from whyrun.execution.worker.materialize import input_path
 
