@@ -3,7 +3,7 @@
     python docs/generate.py          write them
     python docs/generate.py --check  say which are not current, and fail
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+A generated part is between `<!-- generated: NAME -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def code(names: Iterable[str]) -> str:
 
 def fault_points() -> str:
     """Every point at which state is written, by what it is about."""
-    rows = "| point | is |\n|---|---|\n"
+    rows = "| point | what it writes |\n|---|---|\n"
     for area, (meaning, operations) in TABLE.items():
         rows += f"| {code(f'{area}.{operation}' for operation in operations)} | {meaning} |\n"
     return rows

@@ -1,4 +1,4 @@
-"""Draws docs/img/house.svg: the packages of Whyrun as floors, and the way of the data through them.
+"""Draws docs/img/house.svg: the packages of Whyrun as floors, and how data flows through them.
 
     python docs/house_picture.py    write the picture anew after a package was added or renamed
 

@@ -2,7 +2,7 @@
 
     python docs/picture.py          run the example in a scratch folder and write the picture
 
-The plain text stands in the picture as its description, so that a test can tell whether it is still true.
+The picture contains the plain text as its description, so that a test can check that it is current.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def svg(coloured: str, text: str, title: str, width: int) -> str:
     console = Console(record=True, width=width, file=StringIO())
     console.print(Text.from_ansi(coloured), overflow="ellipsis", no_wrap=True, crop=True)
     drawn = console.export_svg(title=title, unique_id="whyrun")
-    # Fonts from far away are neither needed nor wanted: the picture stands alone.
+    # The picture loads no fonts from other servers.
     drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
     drawn = re.sub(r"font-family: (Fira Code|arial)[^;]*;", f"font-family: {FONT};", drawn)
     return drawn.replace("<!-- Generated with Rich https://www.textualize.io -->", f"<desc>{escape(text)}</desc>")

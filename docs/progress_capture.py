@@ -2,8 +2,8 @@
 
     python docs/progress_capture.py          run the workflow of docs/statuses.md in tmux and write the picture
 
-tmux is the terminal: the command is typed into it, and its screen is read while the bar is there. The plain text of the
-screen stands in the picture as its description.
+tmux is the terminal: the command is typed into it, and its screen is read while the bar is there. The picture
+contains the plain text of the screen as its description.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ say "Again: nothing to do."
 show 0 whyrun run
 expect "causal-discovery after r0001: nothing to do"
 
-say "One more seed. It runs what the seed adds, and what is made of all seeds; no graph is learned twice."
+say "One more seed. Only its jobs run, and the jobs that read all seeds; no graph is learned twice."
 edit workflow.yaml "default: [0, 1, 2, 3, 4]}" "default: [0, 1, 2, 3, 4, 5]}"
 show 0 whyrun explain
 expect "44 of 186 jobs to run"
@@ -68,23 +68,23 @@ planned Job:sample[{asia,cancer}][{100,1000}][5] \
 show 0 whyrun run
 expect "r0002 succeeded" "44 executed"
 
-say "A stricter level for PC. The other algorithms do not know of it."
+say "A stricter level for PC. The other algorithms do not read it."
 edit workflow.yaml "default: 0.05" "default: 0.01"
 show 0 whyrun explain
 expect "56 of 186 jobs to run" "INPUT_CHANGED" "0.05 → 0.01" "Input:learn[asia][pc][100][0].with.alpha"
 planned Job:{learn,evaluate}[{asia,cancer}][pc][{100,1000}][{0..5}] \
         Job:merge[{asia,cancer}][pc][{100,1000}] Job:best[{asia,cancer}] Job:summary Job:plot
-say "Where a graph comes out as before, what depends on it is not made again."
+say "If a graph is the same as before, the jobs that depend on it do not run again."
 show 0 whyrun run
 expect "r0003 succeeded" "reused"
 show 0 whyrun plan
 expect "nothing to do"
 
-say "A level that is none is refused before anything runs."
+say "An invalid level is refused before anything runs."
 show 2 whyrun run --set Alpha=1.5
 expect "error[INVALID_PARAMETER]" "\`alpha\` is 1.5; it takes a number > 0 and < 1"
 
-say "All 72 evaluations share one file, each with a section of its own. One of them is cut out."
+say "All 72 evaluations share one file, each with its own section. We delete one section."
 section="evaluate[asia][miic][1000][3]"
 show 0 python3 -c "import json, pathlib
 file = pathlib.Path('results/metadata.json')
@@ -98,14 +98,14 @@ planned "Job:$section"
 show 0 whyrun run
 expect "reused from r0001" "1 reused"
 
-say "Another release of a library, another default: PC tests independence in another way. Which edges does that change?"
+say "A new release of a library has another default: PC tests independence differently. Which edges change?"
 edit actions/learn.py 'INDEPENDENCE_TEST = "chi2"' 'INDEPENDENCE_TEST = "g2"'
 show 1 whyrun compare 'Job:learn[*][*][*][*]'
 lines 64 IDENTICAL
 lines 8 DIFFERENT
 printf '\n'; grep DIFFERENT "$output"
 expect "edge changes)" "edge added: " "edge removed: "
-say "Comparing has changed nothing. With the old way of testing, everything is as it was."
+say "Comparing changed nothing. With the old test, everything is up to date."
 edit actions/learn.py 'INDEPENDENCE_TEST = "g2"' 'INDEPENDENCE_TEST = "chi2"'
 show 0 whyrun plan
 expect "nothing to do, 186 of 186 jobs up to date"

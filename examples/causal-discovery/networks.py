@@ -4,7 +4,7 @@ asia: Lauritzen and Spiegelhalter, "Local computations with probabilities on gra
 cancer: Korb and Nicholson, "Bayesian Artificial Intelligence" (2004).
 """
 
-# Network → variable → (its parents, P(yes) for every combination of theirs). A variable stands after its parents;
+# Network → variable → (its parents, P(yes) for every combination of theirs). A variable comes after its parents;
 # in a combination "yn" the first parent is yes and the second no.
 NETWORKS: dict[str, dict[str, tuple[list[str], dict[str, float]]]] = {
     "asia": {

@@ -40,7 +40,7 @@ cd "$scratch/etl" || exit 1
 rm -rf .whyrun work results demo.sh
 trap 'python3 "$here/servers.py" stop "$scratch"; rm -f "$output"' EXIT
 
-say "Two servers, started for this: a shop's MariaDB and a warehouse, PostgreSQL. Their passwords are in the environment alone."
+say "Two servers, started for this: a shop's MariaDB and a warehouse, PostgreSQL. Their passwords are only in the environment."
 started=$(python3 "$here/servers.py" start "$scratch") || fail "the servers do not start"
 eval "$started"
 shop <seed.sql || fail "the shop cannot be filled"
@@ -68,7 +68,7 @@ say "Nothing has changed, so there is nothing to do."
 show 0 whyrun run
 expect "nothing to do"
 
-say "A rate is corrected. No server is asked for rows again: what depends on the rates is made again, and nothing else."
+say "A rate is corrected. Only the jobs that depend on the rates run again; no rows are extracted again."
 sed -i 's/^2024-03;USD;.*/2024-03;USD;0.930000/' data/rates.csv
 show 0 whyrun explain
 expect "INPUT_CHANGED" "data ← Input:RateTable"
@@ -76,7 +76,7 @@ planned Job:{Rates,Check,Sales,Monthly,LoadSales,LoadMonthly,Export,ReadBack}
 show 0 whyrun run
 expect "r0002 succeeded" "8 executed"
 
-say "Another month. Only the orders are asked for again; the customers stay as they were."
+say "Another month. Only the orders are extracted again; the customers are up to date."
 sed -i 's/default: "2024-06-01"/default: "2024-07-01"/' workflow.yaml
 show 0 whyrun explain
 expect "INPUT_CHANGED" "2024-07-01"
@@ -84,18 +84,18 @@ planned Job:{Orders,Check,Sales,Monthly,LoadSales,LoadMonthly,Export,ReadBack}
 show 0 whyrun run
 expect "r0003 succeeded" "8 executed"
 
-say "Whyrun does not watch servers: that a customer moved is known when you ask. The extract is made again, and what follows."
+say "Whyrun does not watch servers: it sees that a customer moved when you force the extract. Then downstream jobs run."
 shop -e "UPDATE customers SET country = 'US' WHERE id = 6"
 show 0 whyrun run
 expect "nothing to do"
 show 0 whyrun run --force Job:Customers
 expect "r0004 succeeded" "7 executed"
 
-say "Asked once more: the same rows are the same bytes, so nothing after the extract runs."
+say "Forced once more: the same rows give the same bytes, so nothing after the extract runs."
 show 0 whyrun run --force Job:Customers
 expect "r0005 succeeded" "1 executed"
 
-say "The rate was right after all. What was made with it is still there; but the warehouse is loaded again, for it has other rows."
+say "The old rate was right. Its results are reused, but the warehouse is loaded again, because it has other rows."
 cp "$here/data/rates.csv" data/rates.csv
 sed -i 's/default: "2024-07-01"/default: "2024-06-01"/' workflow.yaml
 shop -e "UPDATE customers SET country = 'DE' WHERE id = 6"
@@ -111,13 +111,13 @@ expect "LoadFailed: \`sales\` was not loaded, and nothing was changed: duplicate
 [ "$before" = "$(warehouse "SELECT count(*), sum(euros) FROM sales")" ] || fail "the warehouse has changed"
 mv ../workflow.kept workflow.yaml
 
-say "No password is in any file that was made."
+say "No file contains a password."
 grep -rqF -e "$SHOP_PASSWORD" -e "$WAREHOUSE_PASSWORD" . && fail "a password is in a file"
 show 0 grep -o '"password":{[^}]*}' .whyrun/shop-to-warehouse/runs/r0001/cfg/Orders.json
 expect '"password":{"$secret":"@mysql.shop.password"}'
 
 if command -v bwrap >/dev/null; then
-  say "The same in a sandbox, from an empty state; and here once more, to compare. Only steps that declare it reach a server."
+  say "The same in a sandbox, from an empty state, and locally, to compare. Only steps that declare network access reach a server."
   show 0 whyrun run --backend sandbox --state "$scratch/sandboxed"
   expect "r0001 succeeded" "10 executed"
   show 0 whyrun run --state "$scratch/here"

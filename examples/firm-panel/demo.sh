@@ -51,16 +51,16 @@ show 0 cat results/table.md
 expect "fixed effects, 3798 firm-years" "| Tobin's q | 0.0305 | (0.0010) |"
 [ -s results/figure.png ] || fail "there is no results/figure.png"
 
-say "How data moved: what each step read and made, how many rows matched, which branch ran and why."
+say "How data moved: what each step read and wrote, how many rows matched, which branch ran and why."
 show 0 whyrun show --composition r0001 "${plan[@]}"
 expect "4000 rows and 3942 rows, 3912 matched, 88 and 30 unmatched, 4000 out" \
-       "took Job:fixed_effects, left Job:pooled" "Artifact:diagnose.report.missing_share = 0.03625"
+       "took Job:fixed_effects, skipped Job:pooled" "Artifact:diagnose.report.missing_share = 0.03625"
 
-say "The same as a workflow file: one graph behind both. What the plan has made is up to date for it."
+say "The same as a workflow file: one graph behind both. The results of the plan are up to date for it."
 show 0 whyrun plan workflow.yaml
 expect "firm-panel after r0001: nothing to do"
 
-say "Other words in the table concern the table and the figure alone."
+say "Changed labels affect only the table and the figure."
 sed -i 's/Debt/Total debt/' data/labels.csv
 show 0 whyrun explain "${plan[@]}"
 expect "2 of 7 jobs to run" "INPUT_CHANGED" "auxiliary_data ← Input:labels"
@@ -68,7 +68,7 @@ planned Job:table Job:figure
 show 0 whyrun run "${plan[@]}"
 expect "r0002 succeeded" "2 executed"
 
-say "An industry that no firm belongs to. The merge is made again, comes out as before, and nothing after it runs."
+say "An industry that no firm belongs to. The merge runs again with the same result, and nothing after it runs."
 echo "6311,Life insurance" >>data/industries.csv
 show 0 whyrun explain "${plan[@]}"
 expect "secondary_dataset ← Input:industries"
@@ -76,24 +76,24 @@ planned Job:{add_industry,diagnose,fixed_effects,pooled,table,figure}
 show 0 whyrun run "${plan[@]}"
 expect "r0003 succeeded" "1 executed, 4 reused"
 
-say "Two rows twice in the controls. The plan asked for 1:1, so nothing is joined; the message has the counts and the keys."
+say "Two rows twice in the controls. The plan requires 1:1, so nothing is joined; the message has the counts and the keys."
 cp data/controls.csv ../controls.kept
 sed -n 2,3p data/controls.csv >>data/controls.csv
 show 1 whyrun run "${plan[@]}"
 expect "CardinalityViolated: \`cardinality: 1:1\` does not hold (found 1:m): 2 keys occur more than once in \`secondary_dataset\` (4 rows)" \
        "(firm_id=F0001, year=2014) 2 times" "1 failed, 6 blocked"
-say "The summary of a failed run says all that is known."
+say "The summary of a failed run has everything that is known."
 show 0 whyrun show --composition r0004 "${plan[@]}"
 expect "Job:merge_controls  data/merge  failed" "4002 would be out: refused" "was not evaluated"
 
-say "The old file is back: its results are still there, and so is what was said of them."
+say "The old file is back: its results are reused, with their recorded decisions."
 mv ../controls.kept data/controls.csv
 show 0 whyrun run "${plan[@]}"
 expect "r0005 succeeded" "1 reused, 1 inactive, 5 up to date"
 show 0 whyrun show --composition r0005 "${plan[@]}"
 expect "3912 matched, 88 and 30 unmatched, 4000 out (in r0001)"
 
-say "A world in which firms do not differ. The diagnostic says so, and the other regression runs."
+say "Now the firms do not differ. The diagnostic detects this, and the other regression runs."
 show 0 python3 generate.py --firm-effect 0
 show 0 whyrun run "${plan[@]}"
 expect "r0006 succeeded" "6 executed, 1 inactive" "SKIPS Job:fixed_effects → condition is false"

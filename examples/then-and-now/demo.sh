@@ -65,7 +65,7 @@ printf '%s$ %s%s\n' "$dim" "printf 'not a photo\\n' > photos/ben.png" "$plain"
 show 1 whyrun run
 expect "FAILED Job:ThenImage[1]" "UnidentifiedImageError" "blocked by Job:ThenImage[1]" "r0003 failed"
 
-say "Ben is scanned again. The plan knows of the failure, and what waits for it."
+say "Ben is scanned again. The plan retries the failed print, and runs the jobs that wait for it."
 show 0 cp spare/ben-rescanned.png photos/ben.png
 show 0 whyrun explain
 expect "RETRY_PREVIOUS_FAILURE" "r0003 attempt 1: UnidentifiedImageError" "UPSTREAM_FAILED" "2 of 8 jobs to run"
@@ -73,13 +73,13 @@ show 0 whyrun run
 expect "r0004 succeeded" "2 executed"
 lines 2 EXECUTES
 
-say "Cleo's first photo comes back. Her print was made before, in r0001: it is not made again."
+say "Cleo's first photo comes back. Her print was made in r0001, so it is reused."
 show 0 cp cleo-before.png photos/cleo.png
 show 0 whyrun run
 expect "reused from r0001" "r0005 succeeded" "1 executed, 1 reused"
 lines 1 EXECUTES
 
-say "All of it is on record."
+say "The log has a record of all this."
 show 0 whyrun runs
 expect r0001 r0002 r0003 r0004 r0005
 show 0 whyrun why 'Job:ThenImage[1]' --at r0004

@@ -60,17 +60,17 @@ TABLE: dict[Area, tuple[str, tuple[str, ...]]] = {
         ("mkdir", "open", "clone", "write", "rename", "unlink", "remove", "sync_filesystem"),
     ),
     Area.PUBLISH: (
-        "artifacts where users see them, and folders above them",
+        "published artifacts, and the folders above them",
         ("mkdir", "rename", "unlink", "remove"),
     ),
     Area.SECTION: (
         "files that several jobs share",
         ("mkdir", "open", "write", "sync", "rename", "unlink", "sync_folder"),
     ),
-    Area.CFG: ("what each step is started with: `cfg/<step>.json`", ("mkdir", "open", "write")),
-    Area.STEP: ("what a step leaves of its own: `steps/<step>/…`", ("mkdir", "rename")),
+    Area.CFG: ("the configuration of each step: `cfg/<step>.json`", ("mkdir", "open", "write")),
+    Area.STEP: ("the logs and files that a step leaves: `steps/<step>/…`", ("mkdir", "rename")),
     Area.RUN: (
-        "the other files of a run: commands, metrics, logs, what is made up when it ends",
+        "the other files of a run: commands, metrics, logs, and files that are completed when it ends",
         ("mkdir", "open", "write", "cut", "rename", "link", "unlink", "sync_filesystem"),
     ),
     Area.ARTIFACT_LINK: (
@@ -87,8 +87,8 @@ TABLE: dict[Area, tuple[str, tuple[str, ...]]] = {
         "runs that are pruned: their tombstones in `pruned.jsonl`, then their folders",
         ("open", "write", "sync", "rename", "unlink", "sync_folder", "mkdir", "remove"),
     ),
-    Area.GC: ("what nobody needs in the store any more", ("unlink",)),
-    Area.SAVED: ("what a user asked to be written, such as a saved plan", ("open", "write", "rename", "unlink")),
+    Area.GC: ("blobs that nothing needs any more", ("unlink",)),
+    Area.SAVED: ("files that a user asks for, such as a saved plan", ("open", "write", "rename", "unlink")),
     Area.WORKER: ("a worker process on this machine", ("start",)),
 }
 

@@ -53,7 +53,7 @@ CODES: dict[str, Code] = {
     "DUPLICATE_OUTPUT_PATH": _invalid(
         "Two outputs have the same path, or an output would replace an input, code, or a file that a pattern matches."
     ),
-    "PATH_OUTSIDE": _invalid("A path leaves the project folder, or a link on it does."),
+    "PATH_OUTSIDE": _invalid("A path leads out of the project folder, directly or through a link."),
     "EXPRESSION_SYNTAX": _invalid("The text inside `${{ }}` is not a valid expression."),
     "EXPRESSION_FORBIDDEN": _invalid("The expression uses something that expressions may not do."),
     "INPUT_MISSING": _invalid("A required input has no value, or its file does not exist."),
@@ -70,18 +70,18 @@ CODES: dict[str, Code] = {
     "CONNECTION_NO_DEFAULT": _invalid("`@family` without an alias, and no connection of the family is its default."),
     "CONNECTION_INVALID": _invalid("A connection is not in a valid form, or the action does not take its family."),
     "FILE_MISSING": _invalid("A file named on the command line or in the workflow does not exist or cannot be read."),
-    "BACKEND_UNAVAILABLE": _invalid("A backend lacks something on this machine: a package, or a key."),
-    "SECRET_IN_BUNDLE": _invalid("Code that a remote place needs contains the value of a secret; nothing was sent."),
-    "BUNDLE_TOO_LARGE": _invalid("The project folder holds more than should be sent to a remote place."),
+    "BACKEND_UNAVAILABLE": _invalid("The backend does not work on this machine: it needs a package or a key."),
+    "SECRET_IN_BUNDLE": _invalid("Code for another machine contains the value of a secret; nothing was sent."),
+    "BUNDLE_TOO_LARGE": _invalid("The project folder is too large to be sent to another machine."),
     "SANDBOX_UNAVAILABLE": _invalid("A step must run in a sandbox, but this machine cannot create one."),
-    "USAGE": _invalid("The command line does not make sense as a whole."),
+    "USAGE": _invalid("The arguments or options of a command do not fit together."),
     "NOT_ADOPTABLE": _invalid("`adopt` or `restore` cannot put this version in place."),
     # dataset plans, inputs manifests and `composition:`
     "JSON_SYNTAX": _invalid("The file is not valid JSON, or nests too much."),
     "COMPOSITION_MODE_MISSING": _invalid("A step of a dataset plan, or `composition:`, does not say its mode."),
     "COMPOSITION_MODE_UNKNOWN": _invalid("A composition mode that does not exist."),
     "COMPOSITION_MODE_MISMATCH": _invalid("The steps of one dataset plan name different modes."),
-    "COMPOSITION_MODE_SHAPE": _invalid("The steps are not wired in the shape of their mode."),
+    "COMPOSITION_MODE_SHAPE": _invalid("The steps are not connected as their mode requires."),
     "DATASET_UNKNOWN": _invalid("A dataset that the inputs manifest does not have."),
     "DATASET_REF_INVALID": _invalid("A reference to a dataset or product that is not in its one valid form."),
     "PRODUCT_STEP_UNKNOWN": _invalid("A reference names a product of a step that does not exist or has no products."),
@@ -89,19 +89,19 @@ CODES: dict[str, Code] = {
     "PRODUCT_DUPLICATE": _invalid("A step declares the same product, or file of a product, twice."),
     "PRODUCT_SELF": _invalid("A step uses a product of its own."),
     "DEPENDENCY_MISSING": _invalid("A product is used without `depends_on` its step."),
-    "DEPENDENCY_CYCLE": _invalid("The steps of a dataset plan wait for each other in a circle."),
+    "DEPENDENCY_CYCLE": _invalid("The steps of a dataset plan depend on each other in a cycle."),
     "DEPENDENCY_UNKNOWN": _invalid("`depends_on` names a step that does not exist."),
     "STEP_ID_DUPLICATE": _invalid("Two steps of a dataset plan have the same id."),
     "STEP_ID_UNSAFE": _invalid("A step's id is not a safe name for files and canonical IDs."),
     "STEP_TYPE_UNKNOWN": _invalid("A step is neither an `action` nor a `condition`."),
     "BINDINGS_MISSING": _invalid("A step does not say which datasets or products it takes."),
-    "MERGE_INPUTS_MISSING": _invalid("A merge or append has no primary dataset, or nothing to put with it."),
+    "MERGE_INPUTS_MISSING": _invalid("A merge or append has no primary dataset, or no second dataset."),
     "MERGE_OPERATION_MISSING": _invalid("A merge step does not say its operation."),
     "MERGE_OPERATION_UNKNOWN": _invalid(
         "The operation is neither `merge` nor `append`, or the action does not support it."
     ),
     "MERGE_KEYS_MISSING": _invalid("A merge does not say the columns to merge on."),
-    "MERGE_KEY_UNKNOWN": _invalid("A file that is to be merged has no column of a key's name."),
+    "MERGE_KEY_UNKNOWN": _invalid("A file to be merged has no column with the name of a key."),
     "OUTPUT_UNUSABLE": _invalid("A job declares outputs that its action cannot write."),
     "PREDICATE_UNKNOWN": _invalid("A predicate that does not exist, or a condition without one."),
     "BRANCH_OVERLAP": _invalid("A step belongs to two branches."),
@@ -113,7 +113,7 @@ CODES: dict[str, Code] = {
     "MANIFEST_ROLE_UNKNOWN": _invalid("A role that datasets cannot have."),
     "MANIFEST_PATH_OUTSIDE": _invalid("A dataset's path leaves the folder of the manifest, or a link leads out of it."),
     "MANIFEST_FILE_MISSING": _invalid("A file that the inputs manifest names does not exist or cannot be read."),
-    "MANIFEST_FINGERPRINT_INVALID": _invalid("A fingerprint in the inputs manifest is not written as one."),
+    "MANIFEST_FINGERPRINT_INVALID": _invalid("A fingerprint in the manifest is not `sha256:` and 64 hex digits."),
     "MANIFEST_FINGERPRINT_MISMATCH": _invalid("A file does not have the fingerprint that the inputs manifest records."),
     # state
     "LOCKED": _state("Another run of this workflow is in progress; or `gc` and a run of any workflow overlap."),
@@ -126,7 +126,7 @@ CODES: dict[str, Code] = {
     ),
     "SECTION_FILE_INVALID": _state("A shared file cannot take a section: it is not a JSON object, or is locked."),
     "RUN_UNKNOWN": _state("There is no such run."),
-    "RUN_PRUNED": _state("The run was pruned, or what is asked for needs the log of one that was."),
+    "RUN_PRUNED": _state("The run was pruned, or the command needs the log of a pruned run."),
 }
 
 _CONTROL = lazy_regex("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # but tabs and newlines

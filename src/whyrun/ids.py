@@ -70,7 +70,7 @@ class CanonicalId(msgspec.Struct, frozen=True):
 def format_index(index: Index) -> str:
     """One index as it stands between brackets."""
     if isinstance(index, bool):
-        raise TypeError("a boolean is no index")
+        raise TypeError("a boolean cannot be an index")
     if isinstance(index, int):
         return str(index)
     if isinstance(index, float):
@@ -97,7 +97,7 @@ def parse_id_of(kind: Kind, text: str) -> CanonicalId:
     """`parse_id`, and the kind must fit."""
     parsed = parse_id(text)
     if parsed.kind != kind:
-        raise error("NAME_INVALID", f"`{_short(text)}` is no {kind} ID", hint=f"write `{kind}:…`")
+        raise error("NAME_INVALID", f"`{_short(text)}` is not an ID of kind `{kind}`", hint=f"write `{kind}:…`")
     return parsed
 
 
@@ -235,7 +235,7 @@ def _parse_index(text: str, rest: str, position: int) -> tuple[Index, int]:
         if not rest.startswith("]", end):
             raise _bad(text, "`]` is missing after a quoted index")
         if not _is_text(value):
-            raise _bad(text, "a quoted index has half of a surrogate pair, which is no character")
+            raise _bad(text, "a quoted index has half of a surrogate pair, which is not a character")
         return value, end + 1
     match = _BARE.match(rest, position)
     if match is None or not rest.startswith("]", match.end()):

@@ -63,7 +63,7 @@ GPU = """
 
 def test_a_job_that_wants_more_than_the_limit_is_refused_before_anything_runs(project: Make) -> None:
     lab = project(GPU, {})
-    with pytest.raises(InvalidError, match="`Big` wants gpu: 2, but the limit is 1"):
+    with pytest.raises(InvalidError, match="`Big` needs gpu: 2, but the limit is 1"):
         lab.run(limits={"gpu": 1})
     assert lab.runs() == []
     assert lab.run(limits={"gpu": 2}).executed == ["Job:Big"]

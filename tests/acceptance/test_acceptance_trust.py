@@ -40,7 +40,7 @@ def test_selectors_in_the_wrong_order_are_refused_not_empty(project: Make) -> No
     (problem,) = refused.value.diagnostics
     assert (problem.code, problem.message, problem.hint) == (
         "INDEX_OUT_OF_RANGE",
-        "`x` is no value of `b`, the loop of `A` in this place (in `Job:B[x]`)",
+        "`x` is not a value of `b`, the loop of `A` here (in `Job:B[x]`)",
         "its values are `0`, `1`; the order of the loops is `X[a, b]`",
     )
 

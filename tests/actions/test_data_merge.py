@@ -208,7 +208,7 @@ def test_outputs_that_cannot_be_written(project: Make) -> None:
     document["jobs"]["J"]["outputs"] = {"made": {"type": "dataset"}, "more": {"type": "dataset"}}
     lab.write({"workflow.yaml": json.dumps(document)})
     assert [(problem.code, problem.message) for problem in lab.opened().problems] == [
-        ("OUTPUT_UNUSABLE", "`data/merge` fills one output, and `J` declares `more` beside `made`")
+        ("OUTPUT_UNUSABLE", "`data/merge` writes one output, and `J` declares `more` beside `made`")
     ]
     document["inputs"]["End"] = {"type": "string", "default": "xlsx"}
     document["jobs"]["J"]["outputs"] = {"made": {"type": "dataset", "path": "out/made.${{ inputs.End }}"}}

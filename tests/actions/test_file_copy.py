@@ -73,6 +73,6 @@ def test_one_output_of_the_right_kind(project: Make) -> None:
     jobs = {"Two": ("${{ inputs.Report }}", two), "Kind": ("${{ inputs.Data }}", {"Copy": {"type": "file"}})}
     ran = project(flow(jobs), FILES).run()
     assert {e.step_id: e.error for e in ran.of(ev.StepFailed)} == {
-        "Job:Two": "`file/copy` fills one output, and the job declares 2; declare one",
+        "Job:Two": "`file/copy` writes one output, and the job declares 2; declare one",
         "Job:Kind": "`Copy` is declared as file, but a folder was written",
     }

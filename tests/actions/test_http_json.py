@@ -177,12 +177,12 @@ def test_parameters_that_make_no_sense_are_found_before_anything_is_sent(project
         "Line": ({"url": url, "headers": {"X": "a\nb"}}, "the header `X` contains characters that headers cannot have"),
         "Pointer": ({"url": url, "result": "a.b"}, '`result` is "a.b"'),
         "NoId": ({"url": url, "poll": {**poll, "url": "http://h/"}}, "`poll.url` does not contain the id"),
-        "Until": ({"url": url, "poll": {**poll, "until": {}}}, "`poll.until` says when it is done"),
+        "Until": ({"url": url, "poll": {**poll, "until": {}}}, "`poll.until` is empty; write when the request is done"),
         "Slash": ({"url": url, "poll": {**poll, "id": "id"}}, "`poll.id` must be a JSON pointer, or the name of a"),
         "Every": ({"url": url, "poll": poll, "wait": {"every": 0}}, "`wait.every` must be at least 10ms"),
         "Long": ({"url": url, "poll": poll, "wait": {"timeout": 0}}, "`wait"),
         "Wait": ({"url": url, "wait": {"every": 1}}, "and there is no `poll`"),
-        "Body": ({"url": url, "download": "/u"}, "`download` fills the output `Body`, which the job does not declare"),
+        "Body": ({"url": url, "download": "/u"}, "`download` writes the output `Body`, which the job does not declare"),
     }
     lab = project(flow({name: with_ for name, (with_, _) in wrong.items()}))
     with pytest.raises(InvalidError) as refused:
@@ -289,7 +289,7 @@ def test_a_request_whose_answer_was_lost_is_repeated_only_where_that_is_safe(pro
     assert keys["GET /get"] == [None, None]
     assert keys["POST /keyed"][0] == keys["POST /keyed"][1] != None  # noqa: E711
     assert keys["POST /slow"][0] == keys["POST /slow"][1] != keys["POST /keyed"][0]
-    assert said(ran, "Named") == [f"POST {service.url}/slow: no byte came within 3s; again in 0.01s"]
+    assert said(ran, "Named") == [f"POST {service.url}/slow: the server sent nothing for 3s; again in 0.01s"]
 
 
 def test_a_key_lasts_over_attempts_and_ends_with_success_refusal_and_force(project: Make, service: Service) -> None:
@@ -357,7 +357,7 @@ def test_malformed_answers_are_clear_failures(project: Make, service: Service) -
         ),
         "gzip": (
             "MalformedAnswer",
-            f"GET {url}/gzip: the answer is encoded as `gzip`, which was not asked for",
+            f"GET {url}/gzip: the answer is encoded as `gzip`, which was not requested",
         ),
         "large": ("MalformedAnswer", f"GET {url}/large: status 200, the answer has more than `max_bytes: 1000`"),
         "part": (

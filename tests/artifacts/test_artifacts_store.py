@@ -107,7 +107,7 @@ def test_damage_is_detected(store, tmp_path, wrong):
 
 def test_a_lost_blob_is_store_damaged(store, tmp_path):
     for use in (store.read, store.open_path, store.check, store.read_tree, lambda s: store.export(s, tmp_path / "out")):
-        with pytest.raises(StateError, match="is not there"):
+        with pytest.raises(StateError, match="is missing"):
             use(sha(b"nothing"))
     assert not store.has_tree(sha(b"nothing"))
 

@@ -132,7 +132,7 @@ def test_huge_texts_are_counted_and_not_aligned(compare) -> None:
     found = compare("".join(f"old {n}\n" for n in range(50_000)), "".join(f"new {n}\n" for n in range(60_000)))
     assert (found.identical, found.summary) == (False, "60,000 lines added, 50,000 removed")
     assert found.details[:2] == (
-        "from line 1 on too much differs to align it: lines are only counted",
+        "from line 1 on, too much differs to align the lines: they are only counted",
         "added: `new 0`",
     )
     assert (len(found.details), found.more) == (SHOWN, 110_001 - SHOWN)
@@ -177,7 +177,7 @@ def test_json(compare) -> None:
 )
 def test_json_that_is_only_written_differently_is_identical(compare, old: str, new: str) -> None:
     assert compare(old, new, ".json") == Comparison(
-        True, "unchanged", ("the values are the same, and written differently",)
+        True, "unchanged", ("the values are the same, but written differently",)
     )
 
 
@@ -283,7 +283,7 @@ def test_text_in_a_table_is_no_number(compare) -> None:
 
 def test_quoting_is_no_content(compare) -> None:
     found = compare('a,b\n"1",x\n', "a,b\r\n1,x\r\n", ".csv")
-    assert found == Comparison(True, "unchanged", ("the cells are the same, and written differently",))
+    assert found == Comparison(True, "unchanged", ("the cells are the same, but written differently",))
 
 
 @pytest.mark.parametrize(
@@ -438,7 +438,7 @@ def test_folders_member_by_member(folders) -> None:
 def test_folders_whose_files_are_only_written_differently(folders) -> None:
     found = folders({"a.json": '{"x": 1, "y": 2}'}, {"a.json": '{"y": 2, "x": 1}'})
     assert found == Comparison(
-        True, "unchanged", ("a.json: unchanged; the values are the same, and written differently",)
+        True, "unchanged", ("a.json: unchanged; the values are the same, but written differently",)
     )
 
 

@@ -60,7 +60,7 @@ def test_an_edge_that_gets_a_direction(compare) -> None:
 
 def test_an_undirected_edge_has_no_first_end(compare) -> None:
     found = compare(graph("a-b", "b-c"), graph("c-b", "b-a"))
-    assert found == Comparison(True, "unchanged", ("the graphs are the same, and written differently",))
+    assert found == Comparison(True, "unchanged", ("the graphs are the same, but written differently",))
 
 
 def test_the_default_of_the_graph_counts_for_its_edges(compare) -> None:
@@ -157,7 +157,7 @@ def test_other_xml_is_text(compare) -> None:
         ("<graphml><graph><node/></graph></graphml>", "the version now has <node> without `id`"),
         (
             "<graphml><graph><hyperedge/></graph></graphml>",
-            "the version now has hyperedges, which have no two ends",
+            "the version now has hyperedges, which can have more than two ends",
         ),
         (
             '<graphml><graph><node id="a"><port name="n"/></node></graph></graphml>',

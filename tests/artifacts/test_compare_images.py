@@ -64,7 +64,7 @@ def test_size(compare) -> None:
 
 def test_the_same_pixels_kept_otherwise(compare) -> None:
     found = compare(png(picture("RGB")), png(picture("L")))
-    assert found == Comparison(True, "unchanged", ("colours are kept as RGB → L",))
+    assert found == Comparison(True, "unchanged", ("colour mode: RGB → L",))
     assert compare(png(picture("P")), png(picture("RGB"))).identical
 
 
@@ -130,7 +130,7 @@ def test_numbers_and_colours_are_never_taken_for_each_other(compare, mode: str) 
     """As colours, 1000 and 255 are both white."""
     white = picture(mode, colour=255 if mode == "L" else (255, 255, 255))
     found = compare(png(picture("I;16", colour=1000)), png(white))
-    assert found == Comparison(False, f"pixels I;16 → {mode}", (f"numbers are kept as I;16 → {mode}",))
+    assert found == Comparison(False, f"pixels I;16 → {mode}", (f"number format: I;16 → {mode}",))
 
 
 def test_a_frame_that_cannot_be_read(compare) -> None:

@@ -96,7 +96,7 @@ def test_ids_with_brackets_are_quoted_for_the_shell_in_hints(tmp_path: Path) -> 
         for id_ in ("Artifact:Fails.B[0]", "Artifact:Fails.A[0].Good", "Artifact:After.C[0]")
     }
     assert hints == {
-        "Artifact:Fails.B[0]": "one output is put in place beside the others of a success: "
+        "Artifact:Fails.B[0]": "an output is adopted together with the other outputs of a success: "
         "`whyrun run --target 'Job:Fails[0]'` makes one; if it fails, correct the job first\n",
         "Artifact:Fails.A[0].Good": "adopt the whole: `whyrun adopt 'Artifact:Fails.A[0]' FILE.json`\n",
         "Artifact:After.C[0]": "run it first: `whyrun run --target 'Job:Fails[0]'`\n",

@@ -132,8 +132,8 @@ def _wait(process: subprocess.Popen[bytes], condition: Callable[[], bool]) -> No
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
-        (lambda lines: [*lines[:4], *lines[5:]], "the line has seq 6, not 5: lines are lost or doubled"),
-        (lambda lines: [*lines[:5], *lines[4:]], "the line has seq 5, not 6: lines are lost or doubled"),
+        (lambda lines: [*lines[:4], *lines[5:]], "the line has seq 6, not 5: lines are lost or duplicated"),
+        (lambda lines: [*lines[:5], *lines[4:]], "the line has seq 5, not 6: lines are lost or duplicated"),
         (
             lambda lines: [*lines[:4], lines[4].replace(b'"session":"r0001"', b'"session":"r0009"'), *lines[5:]],
             "the line belongs to `r0009`, not to `r0001`",

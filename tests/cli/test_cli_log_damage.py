@@ -9,8 +9,8 @@ from cli_lab import whyrun
 from question_lab import run, tale
 
 HINT = (
-    "   hint: nothing is guessed from a damaged log: restore it from a copy; without one, move the run's folder and "
-    "all later ones away, and their jobs run again\n"
+    "   hint: Whyrun guesses nothing from a damaged log: restore it from a copy; without one, move the run's folder "
+    "and all later ones away, and their jobs run again\n"
 )
 
 

@@ -68,8 +68,8 @@ def test_an_adopted_version_that_an_earlier_result_replaces_is_reported_of_and_c
         "main after r0004: none of 1 job to run, 1 reused from earlier runs",
         "layer 0",
         '  Job:Report   INPUT_CHANGED  n ← Input:N  "a" → "X"',
-        "               adopted        Artifact:Report.X is your version of r0004, and an earlier result takes its "
-        "place; to have it back:",
+        "               adopted        Artifact:Report.X is your version of r0004, and is replaced by an earlier "
+        "result; to have it back:",
         "                              whyrun restore Artifact:Report.X --from r0004 --set N=X",
         "               reuse          r0002",
     ]
@@ -100,8 +100,8 @@ jobs:
     (tmp_path / "in.txt").write_text("one  two\n")
     assert whyrun(tmp_path, "explain").out.splitlines()[-3:] == [
         "  Job:B   UPSTREAM_DIRTY  Job:A",
-        "          adopted         Artifact:B.T is your version of r0002, and stays only if what comes from upstream "
-        "is as before; to have it back after the run:",
+        "          adopted         Artifact:B.T is your version of r0002, and stays only if the results upstream do "
+        "not change; to have it back after the run:",
         "                          whyrun restore Artifact:B.T --from r0002",
     ]
     ran = whyrun(tmp_path, "run")

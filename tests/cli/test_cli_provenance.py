@@ -38,7 +38,7 @@ def test_adopting_one_of_two_outputs_says_nothing_of_the_other(tmp_path: Path) -
     explained = whyrun(folder, "explain", "--set", "A=2")
     assert explained.out.splitlines()[2:6] == [
         "  Job:Fit[0]   INPUT_CHANGED  a ← Input:A  1 → 2",
-        "               adopted        Artifact:Fit.graph[0] is your version of r0002, and is made anew; to have it "
+        "               adopted        Artifact:Fit.graph[0] is your version of r0002, and is made again; to have it "
         "back:",
         "                              whyrun restore 'Artifact:Fit.graph[0]' --from r0002 --set A=2",
         "  Job:Fit[1]   INPUT_CHANGED  a ← Input:A  1 → 2",
@@ -79,7 +79,7 @@ def test_a_shared_file_that_is_no_json_is_not_called_deleted(tmp_path: Path) -> 
     text = file.read_text()
     file.write_text(text.replace("}", "}x", 1))
     explained = whyrun(folder, "explain").out.splitlines()
-    wrong = "(the file is no valid JSON object)"
+    wrong = "(the file is not a valid JSON object)"
     assert explained[2] == f"  Job:Fit[0]   MISSING_OUTPUT  Artifact:Fit.meta[0]  out/meta.json § Fit[0] {wrong}"
     assert {a["id"]: a.get("change") for a in whyrun(folder, "status", "Job:Fit[0]", "--json").json["artifacts"]} == {
         "Artifact:Fit.graph[0]": None,
@@ -89,7 +89,7 @@ def test_a_shared_file_that_is_no_json_is_not_called_deleted(tmp_path: Path) -> 
     assert failed.code == 1
     message = (
         "SECTION_FILE_INVALID: `out/meta.json` cannot take a section: `,` or `}` is expected at line 5, column 4; "
-        "correct it or move it away, and the next run puts the result there"
+        "correct it or move it away, and the next run publishes the result"
     )
     assert [failure["error"] for failure in failed.json["failed"]] == [message] * 2
     again = whyrun(folder, "run")

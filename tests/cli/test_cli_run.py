@@ -239,7 +239,7 @@ def test_the_command_for_a_saved_plan_is_complete_and_a_stale_one_says_what_diff
     )
     refused = whyrun(folder, "run", "--plan", "a plan.json", "my flow.yaml")
     assert (refused.code, refused.err.splitlines()[1:4]) == (3, [
-        "   Input:Mark: changed when it was saved, as the last run left it now",
+        "   Input:Mark: changed since the last run when the plan was saved, unchanged now",
         "   Job:Shout[0]: planned when it was saved, up to date now  "
         '(INPUT_CHANGED mark ← Input:Mark  "!" → "so what?")',
         "   Job:Shout[1]: planned when it was saved, up to date now  "

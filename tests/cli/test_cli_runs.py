@@ -93,7 +93,7 @@ def test_the_last_run_that_is_gone_is_reported_before_anything_is_paid_for_again
     run(folder)
     (folder / ".whyrun/tale/runs/r0001").rename(tmp_path / "away")
     note = (
-        "note: r0001 is not there, and the lock names it as the last run: its results count as missing. Restore it "
+        "note: r0001 is missing, but the lock names it as the last run: its results count as missing. Restore it "
         "from a copy; or continue without it: the next run takes its number"
     )
     for words in (["plan"], ["explain"], ["run", "--dry-run"], ["run"]):

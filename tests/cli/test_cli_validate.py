@@ -230,7 +230,7 @@ def test_a_missing_input_does_not_hide_what_can_be_told_without_it(tmp_path: Pat
            26 |         path: x
               |               ^
            hint: give each output a path of its own
-        error[CYCLE] w.yaml:27:3: these depend on each other in a circle: Job:C ← Job:D ← Job:C
+        error[CYCLE] w.yaml:27:3: these depend on each other in a cycle: Job:C ← Job:D ← Job:C
            27 |   C: {uses: shell, with: {run: "true", d: "${{ jobs.D.outputs.O }}"}, outputs: {O: {type: file}}}
               |   ^
            hint: break it: no instance can wait for itself; `[loop-1]` takes the one before

@@ -70,7 +70,7 @@ def test_on_an_empty_log_other_code_or_inputs_refuse_a_saved_plan(
         refused = whyrun(folder, "run", "--plan", "p.json", *words, *more)
         assert refused.code == 3
         head, *lines, hint = refused.err.splitlines()
-        assert head == "error[PLAN_STALE]: the saved plan was made from another state than there is now"
+        assert head == "error[PLAN_STALE]: the saved plan was made from a different state"
         assert [line.strip()[: len(differs)] for line in lines] == [differs]
         assert hint.startswith("   hint: repeat `--set` and `--inputs` as they were when it was saved")
     assert not (folder / ".whyrun/gate/runs").exists()
@@ -81,6 +81,6 @@ def test_the_output_of_plan_json_is_not_run(folder: Path) -> None:
     (folder / "p.json").write_text(json.dumps(whyrun(folder, "plan", "--json").json))
     refused = whyrun(folder, "run", "--plan", "p.json")
     assert (refused.code, refused.err.splitlines()) == (2, [
-        "error[USAGE]: `p.json` does not say what its plan was made from, so that it cannot be checked before it runs",
+        "error[USAGE]: `p.json` does not record what its plan was made from, so it cannot be checked before it runs",
         "   hint: save it with `whyrun plan --save FILE`",
     ])  # fmt: skip

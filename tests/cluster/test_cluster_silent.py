@@ -59,7 +59,7 @@ WORKFLOW = """
         with: {call: "work:wait", here: HERE}
         outputs: {Text: {type: string}}
 """
-LOST = " hangs or is cut off: no sign of life from it"
+LOST = " hangs or is cut off: it sends no heartbeats"
 
 
 class Scene:

@@ -92,7 +92,13 @@ def test_an_inner_condition_of_the_branch_that_was_left_took_nothing(tmp_path: P
     assert api.run("plan.json", manifest="m.json").exit_code == 0
     assert decisions(tmp_path) == {
         "outer": (False, ["Job:small"], ["inner"], [f"{DIAGNOSE}.rows"], f"{DIAGNOSE}.rows = 2"),
-        "inner": (None, [], [], [f"{DIAGNOSE}.columns"], "not evaluated: it is in the branch of `outer` that was left"),
+        "inner": (
+            None,
+            [],
+            [],
+            [f"{DIAGNOSE}.columns"],
+            "not evaluated: it is in the branch of `outer` that was not taken",
+        ),
     }
 
 

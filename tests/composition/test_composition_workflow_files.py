@@ -95,7 +95,7 @@ def test_each_mode_fits(tmp_path: Path, mode: str, jobs: tuple[str, ...]) -> Non
             "sequential",
             (MERGE.replace("inputs.Other", "inputs.Main"),),
             (11, "`Job:Merge` merges, and `sequential` has no merge",
-             "use `merge_then_sequential`, which fits as it is; or take the merge out"),
+             "use `merge_then_sequential`, which fits as it is; or remove the merge"),
         ),
         (
             "merge_then_sequential",
@@ -106,7 +106,7 @@ def test_each_mode_fits(tmp_path: Path, mode: str, jobs: tuple[str, ...]) -> Non
         (
             "parallel_then_aggregate",
             (PARTS,),
-            (11, "`Job:Part[0]`, `Job:Part[1]` and `Job:Part[2]` end side by side, and `parallel_then_aggregate` ends "
+            (11, "`Job:Part[0]`, `Job:Part[1]` and `Job:Part[2]` are final steps, and `parallel_then_aggregate` ends "
              "in one step that takes a product of each branch",
              "add a step that binds a product of each branch, as a list"),
         ),

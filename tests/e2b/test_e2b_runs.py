@@ -378,7 +378,7 @@ def test_a_sandbox_that_cannot_be_had_ends_the_run_before_any_step(server: Loopb
     lab = project(PIPELINE, PIPELINE_FILES)
     ran = lab.run(backend=e2b_backend())
     assert (ran.exit_code, ran.starts) == (1, [])
-    assert ran.status()["error"] == "PrepareFailed: no sandbox could be made: 400: no such template"
+    assert ran.status()["error"] == "PrepareFailed: no sandbox could be created: 400: no such template"
     server.refuse_sandboxes = None
     assert lab.succeed(backend=e2b_backend()).executed == ["Job:count", "Job:mine", "Job:upper"]
 

@@ -353,7 +353,7 @@ def test_refused_while_an_upstream_is_still_to_run_or_another_output_is_not_ther
         "NOT_ADOPTABLE",
         "`Artifact:Say.Text` cannot be put in place: `Artifact:Say.Size`, another output of `Job:Say`, is not "
         "available for what the job consumes now",
-        "one output is put in place beside the others of a success: `whyrun run --target Job:Say` makes one; "
+        "an output is adopted together with the other outputs of a success: `whyrun run --target Job:Say` makes one; "
         "if it fails, correct the job first",
         2,
     )

@@ -143,7 +143,7 @@ def test_written_differently_is_identical(project: Project) -> None:
     found = compare(lab)
     assert found.lines == ["[python] IDENTICAL Job:J in #s → outputs: out/t.json (unchanged)"]
     (comparison,) = found.of(ev.Comparison)
-    assert comparison.details == ["the values are the same, and written differently"]
+    assert comparison.details == ["the values are the same, but written differently"]
     assert found.result.exit_code == 0
 
 
@@ -322,7 +322,7 @@ def test_lost_bytes(learned: Lab) -> None:
     change(learned)
     assert compare(learned).lines == [
         "[python] DIFFERENT Job:learn learn graph in #s → outputs: results/graph.xml "
-        "(other bytes; those before are gone)",
+        "(different bytes; the earlier ones are gone)",
         "[python] SKIPS Job:count → not comparable: the bytes of Artifact:learn.graph are gone",
     ]
 
@@ -346,7 +346,7 @@ def test_one_output_of_which_the_bytes_are_lost(project: Project) -> None:
     lab.edit("tell.py", "old", "new")
     found = compare(lab)
     assert found.comparisons == {
-        "Artifact:J.T": ("DIFFERENT", "r0001", "other bytes; those before are gone"),
+        "Artifact:J.T": ("DIFFERENT", "r0001", "different bytes; the earlier ones are gone"),
         "Artifact:J.U": ("IDENTICAL", "r0001", "unchanged"),
     }
     assert found.result.exit_code == 1

@@ -75,7 +75,7 @@ def test_sigterm_interrupts_a_python_step_and_leaves_the_worker(make_lab: Callab
     lab.backend.signal("Job:Long", signal.SIGTERM)
     word = lab.end_of("Job:Long")
     assert isinstance(word, StepFinished)
-    assert (word.error_type, word.error) == ("StepCancelled", "the step was told to stop (SIGTERM)")
+    assert (word.error_type, word.error) == ("StepCancelled", "the step was asked to stop (SIGTERM)")
     assert lab.one(lab.call("m:g", outputs, with_={"n": 1})).outputs == first.outputs
 
 
@@ -123,7 +123,7 @@ def test_sigterm_is_not_lost_while_a_script_is_being_started(
         lab.backend.signal(step, signal.SIGTERM)
         word = lab.end_of(step)
         assert isinstance(word, StepFinished)
-        ends = [("StepCancelled", "the step was told to stop (SIGTERM)"), ("CommandFailed", "ended by SIGTERM")]
+        ends = [("StepCancelled", "the step was asked to stop (SIGTERM)"), ("CommandFailed", "ended by SIGTERM")]
         assert (word.error_type, word.error) in ends
 
 

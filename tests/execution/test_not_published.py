@@ -32,7 +32,7 @@ PAID = """
         outputs: {Loud: {type: text}}
 """  # noqa: E501
 
-TAIL = "; the result is kept, and the next run puts it there"
+TAIL = "; the result is kept, and the next run publishes it"
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def test_lesson_20_after_a_failed_prepare_no_step_runs_and_the_run_says_so(
     assert kind == "FAILED"
     line = re.sub(r"after [\d.]+s", "after 0s", line)
     assert line.endswith(
-        "[prepare] FAILED making the place ready after 0s → "
+        "[prepare] FAILED preparing the backend after 0s → "
         "PrepareFailed: `echo no licence >&2; exit 3` ended with exit status 3 → no licence (see log line 2)"
     )
     assert ran.folder is not None

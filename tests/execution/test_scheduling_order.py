@@ -175,7 +175,7 @@ def test_a_limit_may_be_larger_than_any_number_that_is_written_out(project: Make
 
 def test_a_limit_of_the_project_that_a_job_exceeds_is_reported_before_any_step_starts(project: Make) -> None:
     lab = project(WIDE, {"steps.py": MEET, "whyrun.toml": "[resources]\nmemory = 0.3\n"})
-    with pytest.raises(InvalidError, match=r"`Gpu` wants memory: 0\.4, but the limit is 0\.3"):
+    with pytest.raises(InvalidError, match=r"`Gpu` needs memory: 0\.4, but the limit is 0\.3"):
         lab.run()
     assert lab.runs() == []
 

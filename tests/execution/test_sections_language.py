@@ -94,8 +94,8 @@ def test_a_path_is_shared_only_if_all_its_writers_say_append() -> None:
         (
             "DUPLICATE_OUTPUT_PATH",
             14,
-            "`m.json` would be written by both `Artifact:A.M` and `Artifact:B.M`, and not both say `append`",
-            "say `append: true` for every output that shares the file, or give them paths of their own",
+            "`m.json` would be written by both `Artifact:A.M` and `Artifact:B.M`, but not both set `append`",
+            "set `append: true` for every output that shares the file, or give them paths of their own",
         )
     ]
 

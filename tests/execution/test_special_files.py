@@ -156,10 +156,10 @@ def test_lost_bytes_are_not_waited_for_at_a_pipe(tmp_path: Path) -> None:
     failures = [e for e in ran.events if isinstance(e, ev.StepFailed)]
     assert sorted(e.error for e in failures) == [
         "SECTION_FILE_INVALID: `out/m.json` cannot take a section: it is not a file; correct it or move it away, and "
-        "the next run puts the result there",
+        "the next run publishes the result",
         "`out/t.txt` could not be written: WRONG_TYPE: `out/t.txt` is neither a file nor a folder, so it cannot be "
         "saved before it is overwritten (move it away, then run again); the result is kept, and the "
-        "next run puts it there",
+        "next run publishes it",
     ]
     assert not [e.traceback for e in failures if str(tmp_path) in e.traceback]
 

@@ -328,7 +328,7 @@ def test_what_json_cannot_hold_is_named_with_its_place_and_not_lost(lab: Lab) ->
         "def g(context):\n    context.output('o').write_text('{\"a\": [1, Infinity]}')\n"
         "def h():\n    return {'o': {'when': __import__('datetime').date(2026, 1, 2)}}\n",
     )
-    kept = "(what was returned stands in the step's `scratch/out/o.returned.txt`)"
+    kept = "(the returned value is in the step's `scratch/out/o.returned.txt`)"
     nothing = "which JSON does not have: give null (None) instead, or leave it out"
     assert lab.failure(lab.call("m:f", {"o": "json"}, step_id="Job:F")) == (
         "WrongOutputType",

@@ -36,8 +36,8 @@ def test_gc_removes_nothing_and_verify_reports_the_same(past: Past, folder_too: 
     without_runs(past, folder_too)
     before = past.blobs()
     told = (
-        f"error[LOG_DAMAGED] {state.runs_dir}: `past` has had runs, and none of them is there\n"
-        "   hint: restore them from a copy, or run it again. If all that they made is to go, delete the workflow's "
+        f"error[LOG_DAMAGED] {state.runs_dir}: `past` had runs, but none of them exists any more\n"
+        "   hint: restore them from a copy, or run it again. To discard all their results, delete the workflow's "
         f"folder, too: `{state.folder}`\n"
     )
     for words in (("gc",), ("gc", "--delete"), ("verify",)):
@@ -102,6 +102,6 @@ def test_one_run_leaves_a_trace(tmp_path: Path) -> None:
     answer = lab.whyrun("gc", "--delete")
     assert (answer.code, answer.err.splitlines()[0]) == (
         3,
-        f"error[LOG_DAMAGED] {state}/once/runs: `once` has had runs, and none of them is there",
+        f"error[LOG_DAMAGED] {state}/once/runs: `once` had runs, but none of them exists any more",
     )
     assert sorted((state / "store").glob("??/*")) == before != []

@@ -122,12 +122,12 @@ def test_the_traces_of_a_kill_are_not_damage(past: Past) -> None:
 def test_a_missing_run_in_the_middle_has_the_same_message_everywhere(past: Past) -> None:
     past.run_folder("r0002").rename(past.root / "moved")
     place = past.run_folder("r0002")
-    words = f"error[LOG_DAMAGED] {place}: `r0002` of `past` is not there, and was not pruned\n   hint: {DAMAGE_HINT}\n"
+    words = f"error[LOG_DAMAGED] {place}: `r0002` of `past` is missing, and was not pruned\n   hint: {DAMAGE_HINT}\n"
     for command in ("plan", "run", "status", "gc --delete", "runs prune --keep 1"):
         found = past.whyrun(*command.split())
         assert (found.code, found.out, found.err) == (3, "", words)
     told = past.whyrun("verify", "--json").json["problems"][0]
-    assert (told["run"], told["what"]) == ("r0002", "the run is not there, and was not pruned")
+    assert (told["run"], told["what"]) == ("r0002", "the run is missing, and was not pruned")
     (past.root / "moved").rename(past.run_folder("r0002"))
     assert past.whyrun("plan").code == 0
 
@@ -137,7 +137,7 @@ def test_lost_tombstones_count_as_missing_runs(past: Past) -> None:
     past.opened().state.tombstones_path.unlink()
     with pytest.raises(StateError) as refused:
         past.plan()
-    assert refused.value.diagnostics[0].message == "`r0001` of `past` is not there, and was not pruned"
+    assert refused.value.diagnostics[0].message == "`r0001` of `past` is missing, and was not pruned"
 
 
 def test_the_index_hides_no_missing_run(past: Past) -> None:
@@ -149,7 +149,7 @@ def test_the_index_hides_no_missing_run(past: Past) -> None:
     past.run_folder("r0001").rename(past.root / "moved")
     with pytest.raises(StateError) as refused:
         past.plan()
-    assert refused.value.diagnostics[0].message == "`r0001` of `past` is not there, and was not pruned"
+    assert refused.value.diagnostics[0].message == "`r0001` of `past` is missing, and was not pruned"
 
 
 # --- blobs that name others --------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def saved(past: Past) -> Past:
 
 def told(past: Past) -> str:
     place = past.opened().state.runs_dir / "r0006"
-    what = "`r0006` of `past` is not there, and the lock names it as the last run"
+    what = "`r0006` of `past` is missing, but the lock names it as the last run"
     return f"error[LOG_DAMAGED] {place}: {what}\n   hint: {LAST_LOST_HINT}\n"
 
 
@@ -55,7 +55,7 @@ def test_verify_reports_the_lost_run_with_a_hint(saved: Past) -> None:
         3,
         [
             "past is damaged: 1 problem",
-            "  .whyrun/past/runs/r0006: the run is not there, and the lock names it as the last run",
+            "  .whyrun/past/runs/r0006: the run is missing, but the lock names it as the last run",
         ],
     )
     assert f"hint: {LAST_LOST_HINT}" in answer.out.splitlines()

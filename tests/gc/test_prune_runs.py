@@ -447,7 +447,7 @@ def test_the_chain_goes_through_tombstones(past: Past) -> None:
     path.write_bytes(b"".join(lines[:2]))
     found = verify(past.opened().state, past.root, lambda run: None)
     assert [(problem.run, problem.what) for problem in found.problems] == [
-        ("r0003", "the run is not there, and was not pruned")
+        ("r0003", "the run is missing, and was not pruned")
     ]
     path.write_bytes(b"".join((lines[0], lines[2])))
     found = verify(past.opened().state, past.root, lambda run: None)

@@ -58,11 +58,11 @@ def test_a_boolean_is_no_value_of_a_loop(project: Make) -> None:
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("jobs.A.outputs.T[2.0]", "`[2.0]` is no index of `A`: it is written `[2]`"),
-        ("jobs.Both.outputs.T[2.0, :]", "`[2.0]` is no index of `Both`: it is written `[2]`"),
-        ("jobs.Both.outputs.T[:, 1]", "`[1]` is no index of `Both`: it is written `[1.0]`"),
-        ("jobs.Both.outputs.T[2.0, 1.0]", "`[2.0][1.0]` is no index of `Both`: it is written `[2][1.0]`"),
-        ("first(jobs.A.outputs.T[2.0], jobs.A.outputs.T[1])", "`[2.0]` is no index of `A`: it is written `[2]`"),
+        ("jobs.A.outputs.T[2.0]", "`[2.0]` is not an index of `A`: write `[2]`"),
+        ("jobs.Both.outputs.T[2.0, :]", "`[2.0]` is not an index of `Both`: write `[2]`"),
+        ("jobs.Both.outputs.T[:, 1]", "`[1]` is not an index of `Both`: write `[1.0]`"),
+        ("jobs.Both.outputs.T[2.0, 1.0]", "`[2.0][1.0]` is not an index of `Both`: write `[2][1.0]`"),
+        ("first(jobs.A.outputs.T[2.0], jobs.A.outputs.T[1])", "`[2.0]` is not an index of `A`: write `[2]`"),
     ],
 )
 def test_an_index_is_written_as_the_loop_has_it(project: Make, reference: str, said: str) -> None:
@@ -93,7 +93,7 @@ Wrong:
   outputs: {T: {type: text}}
 """
     assert refused(project(with_job(job))) == [
-        ("INDEX_FORMAT_INVALID", 14, "`[1.0]` is no index of `A`: it is written `[1]` (in `Job:Wrong[1.0]`)")
+        ("INDEX_FORMAT_INVALID", 14, "`[1.0]` is not an index of `A`: write `[1]` (in `Job:Wrong[1.0]`)")
     ]
 
 
@@ -125,9 +125,9 @@ Both:
   outputs: {T: {type: text}}
 """
     assert refused(project(with_job(job))) == [
-        ("INDEX_FORMAT_INVALID", 13, "`1.0` is no index of loop `x`: it is written `1`"),
-        ("INDEX_FORMAT_INVALID", 14, "`2` is no index of loop `y`: it is written `2.0`"),
-        ("INDEX_FORMAT_INVALID", 14, "`3.0` is no index of loop `x`: it is written `3`"),
+        ("INDEX_FORMAT_INVALID", 13, "`1.0` is not an index of loop `x`: write `1`"),
+        ("INDEX_FORMAT_INVALID", 14, "`2` is not an index of loop `y`: write `2.0`"),
+        ("INDEX_FORMAT_INVALID", 14, "`3.0` is not an index of loop `x`: write `3`"),
     ]
 
 

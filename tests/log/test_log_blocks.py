@@ -72,14 +72,14 @@ def test_a_line_longer_than_any_event_is_damage_and_a_tail_is_none(
     log.write_bytes(b"ab\n" * before + b"x" * length)
     assert b"".join(read_blocks(log)) == b"ab\n" * before
     log.write_bytes(b"ab\n" * before + b"x" * length + b"\n" * 9 + b"ab\n")
-    assert refusal(log) == ("LOG_DAMAGED", before + 1, "the line is longer than 0 MB, which no event is")
+    assert refusal(log) == ("LOG_DAMAGED", before + 1, "the line is longer than 0 MB; no event is that long")
 
 
 def test_how_long_a_line_may_be_is_said_in_megabytes(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "CHUNK", 1 << 20)
     monkeypatch.setattr(journal_module, "LONGEST_LINE", 1 << 20)
     log.write_bytes(b"x" * (3 << 20) + b"\n")
-    assert refusal(log) == ("LOG_DAMAGED", 1, "the line is longer than 1 MB, which no event is")
+    assert refusal(log) == ("LOG_DAMAGED", 1, "the line is longer than 1 MB; no event is that long")
 
 
 @pytest.mark.parametrize("at", [0, 1, 2, 3, 4, 8, 9, 10, 11, 14, 17, 29, 30, 31])
@@ -130,14 +130,14 @@ def test_all_lines_that_were_synced_must_be_there(small: None, log: Path, synced
     if fine:
         assert b"".join(read_blocks(log)) == b"ab\n" * 20
     else:
-        what = f"the log has 20 lines, and {synced} were on the disk for certain: its end was cut off"
+        what = f"the log has 20 lines, but was synced up to line {synced}: its end was cut off"
         assert refusal(log) == ("LOG_DAMAGED", 20, what)
 
 
 def test_a_log_of_which_all_is_gone_has_no_line_to_name(small: None, log: Path) -> None:
     log.write_bytes(b"a")
     say_synced(log, 1)
-    what = "the log has 0 lines, and 1 were on the disk for certain: its end was cut off"
+    what = "the log has 0 lines, but was synced up to line 1: its end was cut off"
     assert refusal(log) == ("LOG_DAMAGED", None, what)
 
 
@@ -146,7 +146,7 @@ def test_a_hole_in_what_was_synced_is_named_by_its_line(small: None, log: Path) 
     say_synced(log, 10)
     assert b"".join(read_blocks(log)) == b"ab\n" * 10
     say_synced(log, 11)
-    what = "the line has a byte 0, and 11 were on the disk for certain: its content is lost"
+    what = "the line has a zero byte, but the log was synced up to line 11: its content is lost"
     assert refusal(log) == ("LOG_DAMAGED", 11, what)
 
 
@@ -195,7 +195,7 @@ def test_a_last_line_that_no_event_can_be_is_damage(log: Path, monkeypatch: pyte
         last_line(log)
     (diagnostic,) = caught.value.diagnostics
     assert (diagnostic.code, diagnostic.file, diagnostic.line) == ("LOG_DAMAGED", str(log), 3)
-    assert diagnostic.message == "the line is longer than 0 MB, which no event is"
+    assert diagnostic.message == "the line is longer than 0 MB; no event is that long"
     log.write_bytes(b"x" * 9_000 + b"\n")
     assert last_line(log) == b"x" * 9_000
 
@@ -297,7 +297,7 @@ def test_an_event_that_no_reader_would_take_is_not_written(monkeypatch: pytest.M
     monkeypatch.setattr(journal_module, "LONGEST_LINE", size)
     assert len(check(event)) == size
     monkeypatch.setattr(journal_module, "LONGEST_LINE", size - 1)
-    with pytest.raises(ValueError, match=f"^StepBlocked has {size} bytes: no reader would take it for an event$"):
+    with pytest.raises(ValueError, match=f"^StepBlocked has {size} bytes: no reader would accept it as an event$"):
         check(event)
 
 
@@ -330,7 +330,7 @@ def test_events_of_several_blocks_are_counted_on(
     for lines, line, says in [
         ([*whole[:9], b"{}\n", *whole[9:]], 10, "the line is broken: "),
         ([*whole[:9], b"\n", *whole[9:]], 10, "the line is broken: "),
-        ([*whole[:9], *whole[10:]], 10, "the line has seq 11, not 10: lines are lost or doubled"),
+        ([*whole[:9], *whole[10:]], 10, "the line has seq 11, not 10: lines are lost or duplicated"),
         ([*whole[:9], whole[9].replace(b"r0001", b"r0002"), *whole[10:]], 10, "the line belongs to `r0002`, not to"),
         ([*whole[:11], b"\n"], 12, "the line is broken: Input data was truncated"),
         ([*whole[:11], b"{}\n"], 12, "the line is broken: Object missing required field `event`"),

@@ -45,7 +45,7 @@ def test_damage_is_named_by_its_line_whatever_chunk_it_is_in(
                     list(scan(log))
                 (told,) = caught.value.diagnostics
                 assert (told.code, told.file, told.line) == ("LOG_DAMAGED", str(log), at + 1)
-                assert told.message.startswith(f"this line is no event: {says}")
+                assert told.message.startswith(f"this line is not an event: {says}")
                 assert told.hint == ev.DAMAGE_HINT
 
 

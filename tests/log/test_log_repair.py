@@ -232,8 +232,7 @@ def test_a_log_without_an_end_is_not_repaired_beside_a_status(killed, mend, call
     (told,) = refused.value.diagnostics
     assert (told.code, told.file, told.line, told.hint) == ("LOG_DAMAGED", str(killed.events_path), 7, LOST_END_HINT)
     assert told.message == (
-        "the log has no `run_complete`, although `status.json`, which is written after it, is there: its end was cut "
-        "off"
+        "the log has no `run_complete`, although `status.json`, which is written after it, exists: its end was cut off"
     )
     assert (calls, mend.completed) == ([], [])
     assert (killed.events_path.read_bytes(), status.read_text()) == (whole, "{}")

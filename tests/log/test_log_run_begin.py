@@ -87,7 +87,7 @@ def test_what_only_looks_like_a_run_is_named(state: WorkflowState, name: str) ->
         state.runs()
     assert diagnosed(refused) == (
         "LOG_DAMAGED",
-        f"`{name}` looks like a run, but no run is called so",
+        f"`{name}` looks like the name of a run, but is not a valid one",
         str(state.runs_dir / name),
         "runs are r0001, r0002, …; rename it back, or move it away",
     )
@@ -186,7 +186,7 @@ def test_a_lost_run_is_said_with_the_place_where_it_stood(state: WorkflowState) 
     lock_names(state, "r0003")
     with pytest.raises(StateError) as refused:
         state.check_last_run()
-    what = "`r0003` of `then-and-now` is not there, and the lock names it as the last run"
+    what = "`r0003` of `then-and-now` is missing, but the lock names it as the last run"
     assert diagnosed(refused) == ("LOG_DAMAGED", what, str(state.runs_dir / "r0003"), LAST_LOST_HINT)
     (state.runs_dir / "r0003").mkdir(parents=True)
     state.check_last_run()

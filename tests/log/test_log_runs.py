@@ -75,7 +75,7 @@ def test_a_number_that_no_run_has_is_missed_up_to_the_last_run_that_is_asked_for
         (told,) = refused.value.diagnostics
         assert (told.code, told.message, told.file) == (
             "LOG_DAMAGED",
-            f"`r0003` of `{state.workflow}` is not there, and was not pruned",
+            f"`r0003` of `{state.workflow}` is missing, and was not pruned",
             str(state.runs_dir / "r0003"),
         )
     (state.runs_dir / "r0003").mkdir()

@@ -184,7 +184,7 @@ def test_a_half_reuse_of_another_instance_does_not_hide_that_one(project: Make, 
 
 BROKEN_IDS = [
     ("step_skipped", {"step_id": "Page", "why": "condition_false"}, "`Page`"),
-    ("step_skipped", {"step_id": "Artifact:Page.Text", "why": "condition_false"}, "is no Job ID"),
+    ("step_skipped", {"step_id": "Artifact:Page.Text", "why": "condition_false"}, "is not an ID of kind `Job`"),
     ("step_blocked", {"step_id": "Job:", "because": ["Job:A"]}, "`Job:`"),
     ("step_blocked", {"step_id": "Job:B", "because": ["Job:A", "a"]}, "`a`"),
     ("condition_evaluated", {"step_id": "Job:Page[", "expression": "x", "inputs": {}, "result": True}, "`Job:Page[`"),
@@ -197,7 +197,11 @@ BROKEN_IDS = [
     ("request_recorded", {"step_id": "Job:Page[01]", "fingerprint": "f", "key": "k", "value": 1}, "not canonical"),
     ("status_contract_violation", {"step_id": "", "reason": "", "last_stderr": ""}, "has no kind"),
     ("log_repaired", {"cut_bytes": 0, "cut_sha256": "", "interrupted": ["Page"]}, "`Page`"),
-    ("comparison", {"artifact": "Job:Page", "status": "", "against": "r0001", "summary": ""}, "is no Artifact ID"),
+    (
+        "comparison",
+        {"artifact": "Job:Page", "status": "", "against": "r0001", "summary": ""},
+        "is not an ID of kind `Artifact`",
+    ),
     ("input_recorded", {"id": "Topic", "sha256": "0" * 64}, "`Topic`"),
 ]
 

@@ -165,7 +165,7 @@ def test_what_is_no_hash_is_damage_at_its_line(begun: Begun, wrong: Any) -> None
             begun.counts(synced=before)
         (told,) = refused.value.diagnostics
         assert (told.code, told.file, told.line, told.message) == (
-            "LOG_DAMAGED", str(run.events_path), before + 1, f"`{text[:80]}` is no hash"
+            "LOG_DAMAGED", str(run.events_path), before + 1, f"`{text[:80]}` is not a hash"
         )  # fmt: skip
 
 

@@ -122,10 +122,10 @@ def test_a_tombstone_that_was_changed_or_moved_is_damage_at_its_line(tmp_path: P
     misplaced = "is out of order"
     for damaged, line, says in [
         ([lines[0], changed, lines[2]], 2, "the tombstone of `r0002` was changed (`digest`)"),
-        ([lines[0], lines[2][:-2] + b"\n"], 2, "this line is no tombstone: "),
-        ([lines[0], b'{"run":"r0002"}\n'], 2, "this line is no tombstone: "),
-        ([lines[0], b"\xff\n"], 2, "this line is no tombstone: "),
-        ([lines[0], b"[" * 100_000 + b"\n"], 2, "this line is no tombstone: "),
+        ([lines[0], lines[2][:-2] + b"\n"], 2, "this line is not a tombstone: "),
+        ([lines[0], b'{"run":"r0002"}\n'], 2, "this line is not a tombstone: "),
+        ([lines[0], b"\xff\n"], 2, "this line is not a tombstone: "),
+        ([lines[0], b"[" * 100_000 + b"\n"], 2, "this line is not a tombstone: "),
         ([lines[0], lines[0]], 2, f"the tombstone of `r0001` {misplaced}"),
         ([lines[0], lines[2], lines[1]], 3, f"the tombstone of `r0002` {misplaced}"),
         ([lines[0], lines[1][:-1]], 2, "the tombstone of `r0002` was changed (`digest`)"),
@@ -205,7 +205,7 @@ def test_pruned_runs_are_passed_over_and_keep_their_numbers(state: WorkflowState
     add_tombstones(state.tombstones_path, [stone(4), stone(6)])
     assert state.next_run_name() == "r0007"
     assert state.last_chain() == f"{6:064x}"
-    with pytest.raises(StateError, match=r"LOG_DAMAGED\](.|\n)*`r0005` of `then-and-now` is not there"):
+    with pytest.raises(StateError, match=r"LOG_DAMAGED\](.|\n)*`r0005` of `then-and-now` is missing"):
         state.whole_log()
 
 

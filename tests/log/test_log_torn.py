@@ -134,8 +134,8 @@ READERS = {
     "fold": lambda path: list(scan(path)),
     "chain": lambda path: check_chain([path]),
 }
-TORN = "the line has a byte 0, and 6 were on the disk for certain: its content is lost"
-CUT_OFF = "the log has 5 lines, and 6 were on the disk for certain: its end was cut off"
+TORN = "the line has a zero byte, but the log was synced up to line 6: its content is lost"
+CUT_OFF = "the log has 5 lines, but was synced up to line 6: its end was cut off"
 
 
 @pytest.mark.parametrize(("damage", "line", "what"), [("a hole", 6, TORN), ("cut off", 5, CUT_OFF)])

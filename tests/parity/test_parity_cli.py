@@ -143,7 +143,7 @@ def test_a_run_and_itself(two: tuple[Lab, Lab]) -> None:
     done = run(two[0].root, "parity", "r0001", RUN)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
-        f"error[USAGE]: `r0001` and `{RUN}` are the same run: to find them equal proves nothing",
+        f"error[USAGE]: `r0001` and `{RUN}` are the same run: comparing them proves nothing",
         "   hint: run the workflow twice, each time from an empty state (`--state DIR`), and compare these runs",
     ]
 

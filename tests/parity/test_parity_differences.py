@@ -58,7 +58,7 @@ def test_the_same_cells_in_other_bytes_are_a_difference_too(talks: Talks) -> Non
     found = parity_of(talks.run(), talks.run(table='id,word\n"1",a\n2,b\n'))
     assert told(found) == [("artifact", "Artifact:Talk.Table", "sha256")]
     assert found.differences[0].details == (
-        "other bytes for the same content", "2 rows, 2 columns", "the cells are the same, and written differently",
+        "different bytes, but the same content", "2 rows, 2 columns", "the cells are the same, but written differently",
     )  # fmt: skip
 
 

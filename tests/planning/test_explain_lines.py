@@ -66,12 +66,12 @@ def test_reuse_and_condition_come_after_the_reasons() -> None:
     told = ("FORCED", "--force layer:0")
     assert job_lines(job(reasons=forced, replaces={"Artifact:A.B[0]": "r0004"})) == [
         told,
-        ("adopted", "Artifact:A.B[0] is your version of r0004, and is made anew; to have it back:"),
+        ("adopted", "Artifact:A.B[0] is your version of r0004, and is made again; to have it back:"),
         ("", "whyrun restore 'Artifact:A.B[0]' --from r0004"),
     ]
     upstream = UpstreamDirty("Job:U")
     missing_, changed = MissingOutput("Artifact:A.B[0]", "deleted", "b"), InputChanged("n", "Input:N", "1", "2")
-    made, stays = "is made anew", "stays only if what comes from upstream is as before"
+    made, stays = "is made again", "stays only if the results upstream do not change"
     for reasons, fate, when in (
         ((changed,), made, ""),
         ((missing_,), made, ""),
@@ -87,7 +87,7 @@ def test_reuse_and_condition_come_after_the_reasons() -> None:
     assert job_lines(job(reasons=forced, reuse=Reuse("r0001", "Job:A", {}))) == [told, ("reuse", "r0001")]
     taken = job(reasons=(changed,), replaces={"Artifact:A.B": "r4"}, reuse=Reuse("r0001", "Job:A", {}))
     assert job_lines(taken)[1:] == [
-        ("adopted", "Artifact:A.B is your version of r4, and an earlier result takes its place; to have it back:"),
+        ("adopted", "Artifact:A.B is your version of r4, and is replaced by an earlier result; to have it back:"),
         ("", "whyrun restore Artifact:A.B --from r4"),
         ("reuse", "r0001"),
     ]

@@ -214,7 +214,7 @@ OLD, NEW = "3fa1" + "0" * 60, "9c02" + "0" * 60
         (RetryPreviousFailure("r0003", 1, "E", ("words " * 40)[:200]), f"r0003 attempt 1: E: {'words ' * 33}…"),
         (
             MissingOutput("Artifact:A.B", "unreadable", "m.json § A"),
-            "Artifact:A.B  m.json § A (the file is no valid JSON object)",
+            "Artifact:A.B  m.json § A (the file is not a valid JSON object)",
         ),
         (MissingOutput(), "it has not succeeded yet"),
         (MissingOutput("Artifact:A.B[0]"), "Artifact:A.B[0]"),
@@ -253,7 +253,7 @@ OLD, NEW = "3fa1" + "0" * 60, "9c02" + "0" * 60
                 ("v", "at", "the same content in another place or form"),
             )
         ),
-        (InputChanged("x"), "x  an empty list came or went"),
+        (InputChanged("x"), "x  an empty list was added or removed"),
         (InputChanged("x", old=OLD), "x  3fa1… → another list"),
         (InputChanged("x", problem="division by zero"), "x cannot be computed: division by zero"),
         (UpstreamFailed("Artifact:A.B"), "Artifact:A.B"),

@@ -34,7 +34,7 @@ def test_inputs_come_first_then_jobs_in_one_of_them_then_reasons_and_the_rest(pr
     changed = lab.plan(sets=["Word=two"]).to_json()
     other = lab.plan(sets=["Word=three"]).to_json()
     assert plan_differences(changed, lab.plan().to_json()) == [
-        "Input:Word: changed when it was saved, as the last run left it now",
+        "Input:Word: changed since the last run when the plan was saved, unchanged now",
         'Job:A: planned when it was saved, up to date now  (INPUT_CHANGED word ← Input:Word  "one" → "two")',
         "Job:B: planned when it was saved, up to date now  (UPSTREAM_DIRTY Job:A)",
     ]
@@ -44,12 +44,12 @@ def test_inputs_come_first_then_jobs_in_one_of_them_then_reasons_and_the_rest(pr
     ]
     forced, both = lab.plan(force=["Job:B"]), lab.plan(sets=["Word=two"], force=["Job:B"])
     assert plan_differences(forced.to_json(), both.to_json()) == [
-        "Input:Word: as the last run left it when it was saved, changed now",
+        "Input:Word: unchanged since the last run when the plan was saved, changed now",
         'Job:A: up to date when it was saved, planned now  (INPUT_CHANGED word ← Input:Word  "one" → "two")',
         "Job:B: now also UPSTREAM_DIRTY Job:A",
     ]
     assert plan_differences(first, changed) == [
-        "Input:Word: as the last run left it when it was saved, changed now",
+        "Input:Word: unchanged since the last run when the plan was saved, changed now",
         "Job:A: was MISSING_OUTPUT Artifact:A.T; is INPUT_CHANGED word ← Input:Word  \"one\" → \"two\"",
         "Job:B: no longer MISSING_OUTPUT Artifact:B.T",
         "0 artifacts were available when it was saved, 2 are now",

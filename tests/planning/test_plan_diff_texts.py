@@ -34,12 +34,12 @@ def test_inputs_come_first_each_in_order() -> None:
     before = [f"Input:{name}" for name in "DCBA"]
     after = [f"Input:{name}" for name in "HGFEA"]
     assert plan_differences(plan(changed=before), plan(changed=after)) == [
-        *(f"Input:{name}: changed when it was saved, as the last run left it now" for name in "BCD"),
-        *(f"Input:{name}: as the last run left it when it was saved, changed now" for name in "EFGH"),
+        *(f"Input:{name}: changed since the last run when the plan was saved, unchanged now" for name in "BCD"),
+        *(f"Input:{name}: unchanged since the last run when the plan was saved, changed now" for name in "EFGH"),
     ]
     wide = {"count": 70, "digest": "ab", "blob": "ab"}
     assert plan_differences(plan(changed=wide), plan(changed=["Input:X"])) == [
-        "Input:X: as the last run left it when it was saved, changed now"
+        "Input:X: unchanged since the last run when the plan was saved, changed now"
     ]
 
 
@@ -57,8 +57,8 @@ def test_inputs_come_first_each_in_order() -> None:
         (job(reasons=[FORCED]), job(reasons=[DIRTY]), "was FORCED --force layer:0; is UPSTREAM_DIRTY Job:Z"),
         (job(reasons=[FORCED, DIRTY]), job(reasons=[DIRTY]), "no longer FORCED --force layer:0"),
         (job(reasons=[FORCED]), job(reasons=[FORCED, DIRTY]), "now also UPSTREAM_DIRTY Job:Z"),
-        (job(), job(bindings={}), "its wiring is another"),
-        (job(), job(conditional=True), "its conditional is another"),
+        (job(), job(bindings={}), "its `bindings` changed"),
+        (job(), job(conditional=True), "its `conditional` changed"),
         (job(reasons=[FORCED]), job(reasons=[{"code": "FORCED", "more": 2}]),
          "was FORCED --force layer:0; is FORCED … and 2 more"),
         (job(reasons=[{"code": "NEW_CODE", "x": 1}]), job(), "was NEW_CODE; is FORCED --force layer:0"),
@@ -82,9 +82,9 @@ def test_several_parts_of_a_job_and_the_rest_have_one_order() -> None:
     assert plan_differences(saved, now) == [
         "Job:B: planned when it was saved, up to date now  (FORCED --force layer:0)",
         "Job:C: up to date when it was saved, planned now  (FORCED --force layer:0)",
-        "Job:A: its action is another",
-        "Job:A: its wiring is another",
-        "Job:A: its layer is another",
+        "Job:A: its `action` changed",
+        "Job:A: its `bindings` changed",
+        "Job:A: its `layer` changed",
         "the workflow had 5 job instances when it was saved, and has 6 now",
         "3 artifacts were available when it was saved, 4 are now",
     ]

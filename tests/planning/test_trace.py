@@ -94,7 +94,7 @@ def test_a_clean_job(lab: Lab) -> None:
           planning/consume     call                     Input:Make.with.call "acts:one", as consumed
           planning/consume     fail                     Input:Fail false, as consumed
           planning/consume     x                        Input:X 1, as consumed
-          planning/judge       not asked                it is no suspect, and nothing upstream changed; asked now, the judge says:
+          planning/judge       not asked                it is not a suspect, and nothing upstream changed; asked now, the judge says:
           planning/judge       RETRY_PREVIOUS_FAILURE   no: its latest attempt did not fail
           planning/judge       MISSING_OUTPUT           no: every declared output is available
           planning/judge       INPUT_CHANGED            no: nothing that is known differs from what its last success consumed

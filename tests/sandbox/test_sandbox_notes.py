@@ -86,7 +86,7 @@ def test_what_a_sandbox_withheld_is_told_to_people_and_stands_in_no_event(sandbo
         ("sandbox", SandboxDecl(memory=15 * 10**8), ("MemoryError", ""),
          "its sandbox may use 1.5 GB (`sandbox: {memory: …}`)"),
         ("sandbox", SandboxDecl(), ("MemoryError", ""),
-         "its sandbox may use half of the machine's memory (`sandbox: {memory: …}` says otherwise)"),
+         "its sandbox may use half of the machine's memory (set `sandbox: {memory: …}` to change this)"),
         ("sandbox", SandboxDecl(), ("BlockingIOError", "[Errno 11] Resource temporarily unavailable"),
          "its sandbox may have only so many processes and threads at a time (`sandbox: {processes: …}`)"),
     ],

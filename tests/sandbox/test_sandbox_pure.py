@@ -153,7 +153,7 @@ def test_every_sandbox_of_root_has_a_user_of_its_own_also_where_there_are_few() 
 def test_what_bubblewrap_says_is_told(said: str, hint: str | None) -> None:
     problem = explain(f"something before\n{said}\n")
     assert (problem.code, problem.hint) == ("SANDBOX_UNAVAILABLE", hint)
-    assert problem.message == f"bubblewrap cannot make a sandbox here: {said}"
+    assert problem.message == f"bubblewrap cannot create a sandbox here: {said}"
 
 
 def test_where_namespaces_are_forbidden_the_hint_says_so() -> None:

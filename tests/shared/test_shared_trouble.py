@@ -33,7 +33,7 @@ def test_without_its_server_a_run_goes_on_and_says_so(s3_team: Team, monkeypatch
     assert plan.totals["planned"] == 2
     (note,) = notes
     assert note.startswith("the shared store s3://team/demo cannot be used (")
-    assert note.endswith("); going on without it")
+    assert note.endswith("); continuing without it")
     ran = lab.succeed()
     assert (ran.executed, len(ran.heard.notes)) == (BOTH, 1)
 
@@ -43,7 +43,7 @@ def test_a_folder_that_is_not_mounted_is_reported(folder_team: Team, tmp_path: P
     lab = folder_team.clone(files={"whyrun.toml": f"store = '{away}'\n"})
     ran = lab.succeed()
     assert ran.executed == BOTH
-    what = f"the shared store {away} cannot be used (there is no folder {tmp_path}/mnt); going on without it"
+    what = f"the shared store {away} cannot be used (there is no folder {tmp_path}/mnt); continuing without it"
     assert ran.heard.notes == [what]
     assert not away.parent.exists()
 
@@ -51,7 +51,7 @@ def test_a_folder_that_is_not_mounted_is_reported(folder_team: Team, tmp_path: P
 def test_a_file_instead_of_the_folder_is_reported_while_planning(folder_team: Team, tmp_path: Path) -> None:
     (tmp_path / "afile").write_text("mine\n")
     lab = folder_team.clone(files={"whyrun.toml": f"store = '{tmp_path}/afile'\n"})
-    what = f"the shared store {tmp_path}/afile cannot be used ({tmp_path}/afile is not a folder); going on without it"
+    what = f"the shared store {tmp_path}/afile cannot be used ({tmp_path}/afile is not a folder); continuing without it"
     assert plan_told(lab)[1] == [what]
     ran = lab.succeed()
     assert (ran.executed, ran.heard.notes) == (BOTH, [what])
@@ -69,7 +69,9 @@ def test_a_folder_that_becomes_unusable_during_the_run_is_reported_in_plain_word
     for number in range(3):
         sharing.offer(SharedResult(1, f"{number}" * 64, "shell", "b" * 64, (output,)))
     sharing.close()
-    assert notes == [f"results are not given to the shared store kept (it takes nothing: {kept} is not a folder)"]
+    assert notes == [
+        f"results are not uploaded to the shared store kept (it cannot be written: {kept} is not a folder)"
+    ]
     assert sharing.counts == SharingCounts(gave=0, took=0, not_given=3)
 
 
@@ -77,7 +79,7 @@ def test_creating_a_store_is_reported_and_so_is_finding_it_empty(folder_team: Te
     """A disk that is not mounted looks just like that."""
     (tmp_path / "mounted").mkdir()
     for name, told in {
-        "new": "made the shared store",
+        "new": "created the shared store",
         "mounted": "these are the first results in the shared store",
     }.items():
         settings = {"whyrun.toml": f"store = '{tmp_path}/{name}'\n"}
@@ -134,7 +136,7 @@ def test_the_run_goes_on_without_a_server_that_does_not_answer(s3_team: Team, se
     sharing.close()
     slow.let_go.set()
     assert [job.reuse for job in plan.planned] == [None, None]
-    assert notes == ["the shared store s3://team/demo cannot be used (no answer for 0.2 s); going on without it"]
+    assert notes == ["the shared store s3://team/demo cannot be used (no answer for 0.2 s); continuing without it"]
 
 
 @pytest.mark.parametrize("many", [True, False])
@@ -172,7 +174,7 @@ def test_the_run_goes_on_without_a_server_that_stops_in_the_middle_of_a_transfer
     sharing.close()
     slow.let_go.set()
     assert [job.reuse for job in plan.planned] == [None, None], "a plan that runs never counts on what is not here"
-    assert notes == ["the shared store s3://team/demo cannot be used (no answer for 0.2 s); going on without it"]
+    assert notes == ["the shared store s3://team/demo cannot be used (no answer for 0.2 s); continuing without it"]
 
 
 def test_a_server_that_accepts_no_uploads_does_not_end_the_run(s3_team: Team, server: S3Server) -> None:
@@ -185,7 +187,7 @@ def test_a_server_that_accepts_no_uploads_does_not_end_the_run(s3_team: Team, se
     output = SharedOutput("Out", sha256, 4, "file")
     sharing.offer(SharedResult(1, "a" * 64, "shell", "b" * 64, (output,)))
     sharing.close()
-    assert notes[-1] == "results are not given to the shared store s3://team/demo (no answer for 0.2 s)"
+    assert notes[-1] == "results are not uploaded to the shared store s3://team/demo (no answer for 0.2 s)"
     assert sharing.counts == SharingCounts(gave=0, took=0, not_given=1)
     assert s3_team.kept.keys("results") == []  # before it is let go: then what was under way may still arrive
     slow.let_go.set()
@@ -214,7 +216,7 @@ def test_one_stuck_upload_does_not_hide_the_others(folder_team: Team, monkeypatc
     wait_until(lambda: len(folder_team.kept.keys("results")) == 5)  # a busy disk is no silence of the store
     sharing.close()
     assert sharing.counts == SharingCounts(gave=5, took=0, not_given=1)
-    told = f"results are not given to the shared store {folder_team.kept.address} (no answer for 1 s)"
+    told = f"results are not uploaded to the shared store {folder_team.kept.address} (no answer for 1 s)"
     assert notes[-1] == told
     let_go.set()
 
@@ -229,7 +231,9 @@ def test_with_read_only_access_results_are_reused_and_the_user_gets_one_note(
     ran = s3_team.clone().succeed(sets=["Topic=theatre"])
     assert ran.executed == BOTH
     (note,) = ran.heard.notes
-    what = "results are not given to the shared store s3://team/demo (it may be read, but not written: PermissionError"
+    what = (
+        "results are not uploaded to the shared store s3://team/demo (it may be read, but not written: PermissionError"
+    )
     assert note.startswith(what)
     assert ran.result.shared == SharingCounts(gave=0, took=0, not_given=2)
     assert server.objects == before
@@ -256,7 +260,7 @@ def test_a_step_that_is_not_deterministic_after_all_is_reported(folder_team: Tea
     key, standing = folder_team.kept.result_of("Job:Dice")
     ran = folder_team.clone(flow).succeed(force=["Job:Dice"])
     assert ran.heard.notes == [
-        f"Job:Dice made other bytes (Number) than the shared store has from {standing['origin']['by']}; "
+        f"Job:Dice gave different bytes (Number) than the shared store has from {standing['origin']['by']}; "
         "is it really deterministic? The shared one stays"
     ]
     assert folder_team.kept.results()[key] == standing

@@ -145,7 +145,7 @@ def test_a_file_without_a_header_is_told_of_at_the_keys(project: Make) -> None:
     ((line, column, message, hint),) = told(project, {"main.csv": b"\xff\xfe\xfa\n"})
     assert (line, column) == (15, 13)
     assert message.startswith("`Input:Main` has no header to look for keys in: ")
-    assert hint == "is it the file that was meant, in the format that its name says?"
+    assert hint == "is it the right file, in the format of its suffix?"
 
 
 @pytest.mark.parametrize(("count", "shown"), [(12, "qq11"), (13, "qq11, …")])

@@ -43,7 +43,7 @@ def test_a_check_fills_one_output_of_any_name() -> None:
     assert told("data/check", "report: {type: json, path: report.json}") == []
     assert told("data/check", "report: {type: json, path: report.txt}") == []
     assert [problem[2] for problem in told("data/check", "a: {type: json}, b: {type: json}")] == [
-        "`data/check` fills one output, and `Job` declares `b` beside `a`"
+        "`data/check` writes one output, and `Job` declares `b` beside `a`"
     ]
 
 
@@ -52,13 +52,13 @@ def test_other_actions_declare_what_they_like() -> None:
 
 
 def test_without_an_output_there_is_nothing_to_fill() -> None:
-    assert told(MERGE, "") == [(3, 3, "`data/merge` fills one output, and `Job` declares none", "declare the output")]
+    assert told(MERGE, "") == [(3, 3, "`data/merge` writes one output, but `Job` has none", "declare the output")]
 
 
 def test_a_workflow_file_that_composes_datasets_has_outputs_and_no_products() -> None:
     flow = "workflow: w\ncomposition: {mode: sequential}\njobs:\n  Job: {uses: data/sql, with: {}}\n"
     assert [problem.message for problem in data_output_problems(expanded(flow))] == [
-        "`data/sql` fills one output, and `Job` declares none"
+        "`data/sql` writes one output, but `Job` has none"
     ]
 
 
@@ -66,8 +66,8 @@ def test_every_output_beyond_the_first_is_told() -> None:
     hint = "remove it, or make it in a step of its own"
     found = told(MERGE, "Data: {type: dataset}, More: {type: dataset, path: a.xlsx}, Most: {type: dataset}")
     assert [(line, message, of) for line, _, message, of in found] == [
-        (6, "`data/merge` fills one output, and `Job` declares `More` beside `Data`", hint),
-        (6, "`data/merge` fills one output, and `Job` declares `Most` beside `Data`", hint),
+        (6, "`data/merge` writes one output, and `Job` declares `More` beside `Data`", hint),
+        (6, "`data/merge` writes one output, and `Job` declares `Most` beside `Data`", hint),
     ]
 
 

@@ -66,11 +66,11 @@ ORDER: list[tuple[str, list[Event], int, str]] = [
     ("LOG_INCOMPLETE", [RUN, request(PAGE, "f1", "id", 7)], 2,
      "`Job:Page` remembered a request without a `step_start`"),
     ("LOG_INCOMPLETE", [RUN, reused(PAGE, None)], 2, "the reuse of `Job:Page` has no fingerprint"),
-    ("LOG_DAMAGED", [RUN, reused(PAGE, "f1", from_run="0001")], 2, "`0001` is no run"),
-    ("LOG_DAMAGED", [RUN, reused(PAGE, "f1", from_run="r1")], 2, "`r1` is no run"),
-    ("LOG_DAMAGED", [RUN, reused(PAGE, "f1", from_run="r00x1")], 2, "`r00x1` is no run"),
-    ("LOG_DAMAGED", [RUN, reused(PAGE, "f1", from_run="rx001")], 2, "`rx001` is no run"),
-    ("LOG_DAMAGED", [RUN, reused(PAGE, "f1", from_run="r")], 2, "`r` is no run"),
+    ("LOG_DAMAGED", [RUN, reused(PAGE, "f1", from_run="0001")], 2, "`0001` is not a run"),
+    ("LOG_DAMAGED", [RUN, reused(PAGE, "f1", from_run="r1")], 2, "`r1` is not a run"),
+    ("LOG_DAMAGED", [RUN, reused(PAGE, "f1", from_run="r00x1")], 2, "`r00x1` is not a run"),
+    ("LOG_DAMAGED", [RUN, reused(PAGE, "f1", from_run="rx001")], 2, "`rx001` is not a run"),
+    ("LOG_DAMAGED", [RUN, reused(PAGE, "f1", from_run="r")], 2, "`r` is not a run"),
 ]  # fmt: skip
 
 

@@ -291,7 +291,7 @@ def test_one_with_a_default_is_never_handed_nothing(project: Make) -> None:
     lab = lab_with(project, {"Maybe": ("string",)}, {"X": ("string", "d")}, X="${{ inputs.Maybe }}")
     lab.write({"sub.yaml": lab.read("sub.yaml").replace('"default"', '"required": false, "default"')})
     assert [(code, message) for code, message, _ in problems(lab)] == [
-        ("INPUT_TYPE", "`X`: a string where a string is due, and it was not given")
+        ("INPUT_TYPE", "`X`: `string` is expected, but it was not given")
     ]
 
 
@@ -299,18 +299,20 @@ def test_one_with_a_default_is_never_handed_nothing(project: Make) -> None:
     ("type_", "given", "expected"),
     [
         ("string", "${{ first(inputs.Files[0], inputs.Topic) }}",
-         [("INPUT_TYPE", "`X`: a file where a string is due")]),
-        ("file", "${{ first(inputs.Topic, inputs.NoFile) }}", [("INPUT_TYPE", "`X`: a string where a file is due")]),
+         [("INPUT_TYPE", "`X`: `string` is expected, not `file`")]),
+        ("file", "${{ first(inputs.Topic, inputs.NoFile) }}",
+         [("INPUT_TYPE", "`X`: `file` is expected, not `string`")]),
         ("file", "${{ first(inputs.Folder, inputs.NoFile) }}",
-         [("INPUT_TYPE", "`X`: a directory where a file is due")]),
+         [("INPUT_TYPE", "`X`: `file` is expected, not `directory`")]),
         ("directory", "${{ first(inputs.Files[0], inputs.Folder) }}",
-         [("INPUT_TYPE", "`X`: a file where a directory is due")]),
-        ("file", "${{ first(inputs.Files, inputs.Files) }}", [("INPUT_TYPE", "`X`: a file[] where a file is due")]),
-        ("integer", "${{ first(inputs.Topic, inputs.N) }}", [("INPUT_TYPE", "`X`: a string where a integer is due")]),
+         [("INPUT_TYPE", "`X`: `directory` is expected, not `file`")]),
+        ("file", "${{ first(inputs.Files, inputs.Files) }}", [("INPUT_TYPE", "`X`: `file` is expected, not `file[]`")]),
+        ("integer", "${{ first(inputs.Topic, inputs.N) }}",
+         [("INPUT_TYPE", "`X`: `integer` is expected, not `string`")]),
         ("integer", "${{ inputs.N / 4 }}", [("INPUT_TYPE", "`X`: `integer` is expected, not the number `0.5`")]),
         ("string", "${{ inputs.Maybe }}",
-         [("INPUT_TYPE", "`X`: a string where a string is due, and it was not given")]),
-        ("file", "${{ inputs.NoFile }}", [("INPUT_TYPE", "`X`: a file where a file is due, and it was not given")]),
+         [("INPUT_TYPE", "`X`: `string` is expected, but it was not given")]),
+        ("file", "${{ inputs.NoFile }}", [("INPUT_TYPE", "`X`: `file` is expected, but it was not given")]),
         ("integer", "${{ inputs.Grid[1][1] }}", [("INDEX_OUT_OF_RANGE", "there is no element 1: the array has 1")]),
         ("integer", "${{ inputs.Grid[1][1] + inputs.Grid[5][0] }}",
          [("INDEX_OUT_OF_RANGE", "there is no element 1: the array has 1"),

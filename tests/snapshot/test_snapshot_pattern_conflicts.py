@@ -62,7 +62,7 @@ def refused(lab: Lab) -> list[tuple[str, str, int | None]]:
 
 
 def caught(path: str, pattern: str) -> list[tuple[str, str, int | None]]:
-    what = f"`{path}` matches `{pattern}` of `Input:Files`: once it is there, it is an input, too"
+    what = f"`{path}` matches `{pattern}` of `Input:Files`: once it exists, it is an input, too"
     return [("DUPLICATE_OUTPUT_PATH", what, 10)]
 
 
@@ -121,7 +121,7 @@ def test_a_pattern_of_code(project: Callable[..., Lab]) -> None:
     assert refused(project(flow.replace("tools/made.txt", "tools/d/made.txt"), {"tools/given.txt": "1"})) == []
     beneath = flow.replace("tools/made.txt", "tools/d/made.txt").replace("tools/*.txt", "tools/*")
     assert refused(project(beneath, {"tools/given.txt": "1"})) == []
-    what = "`tools/made.txt` matches `tools/*.txt` of `code:` of `U`: once it is there, it counts"
+    what = "`tools/made.txt` matches `tools/*.txt` of `code:` of `U`: once it exists, it counts"
     assert refused(project(flow, {"tools/given.txt": "1"})) == [("DUPLICATE_OUTPUT_PATH", what, 4)]
 
 
@@ -136,7 +136,7 @@ def test_code_lies_where_a_name_begins_with_a_dot_only_if_the_pattern_says_so(pr
     lab = project(flow, given)
     assert refused(lab) == []
     assert lab.plan().planned == []
-    what = "`tools/.gen/made.txt` matches `tools/.g*/*.txt` of `code:` of `U`: once it is there, it counts"
+    what = "`tools/.gen/made.txt` matches `tools/.g*/*.txt` of `code:` of `U`: once it exists, it counts"
     named = flow.replace("tools/**/*.txt", "tools/.g*/*.txt")
     assert refused(project(named, given)) == [("DUPLICATE_OUTPUT_PATH", what, 4)]
 
@@ -191,9 +191,7 @@ def test_of_many_paths_the_right_ones_are_found(project: Callable[..., Lab]) -> 
     given = {f"{name}/given.txt": "1" for name in names}
     for name in names:
         told = [message for _, message, _ in refused(project(flow.replace("PATTERN", f"{name}/*.txt"), given))]
-        assert told == [
-            f"`{name}/o.txt` matches `{name}/*.txt` of `Input:Files`: once it is there, it is an input, too"
-        ]
+        assert told == [f"`{name}/o.txt` matches `{name}/*.txt` of `Input:Files`: once it exists, it is an input, too"]
 
 
 def test_the_same_pattern_of_many_is_told_once(project: Callable[..., Lab]) -> None:
@@ -201,7 +199,7 @@ def test_the_same_pattern_of_many_is_told_once(project: Callable[..., Lab]) -> N
     jobs = "".join(f"  J{n}: {job.replace('N.txt', f'{n}.txt')}\n" for n in range(3))
     lab = project(f"workflow: w\njobs:\n{jobs}", {"lib/given.txt": "1"})
     assert [message for _, message, _ in refused(lab)] == [
-        f"`lib/{n}.txt` matches `lib/*.txt` of `code:` of `J0`: once it is there, it counts" for n in range(3)
+        f"`lib/{n}.txt` matches `lib/*.txt` of `code:` of `J0`: once it exists, it counts" for n in range(3)
     ]
 
 
@@ -228,7 +226,7 @@ def test_every_pattern_and_every_output_is_looked_at_in_one_order(project: Calla
     """
     given = {"data/a/g.txt": "1", "data/b/g.txt": "1", "data/c/ta.txt": "1"}
     assert [message for _, message, _ in refused(project(flow, given))] == [
-        f"`{path}` matches `{pattern}` of `Input:{name}`: once it is there, it is an input, too"
+        f"`{path}` matches `{pattern}` of `Input:{name}`: once it exists, it is an input, too"
         for path, pattern, name in (
             ("data/x/t.txt", "data/?/t*", "Q"),
             ("data/c/t.txt", "data/[bc]/*.txt", "R"),
@@ -253,8 +251,8 @@ def test_a_pattern_of_folders_alone_catches_no_file(project: Callable[..., Lab])
     lab = project(flow.replace("PATH", "data/t.txt"), given)
     assert refused(lab) == []
     assert lab.plan().planned == []
-    what = "`data/new` matches `data/*/` of `Input:D`: once it is there, it is an input, too"
+    what = "`data/new` matches `data/*/` of `Input:D`: once it exists, it is an input, too"
     assert refused(project(flow.replace("PATH", "data/new/t.txt"), given)) == [("DUPLICATE_OUTPUT_PATH", what, 8)]
     folder = flow.replace("type: text, path: PATH", "type: directory, path: data/t")
-    what = "`data/t` matches `data/*/` of `Input:D`: once it is there, it is an input, too"
+    what = "`data/t` matches `data/*/` of `Input:D`: once it exists, it is an input, too"
     assert refused(project(folder, given)) == [("DUPLICATE_OUTPUT_PATH", what, 8)]

@@ -156,8 +156,8 @@ def test_sections_of_one_file_are_told_apart_by_their_keys(tmp_path: Path) -> No
     assert told(folder) == []
     (folder / "workflow.yaml").write_text(flow.replace(", KEY", "").replace("append: true, ", "", 1))
     assert told(folder) == [
-        "DUPLICATE_OUTPUT_PATH 4 `src/s.json` would be written by both `Artifact:A.O` and `Artifact:B.O`, and not both "
-        "say `append` (`lib/s.json` is `src/s.json`, through the link `lib`) (say `append: true` for every output that "
+        "DUPLICATE_OUTPUT_PATH 4 `src/s.json` would be written by both `Artifact:A.O` and `Artifact:B.O`, but not both "
+        "set `append` (`lib/s.json` is `src/s.json`, through the link `lib`) (set `append: true` for every output that "
         "shares the file, or give them paths of their own)"
     ]
 

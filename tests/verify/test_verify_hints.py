@@ -171,7 +171,7 @@ def test_a_run_that_had_ended_is_not_taken_for_a_killed_one(tales: Tales, words:
     assert (answer.code, answer.out) == (3, "")
     assert answer.err == (
         f"error[LOG_DAMAGED] {tales.log('r0007')}:6: the log has no `run_complete`, although `status.json`, which is "
-        f"written after it, is there: its end was cut off\n   hint: {LOST_END}\n"
+        f"written after it, exists: its end was cut off\n   hint: {LOST_END}\n"
     )
     assert contents(tales.runs) == before
     assert tales.verify().code == 3

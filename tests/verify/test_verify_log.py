@@ -90,8 +90,8 @@ def test_a_line_appended_after_the_end(tales: Tales) -> None:
     event = json.loads(tales.lines("r0007")[-1])
     assert told(tales) == (
         "tales is damaged: 1 problem\n"
-        f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: the line follows `run_complete`, where no run "
-        f"writes ({about(event)})\n"
+        f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: the line follows `run_complete`, the last "
+        f"event of a run ({about(event)})\n"
         f"last chain: {event['chain']}\n"
     )
 
@@ -102,7 +102,7 @@ def test_half_a_line_appended_after_the_end(tales: Tales) -> None:
     assert told(tales) == (
         "tales is damaged: 1 problem\n"
         f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: 7 bytes follow the last line, after `run_complete`, "
-        "where no kill leaves any\n"
+        "which a kill cannot cause\n"
         f"last chain: {tales.chain()}\n"
     )
 
@@ -149,7 +149,7 @@ def test_a_removed_run_is_named(tales: Tales) -> None:
     shutil.rmtree(tales.runs / "r0002")
     assert told(tales) == (
         "tales is damaged: 1 problem\n"
-        "  .whyrun/tales/runs/r0002: the run is not there, and was not pruned\n"
+        "  .whyrun/tales/runs/r0002: the run is missing, and was not pruned\n"
         f"last chain: {tales.chain()}\n"
     )
 
@@ -176,7 +176,7 @@ def test_a_missing_or_empty_log(tales: Tales) -> None:
     found = tales.verify("--json").json
     assert [(p["run"], p["kind"], p["what"]) for p in found["problems"]] == [
         ("r0002", "run", "there is no log"),
-        ("r0004", "run", "the log is empty, and no kill empties it"),
+        ("r0004", "run", "the log is empty, which a kill cannot cause"),
     ]
 
 
@@ -204,7 +204,7 @@ def test_the_end_of_the_last_log_cut_off_beside_its_status(tales: Tales, says: s
     assert told(tales) == (
         "tales is damaged: 1 problem\n"
         f"  .whyrun/tales/runs/r0007/events.jsonl:{left}: the log has no `run_complete`, although `status.json`, which "
-        "is written after it, is there: its end was cut off\n"
+        "is written after it, exists: its end was cut off\n"
         f"last chain: {tales.chain()}\n"
     )
 
@@ -249,10 +249,10 @@ def test_torn_or_missing_synced_lines_of_a_killed_run_are_damage(killed: Tales, 
     third = whole[2][:50] + b"\0" + whole[2][51:]
     left = b"".join([*whole[:2], third, *whole[3:]] if damage == "a byte 0" else whole[:2])
     killed.log("r0006").write_bytes(left)
-    certain = f"{len(whole)} were on the disk for certain"
-    told_so, line = f"the log has 2 lines, and {certain}: its end was cut off", 2
+    certain = f"was synced up to line {len(whole)}"
+    told_so, line = f"the log has 2 lines, but {certain}: its end was cut off", 2
     if damage == "a byte 0":
-        told_so, line = f"the line has a byte 0, and {certain}: its content is lost", 3
+        told_so, line = f"the line has a zero byte, but the log {certain}: its content is lost", 3
     assert told(killed) == (
         "tales is damaged: 1 problem\n"
         f"  .whyrun/tales/runs/r0006/events.jsonl:{line}: {told_so}\n"

@@ -184,7 +184,7 @@ def decode_tree(manifest: bytes) -> Tree:
     try:
         data = json.loads(manifest)
     except RecursionError:
-        raise ValueError("the manifest of a folder nests too deep") from None
+        raise ValueError("the manifest of a folder nests too deeply") from None
     if not isinstance(data, dict) or data.get("tree") != _TREE_TAG:
         raise ValueError("not the manifest of a folder")
     # A step may have written these bytes. Hashes become paths in the store, and paths are created: check all of them.

@@ -148,7 +148,7 @@ class Store:
     def open_path(self, sha: str) -> str:
         """The path of a blob; STORE_DAMAGED if it does not exist."""
         if not self.has(sha):
-            raise self._damaged(sha, "is not there")
+            raise self._damaged(sha, "is missing")
         return self.path(sha)
 
     def check(self, sha: str) -> None:
@@ -158,7 +158,7 @@ class Store:
         try:
             actual = file_sha256(self.path(sha))
         except (FileNotFoundError, NotADirectoryError):
-            raise self._damaged(sha, "is not there") from None
+            raise self._damaged(sha, "is missing") from None
         if actual != sha:
             raise self._damaged(sha, f"has other bytes (sha256 {actual})")
         self._sound.add(sha)
@@ -169,7 +169,7 @@ class Store:
             with open(self.path(sha), "rb") as file:
                 data = file.read()
         except (FileNotFoundError, NotADirectoryError):
-            raise self._damaged(sha, "is not there") from None
+            raise self._damaged(sha, "is missing") from None
         actual = bytes_sha256(data)
         if actual != sha:
             raise self._damaged(sha, f"has other bytes (sha256 {actual})")
@@ -295,7 +295,7 @@ class Store:
         try:
             source = os.open(self.path(sha), os.O_RDONLY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
-            raise self._damaged(sha, "is not there") from None
+            raise self._damaged(sha, "is missing") from None
         try:
             # The umask applies, as for any file of the user.
             target = disk.open(Area.STORE, dest, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)

@@ -36,9 +36,9 @@ def _decorate(function: Any, options: list[Decorator]) -> Any:
 # --- the project -------------------------------------------------------------------------------------------------
 
 FILE_ARGUMENT = click.argument("file", required=False, type=click.Path())
-STATE_OPTION = click.option("--state", metavar="DIR", help="The folder of the state, instead of .whyrun.")
+STATE_OPTION = click.option("--state", metavar="DIR", help="The state folder, instead of .whyrun.")
 _INPUT_OPTIONS: list[Decorator] = [
-    click.option("--manifest", metavar="FILE.json", help="The datasets of a dataset plan."),
+    click.option("--manifest", metavar="FILE.json", help="The inputs manifest of a dataset plan."),
     click.option("--inputs", metavar="FILE.yaml", help="Read input values from this file."),
     click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set one input. Repeatable."),
     STATE_OPTION,
@@ -131,7 +131,7 @@ def plan_options(function: Function) -> Function:
         [
             click.option("--up", type=int, metavar="N", help="Only the first N layers that have a job to run."),
             click.option(
-                "--target", "targets", multiple=True, metavar="ID", help="Only this and what it needs. Repeatable."
+                "--target", "targets", multiple=True, metavar="ID", help="Only this and what it depends on. Repeatable."
             ),
             click.option(
                 "--force", multiple=True, metavar="ID|layer:N", help="Run it even if it is up to date. Repeatable."

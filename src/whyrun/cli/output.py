@@ -55,7 +55,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_note(text: str) -> None:
-    """Print something that the user should know beside the answer."""
+    """Print something that the user should know in addition to the answer."""
     click.echo(f"note: {text}", err=True)
 
 

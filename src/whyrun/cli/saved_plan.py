@@ -36,7 +36,7 @@ def saved_plan(path: str, options: PlanOptions, project: Project) -> tuple[PlanO
     if "snapshot_sha256" not in data:
         raise error(
             "USAGE",
-            f"`{path}` does not say what its plan was made from, so that it cannot be checked before it runs",
+            f"`{path}` does not record what its plan was made from, so it cannot be checked before it runs",
             hint="save it with `whyrun plan --save FILE`",
         )
     if data["workflow"] != project.workflow.name:

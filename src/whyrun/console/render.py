@@ -89,7 +89,7 @@ def _decision(decision: Mapping[str, Any]) -> str:
         if decision["result"] is None:
             return f"{condition} was {decision['why']}"
         why = f"  ({decision['why']})" if decision["why"] else ""
-        branches = f"took {_listed(decision['taken'])}, left {_listed(decision['not_taken'])}"
+        branches = f"took {_listed(decision['taken'])}, skipped {_listed(decision['not_taken'])}"
         return f"{condition} is {str(decision['result']).lower()}{why}: {branches}"
     rows = decision["rows"]
     if decision["kind"] == "merge":

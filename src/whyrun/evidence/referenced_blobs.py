@@ -31,7 +31,7 @@ _FOLDERS = (
 _CHUNK = 4 << 20
 _OVERLAP = 16 << 10  # longer than any of these patterns with a long ID or path
 UNKNOWN_REFERENCES_HINT = (
-    "`whyrun verify` tells what refers to it. Restore it from a copy; without one, remove it, and blobs that only it "
+    "`whyrun verify` shows what refers to it. Restore it from a copy; without one, remove it, and blobs that only it "
     "refers to count as not needed"
 )
 

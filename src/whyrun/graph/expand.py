@@ -260,7 +260,7 @@ def loop_values(
         source = tuple(given.value) if loop.kind == "values" and isinstance(given.value, list) else given.value
     if loop.kind == "count":
         if isinstance(source, bool) or not isinstance(source, int) or source < 0:
-            return wrong("WRONG_TYPE", f"loop `{loop.name}` counts to {source!r}, not to a whole number from 0")
+            return wrong("WRONG_TYPE", f"`count` of loop `{loop.name}` is {source!r}, not a whole number from 0")
         if source > MAX_INSTANCES:
             return wrong("WRONG_TYPE", f"loop `{loop.name}` is too long: it has {source} values", TOO_LONG)
         return range(source)
@@ -320,9 +320,7 @@ def _check_spelling(scope: Scope, decl: JobDecl) -> None:
                 position = scope.loop_position[loop].get(value)
                 known = added.setdefault((loop, value), value) if position is None else scope.loops[loop][position]
                 if format_index(known) != format_index(value):
-                    message = (
-                        f"`{format_index(value)}` is no index of loop `{loop}`: it is written `{format_index(known)}`"
-                    )
+                    message = f"`{format_index(value)}` is not an index of loop `{loop}`: write `{format_index(known)}`"
                     place = decl.places.get(f"{kind}[{i}]", decl.place)
                     hint = "a whole number and a decimal are two indices"
                     scope.diagnostics.append(place.diagnostic("INDEX_FORMAT_INVALID", message, hint))

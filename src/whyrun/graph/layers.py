@@ -226,6 +226,6 @@ def _cycle(graph: Graph, path: Sequence[int], back_to: int) -> InvalidError:
     ids = [graph.job_id(n) for n in circle]
     shown = ids if len(ids) <= 8 else [*ids[:7], f"… ({len(ids)} in all)"]
     table, _ = graph.table_at(circle[0])
-    message = "these depend on each other in a circle: " + " ← ".join([*shown, ids[0]])
+    message = "these depend on each other in a cycle: " + " ← ".join([*shown, ids[0]])
     hint = "break it: no instance can wait for itself; `[loop-1]` takes the one before"
     return InvalidError([table.decl.place.diagnostic("CYCLE", message, hint)])

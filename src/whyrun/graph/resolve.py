@@ -292,7 +292,7 @@ class Resolver:
                     self._report_spelling(ref, f"[{format_index(index)}]", f"[{format_index(known[0])}]", position)
                 continue
             values = _few([format_index(value) for value in scope.loops[loop]])
-            message = f"`{format_index(index)}` is no value of `{loop}`, the loop of `{target.name}` in this place"
+            message = f"`{format_index(index)}` is not a value of `{loop}`, the loop of `{target.name}` here"
             hint = f"its values are {values}; the order of the loops is `{ref.output}[{', '.join(target.decl.loops)}]`"
             self._report(ref, "INDEX_OUT_OF_RANGE", message, position, hint)
             return
@@ -351,7 +351,7 @@ class Resolver:
         )
 
     def _report_spelling(self, ref: OutputRef, written: str, one: str, position: int) -> None:
-        message = f"`{written}` is no index of `{ref.job}`: it is written `{one}`"
+        message = f"`{written}` is not an index of `{ref.job}`: write `{one}`"
         self._report(ref, "INDEX_FORMAT_INVALID", message, position, "a whole number and a decimal are two indices")
 
     def _report(self, ref: Ref, code: str, message: str, position: int, hint: str | None = None) -> None:

@@ -123,7 +123,7 @@ class Slot(msgspec.Struct, frozen=True):
 
     name: str
     binding: bool  # else a parameter
-    path: tuple[str | int, ...]  # where it stands in `with:` (or ("NAME",) in `env:`)
+    path: tuple[str | int, ...]  # its path in `with:` (or ("NAME",) in `env:`)
     area: str  # "with" or "env"
     column: Column
     place: Place

@@ -2,6 +2,6 @@
 
 In: events of a run, from the recorder. Out: the same events again, checked, to the snapshot, verify and status.
 Only the holder of the workflow's lock writes. No line is ever rewritten.
-Start with `events` (what is recorded), then `journal` (how it is written and read) and `runs` (where it lies).
-`repair` brings the log of a killed run to an end.
+Start with `events` (what is recorded), then `journal` (how it is written and read) and `runs` (where it is stored).
+`repair` completes the log of a killed run.
 """

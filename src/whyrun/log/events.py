@@ -23,8 +23,8 @@ Success = Literal["EXECUTES", "IDENTICAL", "DIFFERENT"]  # the last two are resu
 NOT_PUBLISHED = "NotPublished"  # `error_type` of a step whose outputs are recorded, but not all published
 
 DAMAGE_HINT = (
-    "nothing is guessed from a damaged log: restore it from a copy; without one, move the run's folder and all later "
-    "ones away, and their jobs run again"
+    "Whyrun guesses nothing from a damaged log: restore it from a copy; without one, move the run's folder and all "
+    "later ones away, and their jobs run again"
 )
 
 

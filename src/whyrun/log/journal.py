@@ -76,8 +76,8 @@ def parse_timestamp(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        hint = "nothing is guessed from a damaged log; `whyrun verify` says where it is"
-        raise error("LOG_DAMAGED", f"an event has `{text:.60}` where its time should stand", hint=hint) from None
+        hint = "Whyrun guesses nothing from a damaged log; `whyrun verify` lists the damage"
+        raise error("LOG_DAMAGED", f"an event has `{text:.60}` where its time should be", hint=hint) from None
 
 
 def check(event: Event) -> bytes:
@@ -89,7 +89,7 @@ def check(event: Event) -> bytes:
         raise ValueError("seq, ts, session and chain are given by the journal alone")
     encoded = _encode(event)
     if len(encoded) > LONGEST_LINE:
-        raise ValueError(f"{type(event).__name__} has {len(encoded)} bytes: no reader would take it for an event")
+        raise ValueError(f"{type(event).__name__} has {len(encoded)} bytes: no reader would accept it as an event")
     try:
         same = _decoder().decode(encoded) == event
     except msgspec.ValidationError as wrong:
@@ -269,10 +269,10 @@ def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
             elif not too_long:
                 rest += data
     if missing > 0:
-        lines, certain = synced - missing, f"{synced} were on the disk for certain"
+        lines, certain = synced - missing, f"was synced up to line {synced}"
         if torn is not None:
-            raise damaged(path, lines + 1, f"the line has a byte 0, and {certain}: its content is lost")
-        raise damaged(path, lines or None, f"the log has {lines} lines, and {certain}: its end was cut off")
+            raise damaged(path, lines + 1, f"the line has a zero byte, but the log {certain}: its content is lost")
+        raise damaged(path, lines or None, f"the log has {lines} lines, but {certain}: its end was cut off")
 
 
 def torn_from(path: str | os.PathLike[str], block: bytes) -> int | None:
@@ -392,7 +392,7 @@ def _too_long(path: str | os.PathLike[str], before: int) -> WhyrunError:
     with open(path, "rb", buffering=0) as file:
         while before > 0 and (data := file.read(min(CHUNK, before))):
             lines, before = lines + data.count(b"\n"), before - len(data)
-    return damaged(path, lines + 1, f"the line is longer than {LONGEST_LINE >> 20} MB, which no event is")
+    return damaged(path, lines + 1, f"the line is longer than {LONGEST_LINE >> 20} MB; no event is that long")
 
 
 def _find_damage(path: str, block: bytes, before: int) -> WhyrunError:
@@ -421,5 +421,5 @@ def misplaced(session: object, seq: object, run: str, number: int) -> str | None
     if session != run:
         return f"the line belongs to `{session}`, not to `{run}`"
     if seq != number:
-        return f"the line has seq {seq}, not {number}: lines are lost or doubled"
+        return f"the line has seq {seq}, not {number}: lines are lost or duplicated"
     return None

@@ -242,4 +242,4 @@ def _damaged(path: Path, lines: bytes, first_line: int) -> WhyrunError:
 
 
 def damaged(path: Path, line: int, why: str) -> WhyrunError:
-    return error("LOG_DAMAGED", f"this line is no event: {why}", file=str(path), line=line, hint=DAMAGE_HINT)
+    return error("LOG_DAMAGED", f"this line is not an event: {why}", file=str(path), line=line, hint=DAMAGE_HINT)

@@ -109,5 +109,5 @@ def lost_end(*, ended: bool, has_status: bool, is_last: bool) -> LostEnd | None:
         return LostEnd(what, ev.DAMAGE_HINT)
     if not has_status:
         return None
-    after = "although `status.json`, which is written after it, is there"
+    after = "although `status.json`, which is written after it, exists"
     return LostEnd(f"the log has no `run_complete`, {after}: its end was cut off", LOST_END_HINT)

@@ -104,7 +104,7 @@ def _is_borne_out(event: ev.AnyEvent, run: RunRef, store: Store) -> bool:
 def _hash(text: Any, event: ev.AnyEvent, run: RunRef) -> str:
     """A power loss never changes a line, so a text that is no hash was put there by hand: LOG_DAMAGED."""
     if not isinstance(text, str) or _HASH.fullmatch(text) is None:
-        raise damaged(run.events_path, event.seq, f"`{str(text)[:80]}` is no hash")
+        raise damaged(run.events_path, event.seq, f"`{str(text)[:80]}` is not a hash")
     return text
 
 

@@ -33,12 +33,12 @@ STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"
 MADE_FROM_RUNS = ("memo", "fold")  # files of the index that no workflow has before its first run
 _IN_SHORT = lazy_regex(r"[rR]?([0-9]{1,9})")
-NOT_THERE = "is not there, and was not pruned"  # a run whose number must have been given
-LAST_NOT_THERE = "is not there, and the lock names it as the last run"
+NOT_THERE = "is missing, and was not pruned"  # a run with a lower number than an existing one
+LAST_NOT_THERE = "is missing, but the lock names it as the last run"
 LAST_LOST_HINT = (
-    "the last run is gone: put it back from a copy. If it was moved away on purpose, the next run takes its number "
-    "(where there is nothing to do, `whyrun run --force JOB` makes one), and from then on what only the lost one spoke "
-    "of counts as not needed"
+    "the last run is missing: restore it from a copy. If you moved it away on purpose, the next run takes its number "
+    "(if there is nothing to do, `whyrun run --force JOB` makes a run), and `whyrun gc` then no longer keeps what only "
+    "the missing run referred to"
 )
 
 
@@ -71,7 +71,7 @@ def state_dir_for(workflow_file: str | os.PathLike[str], override: str | None, e
 
 
 class RunRef(msgspec.Struct, frozen=True):
-    """One run that is there."""
+    """One existing run."""
 
     name: str
     folder: str  # as text: a log may have thousands of runs, and most are only counted
@@ -184,7 +184,7 @@ class WorkflowState(msgspec.Struct, frozen=True):
             elif name[:1] == "r" and name[1:].isdigit():
                 raise error(
                     "LOG_DAMAGED",
-                    f"`{name}` looks like a run, but no run is called so",
+                    f"`{name}` looks like the name of a run, but is not a valid one",
                     file=str(self.runs_dir / name),
                     hint="runs are r0001, r0002, …; rename it back, or move it away",
                 )
@@ -313,10 +313,10 @@ def missing_run(runs: Sequence[RunRef], stones: Sequence[Tombstone], through: in
 
 def all_runs_lost(state: WorkflowState) -> Exception:
     hint = (
-        "restore them from a copy, or run it again. If all that they made is to go, delete the workflow's folder, too: "
+        "restore them from a copy, or run it again. To discard all their results, delete the workflow's folder, too: "
         f"`{state.folder}`"
     )
-    what = f"`{state.workflow}` has had runs, and none of them is there"
+    what = f"`{state.workflow}` had runs, but none of them exists any more"
     return error("LOG_DAMAGED", what, file=str(state.runs_dir), hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""The sync mark: how far the log of a run is on disk for certain. It is kept in the lock file.
+"""The sync mark: up to which event the log of a run is certainly on disk. It is kept in the lock file.
 
 If a line before the mark is missing or torn, the log is damaged. The mark is written after the sync that it records. It
 is synced itself only if something relies on that sync (a remembered request, a user's file that is replaced). So after
@@ -18,7 +18,7 @@ LOCK_FILE = "lock"
 
 
 class Synced(msgspec.Struct, frozen=True):
-    """Up to this event the log of a run, and all files and blobs that it refers to, are on disk for certain."""
+    """Up to this event the log of a run, and all files and blobs that it refers to, are certainly on disk."""
 
     run: str
     seq: int

@@ -89,7 +89,7 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def of_the_user(self) -> set[str]:
-        """Hashes of content that no job can make again: `gc` keeps it for ever."""
+        """Hashes of content that no job can make again: `gc` keeps it forever."""
         hashes = {one.sha256 for one in self.displaced} | {one.sha256 for one in self.adopted}
         if self.mode == "adopt":  # older tombstones have no `adopted`, and list only published versions
             hashes |= {one.sha256 for one in self.published}
@@ -130,7 +130,7 @@ def _read(path: str | os.PathLike[str]) -> list[tuple[Tombstone, bytes]]:
         try:
             stone = decoded(_decoder().decode, line)
         except UNREADABLE as wrong:
-            raise _damaged(path, number, f"this line is no tombstone: {wrong}") from None
+            raise _damaged(path, number, f"this line is not a tombstone: {wrong}") from None
         if line[-_DIGEST_TAIL:] != _digest_tail(line[:-_DIGEST_TAIL]):
             raise _damaged(path, number, f"the tombstone of `{stone.run[:40]}` was changed (`digest`)")
         if not _is_run_name(stone.run) or (found and found[-1][0].number >= stone.number):

@@ -32,7 +32,7 @@ _FORM_CHANGES: dict[tuple[str | None, str | None], str] = {
 
 class InputChanged(ReasonBase, frozen=True):
     """The job would consume something else than its last success. `old` is None for an addition, `new` for a removal.
-    Small values stand beside the hashes."""
+    Small values are given with their hashes."""
 
     binding: str
     source: str | None = None
@@ -100,7 +100,7 @@ class InputChanged(ReasonBase, frozen=True):
         old, new = short_content(self.old, self.old_value), short_content(self.new, self.new_value)
         if self.source is None and self.old_source is None:
             if self.old is None:
-                return f"{self.binding}  an empty list came or went"
+                return f"{self.binding}  an empty list was added or removed"
             return f"{self.binding}  {old} → another list"
         if self.source is None:
             assert self.old_source is not None

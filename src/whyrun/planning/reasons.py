@@ -35,7 +35,7 @@ _CHANGES = {
     "deleted": "deleted",
     "changed": "changed",
     "unpublished": "not published there yet",
-    "unreadable": "the file is no valid JSON object",
+    "unreadable": "the file is not a valid JSON object",
     "lost": "its stored bytes are gone",
     "retyped": "it was made with another type, suffix or `append`",  # the reason does not say which of them
     "disowned": "its action does not find its part in it",

@@ -1,7 +1,7 @@
 """Checks of datasets before anything runs: the files of an inputs manifest, and the declarations of `data/` jobs.
 
 A manifest's files must exist, lie in its folder and have the recorded fingerprint. A merge needs its key columns, a
-`data/` action fills one output, and the leaves of `data/check` are diagnostics that it computes.
+`data/` action writes one output, and the leaves of `data/check` are diagnostics that it computes.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _header_problems(
     except (DataError, OSError) as problem:
         if decl.uses != MERGING_ACTION:
             return  # the user's own action may know how to read it
-        hint = "is it the file that was meant, in the format that its name says?"
+        hint = "is it the right file, in the format of its suffix?"
         message = f"`{source.id}` has no header to look for keys in: {problem}"
         yield all_keys.diagnostic("MERGE_KEY_UNKNOWN", message, hint)
         return
@@ -212,11 +212,11 @@ def _output_problems(decl: JobDecl, is_plan: bool) -> Iterator[Diagnostic]:
     what = "product" if is_plan else "output"
     if not outputs:
         yield decl.place.diagnostic(
-            "OUTPUT_UNUSABLE", f"`{decl.uses}` fills one {what}, and `{decl.name}` declares none", f"declare the {what}"
+            "OUTPUT_UNUSABLE", f"`{decl.uses}` writes one {what}, but `{decl.name}` has none", f"declare the {what}"
         )
     for extra in outputs[1:]:
         message = (
-            f"`{decl.uses}` fills one {what}, and `{decl.name}` declares `{extra.name}` beside `{outputs[0].name}`"
+            f"`{decl.uses}` writes one {what}, and `{decl.name}` declares `{extra.name}` beside `{outputs[0].name}`"
         )
         hint = "remove it, or make it in a step of its own"
         if is_plan:

@@ -2,7 +2,7 @@
 
 A plan with nothing to do reads only fingerprints and hashes, whole columns at a time. So the records themselves are in
 another file, which is opened only when a record is needed. A block has the instances whose latest attempt succeeded
-with the outputs that most instances of the job have; all other records are kept beside the blocks.
+with the outputs that most instances of the job have; all other records are kept apart from the blocks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JobBlock(msgspec.Struct, array_like=True, frozen=True):
 
 
 class IndexedSteps(MutableMapping[str, StepRecord]):
-    """Step → its record, like a dict, from blocks and the records beside them.
+    """Step → its record, like a dict, from blocks and the other records.
 
     A fold may change a record that was returned, so it is kept and takes precedence over the block's.
     """
@@ -215,7 +215,7 @@ def split_step(step: str) -> tuple[str, str]:
 
 
 def into_blocks(steps: Mapping[str, StepRecord]) -> tuple[list[JobBlock], dict[str, StepRecord], list[bytes]]:
-    """The blocks, the records beside them, and the content of the file with the records of the blocks, in parts."""
+    """The blocks, the other records, and the content of the file with the records of the blocks, in parts."""
     data: list[bytes] = []
     end = 0
     alike: dict[str, dict[Shape, list[tuple[str, StepRecord]]]] = {}

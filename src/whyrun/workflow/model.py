@@ -272,7 +272,7 @@ class ImportDecl(msgspec.Struct, frozen=True):
 
 
 class Dataset(msgspec.Struct, frozen=True):
-    """One data file that the user provides: `Input:<key>`. The role is a label; it wires nothing."""
+    """One data file that the user provides: `Input:<key>`. The role is only a label."""
 
     key: str
     role: str | None  # optional in a workflow file

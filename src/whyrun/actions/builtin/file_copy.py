@@ -31,6 +31,6 @@ jobs:
         del mode, logger
         names = context.output_names
         if len(names) != 1:
-            raise ValueError(f"`file/copy` fills one output, and the job declares {len(names)}; declare one")
+            raise ValueError(f"`file/copy` writes one output, and the job declares {len(names)}; declare one")
         # The worker stores the file at this path: it reads the bytes once, without a copy in between.
         return {names[0]: inputs["source"]}

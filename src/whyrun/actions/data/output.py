@@ -36,7 +36,7 @@ def only_output(context: WorkerContext, uses: str) -> str:
     names = context.output_names
     if len(names) != 1:
         declared = listed(names)
-        raise OutputUnusable(f"`{uses}` fills one output, and the job declares {len(names)} ({declared})")
+        raise OutputUnusable(f"`{uses}` writes one output, and the job declares {len(names)} ({declared})")
     return names[0]
 
 

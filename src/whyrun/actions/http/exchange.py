@@ -179,7 +179,7 @@ class Exchange(threading.Thread):
         try:
             yield
         except TimeoutError:
-            raise AnswerLost(f"{self._place}: no byte came within {self._limits.silence:g}s") from None
+            raise AnswerLost(f"{self._place}: the server sent nothing for {self._limits.silence:g}s") from None
         except OSError as problem:  # also `RemoteDisconnected`
             raise AnswerLost(f"{self._place}: {_reason(problem)}") from None
         except http.client.IncompleteRead:
@@ -212,7 +212,7 @@ class Exchange(threading.Thread):
         headers = {name.lower(): value for name, value in response.getheaders()}
         coding = headers.get("content-encoding", "identity")
         if coding.lower() not in ("identity", ""):
-            raise MalformedAnswer(f"{self._place}: the answer is encoded as `{coding}`, which was not asked for")
+            raise MalformedAnswer(f"{self._place}: the answer is encoded as `{coding}`, which was not requested")
         beginning, size = bytearray(), 0
         to_file = self._sink is not None and self._is_fine(response.status)
         with open(self._sink, "wb") if to_file and self._sink else contextlib.nullcontext() as file:

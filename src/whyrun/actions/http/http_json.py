@@ -98,7 +98,7 @@ class Call:
             "Answer" in context.output_names or params.result or params.download is not None or params.poll
         )
         if params.download is not None and self.body_path is None:
-            raise ValueError("`download` fills the output `Body`, which the job does not declare")
+            raise ValueError("`download` writes the output `Body`, which the job does not declare")
 
     def outputs(self) -> dict[str, Any]:
         params = self.params
@@ -235,7 +235,7 @@ class Call:
             self.submission.forget()
             return RequestGone(f"{gone}: request {id_} is no longer known; the next attempt submits it again")
         advice = "correct `poll.url` or `poll.id`, and the next run polls again; `--force` submits it again"
-        return RequestGone(f"{gone}: request {id_} was submitted, but is not known there; {advice}")
+        return RequestGone(f"{gone}: request {id_} was submitted, but the service does not know it; {advice}")
 
     def report_progress(self, wait: Wait, document: Any) -> None:
         if wait.progress is None:

@@ -68,7 +68,7 @@ class Poll(Struct, forbid_unknown_fields=True, frozen=True):
             message = "`poll.id` must be a JSON pointer, or the name of a header: `Location`, or one with a `-` in it"
             raise ValueError(f"{message}{hint}")
         if not self.until:
-            raise ValueError('`poll.until` says when it is done: `{"/status": [done]}`')
+            raise ValueError('`poll.until` is empty; write when the request is done: `{"/status": [done]}`')
 
 
 class Wait(Struct, forbid_unknown_fields=True, frozen=True):
@@ -105,7 +105,7 @@ class Params(Parameters):
     ] = None
     result: Annotated[Pointer, Meta(description="JSON pointer to the part of the answer that becomes `Answer`")] = ""
     download: Annotated[Pointer | None, Meta(description="JSON pointer to the URL of `Body` in the answer")] = None
-    timeout: Annotated[Longer, Meta(description="the longest silence of the server")] = "1m"
+    timeout: Annotated[Longer, Meta(description="how long the server may send nothing")] = "1m"
     connect_timeout: Longer = "10s"
     retries: Annotated[Retries, Meta(description="after 429, 5xx and lost connections")] = Retries()
     idempotency_key: Annotated[
@@ -174,7 +174,7 @@ def check_outputs(with_: Mapping[str, Any], outputs: Mapping[str, str]) -> list[
             hint = "write one of " + ", ".join(f"`{one}`" for one in known)
             problems.append(Problem(f"outputs.{name}", f"`{name}` cannot be of type `{type_}`", hint))
     if with_.get("download") is not None and "Body" not in outputs:
-        message = "`download` fills the output `Body`, which the job does not declare"
+        message = "`download` writes the output `Body`, which the job does not declare"
         problems.append(Problem("download", message, "declare it: `outputs: {Body: {type: file}}`"))
     return problems
 

@@ -48,7 +48,7 @@ class Inspector:
         """What the action declares, or why it cannot be used."""
         reply = self._cached_reply(_request("describe", info))
         if reply.error is not None or reply.description is None:
-            return reply.error or "it gave no answer"
+            return reply.error or "it did not answer"
         return reply.description
 
     def check(self, info: ActionInfo, given: Mapping[str, Any]) -> list[Problem]:

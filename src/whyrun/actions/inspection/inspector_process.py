@@ -75,7 +75,7 @@ class InspectorProcess:
             self._channel.sendall(msgspec.json.encode(request) + b"\n")
             line = self._lines.readline()
         except TimeoutError:
-            self._timeout_message = f"it gave no answer within {timeout:g} s"
+            self._timeout_message = f"it did not answer within {timeout:g} s"
             return None
         except OSError:  # the process died
             return None

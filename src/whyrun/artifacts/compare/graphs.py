@@ -43,7 +43,7 @@ def compare_graphs(old: Path, new: Path, settings: CompareSettings) -> Compariso
     if near:
         findings.notes.append(settings.near_note(near))
     elif not findings.total:
-        findings.notes.append("the graphs are the same, and written differently")
+        findings.notes.append("the graphs are the same, but written differently")
     parts = [counted(findings.counts[f"{what} change"], f"{what} change") for what in ("edge", "node", "attribute")
              if f"{what} change" in findings.counts]  # fmt: skip
     return findings.result(", ".join(parts))
@@ -202,7 +202,7 @@ class _Reader:
                 self.edges.append((*ends, directed, written))
                 self.owners.append(("edge", written))
             case "hyperedge":
-                raise Unreadable(f"the version {self.which} has hyperedges, which have no two ends")
+                raise Unreadable(f"the version {self.which} has hyperedges, which can have more than two ends")
             case "port":
                 raise Unreadable(f"the version {self.which} has ports, which are not read")
             case "data":

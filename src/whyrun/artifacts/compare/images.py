@@ -55,7 +55,7 @@ def _compare(before: Any, after: Any) -> Comparison:
         return findings.result(f"{frames[0]} → {counted(frames[1], 'frame')}")
     if before.mode != after.mode and _NUMBERS & {before.mode, after.mode}:
         # Neither can be converted to the other without losing precision.
-        findings.add("mode", f"numbers are kept as {before.mode} → {after.mode}")
+        findings.add("mode", f"number format: {before.mode} → {after.mode}")
         return findings.result(f"pixels {before.mode} → {after.mode}")
     different = 0
     for frame in range(frames[0]):
@@ -68,7 +68,7 @@ def _compare(before: Any, after: Any) -> Comparison:
             at = f"frame {frame + 1}: " if frames[0] > 1 else ""
             findings.add("pixels", f"{at}{counted(number, 'pixel')} within {where}")
     if before.mode != after.mode:
-        findings.notes.append(f"colours are kept as {before.mode} → {after.mode}")
+        findings.notes.append(f"colour mode: {before.mode} → {after.mode}")
     if not different and not findings.notes:
         findings.notes.append("the pixels are the same; only other data in the file differs")
     total = before.width * before.height * frames[0]

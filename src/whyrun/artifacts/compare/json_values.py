@@ -43,7 +43,7 @@ def compare_values(old: Any, new: Any, settings: CompareSettings) -> Comparison:
     if near:
         findings.notes.append(settings.near_note(near))
     elif not findings.total:
-        findings.notes.append("the values are the same, and written differently")
+        findings.notes.append("the values are the same, but written differently")
     parts = [(findings.counts.get(kind, 0), kind) for kind in ("changed", "added", "removed")]
     return findings.result(phrase("value", parts))
 

@@ -137,7 +137,7 @@ class _Tables:
         if self.near:
             self.findings.notes.append(self.settings.near_note(self.near))
         elif not self.findings.total and not self.findings.notes:
-            self.findings.notes.append("the cells are the same, and written differently")
+            self.findings.notes.append("the cells are the same, but written differently")
         parts = [
             phrase("column", [(number, verb) for verb, number in self.columns.items()]),
             phrase("row", [(number, verb) for verb, number in self.rows.items()]),

@@ -84,7 +84,7 @@ def _compare_lines(old: Sequence[str], new: Sequence[str], findings: Findings) -
 
 def _compare_far_apart(before: Sequence[str], after: Sequence[str], start: int, findings: Findings) -> None:
     """Too many lines to align: report which are only on one side, without their order."""
-    findings.notes.append(f"from line {start + 1} on too much differs to align it: lines are only counted")
+    findings.notes.append(f"from line {start + 1} on, too much differs to align the lines: they are only counted")
     gone, come = Counter(before), Counter(after)
     gone, come = gone - come, come - gone
     for line, number in come.items():

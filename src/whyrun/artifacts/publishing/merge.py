@@ -232,5 +232,5 @@ def _invalid(path: str, why: str) -> WhyrunError:
     return error(
         "SECTION_FILE_INVALID",
         f"`{path}` cannot take a section: {why}",
-        hint="it was left alone; make it a JSON object or move it away, then run again",
+        hint="Whyrun did not change it; make it a JSON object or move it away, then run again",
     )

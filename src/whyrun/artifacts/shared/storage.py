@@ -145,7 +145,7 @@ class FolderStorage:
                 temp.unlink(missing_ok=True)
 
     def _create(self) -> None:
-        """Create the folder, and note if it was new or empty: the user is told, because a disk that is not mounted
+        """Create the folder, and note if it was new or empty: a note tells the user, because a disk that is not mounted
         looks like an empty store."""
         with self._lock:
             if self._created:

@@ -2,7 +2,7 @@
 
     (device, inode, size, mtime_ns, ctime_ns) → sha256
 
-An entry is made only if its time stamps stand for the content (see `file_times.py`). Other files are hashed each time.
+An entry is made only if its time stamps prove the content (see `file_times.py`). Other files are hashed each time.
 So an existing entry can always be trusted.
 """
 

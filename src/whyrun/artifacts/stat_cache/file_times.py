@@ -1,4 +1,4 @@
-"""When the time stamps of a file stand for its content, so that it need not be read again.
+"""When the time stamps of a file prove that its content is unchanged, so that it need not be read again.
 
 Every write moves the ctime of a file. Three things can hide a write, and each has its rule here:
 

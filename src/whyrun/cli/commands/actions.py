@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("actions")
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the actions as JSON.")
 def command(name: str | None, as_json: bool) -> None:
     """List the actions that jobs can use, or show one: its parameters, its outputs and an example.
 

@@ -95,7 +95,7 @@ TEST = "test"
 
 @click.command("connections")
 @click.argument("words", nargs=-1, metavar="[test] [NAME]...")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the connections as JSON.")
 def command(words: tuple[str, ...], as_json: bool) -> None:
     """List the connections of this project, or test them. NAME is `@family.alias`, or a family.
 

@@ -1,4 +1,4 @@
-"""`whyrun gc [FILE]`: remove what no run needs any more from the store."""
+"""`whyrun gc [FILE]`: remove stored bytes that no run needs any more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from whyrun.evidence.retention.gc import Blobs, GcReport
 
 
-@click.command(short_help="Remove what no run needs any more from the store.")
+@click.command(short_help="Remove stored bytes that no run needs any more.")
 @FILE_ARGUMENT
 @click.option("--delete", is_flag=True, help="Remove the blobs. Without this option they are only counted.")
 @click.option("--json", "as_json", is_flag=True, help="Print every removed blob, and what is kept, as JSON.")

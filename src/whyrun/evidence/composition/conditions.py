@@ -135,7 +135,7 @@ class _Conditions:
             if outer_result is None:
                 return None, f"not evaluated: `{outer}`, in whose branch it is, has no result"
             if outer_result is not when:
-                return None, f"not evaluated: it is in the branch of `{outer}` that was left"
+                return None, f"not evaluated: it is in the branch of `{outer}` that was not taken"
         asks = self.conditions[id_].get("asks")
         if asks is None:
             return None, _NOT_RECORDED

@@ -64,7 +64,7 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
     ev.ConditionEvaluated: Declared(("step_id",), ("expression", "inputs", "result")),
     ev.Task: Declared(("step_id",), ("status", "message", "details")),
     ev.RequestRecorded: Declared(
-        ("step_id", "key"), ("fingerprint",), {"value": "it is the other side's number for this one request"}
+        ("step_id", "key"), ("fingerprint",), {"value": "it is the id that the service gave this request"}
     ),
     ev.ArtifactAdopted: Declared(
         ("artifact",),

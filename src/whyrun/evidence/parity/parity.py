@@ -342,7 +342,7 @@ def describe_difference(old: RunEvidence, was: Artifact, new: RunEvidence, now: 
     if was.type != now.type:
         return [f"type {was.type} → {now.type}"]
     comparison = _compare(old, was, new, now)
-    summary = comparison.summary if not comparison.identical else "other bytes for the same content"
+    summary = comparison.summary if not comparison.identical else "different bytes, but the same content"
     return [summary, *_shapes(old, was, new, now), *comparison.details]
 
 

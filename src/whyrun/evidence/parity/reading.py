@@ -107,7 +107,7 @@ def check_two_runs(old: RunEvidence, new: RunEvidence) -> None:
     if old.start.chain == new.start.chain:
         what = "are the same run" if os.path.samefile(old.folder, new.folder) else "are one run and a copy of it"
         hint = "run the workflow twice, each time from an empty state (`--state DIR`), and compare these runs"
-        raise error("USAGE", f"`{old.name}` and `{new.name}` {what}: to find them equal proves nothing", hint=hint)
+        raise error("USAGE", f"`{old.name}` and `{new.name}` {what}: comparing them proves nothing", hint=hint)
 
 
 def _events(run: RunRef) -> tuple[ev.AnyEvent, ...]:

@@ -158,7 +158,7 @@ class Needs:
         self._by_kind.setdefault(run, {}).setdefault(kind, {})[subject] = None
 
     def add_reason(self, run: int, why: str) -> None:
-        """A reason that has nothing to do with a step."""
+        """A reason that does not depend on a step."""
         self._others.setdefault(run, why)
 
     def __contains__(self, run: int) -> bool:

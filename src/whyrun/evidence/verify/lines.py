@@ -106,7 +106,7 @@ class LineCheck:
             self._first(event)
         after, self._seq = self._seq, event.seq
         if self.ended:
-            self._report("the line follows `run_complete`, where no run writes", event)
+            self._report("the line follows `run_complete`, the last event of a run", event)
         elif event.session != self.session:
             self._report("the line belongs to another run", event, self.session, event.session)
         elif event.seq != after + 1:
@@ -175,7 +175,7 @@ def check_end(log: LineCheck, torn: int, *, ended: bool, repaired: bool, is_last
     if torn and repaired:  # the repair was killed before it cut them off
         return LogEnd(note=f"{torn} bytes that a kill left follow the end of {log.session}; they are ignored")
     if torn:
-        what = f"{torn} bytes follow the last line, after `run_complete`, where no kill leaves any"
+        what = f"{torn} bytes follow the last line, after `run_complete`, which a kill cannot cause"
         return LogEnd(VerifyProblem("log", log.session, log.file, what, log.lines + 1, hint=MORE_AFTER_THE_END))
     return LogEnd()
 

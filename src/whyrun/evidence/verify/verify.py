@@ -141,7 +141,7 @@ class _Verifier:
             self._damaged(run)
         if not lines.lines:
             self._damaged(run)
-            what = "there is no log" if not run.events_path.exists() else "the log is empty, and no kill empties it"
+            what = "there is no log" if not run.events_path.exists() else "the log is empty, which a kill cannot cause"
             self.findings.add(VerifyProblem("run", run.name, lines.file, what))
             return None
         if blocks.refused is not None:

@@ -122,7 +122,7 @@ def _require_other_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget, a
             raise not_adoptable(
                 artifact,
                 f"`{id_}`, another output of `{target.step}`, is not available for what the job consumes now",
-                "one output is put in place beside the others of a success: "
+                "an output is adopted together with the other outputs of a success: "
                 f"`whyrun run --target {shlex.quote(target.step)}` makes one; if it fails, correct the job first",
             )
 

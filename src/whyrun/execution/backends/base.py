@@ -89,7 +89,7 @@ NO_NEEDS = StepNeeds()
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The facts of a run that a backend gets once. Absolute paths stand here and nowhere in the evidence."""
+    """The facts of a run that a backend gets once. It has absolute paths, and the evidence has none."""
 
     run: str  # r0001
     run_dir: Path
@@ -118,7 +118,7 @@ class Backend(Protocol):
     def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
         """Accept a command. It may wait in the backend's queue; `StepBegan` says that a worker has begun it.
 
-        `secrets`: the values that the step refers to. They may stand in no file and in no log."""
+        `secrets`: the values that the step refers to. They must not be written to any file or log."""
 
     def room(self) -> int:
         """How many more commands the backend wants now, so that no worker becomes idle."""

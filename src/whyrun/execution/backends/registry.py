@@ -127,7 +127,7 @@ _ROWS = (
 )
 BACKENDS = {row.name: row for row in _ROWS}  # a program that brings its own backend adds it here
 
-# For a name that stands in the log of a newer version, or that no row has.
+# For a name from the log of a newer version, or that no row has.
 _UNKNOWN = Capabilities(shares_files=True, isolated=False, remote=False, enforces_limits=False)
 
 

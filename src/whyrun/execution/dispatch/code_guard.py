@@ -1,7 +1,7 @@
 """Detects code that is edited while a run goes on: before a step starts, while it runs, and at its end.
 
 A worker that imports an edited module does not execute the code of the fingerprint, and once the edit is reverted the
-wrong result would look right for ever. So no more steps start with edited code, and steps that ran meanwhile fail.
+wrong result would look right forever. So no more steps start with edited code, and steps that ran meanwhile fail.
 
 An edit that does not count (a touched file, a comment) must not discard paid work: the code is read again, and workers
 report the versions of the files they imported. Nobody reports when a step reads a file that `code:` names (a prompt, a

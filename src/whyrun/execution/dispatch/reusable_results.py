@@ -29,7 +29,7 @@ class ReusableResults:
     def announce_sections(self, plan: Plan) -> None:
         """Announce the sections that the plan reuses, so that each shared file is written once, not once a section.
 
-        The log has each of them for its place already, so a kill in between leaves nothing unknown in the file.
+        The log already records each of them at its location, so after a kill the file has nothing that the log lacks.
         """
         for job in plan.planned:
             if job.reuse is None or job.reuse.step != job.id:

@@ -1,4 +1,4 @@
-"""The `composition` section of a manifest: all that the summary of a dataset run needs beside the events.
+"""The `composition` section of a manifest: all that the summary of a dataset run needs in addition to the events.
 
 The summary is made from the run folder alone, so that the repair of a killed run can write it too.
 """

@@ -90,7 +90,7 @@ class _Sync(threading.Thread):
         self.store, self.journal, self.lines = store, journal, lines
         self.seq = journal.seq  # later events may refer to bytes that this sync does not cover
         # Set until the sync is done: whatever ends the thread before that, nothing counts as synced.
-        self.problem: Exception | None = RuntimeError("the sync did not come to its end")
+        self.problem: Exception | None = RuntimeError("the sync did not finish")
         self.took = 0.0  # seconds
 
     def run(self) -> None:

@@ -188,7 +188,7 @@ def sandbox_note(backend: str, sandbox: SandboxDecl, error_type: str, error: str
     text = f"{error_type}: {error}"
     if _has_any(_MEMORY, text):
         if sandbox.memory is None:
-            return "its sandbox may use half of the machine's memory (`sandbox: {memory: …}` says otherwise)"
+            return "its sandbox may use half of the machine's memory (set `sandbox: {memory: …}` to change this)"
         return f"its sandbox may use {_size_text(sandbox.memory)} (`sandbox: {{memory: …}}`)"
     if _has_any(_PROCESSES, text):
         most = "only so many" if sandbox.processes is None else str(sandbox.processes)

@@ -255,7 +255,7 @@ def _backend_session(run: RunRef, environment: RunEnvironment, bundle: Callable[
 
 
 def _raise_if_removed(run: RunRef, original: BaseException) -> None:
-    """Say it plainly if somebody removed the run folder."""
+    """Raise a clear error if somebody removed the run folder."""
     if isinstance(original, FileNotFoundError) and not run.events_path.exists():
         what = f"`{run.path}` was removed or moved away while {run.name} was running"
         hint = "put it back; or remove the rest of it, and run again"
@@ -273,7 +273,7 @@ def _prepare(backend: Backend, runner: Runner, recorder: Recorder) -> str | None
         runtime = runtime_text(TaskStatus.FAILED, time.monotonic() - began)
         # The last line that it printed is most often the cause.
         last_line = [printable(line) for line in printed[-1:]]
-        text = task_text("making the place ready", runtime=runtime, details=[f"PrepareFailed: {error}", *last_line])
+        text = task_text("preparing the backend", runtime=runtime, details=[f"PrepareFailed: {error}", *last_line])
         recorder.status("prepare", TaskStatus.FAILED, text, traceback="\n".join(printed))
         return "\n".join([f"PrepareFailed: {error}", *printed])
     return None

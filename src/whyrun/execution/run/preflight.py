@@ -46,7 +46,7 @@ def check_resources(snapshot: PlanningSnapshot, nodes: Sequence[int], limits: Ma
         for name, amount in table.decl.resources.items():
             if name in limits and amount > limits[name]:
                 place = table.decl.places.get("resources", table.decl.place)
-                message = f"`{table.name}` wants {name}: {amount:g}, but the limit is {limits[name]:g}"
+                message = f"`{table.name}` needs {name}: {amount:g}, but the limit is {limits[name]:g}"
                 problems[table.name] = place.diagnostic("USAGE", message, "raise the limit, or lower the job's share")
     if problems:
         raise InvalidError(problems.values())

@@ -216,7 +216,7 @@ def check_expected(plan: Plan, snapshot: PlanningSnapshot, saved: Mapping[str, A
         "PLAN_STALE",
         f"the saved plan is {saved['digest']}, but what would be planned now is {plan.digest}{''.join(lines)}"
         if plan.digest != saved["digest"]
-        else f"the saved plan was made from another state than there is now{''.join(lines)}",
+        else f"the saved plan was made from a different state{''.join(lines)}",
         hint="repeat `--set` and `--inputs` as they were when it was saved; or see `whyrun explain`, and save it again",
     )
 

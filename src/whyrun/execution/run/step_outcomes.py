@@ -390,7 +390,7 @@ def publishing_error(problem: WhyrunError | OSError, path: str) -> str:
     if isinstance(problem, WhyrunError):
         first = problem.diagnostics[0]
         if first.code == "SECTION_FILE_INVALID":  # reported for each step with a section in the file, so keep it short
-            return f"{first.code}: {first.message}; correct it or move it away, and the next run puts the result there"
+            return f"{first.code}: {first.message}; correct it or move it away, and the next run publishes the result"
         if first.code == "PATH_OUTSIDE":  # the next run would meet the same link
             return f"`{path}` could not be written: {first.code}: {first.message}; the result is kept: {first.hint}"
         if first.code == "STORE_DAMAGED":
@@ -398,4 +398,4 @@ def publishing_error(problem: WhyrunError | OSError, path: str) -> str:
         kind, reason = first.code, f"{first.message} ({first.hint})" if first.hint else first.message
     else:
         kind, reason = type(problem).__name__, problem.strerror or str(problem).split("\n", 1)[0]
-    return f"`{path}` could not be written: {kind}: {reason}; the result is kept, and the next run puts it there"
+    return f"`{path}` could not be written: {kind}: {reason}; the result is kept, and the next run publishes it"

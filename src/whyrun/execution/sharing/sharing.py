@@ -141,9 +141,9 @@ class Patience:
 
 @dataclass(slots=True)
 class SharingCounts:
-    """How many results a run gave to the shared store and took from it, for its summary.
+    """How many results a run uploaded to the shared store and downloaded from it, for its summary.
 
-    Results that the store had already are not counted as given.
+    Results that the store had already are not counted as uploaded.
     """
 
     gave: int = 0
@@ -155,10 +155,10 @@ class SharingCounts:
     def summary(self) -> str:
         secret = f" (given a secret or a connection: {listed(list(self.secret))})" if self.secret else ""
         if not self.used:
-            return f"not used, no job here may be shared{secret}"
-        left = f"; {self.not_given} not given" if self.not_given else ""
+            return f"not used, because no job of this workflow may be shared{secret}"
+        left = f"; {self.not_given} not uploaded" if self.not_given else ""
         never = f"; never shared{secret}" if secret else ""
-        return f"gave {count(self.gave, 'result')}, took {self.took}{left}{never}"
+        return f"uploaded {count(self.gave, 'result')}, downloaded {self.took}{left}{never}"
 
     def to_json(self) -> dict[str, Any]:
         return {"gave": self.gave, "took": self.took, "not_given": self.not_given}
@@ -319,7 +319,7 @@ class Sharing:
             offered = [call for _, call in self._offers.values()]
             if not self._uploads.wait(offered, min(QUIETLY, self.patience.piece)):
                 left = count(sum(not call.done for call in offered), "result")
-                self.note(f"giving {left} to the shared store {self.address} …")
+                self.note(f"uploading {left} to the shared store {self.address} …")
             progress = self._uploads.wait(offered, self.patience.piece)
             self._handle_offers()
             if not progress:
@@ -348,7 +348,7 @@ class Sharing:
                 self.note(_not_deterministic(result, existing))
         self._note_creation()
         if failed:
-            kept = "may be read, but not written" if isinstance(failed[0], ReadOnlyStorage) else "takes nothing"
+            kept = "may be read, but not written" if isinstance(failed[0], ReadOnlyStorage) else "cannot be written"
             self._stop_uploading(f"it {kept}: {failed[0]}")
 
     def _note_creation(self) -> None:
@@ -357,20 +357,20 @@ class Sharing:
         if beginning is None or self._noted_creation:
             return
         self._noted_creation = True
-        made = "made the shared store" if beginning == "made" else "these are the first results in the shared store"
+        made = "created the shared store" if beginning == "made" else "these are the first results in the shared store"
         self.note(f"{made} {self.address}")
 
     def _stop_uploading(self, why: str) -> None:
-        """The number of results that were not given is known at the end: see `SharingCounts`."""
+        """The number of results that were not uploaded is known at the end: see `SharingCounts`."""
         if self._uploading:
-            self.note(f"results are not given to the shared store {self.address} ({why})")
+            self.note(f"results are not uploaded to the shared store {self.address} ({why})")
         self._uploading = False
         self._offers.clear()
         self._uploads.close()
 
     def _go_on_without(self, why: str) -> None:
         if self._uploading or self._shared is not None:
-            self.note(f"the shared store {self.address} cannot be used ({why}); going on without it")
+            self.note(f"the shared store {self.address} cannot be used ({why}); continuing without it")
         self._shared, self._uploading = None, False
         self._lookups.close()
 
@@ -389,6 +389,6 @@ def _measured(result: SharedResult, store: Store) -> SharedResult:
 def _not_deterministic(result: SharedResult, existing: SharedResult) -> str:
     differing = sorted(key for key, sha in result.content.items() if existing.content.get(key) != sha)
     return (
-        f"{result.origin.step} made other bytes ({', '.join(differing)}) than the shared store has from "
+        f"{result.origin.step} gave different bytes ({', '.join(differing)}) than the shared store has from "
         f"{printable(existing.origin.by) or 'somebody'}; is it really deterministic? The shared one stays"
     )

@@ -44,7 +44,7 @@ class _Ready(msgspec.Struct, frozen=True):
     path: Path | None = None
     move: bool = False
     value: Any = msgspec.UNSET
-    is_leaf: bool = False  # its value stands in the log, so the store needs no bytes of it
+    is_leaf: bool = False  # the log has its value, so the store needs no bytes of it
 
 
 def collect_outputs(
@@ -302,8 +302,8 @@ def _keep_returned(name: str, value: Any, folder: Path) -> str:
         text = pprint.pformat(value, width=120, sort_dicts=False)[:_LARGEST]
         file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
     except Exception as problem:  # the user's `__repr__`, or a full disk: the step's own error matters more
-        return f"what was returned could not be kept: {type(problem).__name__}: {problem!s:.200}"
-    return f"what was returned stands in the step's `scratch/out/{file.name}`"
+        return f"the returned value could not be kept: {type(problem).__name__}: {problem!s:.200}"
+    return f"the returned value is in the step's `scratch/out/{file.name}`"
 
 
 # --- leaves ----------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ _PROGRESS_EVERY = 0.5  # seconds
 
 
 class StepCancelled(BaseException):
-    """Raised inside a step that was told to stop (SIGTERM) and does not read `context.cancelled`."""
+    """Raised inside a step that was asked to stop (SIGTERM) and does not read `context.cancelled`."""
 
 
 class Cancellation:
@@ -79,7 +79,7 @@ class Cancellation:
     def _raise_if_due(self) -> None:
         if self.requested and self._armed and not self.cooperative:
             self._armed = False
-            raise StepCancelled("the step was told to stop (SIGTERM)")
+            raise StepCancelled("the step was asked to stop (SIGTERM)")
 
 
 class StepContext:

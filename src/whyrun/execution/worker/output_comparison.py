@@ -39,7 +39,7 @@ class OutputComparer:
         if old.sha256 == new.sha256:
             return IDENTICAL
         if old.gone:
-            return Comparison(False, "other bytes; those before are gone")
+            return Comparison(False, "different bytes; the earlier ones are gone")
         own = self._own(old, new, spec)
         if own is not None:
             return own

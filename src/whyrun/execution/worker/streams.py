@@ -1,5 +1,5 @@
 """Redirects stdout and stderr of a worker to files in its scratch folder, at the level of descriptors, so that the
-output of subprocesses and C code is caught too. The evidence keeps the files only if a step printed something."""
+output of subprocesses and C code is redirected, too. The evidence keeps the files only if a step printed something."""
 
 from __future__ import annotations
 

@@ -216,8 +216,8 @@ def _path_problems(
             other, other_written = taken.setdefault(site, (mine, written))
             hint, also_written = None, other_written
             if path in half_shared and first != mine:
-                problem = f"`{path}` would be written by both `{first}` and `{mine}`, and not both say `append`"
-                hint = "say `append: true` for every output that shares the file, or give them paths of their own"
+                problem = f"`{path}` would be written by both `{first}` and `{mine}`, but not both set `append`"
+                hint = "set `append: true` for every output that shares the file, or give them paths of their own"
                 also_written = first_written
             elif other != mine and section is not None:
                 problem = f"`{path}` would have two sections `{section}`, of `{other}` and of `{mine}`"
@@ -341,7 +341,7 @@ def _surely_unmatched(output: OutputPaths, pattern: Pattern) -> bool:
 
 
 class ReservedFolder(NamedTuple):
-    """A folder that runs write to beside the files that they publish: the state, or a shared store in a folder."""
+    """A folder that runs write to, apart from the files that they publish: the state, or a shared store in a folder."""
 
     name: str
     real_path: str  # absolute

@@ -21,7 +21,7 @@ class Pattern(NamedTuple):
 
     @property
     def consequence(self) -> str:
-        return f"{self.owner}: once it is there, it {'counts' if self.is_code else 'is an input, too'}"
+        return f"{self.owner}: once it exists, it {'counts' if self.is_code else 'is an input, too'}"
 
     @property
     def fixed_prefixes(self) -> list[str]:

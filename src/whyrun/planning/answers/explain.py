@@ -103,9 +103,9 @@ def headline(plan: Plan, estimate: float | None = None) -> str:
 class Fate(StrEnum):
     """What happens to the adopted outputs of a planned job."""
 
-    EXECUTED = "is made anew"
-    REUSED = "an earlier result takes its place"
-    OPEN = "stays only if what comes from upstream is as before"
+    EXECUTED = "is made again"
+    REUSED = "is replaced by an earlier result"
+    OPEN = "stays only if the results upstream do not change"
 
 
 def fate_of_adopted(job: PlannedJob) -> Fate:

@@ -35,9 +35,9 @@ def _inputs(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """Inputs that differ from the last run in only one of the plans."""
     before, after = _changed_inputs(saved), _changed_inputs(now)
     for id_ in sorted(before - after):
-        yield f"{id_}: changed when it was saved, as the last run left it now"
+        yield f"{id_}: changed since the last run when the plan was saved, unchanged now"
     for id_ in sorted(after - before):
-        yield f"{id_}: as the last run left it when it was saved, changed now"
+        yield f"{id_}: unchanged since the last run when the plan was saved, changed now"
 
 
 def _changed_inputs(plan: Mapping[str, Any]) -> set[str]:
@@ -79,7 +79,7 @@ def _job_differences(id_: str, old: Mapping[str, Any], new: Mapping[str, Any]) -
         yield f"{'no longer' if gone else 'now also'} {', '.join(gone or come)}"
     for name in sorted({*old, *new} - {"id", "state", "reasons"}):
         if old.get(name) != new.get(name):
-            yield f"its {'wiring' if name == 'bindings' else name} is another"
+            yield f"its `{name}` changed"
 
 
 def _texts(reasons: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], job: str) -> list[str]:

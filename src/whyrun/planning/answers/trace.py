@@ -274,7 +274,7 @@ def _small(value: Any) -> Any:
 
 def _judge_lines(case: Case, judged: Judged, verdict: Verdict) -> Iterator[TraceLine]:
     if case.node not in judged.judge.verdicts:
-        why = "it is no suspect, and nothing upstream changed; asked now, the judge says:"
+        why = "it is not a suspect, and nothing upstream changed; asked now, the judge says:"
         yield TraceLine(JUDGE, "not asked", why)
     if verdict.state == "inactive":
         yield TraceLine(JUDGE, *inactive_line(verdict.because))

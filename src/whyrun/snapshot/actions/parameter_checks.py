@@ -68,7 +68,7 @@ class Misfit(msgspec.Struct, frozen=True):
 def instance_misfits(
     graph: Graph, infos: Mapping[str, ActionInfo], inspector: Inspector, given_by: GivenBy = dict
 ) -> Iterator[Misfit]:
-    """`infos`: the actions by job. A mistake that many instances share is told once, with the first of them.
+    """`infos`: the actions by job. A mistake that many instances share is reported once, with the first of them.
 
     `given_by`: which inputs have values from outside the workflow file, and how they were given.
     """

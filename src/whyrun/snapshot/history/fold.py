@@ -325,7 +325,7 @@ class RunFold:
 
     def run_number(self, name: str, line: int) -> int:
         if not name[1:].isdecimal() or run_name(int(name[1:])) != name:
-            raise self.damaged(line, f"`{name}` is no run")
+            raise self.damaged(line, f"`{name}` is not a run")
         return int(name[1:])
 
     # -- checks --

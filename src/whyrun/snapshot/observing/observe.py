@@ -172,7 +172,7 @@ class InputObserver:
             fits = value_problem(decl.type, given) is None
         if fits:
             return None
-        return f"a {value.type} where a {decl.type} is due" + (", and it was not given" if given is None else "")
+        return f"`{decl.type}` is expected, " + ("but it was not given" if given is None else f"not `{value.type}`")
 
     def _template(
         self,

@@ -61,7 +61,7 @@ def own_files(
     project: Path,
     paths: RealPaths,
 ) -> dict[str, str]:
-    """Path in the project → what it is, for messages. `others`: files that were given beside the workflow.
+    """Path in the project → what it is, for messages. `others`: files that were given with the workflow.
 
     Absolute paths outside of the project may be among them. No output is published there, so they do no harm.
     """

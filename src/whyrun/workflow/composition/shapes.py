@@ -1,4 +1,4 @@
-"""Checks whether the wiring of steps fits their composition mode. Pure.
+"""Checks whether the connections of steps fit their composition mode. Pure.
 
 The steps are those of a dataset plan, or the job instances of a workflow file. `auxiliary_data` may be bound anywhere
 and does not belong to the shape, so `datasets` and `sources` do not contain it.
@@ -107,7 +107,7 @@ def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProbl
     for step in steps:
         if step.merges:
             message = f"`{step.id}` merges, and `{SEQUENTIAL}` has no merge"
-            yield ShapeProblem(step.place, message, "take the merge out")
+            yield ShapeProblem(step.place, message, "remove the merge")
     start: str | None = None
     for step in steps:
         others = sorted(step.datasets - {start}) if start is not None else sorted(step.datasets)
@@ -160,7 +160,7 @@ def _parallel(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProblem
     if len(ends) != 1:
         where = ends[0].place if ends else first
         names = [f"`{end.id}`" for end in ends]
-        several = f"{', '.join(names[:-1])} and {names[-1]} end side by side" if ends else "no step comes last"
+        several = f"{', '.join(names[:-1])} and {names[-1]} are final steps" if ends else "there is no final step"
         message = f"{several}, and `{PARALLEL}` ends in one step that takes a product of each branch"
         yield ShapeProblem(where, message, "add a step that binds a product of each branch, as a list")
         return

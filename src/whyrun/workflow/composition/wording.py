@@ -35,7 +35,7 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]
         (r"`uses:`", "`template_id`"),
         (r"correct `([A-Za-z_][\w-]*):`", r'correct `"\1"`'),
         (r'`call: "module:function"` or `script: file\.py`', '`"call": "module:function"` or `"script": "file.py"`'),
-        (r"say `append: true` for every output that shares the file, or give them", "give the products"),
+        (r"set `append: true` for every output that shares the file, or give them", "give the products"),
         (r"; or let all of them share the file: `append: true`", ""),
         (
             r"bind a list, or `products: \{label: …\}`",

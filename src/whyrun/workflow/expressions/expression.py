@@ -383,7 +383,7 @@ def _parse_python(text: str, locate: Callable[[int, int], Place], problems: Prob
         else:  # Python has no offset if the text ends too early
             message, place = "it ends too early", locate(len(text) - 1, 1)
     except (ValueError, RecursionError, MemoryError) as problem:
-        message, place = str(problem) or "it nests too deep", locate(0, len(text))
+        message, place = str(problem) or "it nests too deeply", locate(0, len(text))
     problems.add(
         place,
         "EXPRESSION_SYNTAX",

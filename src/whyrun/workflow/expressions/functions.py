@@ -59,7 +59,7 @@ def _check_collection(value: Any) -> None:
         part, depth = waiting.pop()
         items += 1
         if depth > MAX_DEPTH:
-            raise ExpressionError("the value nests too deep")
+            raise ExpressionError("the value nests too deeply")
         if isinstance(part, list):
             waiting.extend((member, depth + 1) for member in part)
         elif isinstance(part, dict):

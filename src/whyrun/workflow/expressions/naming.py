@@ -167,7 +167,7 @@ class NameCompiler:
             raise self.refuse(node, f"a secret cannot be used {self.scope.where}", "use secrets in `with:` and `env:`")
         part = self.reader.name_at(parts, 0, root, "`secrets.NAME`")
         if len(parts) > 1:
-            raise self.refuse(node, "a secret has no parts", "use it whole")
+            raise self.refuse(node, "a secret has no parts", "use it as a whole")
         name = part.attr
         if name not in self.scope.secrets:
             raise self.reader.refuse(
@@ -203,7 +203,7 @@ class NameCompiler:
                 self.text.attribute_place(part),
                 "UNKNOWN_REFERENCE",
                 f"`workflow` has no `{part.attr}`",
-                "there is `workflow.name`",
+                "use `workflow.name`",
             )
         return lambda values, names: names["workflow"]["name"]
 

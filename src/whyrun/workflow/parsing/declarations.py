@@ -36,7 +36,7 @@ COMPOSITION_KEYS = (
     Key(name="mode", meaning="The shape of the graph.", schema={"enum": list(MODES)}, required=True),
     Key(
         name="roles",
-        meaning="What `dataset` inputs are for. Roles are labels; they wire nothing.",
+        meaning="What `dataset` inputs are for. Roles are only labels.",
         schema={"type": "object", "additionalProperties": {"enum": list(ROLES)}},
     ),
 )

@@ -400,7 +400,7 @@ class DaskBackend:
 
     def _task_lost(self, task: Task, reason: str) -> None:
         """Report all open steps of a lost task as lost attempts. What the worker did just before it died is unknown,
-        and a step that is executed twice must stand in the log twice."""
+        and a step that is executed twice must appear in the log twice."""
         if not self._release(task):
             return
         with self._lock:

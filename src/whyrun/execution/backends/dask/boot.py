@@ -17,7 +17,7 @@ from distributed import Status, WorkerPlugin, get_worker
 from distributed.utils import sync
 from distributed.worker import Worker
 
-REFUSAL = "the Dask worker that had it died, and it is not executed again unasked"
+REFUSAL = "the Dask worker that had it died, and Whyrun does not execute it again by itself"
 
 
 class WhyrunSite(WorkerPlugin):
@@ -47,7 +47,7 @@ class WhyrunSite(WorkerPlugin):
         self._folder = os.path.join(folder, f"whyrun-{self.key}-{os.getpid()}")
         os.makedirs(self._folder, exist_ok=True)
         if hashlib.sha256(self._bundle).hexdigest() != self._sha256:
-            raise RuntimeError("the bundle did not arrive as it was sent")
+            raise RuntimeError("the bundle was damaged in transfer")
         names: dict[str, Any] = {"__name__": "whyrun_unpack"}
         exec(compile(self._unpacker, "unpack.py", "exec"), names)
         names["unpack"](self._bundle, os.path.join(self._folder, "bundle"), self._sha256)

@@ -167,6 +167,6 @@ class Watch:
                 ours, others = self._cluster.keys_at(worker)
                 if not ours or (others and seconds < OTHERS):
                     return
-            reason = f"the Dask worker {worker} hangs or is cut off: no sign of life from it"
+            reason = f"the Dask worker {worker} hangs or is cut off: it sends no heartbeats"
             self._listener.worker_silent(worker, reason)
             self._cluster.remove_worker(worker, nanny)

@@ -60,7 +60,7 @@ class E2BInstance:
                 request_timeout=_CREATING,
             )
         except SDK_ERRORS as problem:
-            raise WorkerLost(f"no sandbox could be made: {short_message(problem)}") from problem
+            raise WorkerLost(f"no sandbox could be created: {short_message(problem)}") from problem
         instance = cls(sandbox, tmp, deliver)
         threading.Thread(target=instance._prolong, daemon=True).start()
         try:

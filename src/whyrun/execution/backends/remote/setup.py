@@ -2,7 +2,7 @@
 
 Runs there together with `unpack.py`, so it uses only the standard library, and only syntax that an older Python
 understands. Unpacks the bundle and prints, one a line, the requirements that the Python there does not fulfil. `NEED`
-are Whyrun's own; the project's stand in its `requirements.txt`.
+are Whyrun's own; those of the project are in its `requirements.txt`.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def blob_path(folder: str, sha256: str) -> str:
 def needed_files(
     session: Session, store: Store, command: ExecStep, cfg: StepCfg | None, sources: str
 ) -> dict[str, Source]:
-    """The files that the step reads, by their path at the site. Inputs that are values stand in the cfg."""
+    """The files that the step reads, by their path at the site. Inputs that are values are in the cfg."""
     files: dict[str, Source] = {f"{RUN}/{command.cfg_path}": session.run_dir / command.cfg_path}
     for spec in _members(cfg.inputs.values()) if cfg is not None else ():
         if spec.value is not msgspec.UNSET:

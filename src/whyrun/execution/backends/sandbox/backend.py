@@ -376,13 +376,13 @@ def why_unavailable(path: str | None = None) -> Diagnostic | None:
             timeout=_TRIAL_TIME,
         )
     except subprocess.TimeoutExpired:
-        return _unavailable(f"bubblewrap has made no sandbox within {_TRIAL_TIME:g} s", None)
+        return _unavailable(f"bubblewrap created no sandbox within {_TRIAL_TIME:g} s", None)
     return None if trial.returncode == 0 else explain(trial.stderr.decode("utf-8", "replace"))
 
 
 def explain(stderr: str) -> Diagnostic:
-    last = stderr.strip().splitlines()[-1] if stderr.strip() else "it said nothing"
-    message = f"bubblewrap cannot make a sandbox here: {last}"
+    last = stderr.strip().splitlines()[-1] if stderr.strip() else "it printed nothing"
+    message = f"bubblewrap cannot create a sandbox here: {last}"
     if "Unknown option" in stderr:
         return _unavailable(message, "bubblewrap 0.8 or newer is needed")
     if "ermission" in stderr or "not permitted" in stderr or "No space left" in stderr:

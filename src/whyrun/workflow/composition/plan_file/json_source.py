@@ -61,7 +61,7 @@ class _Reader:
         end = self._skip(node.end)
         if end < len(self.text):
             fenced = self.text.startswith(_FENCE, end)
-            hint = "take out the Markdown fence" if fenced else "a file holds one JSON object: `{…}`"
+            hint = "remove the Markdown fence" if fenced else "a file holds one JSON object: `{…}`"
             raise _Stop(end, "something follows the end of the document", hint)
         return node
 
@@ -169,7 +169,7 @@ class _Reader:
                 hint = f"JSON has no `{word[0]}`: write a number, `null` or a string"
             return _Stop(at, message, hint, len(word[0]))
         if self.text.startswith(_FENCE, at):
-            return _Stop(at, message, "take out the Markdown fence: the file holds the JSON alone", len(_FENCE))
+            return _Stop(at, message, "remove the Markdown fence: the file holds the JSON alone", len(_FENCE))
         if self.text[at] == "'":
             return _Stop(at, message, "JSON has double quotes only")
         return _Stop(at, message, f"this is `{self.text[at]}`; check the line before, too")

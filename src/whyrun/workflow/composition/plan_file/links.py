@@ -282,7 +282,7 @@ class Links:
     def _shape(self) -> None:
         modes = {step.mode for step in self.steps}
         if not self.steps or len(modes) != 1 or self.mode is None or not all(step.whole for step in self.steps):
-            return  # the wiring is not fully known
+            return  # the bindings are not fully known
         steps = [self._shape_step(step) for step in self.steps if step.type == "action"]
         for place, message, hint in shape_problems(self.mode, steps, self.steps[0].place):
             self.problems.add(place, "COMPOSITION_MODE_SHAPE", message, hint)

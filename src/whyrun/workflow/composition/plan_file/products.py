@@ -267,7 +267,7 @@ def _pair(reader: Fields, node: Node, products: dict[str, Product], what: str) -
 
 
 def _report_second_file(reader: Fields, item: Scalar, product: Product, what: str) -> None:
-    message = f"`{item.value}` of {what} pairs with `{product.id}`, which has the file `{product.file}` already"
+    message = f"`{item.value}` of {what} belongs to `{product.id}`, which already has the file `{product.file}`"
     reader.problems.add(item.place, "PRODUCT_DUPLICATE", message, "rename the file, or give it a product with a `path`")
 
 

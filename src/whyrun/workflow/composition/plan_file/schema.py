@@ -36,7 +36,7 @@ def manifest_schema() -> Schema:
         "One data file.",
         {
             "dataset_key": {"description": "The name that plans use: `input:<dataset_key>`.", **_pattern(f"^{_ID}$")},
-            "role": {"description": "What the file is for. Roles are labels; they wire nothing.", "enum": list(ROLES)},
+            "role": {"description": "What the file is for. Roles are only labels.", "enum": list(ROLES)},
             "filename": {"description": "The original name of the file; for people only.", "type": "string"},
             "rel_path": {
                 "description": "The path of the file, relative to the folder of the manifest, which it cannot leave.",

@@ -78,7 +78,7 @@ class Step:
     false_steps: list[Named] = field(default_factory=list)
     places: dict[str, Place] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)  # see `JobDecl.broken`
-    whole: bool = True  # False: its wiring is not fully known, so the shape is not checked
+    whole: bool = True  # False: its bindings are not fully known, so the shape is not checked
     products_known: bool = True
     waits_known: bool = True
 
@@ -364,7 +364,7 @@ class StepReader(PredicateReader):
             return operation
         step.broken.add("with.operation")
         if operation in OPERATIONS:
-            message = f"`{step.uses}` does not do `{operation}`"
+            message = f"`{step.uses}` does not support `{operation}`"
             correction = f'write `"operation": "{of_action}"`, or use `data/{operation}`'
             self.problems.add(node.place, "MERGE_OPERATION_UNKNOWN", message, correction)
             # Either the action or the operation is wrong, so the other entries cannot be checked.
