@@ -7,6 +7,7 @@ because a repair may still add to it.
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from array import array
@@ -18,6 +19,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+import whyrun
 from whyrun import disk
 from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import bytes_sha256
@@ -36,6 +38,7 @@ from whyrun.snapshot.records import Attempt, InputRecord, Records, StepRecord, r
 from whyrun.snapshot.snapshot import Consumed
 
 VERSION = 17
+COMPARING = ("graph", "snapshot")  # packages whose code decides which columns are equal
 TICK = 50_000_000  # nanoseconds
 MUCH = 1_000_000  # events: after folding so many, use the records of the new index, which need far less memory
 WORTH_INDEXING = 2000  # events: folding fewer is faster than writing the index
@@ -61,6 +64,11 @@ class _Index(msgspec.Struct, array_like=True):
     run: int
     seq: int
     pruned: str  # the digest of the tombstones that were folded with its runs
+
+
+class _Memo(msgspec.Struct, array_like=True):
+    code: str  # see `_comparing_code`
+    digests: dict[str, str]  # by job
 
 
 class _Member(msgspec.Struct, gc=False):
@@ -257,13 +265,14 @@ class History:
     def load_memo(self) -> dict[str, str]:
         try:
             data = (self.state.index_dir / "memo").read_bytes()
-            return msgspec.msgpack.decode(checked(data), type=dict[str, str])
+            memo = msgspec.msgpack.decode(checked(data), type=_Memo)
         except (OSError, ValueError):
-            return {}  # missing or damaged: it is made again
+            return {}  # missing, damaged or of another version: it is made again
+        return memo.digests if memo.code == _comparing_code() else {}
 
     def save_memo(self, memo: dict[str, str]) -> None:
         if self.runs and not self._partial:
-            self._write("memo", [msgspec.msgpack.encode(memo)])
+            self._write("memo", [msgspec.msgpack.encode(_Memo(_comparing_code(), memo))])
 
     @property
     def _path(self) -> Path:
@@ -394,3 +403,16 @@ def _is_same(covered: _Covered, run: RunRef) -> bool:
         status.st_mtime_ns,
         status.st_ctime_ns,
     )
+
+
+@cache
+def _comparing_code() -> str:
+    """Identifies the code that compares columns. A memo of other code is not used: after a mended fault in the
+    comparison, it would repeat the wrong skip."""
+    package = Path(whyrun.__file__).parent
+    found = [whyrun.__version__]
+    for name in COMPARING:
+        with os.scandir(package / name) as entries:
+            files = sorted((entry.name, entry.stat()) for entry in entries if entry.name.endswith(".py"))
+        found += [f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in files]
+    return "\n".join(found)
