@@ -206,7 +206,8 @@ def test_a_parameter_answers_for_its_job(tmp_path: Path) -> None:
         "Input:Shout[0].with.run belongs to Job:Shout[0]",
         "Job:Shout[0] is planned (layer 1), after r0001",
     ]
-    assert lines[2].startswith('  INPUT_CHANGED  Input:Shout[0].with.run  "if grep')
+    reason = 'line 2: `tr a-z A-Z < "$text" > "$out_Loud"` → `rev < "$text" > "$out_Loud"`'
+    assert lines[2] == f"  INPUT_CHANGED  Input:Shout[0].with.run  {reason}"
 
 
 def test_mistakes_say_what_to_do(tmp_path: Path) -> None:

@@ -148,6 +148,16 @@ LONG = list(range(40))
         ({"a": LONG, "b": 2}, {"a": LONG, "b": {"c": 1}}, '.b 2 → {"c": 1}'),
         ([*LONG, [1]], [*LONG, "x"], '[40] [1] → "x"'),
         ([*LONG, "x"], [*LONG, [1]], '[40] "x" → [1]'),
+        # scripts and long texts: the lines that differ
+        ("a\nb\nc\n", "a\nB\nc\n", "line 2: `b` → `B`"),
+        ("a\nb\n", "a\nb\nc\n", "line 3: `c` (added)"),
+        ("a\nb\nc", "a\nc", "line 2: `b` (removed)"),
+        ("a\nb\nc\nd", "a", "lines 2–4 (removed)"),
+        ("a\nb\nc\nd", "a\nB\nC\nx\nd", "line 2: `b` → `B`, … (2 lines → 3)"),
+        ("a\n", "a", "line 2: `` (removed)"),
+        ("a\na\n", "a\na\na\n", "line 3: `a` (added)"),
+        (f"{'a' * 90}b{'c' * 90}", f"{'a' * 90}x", f"line 1: `…{'a' * 20}b{'c' * 57}…` → `…{'a' * 20}x`"),
+        (f"  {'a' * 78}", f"  b{'a' * 78}", f"line 1: `  {'a' * 78}` → `  b{'a' * 76}…`"),
     ],
 )  # fmt: skip
 def test_values_are_shown_side_by_side_or_by_their_differences(old: Any, new: Any, text: str) -> None:

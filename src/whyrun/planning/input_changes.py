@@ -19,6 +19,7 @@ from whyrun.planning.reason_base import Case, ReasonBase
 from whyrun.snapshot.snapshot import NAMED_FILES
 
 LONGEST = 80  # characters of a small value in a text
+CONTEXT = 20  # characters of a long line before its first difference
 DIFFERENCES = 3  # differences within a value that a text names
 _NULL = value_sha256(None)
 _ABSENT = object()
@@ -248,7 +249,9 @@ def _kind_of_form(form: str | None) -> str | None:
 
 
 def _differences(old: Any, new: Any) -> str:
-    """Where two mappings or lists differ, if that is shorter than both side by side; else nothing."""
+    """Where two texts, mappings or lists differ, if that is shorter than both side by side; else nothing."""
+    if isinstance(old, str) and isinstance(new, str):
+        return _text_difference(old, new)
     if type(old) is not type(new) or not isinstance(old, dict | list):
         return ""
     paths = list(_differing(old, new, ""))
@@ -256,6 +259,42 @@ def _differences(old: Any, new: Any) -> str:
         return ""
     more = f", … ({len(paths)} differences)" if len(paths) > DIFFERENCES else ""
     return ", ".join(f"{path} {_part(a)} → {_part(b)}" for path, a, b in paths[:DIFFERENCES]) + more
+
+
+def _text_difference(old: str, new: str) -> str:
+    """The lines that differ between two scripts or other long texts; nothing for short ones."""
+    if "\n" not in old + new and max(len(old), len(new)) + 2 <= LONGEST:
+        return ""
+    before, after = old.split("\n"), new.split("\n")
+    same = _common(before, after)
+    end = _common(before[same:][::-1], after[same:][::-1])
+    removed, added = before[same : len(before) - end], after[same : len(after) - end]
+    number = same + 1
+    if not removed or not added:
+        lines = removed or added
+        where = f"line {number}: {_line(lines[0])}" if len(lines) == 1 else f"lines {number}–{same + len(lines)}"
+        return f"{where} ({'added' if added else 'removed'})"
+    first = f"line {number}: {' → '.join(map(_line, _around(removed[0], added[0])))}"
+    if len(removed) == len(added) == 1:
+        return first
+    return f"{first}, … ({len(removed)} lines → {len(added)})"
+
+
+def _line(text: str) -> str:
+    return f"`{text if len(text) <= LONGEST else f'{text[: LONGEST - 1]}…'}`"
+
+
+def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """The number of equal members at the start of both."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _around(old: str, new: str) -> tuple[str, str]:
+    """Two lines, from shortly before their first difference if they are long: that must not be cut off."""
+    start = _common(old, new) - CONTEXT
+    if start <= 0 or max(len(old), len(new)) + 2 <= LONGEST:
+        return old, new
+    return f"…{old[start:]}", f"…{new[start:]}"
 
 
 def _differing(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
