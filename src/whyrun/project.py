@@ -324,10 +324,6 @@ class Project(msgspec.Struct, eq=False, dict=True):
         for flow in self.reading.files:
             for decl in flow.jobs.values():
                 found.extend(look_up_action(decl, self.folder, self.inspector, code_cache).problems)
-        if _is_dataset_plan(self.file):
-            from whyrun.workflow.composition.wording import in_words_of_plans
-
-            found = [in_words_of_plans(problem) for problem in found]
         files = list(dict.fromkeys(d.file for d in found))
         return tuple(sorted(dict.fromkeys(found), key=lambda d: (files.index(d.file), d.line or 0, d.column or 0)))
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
+from problem_lab import plain
 
 from whyrun import Action, File, Meta, Parameters
 from whyrun.actions.base import TextFile
@@ -64,7 +65,7 @@ class Ask(Action):
 
 
 def check(given: dict[str, Any]) -> list[Problem]:
-    return check_values(Params, given, "the action `ask`")
+    return plain(check_values(Params, given, "the action `ask`"))
 
 
 def test_every_problem_inside_a_record_is_told_with_its_path() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from problem_lab import plain
 
 from whyrun.actions.problem import NOT_LITERAL, Problem
 from whyrun.actions.registry.registry import check_parameters, resolve_action
@@ -79,14 +80,14 @@ def test_one_name_for_two_actions_is_refused(project: Path) -> None:
         resolve_action("any", project)
 
 
-def problems(uses: str, with_: dict[str, object], outputs: dict[str, str], project: Path) -> tuple[Problem, ...]:
-    return check_parameters(resolve_action(uses, project), with_, outputs, project)
+def problems(uses: str, with_: dict[str, object], outputs: dict[str, str], project: Path) -> list[Problem]:
+    return plain(check_parameters(resolve_action(uses, project), with_, outputs, project))
 
 
 def test_parameters_of_function_actions_are_checked_by_their_signature(project: Path) -> None:
-    assert problems("text/upper", {"text": NOT_LITERAL, "times": 2}, {"text": "text"}, project) == ()
-    assert problems("any", {"whatever": 1}, {}, project) == ()
-    assert problems("text/upper", {"txt": 1, "context": 2}, {"txet": "text"}, project) == (
+    assert problems("text/upper", {"text": NOT_LITERAL, "times": 2}, {"text": "text"}, project) == []
+    assert problems("any", {"whatever": 1}, {}, project) == []
+    assert problems("text/upper", {"txt": 1, "context": 2}, {"txet": "text"}, project) == [
         Problem(None, "the action `text/upper` needs the parameter `text`", "add `text:` to `with:`"),
         Problem("txt", "the action `text/upper` has no parameter `txt`", "did you mean `text`?", at_name=True),
         Problem(
@@ -96,7 +97,7 @@ def test_parameters_of_function_actions_are_checked_by_their_signature(project: 
             at_name=True,
         ),
         Problem("outputs.txet", "the action `text/upper` has no output `txet`", "its outputs: `text`"),
-    )
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
+from problem_lab import plain
 
 from whyrun import Directory, File, FileOrDirectory, Meta, Parameters
 from whyrun.actions.base import TextFile
@@ -47,7 +48,7 @@ class Heir(Later):
 
 
 def check(given: dict[str, Any], params: type[Parameters] = Params) -> list[Problem]:
-    return check_values(params, given, "the action `learn`")
+    return plain(check_values(params, given, "the action `learn`"))
 
 
 def test_a_block_that_fits_has_no_problems() -> None:

@@ -37,6 +37,7 @@ PURE = (
     "evidence/verify/lines.py",
     "evidence/verify/report.py",
     "console/lines.py",
+    "workflow/advice.py",
     "workflow/model.py",
     "workflow/composition/shapes.py",
 )

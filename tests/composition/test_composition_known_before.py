@@ -1,5 +1,5 @@
 """Problems that are known before anything runs: names and types of diagnostics, the shape of imports, the keys of small
-JSON files. Messages use the words of the file that they are about."""
+JSON files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from composition_lab import FIXTURES, MANIFEST, plans
 
-from whyrun.errors import Diagnostic
 from whyrun.project import Project
-from whyrun.workflow.composition.wording import in_words_of_plans
 
 pytest.importorskip("duckdb")
 
@@ -238,37 +236,3 @@ def test_keys_of_a_merge_of_ones_own(
     Path("inputs/controls.csv").write_text(f"{header}\n")
     opened = Project.open("merge.json", manifest=MANIFEST)
     assert [(problem.code, problem.message) for problem in opened.problems] == expected
-
-
-# --- words -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("hint", "expected"),
-    [
-        ("add `query:` to `with:`", 'add `"query"` to `params`'),
-        ("add `primary_dataset:` to `with:`",
-         'add `"primary_dataset": "input:<dataset_key>"` to `input_bindings`'),
-        ("remove it from `with:`", "remove it from `params`"),
-        ("correct `how:`", 'correct `"how"`'),
-        ("correct `keys[1]`", "correct `keys[1]`"),
-        ("declare an input of type `file` and write `model: ${{ inputs.Name }}`: its content counts",
-         'bind it in `input_bindings`: `"model": "input:<dataset_key>"`: its content counts'),
-        ('write `call: "module:function"` or `script: file.py`',
-         'write `"call": "module:function"` or `"script": "file.py"`'),
-        ("give each output a path of its own; or let all of them share the file: `append: true`",
-         "give each product a `path` of its own"),
-        (None, None),
-    ],
-)  # fmt: skip
-def test_hints_are_in_the_words_of_plans(hint: str | None, expected: str | None) -> None:
-    assert in_words_of_plans(Diagnostic("USAGE", "`with:` is wrong", hint=hint)) == Diagnostic(
-        "USAGE", "`params` is wrong", hint=expected
-    )
-
-
-def test_messages_about_a_plan_use_no_words_of_workflow_files() -> None:
-    """In any of the fixtures, whatever is wrong with it."""
-    texts = {path.stem: path.read_text() for path in (FIXTURES / "refused").glob("*.txt")}
-    mixed = {name for name, text in texts.items() for word in ("with:", "uses:", "${{", " map") if word in text}
-    assert mixed == set()

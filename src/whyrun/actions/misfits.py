@@ -14,6 +14,8 @@ from whyrun.actions.base import TextFile
 from whyrun.actions.problem import BIND_ANOTHER, Bound, Problem
 from whyrun.actions.types import Record, accepts, connection_type, key_type, members_of, record_for, type_text
 from whyrun.errors import did_you_mean
+from whyrun.workflow import advice
+from whyrun.workflow.advice import Advice
 from whyrun.workflow.nodes import below
 
 Hook = Callable[[type, Any], Any]
@@ -111,7 +113,7 @@ def _in_record(record: Record, value: dict[str, Any], entry: str, hook: Hook, in
             yield Problem(
                 entry,
                 f"`{name}` needs `{key}`",
-                f"add `{key}:` to `{name}:`",
+                advice.add_field(key, name),
                 brief=("missing required", name + below("", key)),
                 inner=inner,
             )
@@ -157,15 +159,13 @@ def _misfit(type_: Any, value: Any, error: msgspec.ValidationError, entry: str, 
     name, shown, wanted = entry + inner, shown_value(value), type_text(type_)
     reason, place = _reason_and_path(error)
     brief = ("invalid", f"{name}={shown}")
-    hint = _correct(entry, inner)
+    hint: str | Advice = _correct(entry, inner)
     if isinstance(error.__cause__, SecretInWorkflow):  # its message does not show the value
         return _secret_in_workflow(entry, inner)
     if isinstance(error.__cause__, NotBound):
         message = f"`{name}` is the text {shown}, not a bound file or folder; it takes {wanted}"
         kind = "directory" if "directory" in wanted else "file"
-        hint = f"declare an input of type `{kind}` and write `{_key(entry, inner)}: ${{{{ inputs.Name }}}}`: " + (
-            "its content counts"
-        )
+        hint = advice.bind_file(_key(entry, inner), kind, whole="." not in inner)
     elif error.__cause__ is not None and isinstance(value, dict) and not place:
         message = f"`{name}` is refused: {reason}"  # the reason comes from `__post_init__`
     elif error.__cause__ is not None:
@@ -176,8 +176,7 @@ def _misfit(type_: Any, value: Any, error: msgspec.ValidationError, entry: str, 
 
 
 def _secret_in_workflow(entry: str, inner: str) -> Problem:
-    name, key = entry + inner, _key(entry, inner)
-    hint = f"put its name under `secrets:` and write `{key}: ${{{{ secrets.NAME }}}}`"
+    name, hint = entry + inner, advice.name_secret(_key(entry, inner))
     message = f"`{name}` is a secret, and must not be written in the workflow"
     return Problem(entry, message, hint, brief=("invalid", name), inner=inner)
 
@@ -187,8 +186,8 @@ def _wrongly_bound(name: str, type_: Any, bound: str, entry: str, inner: str) ->
     return Problem(entry, message, BIND_ANOTHER, brief=("invalid", f"{name}={bound}"), inner=inner)
 
 
-def _correct(entry: str, inner: str) -> str:
-    return f"correct `{entry}{inner}`" if inner else f"correct `{entry}:`"
+def _correct(entry: str, inner: str) -> str | Advice:
+    return f"correct `{entry}{inner}`" if inner else advice.correct_parameter(entry)
 
 
 def _key(entry: str, inner: str) -> str:

@@ -31,6 +31,7 @@ from whyrun.actions.misfits import (
 )
 from whyrun.actions.problem import Bound, Problem, missing_parameter, unknown_parameter
 from whyrun.actions.types import Connection, Secret
+from whyrun.workflow.advice import Advice
 from whyrun.workflow.model import FILE_TYPES
 
 _NAMED = re.compile(r"`(\w+)`")
@@ -167,8 +168,14 @@ def _whole_block(params: type[Parameters], given: Mapping[str, Any]) -> list[Pro
         reason = reason_of(problem)
         named = _NAMED.match(reason)  # a message that starts with a parameter's name is about that parameter
         about = named[1] if named is not None and named[1] in given else None
-        return [Problem(None, reason, "see `whyrun actions` for what it takes", about=about)]
+        return [Problem(None, _said(problem) or reason, "see `whyrun actions` for what it takes", about=about)]
     return []
+
+
+def _said(problem: msgspec.ValidationError) -> Advice | None:
+    """What a `__post_init__` raised, if it words it for both kinds of files: msgspec knows only its text."""
+    said = problem.__cause__.args[:1] if problem.__cause__ is not None else ()
+    return said[0] if said and isinstance(said[0], Advice) else None
 
 
 def _literal_hook(type_: type, value: Any) -> Any:
@@ -217,7 +224,7 @@ def converted(params: type[Parameters], given: Mapping[str, Any], uses: str, *, 
             return params(**values)
         except (ValueError, TypeError) as problem:  # raised by `__post_init__`
             problems.append(Problem(None, str(problem)))
-    raise InvalidParameter("; ".join(problem.message for problem in problems))
+    raise InvalidParameter("; ".join(str(problem.message) for problem in problems))
 
 
 def _hook(type_: type, value: Any) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 
 from whyrun.actions.base import Signature
 from whyrun.errors import Diagnostic, did_you_mean
+from whyrun.workflow import advice
+from whyrun.workflow.advice import Advice, worded
 from whyrun.workflow.model import JobDecl, Place
 
 
@@ -41,8 +43,8 @@ class Problem:
     """
 
     entry: str | None
-    message: str
-    hint: str | None = None
+    message: str | Advice
+    hint: str | Advice | None = None
     code: str = "INVALID_PARAMETER"
     at_name: bool = False
     brief: tuple[str, str] | None = field(default=None, compare=False)
@@ -62,8 +64,14 @@ class Problem:
             path = path[: max(path.rfind("."), path.rfind("["))]
         return decl.places.get(path, decl.places.get("uses", decl.place))
 
-    def diagnostic(self) -> Diagnostic:
-        return Diagnostic(self.code, self.message, hint=self.hint)
+    def diagnostic(self, decl: JobDecl | None = None) -> Diagnostic:
+        """In the words of the file of the job, and with its place in it; in those of workflow files without a job."""
+        in_plan = decl is not None and decl.in_plan
+        message = worded(self.message, in_plan=in_plan)
+        hint = None if self.hint is None else worded(self.hint, in_plan=in_plan)
+        if decl is None:
+            return Diagnostic(self.code, message, hint=hint)
+        return self.place(decl).diagnostic(self.code, message, hint)
 
 
 def check_signature(signature: Signature, with_: Mapping[str, Any], what: str) -> list[Problem]:
@@ -75,7 +83,7 @@ def check_signature(signature: Signature, with_: Mapping[str, Any], what: str) -
     for name in with_:
         if name in HANDED_IN and name in (*signature.required, *signature.optional):
             message = f"the worker passes `{name}` to {what}"
-            problems.append(Problem(name, message, "remove it from `with:`", at_name=True))
+            problems.append(Problem(name, message, advice.remove_parameter(), at_name=True))
         elif name not in known and not signature.open_ended:
             problems.append(unknown_parameter(what, name, known))
     return problems
@@ -85,7 +93,7 @@ def missing_parameter(what: str, name: str) -> Problem:
     return Problem(
         None,
         f"{what} needs the parameter `{name}`",
-        f"add `{name}:` to `with:`",
+        advice.add_parameter(name),
         brief=("missing required", name),
     )
 
@@ -99,7 +107,7 @@ def parameter_summary(problems: Iterable[Problem]) -> str:
     """All problems of a block in one line: `missing required: data_path, invalid: alpha=-0.1`."""
     by_kind: dict[str, list[str]] = {"missing required": [], "invalid": [], "unknown": [], "": []}
     for problem in problems:
-        kind, subject = problem.brief or ("", problem.message)
+        kind, subject = problem.brief or ("", str(problem.message))
         by_kind[kind].append(subject)
     return ", ".join(
         f"{kind}: {', '.join(subjects)}" if kind else ", ".join(subjects)

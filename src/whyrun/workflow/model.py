@@ -257,6 +257,7 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     # The keys and entries that could not be read: "with" (an entry is not known), "with.caption", "for", "outputs.X"….
     # Only in a workflow with problems. Later checks say nothing about these.
     broken: frozenset[str] = frozenset()
+    in_plan: bool = False  # a step of a dataset plan: problems are in the words of plans
 
 
 class ImportDecl(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from whyrun.actions.code.source import SourceError, definitions, find_module, pa
 from whyrun.actions.code.source_loader import record_read
 from whyrun.actions.problem import NOT_LITERAL, Problem, check_signature
 from whyrun.errors import InvalidError, did_you_mean
+from whyrun.workflow import advice
 
 _OWN_KEYS = ("call", "script")
 
@@ -57,7 +58,7 @@ def _locate(with_: Mapping[str, Any], project: Path) -> tuple[Path, str | None] 
     if len(given) != 1:
         what = "has both" if given else "needs"
         message = f"`python` {what} `call:` {'and' if given else 'or'} `script:`"
-        return Problem(None, message, 'write `call: "module:function"` or `script: file.py`')
+        return Problem(None, message, advice.call_or_script())
     key = given[0]
     value = with_[key]
     if value is NOT_LITERAL or not isinstance(value, str):

@@ -17,6 +17,7 @@ import msgspec
 from whyrun.actions.base import WorkerContext, plain
 from whyrun.actions.problem import NOT_LITERAL, Problem
 from whyrun.lazy_regex import lazy_regex
+from whyrun.workflow import advice
 
 _OWN_KEYS = ("run", "shell")
 _VARIABLE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -44,14 +45,7 @@ def check_with(with_: Mapping[str, Any], outputs: Mapping[str, str]) -> tuple[Pr
     if "run" not in with_:
         problems.append(Problem(None, "`shell` needs `run:`", "write the script under `run:`"))
     elif script is NOT_LITERAL:
-        problems.append(
-            Problem(
-                "run",
-                "`run:` must be a plain script, without `${{ }}`",
-                'give the value its own entry under `with:` and write "$name" in the script',
-                "EXPRESSION_FORBIDDEN",
-            )
-        )
+        problems.append(Problem("run", advice.plain_script(), advice.value_of_script(), "EXPRESSION_FORBIDDEN"))
     elif not isinstance(script, str) or not script.strip():
         problems.append(Problem("run", "`run:` must be a text with commands", "write the script under `run:`"))
     shell = with_.get("shell", "bash")

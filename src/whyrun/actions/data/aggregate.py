@@ -16,6 +16,7 @@ from whyrun.actions.data.problems import ColumnMissing, ColumnsClash, ColumnsDif
 from whyrun.actions.data.tables import open_tables
 from whyrun.actions.parameters import File, Files, Meta
 from whyrun.errors import did_you_mean
+from whyrun.workflow import advice
 
 _FUNCTIONS = {
     "count": "count({})",
@@ -54,7 +55,7 @@ class Params(CombiningParams, kw_only=True):
     def __post_init__(self) -> None:
         listed_files = self.files()
         if len(listed_files) + len(self.products) < 2:
-            raise ValueError("aggregate takes two or more results: bind a list, or `products: {label: …}`")
+            raise ValueError(advice.bind_results())
         check_labels(self.labels, len(listed_files))
         if self.operation == "summarise" and not self.measures:
             raise ValueError("`operation: summarise` needs `measures: {column: {of: …, how: mean}}`")

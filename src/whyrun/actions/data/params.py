@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import field
 
 from whyrun.actions.parameters import File, Files, Meta, Parameters
+from whyrun.workflow import advice
 
 Kind = Literal["integer", "number", "text", "boolean", "date", "timestamp"]
 Size = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)? ?(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$")]
@@ -78,7 +79,7 @@ class SqlParams(DataParams, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.files():
-            raise ValueError("no dataset is bound: write `primary_dataset: ${{ … }}`")
+            raise ValueError(advice.bind_a_dataset())
         seen: dict[str, str] = {}
         for table in self.tables:
             if table.startswith("__"):

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from whyrun.actions.http.exchange import split_url
 from whyrun.actions.parameters import Meta, Parameters
 from whyrun.actions.problem import Problem
+from whyrun.workflow import advice
 from whyrun.workflow.fields import parse_duration
 
 # Durations are written as in workflows: `30s`, `1h30m`, or a number of seconds. Pointers follow RFC 6901.
@@ -175,7 +176,7 @@ def check_outputs(with_: Mapping[str, Any], outputs: Mapping[str, str]) -> list[
             problems.append(Problem(f"outputs.{name}", f"`{name}` cannot be of type `{type_}`", hint))
     if with_.get("download") is not None and "Body" not in outputs:
         message = "`download` writes the output `Body`, which the job does not declare"
-        problems.append(Problem("download", message, "declare it: `outputs: {Body: {type: file}}`"))
+        problems.append(Problem("download", message, advice.declare_body()))
     return problems
 
 

@@ -19,6 +19,7 @@ from whyrun.graph.paths import folders_of, surely_apart
 from whyrun.graph.publishing.patterns import Pattern
 from whyrun.graph.tables import Graph, JobTable, OutputColumn
 from whyrun.ids import site_of, split_site
+from whyrun.workflow.advice import Advice, own_path, worded
 from whyrun.workflow.inputs import InputValue
 
 # --- links on disk -----------------------------------------------------------------------------------------------
@@ -117,8 +118,9 @@ class OutputPaths:
     def artifact(self, position: int) -> str:
         return f"Artifact:{self.table.name}.{self.output.name}{self.table.texts[position]}"
 
-    def problem(self, message: str, hint: str | None) -> Diagnostic:
-        return self.place.diagnostic("DUPLICATE_OUTPUT_PATH", message, hint)
+    def problem(self, message: str, hint: str | Advice | None) -> Diagnostic:
+        text = None if hint is None else worded(hint, in_plan=self.table.decl.in_plan)
+        return self.place.diagnostic("DUPLICATE_OUTPUT_PATH", message, text)
 
 
 class PublishedOutputs:
@@ -214,7 +216,8 @@ def _path_problems(
             path, section = split_site(site)
             first, first_written = taken.setdefault(path, (mine, written))
             other, other_written = taken.setdefault(site, (mine, written))
-            hint, also_written = None, other_written
+            hint: str | Advice | None = None
+            also_written = other_written
             if path in half_shared and first != mine:
                 problem = f"`{path}` would be written by both `{first}` and `{mine}`, but not both set `append`"
                 hint = "set `append: true` for every output that shares the file, or give them paths of their own"
@@ -224,9 +227,9 @@ def _path_problems(
                 hint = _loop_hint(output, other, "the `key:`") or "give each a `key:` of its own"
             elif other != mine:
                 problem = f"`{path}` would be written by both `{other}` and `{mine}`"
-                hint = _loop_hint(output, other, "the path") or "give each output a path of its own"
-                if output.output.type == "json":
-                    hint += "; or let all of them share the file: `append: true`"
+                share = "; or let all of them share the file: `append: true`" if output.output.type == "json" else ""
+                of_loop = _loop_hint(output, other, "the path")
+                hint = own_path(share) if of_loop is None else of_loop + share
             elif path in folders:
                 inside = next(p for p in sorted(files) if p.startswith(f"{path}/"))
                 problem = f"`{path}` is an output and also the folder of `{inside}`"

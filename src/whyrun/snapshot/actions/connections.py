@@ -203,4 +203,4 @@ class _Connecting:
         for key in path[1:]:
             inner = below(inner, key)
         problem = Problem(str(path[0]), message, hint, code, inner=inner)
-        self.problems[problem.place(self.decl).diagnostic(code, message, hint)] = None
+        self.problems[problem.diagnostic(self.decl)] = None

@@ -49,7 +49,7 @@ def look_up_action(
     misfits = check_parameters(info, literals, outputs, project, inspector)
     if misfits or decl.broken:
         told = [p for p in misfits if ("with" if p.entry is None else f"with.{p.entry}") not in decl.broken]
-        placed = [p.place(decl).diagnostic(p.code, p.message, p.hint) for p in told]
+        placed = [p.diagnostic(decl) for p in told]
         return LookedUp(None, (*placed, *_code_problems(decl, code_cache)), info, tuple(told))
     try:
         sha256, facts = action_fingerprint(decl.uses, literals, project, decl.code, info, code_cache)

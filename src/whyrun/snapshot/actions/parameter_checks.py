@@ -6,6 +6,7 @@ are known with the graph. Values that a run makes are checked when their step st
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -53,10 +54,11 @@ class Misfit(msgspec.Struct, frozen=True):
     origin: str | None  # where the value comes from, if it is not written in the job
 
     def diagnostic(self) -> Diagnostic:
-        problem, hint = self.problem, self.problem.hint
+        problem = self.problem.diagnostic(self.table.decl)
+        hint = problem.hint
         if self.origin is not None:
             hint = self.origin if hint is None or hint.startswith("correct ") else f"{hint}; {self.origin}"
-        return problem.place(self.table.decl).diagnostic(problem.code, problem.message + self._where(), hint)
+        return dataclasses.replace(problem, message=problem.message + self._where(), hint=hint)
 
     def _where(self) -> str:
         if len(self.table) == 1:
@@ -112,7 +114,7 @@ def _is_reported_by_lookup(problem: Problem, computed: set[str]) -> bool:
 
 def _kind(problem: Problem) -> tuple[str, ...]:
     """The same key for one mistake in many instances with different values."""
-    kind, subject = problem.brief or (re.sub(r"\d+", "0", problem.message), "")
+    kind, subject = problem.brief or (re.sub(r"\d+", "0", str(problem.message)), "")
     return problem.entry or "", re.sub(r"\d+", "0", problem.inner), kind, subject if kind == "missing required" else ""
 
 

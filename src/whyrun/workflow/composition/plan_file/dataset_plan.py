@@ -148,6 +148,7 @@ def _job(links: Links, id_: str, step: Step) -> JobDecl:
         description=step.description,
         places=places,
         broken=frozenset(broken),
+        in_plan=True,
     )
 
 
