@@ -20,9 +20,9 @@ from whyrun.cli.main import COMMANDS, cli
 from whyrun.disk import TABLE
 from whyrun.errors import CODES, Exit
 from whyrun.evidence.parity.fields import DECLARED
+from whyrun.workflow.fields import Key
 from whyrun.workflow.parsing.file import WORKFLOW_KEYS
 from whyrun.workflow.parsing.job_keys import JOB_KEYS
-from whyrun.workflow.parsing.keys import Key
 
 DOCS = Path(__file__).resolve().parent
 PART = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)

@@ -1,4 +1,8 @@
-"""Readers of simple values. Each problem comes with a hint that says what to write instead."""
+"""The keys of an object in a file, one row each, and readers of their simple values.
+
+The reader, the JSON Schema and the docs use the same rows. Each problem of a value comes with a hint that says what to
+write instead.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,9 @@ import keyword
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from whyrun.errors import did_you_mean
 from whyrun.ids import SECTION_MARK
@@ -13,8 +20,10 @@ from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.model import BASE_TYPES, Type
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, kind_of
 
-NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
-PARAMETER_NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_-]*")
+NAME_PATTERN = "^[A-Za-z_][A-Za-z0-9_]*$"
+PARAMETER_PATTERN = "^[A-Za-z_][A-Za-z0-9_-]*$"
+NAME = lazy_regex(NAME_PATTERN)
+PARAMETER_NAME = lazy_regex(PARAMETER_PATTERN)
 WORKFLOW_NAME = lazy_regex(r"[a-z][a-z0-9-]*")
 RESERVED_WORKFLOW_NAMES = frozenset({"store", "stat-cache", "actions-cache", "tmp"})  # folders and files of `.whyrun`
 MAX_NAME = 200  # characters
@@ -31,6 +40,55 @@ _DURATION = lazy_regex(
 _UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
 _MAX_DURATION = 366 * 86400.0
 _DRIVE = lazy_regex(r"[A-Za-z]:[/\\]")
+
+# --- the keys of an object ---------------------------------------------------------------------------------------
+
+
+Schema = dict[str, Any]  # a JSON Schema, draft 2020-12, or a part of one
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """One key. The parser refuses every key that has no row."""
+
+    name: str
+    meaning: str  # one sentence: the description in the JSON Schema, and the text in the docs
+    details: str = ""  # more for the docs, in Markdown
+    schema: Schema  # without its description
+    required: bool = False
+
+
+def names_of(keys: Sequence[Key]) -> tuple[str, ...]:
+    return tuple(key.name for key in keys)
+
+
+def object_schema(keys: Sequence[Key], description: str | None = None) -> Schema:
+    """The schema of an object that has these keys and no others."""
+    schema: Schema = {
+        **({} if description is None else {"description": description}),
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {key.name: {"description": key.meaning, **key.schema} for key in keys},
+    }
+    required = [key.name for key in keys if key.required]
+    return {**schema, "required": required} if required else schema
+
+
+def map_schema(definition: str) -> Schema:
+    """A map from names to objects that `$defs` describes."""
+    return {
+        "type": "object",
+        "propertyNames": {"pattern": NAME_PATTERN},
+        "additionalProperties": {"$ref": f"#/$defs/{definition}"},
+    }
+
+
+def list_schema(pattern: str | None = None) -> Schema:
+    """A list of different strings."""
+    items: Schema = {"type": "string"} if pattern is None else {"type": "string", "pattern": pattern}
+    return {"type": "array", "uniqueItems": True, "items": items}
+
+
+# --- readers -----------------------------------------------------------------------------------------------------
 
 
 class Fields:

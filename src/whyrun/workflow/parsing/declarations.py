@@ -8,7 +8,7 @@ from typing import Any
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.expressions.expression import ROOTS, parse_expression
-from whyrun.workflow.fields import MAX_ARRAY_DEPTH, Fields
+from whyrun.workflow.fields import MAX_ARRAY_DEPTH, Fields, Key, Schema, names_of
 from whyrun.workflow.model import (
     BASE_TYPES,
     MODES,
@@ -23,7 +23,6 @@ from whyrun.workflow.model import (
     Type,
 )
 from whyrun.workflow.nodes import ListNode, Node, Scalar, kind_of, plain_value
-from whyrun.workflow.parsing.keys import Key, Schema, names_of
 from whyrun.workflow.scope import Names, Scope
 from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG, value_problem
 

@@ -7,14 +7,24 @@ from typing import NamedTuple
 
 import msgspec
 
-from whyrun.workflow.fields import MAX_NAME, RESERVED_WORKFLOW_NAMES, WORKFLOW_NAME, Fields, is_name, meant_key
+from whyrun.workflow.fields import (
+    MAX_NAME,
+    RESERVED_WORKFLOW_NAMES,
+    WORKFLOW_NAME,
+    Fields,
+    Key,
+    is_name,
+    map_schema,
+    meant_key,
+    names_of,
+    object_schema,
+)
 from whyrun.workflow.model import Composition, ImportDecl, InputDecl, JobDecl, LoopDecl, Place, Type, Workflow
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Source, has_duplicates, kind_of
 from whyrun.workflow.parsing.declarations import COMPOSITION_KEYS, CompositionReader, Declarations, check_loop_name
 from whyrun.workflow.parsing.imports import IMPORT_KEY_NAMES, check_import_inputs, import_place
 from whyrun.workflow.parsing.job_expressions import JobDraft
 from whyrun.workflow.parsing.job_keys import JOB_KEY_NAMES, JOB_KEYS, JobReader, Read
-from whyrun.workflow.parsing.keys import Key, map_schema, names_of, object_schema
 from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, JobShape, Names
 from whyrun.workflow.yaml_source import read_yaml
 

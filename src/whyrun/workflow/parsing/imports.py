@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.expressions.template import parse_template
-from whyrun.workflow.fields import Fields
+from whyrun.workflow.fields import NAME_PATTERN, Fields, Key, names_of
 from whyrun.workflow.model import (
     FILE_TYPES,
     NO_DEFAULT,
@@ -22,7 +22,6 @@ from whyrun.workflow.model import (
     Workflow,
 )
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, has_duplicates
-from whyrun.workflow.parsing.keys import NAME_PATTERN, Key, names_of
 from whyrun.workflow.scope import Names, Scope
 from whyrun.workflow.values import value_problem
 

@@ -13,12 +13,9 @@ from typing import Any
 
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
-from whyrun.workflow.fields import PARAMETER_NAME, path_problem
-from whyrun.workflow.model import LoopDecl, Retries, SandboxDecl
-from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, has_duplicates, kind_of, plain_value
-from whyrun.workflow.parsing.job_expressions import JobDraft, JobExpressions
-from whyrun.workflow.parsing.keys import (
+from whyrun.workflow.fields import (
     NAME_PATTERN,
+    PARAMETER_NAME,
     PARAMETER_PATTERN,
     Key,
     Schema,
@@ -26,7 +23,11 @@ from whyrun.workflow.parsing.keys import (
     map_schema,
     names_of,
     object_schema,
+    path_problem,
 )
+from whyrun.workflow.model import LoopDecl, Retries, SandboxDecl
+from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, has_duplicates, kind_of, plain_value
+from whyrun.workflow.parsing.job_expressions import JobDraft, JobExpressions
 from whyrun.workflow.scope import AnyKey, Names
 
 MAX_RETRIES = 1000

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.expressions.template import parse_template
-from whyrun.workflow.fields import Fields, path_problem
+from whyrun.workflow.fields import Fields, Key, list_schema, names_of, object_schema, path_problem
 from whyrun.workflow.model import (
     BASE_TYPES,
     VALUE_TYPES,
@@ -25,7 +25,6 @@ from whyrun.workflow.model import (
     Template,
 )
 from whyrun.workflow.nodes import Node, Scalar, kind_of
-from whyrun.workflow.parsing.keys import Key, list_schema, names_of, object_schema
 from whyrun.workflow.scope import Names, Scope
 
 LEAF_TYPES = (*sorted(VALUE_TYPES), "json")
