@@ -16,10 +16,17 @@ from whyrun import api
 from whyrun.planning.reasons import reason_json
 from whyrun.workflow.composition.plan_file.dataset_plan import PLAN_KEYS
 from whyrun.workflow.composition.plan_file.manifest import DATASET_KEYS, MANIFEST_KEYS
-from whyrun.workflow.composition.plan_file.predicates import OPERATORS
-from whyrun.workflow.composition.plan_file.products import PRODUCT_KEYS
-from whyrun.workflow.composition.plan_file.schema import manifest_schema, plan_schema
-from whyrun.workflow.composition.plan_file.steps import ACTION_PARAMS, CONDITION_PARAMS, STEP_KEYS
+from whyrun.workflow.composition.plan_file.predicates import OPERATORS, SHAPES
+from whyrun.workflow.composition.plan_file.products import FIRST_KEYS, PRODUCT_KEYS
+from whyrun.workflow.composition.plan_file.step_keys import (
+    ACTION_KEYS,
+    ACTION_PARAMS,
+    CONDITION_KEYS,
+    CONDITION_PARAMS,
+    MERGE_KEYS,
+    STEP_NAMES,
+)
+from whyrun.workflow.fields import names_of
 
 
 def whyrun(folder: Path, *words: str) -> tuple[int, str, str]:
@@ -231,24 +238,20 @@ def test_the_data_actions_in_plans(
     assert flow.plan().headlines() == {}
 
 
-def test_the_schemas_and_the_readers_know_the_same_keys() -> None:
-    plan, manifest = plan_schema(), manifest_schema()
-    definitions = plan["$defs"]
+def test_every_key_has_a_sentence_and_a_schema() -> None:
+    tables = [PLAN_KEYS, ACTION_KEYS, CONDITION_KEYS, ACTION_PARAMS, CONDITION_PARAMS, MERGE_KEYS, PRODUCT_KEYS,
+              FIRST_KEYS, MANIFEST_KEYS, DATASET_KEYS, *(keys for _, _, keys in SHAPES)]  # fmt: skip
+    rows = [row for keys in tables for row in keys]
+    assert [row.name for row in rows if not row.meaning.endswith((".", "…"))] == []
+    assert {row.name for row in rows if not row.schema} == {"left", "right"}  # any value
+    assert names_of(ACTION_KEYS) == names_of(CONDITION_KEYS) == STEP_NAMES
 
-    def keys(part: dict[str, Any], *names: str) -> set[str]:
-        for name in names:
-            part = part["properties"][name]
-        return set(part["properties"])
 
-    assert keys(plan) == set(PLAN_KEYS)
-    assert keys(definitions["action"]) == keys(definitions["condition"]) == set(STEP_KEYS)
-    assert keys(definitions["action"], "params") == set(ACTION_PARAMS)
-    assert keys(definitions["condition"], "params") == set(CONDITION_PARAMS)
-    assert keys(definitions["product"]) == set(PRODUCT_KEYS)
-    assert keys(manifest) == set(MANIFEST_KEYS)
-    assert set(manifest["properties"]["datasets"]["items"]["properties"]) == set(DATASET_KEYS)
-    spelled = [part["properties"]["op"] for part in definitions["predicate"]["oneOf"]]
-    assert sorted(op for part in spelled for op in part.get("enum", [part.get("const")])) == sorted(OPERATORS)
+def test_the_rows_of_predicates_allow_their_operators() -> None:
+    for operators, _, (op, *_) in SHAPES:
+        assert op.name == "op"
+        assert op.schema.get("enum", [op.schema.get("const")]) == list(operators)
+    assert len(set(OPERATORS)) == sum(len(operators) for operators, _, _ in SHAPES) == 13
 
 
 def test_a_manifest_may_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

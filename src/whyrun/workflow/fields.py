@@ -61,12 +61,12 @@ def names_of(keys: Sequence[Key]) -> tuple[str, ...]:
     return tuple(key.name for key in keys)
 
 
-def object_schema(keys: Sequence[Key], description: str | None = None) -> Schema:
-    """The schema of an object that has these keys and no others."""
+def object_schema(keys: Sequence[Key], description: str | None = None, *, others: bool = False) -> Schema:
+    """The schema of an object that has these keys, and no `others`."""
     schema: Schema = {
         **({} if description is None else {"description": description}),
         "type": "object",
-        "additionalProperties": False,
+        **({} if others else {"additionalProperties": False}),
         "properties": {key.name: {"description": key.meaning, **key.schema} for key in keys},
     }
     required = [key.name for key in keys if key.required]
@@ -82,9 +82,13 @@ def map_schema(definition: str) -> Schema:
     }
 
 
+def text_schema(pattern: str) -> Schema:
+    return {"type": "string", "pattern": pattern}
+
+
 def list_schema(pattern: str | None = None) -> Schema:
     """A list of different strings."""
-    items: Schema = {"type": "string"} if pattern is None else {"type": "string", "pattern": pattern}
+    items: Schema = {"type": "string"} if pattern is None else text_schema(pattern)
     return {"type": "array", "uniqueItems": True, "items": items}
 
 

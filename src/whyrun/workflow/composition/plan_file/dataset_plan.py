@@ -26,7 +26,7 @@ from whyrun.workflow.composition.plan_file.predicates import (
 )
 from whyrun.workflow.composition.plan_file.products import DatasetRef, Product, binding_expression, refs_of
 from whyrun.workflow.composition.plan_file.steps import Binding, Step, StepReader
-from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
+from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES, Key, names_of
 from whyrun.workflow.model import (
     AGGREGATING_ACTION,
     NO_DEFAULT,
@@ -205,7 +205,23 @@ def _output(product: Product, leaves: Mapping[str, DatasetRef], uses: str) -> Ou
 
 PLAN_VERSION = 1
 _MANIFEST_HINT = "name it: `--manifest inputs/manifest.json`"
-PLAN_KEYS = ("plan_version", "plan_id", "rel_path", "description", "steps")
+PLAN_KEYS = (
+    Key(name="plan_version", meaning="The version of the format.", schema={"const": PLAN_VERSION}, required=True),
+    Key(name="plan_id", meaning="An id that is recorded with the run.", schema={"type": "string"}),
+    Key(name="rel_path", meaning="The path of the plan, recorded as given.", schema={"type": "string"}),
+    Key(name="description", meaning="What the plan is for.", schema={"type": "string"}),
+    Key(
+        name="steps",
+        meaning="The steps in any order; `depends_on` defines which step waits for which.",
+        schema={
+            "type": "array",
+            "minItems": 1,
+            "items": {"oneOf": [{"$ref": "#/$defs/action"}, {"$ref": "#/$defs/condition"}]},
+        },
+        required=True,
+    ),
+)
+_PLAN_NAMES = names_of(PLAN_KEYS)
 _ELSEWHERE = {
     **dict.fromkeys(("jobs", "tasks"), "write steps in `steps`, a list"),
     **dict.fromkeys(("inputs", "datasets"), "write datasets in the inputs manifest"),
@@ -269,7 +285,7 @@ class _PlanReader(StepReader):
         root = self.as_map(node, "the dataset plan", f'write `{{"plan_version": {PLAN_VERSION}, "steps": […]}}`')
         if root is None:
             return None
-        fields = self.known_keys(root, PLAN_KEYS, "the dataset plan", _ELSEWHERE)
+        fields = self.known_keys(root, _PLAN_NAMES, "the dataset plan", _ELSEWHERE)
         self._version(root, fields.get("plan_version"))
         header = PlanHeader(
             self._text(fields, "plan_id"), self._text(fields, "rel_path"), self._text(fields, "description") or ""

@@ -8,18 +8,57 @@ from dataclasses import dataclass
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.composition.plan_file.json_source import JsonFields, json_kind_of
+from whyrun.workflow.fields import PARAMETER_NAME, PARAMETER_PATTERN, Key, names_of, object_schema, text_schema
 from whyrun.workflow.model import ROLES, Dataset
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar
 
 SCHEMA_VERSION = 2
-ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+ID, ID_PATTERN = PARAMETER_NAME, PARAMETER_PATTERN
 ID_HINT = "use letters, digits, `_` and `-`, and begin with a letter or `_`"
-MANIFEST_KEYS = ("schema_version", "datasets", "description")
-DATASET_KEYS = ("dataset_key", "role", "filename", "rel_path", "fingerprint", "description")
+INSIDE = r"^(?!/|~|[A-Za-z]:)(?!(.*/)?\.\.(/|$))[^\\]+$"  # for schemas: a path that stays in its folder
 _FINGERPRINT = re.compile(r"sha256:([0-9a-f]{64})")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _DATASET = 'write `{"dataset_key": "main", "role": "primary_dataset", "rel_path": "main.csv"}`'
 _EXAMPLE = f'{{"schema_version": {SCHEMA_VERSION}, "datasets": […]}}'
+
+DATASET_KEYS = (
+    Key(
+        name="dataset_key",
+        meaning="The name that plans use: `input:<dataset_key>`.",
+        schema=text_schema(ID_PATTERN),
+        required=True,
+    ),
+    Key(
+        name="role",
+        meaning="What the file is for. Roles are only labels.",
+        schema={"enum": list(ROLES)},
+        required=True,
+    ),
+    Key(name="filename", meaning="The original name of the file; for people only.", schema={"type": "string"}),
+    Key(
+        name="rel_path",
+        meaning="The path of the file, relative to the folder of the manifest, which it cannot leave.",
+        schema=text_schema(INSIDE),
+        required=True,
+    ),
+    Key(
+        name="fingerprint",
+        meaning="The hash of its content; a file with another hash is refused.",
+        schema=text_schema("^sha256:[0-9a-f]{64}$"),
+    ),
+    Key(name="description", meaning="What is in it.", schema={"type": "string"}),
+)
+MANIFEST_KEYS = (
+    Key(name="schema_version", meaning="The version of the format.", schema={"const": SCHEMA_VERSION}, required=True),
+    Key(
+        name="datasets",
+        meaning="The data files, each with its own key.",
+        schema={"type": "array", "items": object_schema(DATASET_KEYS, "One data file.")},
+        required=True,
+    ),
+    Key(name="description", meaning="What the files are.", schema={"type": "string"}),
+)
+_MANIFEST_NAMES, _DATASET_NAMES = names_of(MANIFEST_KEYS), names_of(DATASET_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +83,7 @@ class _ManifestReader(JsonFields):
         root = self.as_map(node, "the inputs manifest", f"write `{_EXAMPLE}`")
         if root is None:
             return Manifest({}, False)
-        fields = self.known_keys(root, MANIFEST_KEYS, "the inputs manifest")
+        fields = self.known_keys(root, _MANIFEST_NAMES, "the inputs manifest")
         self._version(root, fields.get("schema_version"))
         if "datasets" not in fields:
             message = "the inputs manifest has no `datasets`"
@@ -80,7 +119,7 @@ class _ManifestReader(JsonFields):
         entries = self.as_map(item, "a dataset", _DATASET)
         if entries is None:
             return None, unknown
-        fields = self.known_keys(entries, DATASET_KEYS, "a dataset")
+        fields = self.known_keys(entries, _DATASET_NAMES, "a dataset")
         key = self._key(entries, fields.get("dataset_key"))
         what = f"dataset `{key.value}`" if key is not None else "a dataset"
         filename = self.string(fields["filename"], f"`filename` of {what}") if "filename" in fields else None

@@ -13,9 +13,10 @@ from typing import Any
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.composition.plan_file.json_source import JsonFields
-from whyrun.workflow.composition.plan_file.products import REF_HINT, DatasetRef, looks_like_ref, parse_ref
+from whyrun.workflow.composition.plan_file.products import LEAF_PATTERN, REF_HINT, DatasetRef, looks_like_ref, parse_ref
 from whyrun.workflow.expressions.functions import COMPARISON, FUNCTIONS, ExpressionError
 from whyrun.workflow.expressions.naming import ABSENT, Body
+from whyrun.workflow.fields import Key, Schema, names_of, text_schema
 from whyrun.workflow.model import Expression, First, Place, Ref
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of_value, plain_value
 
@@ -30,7 +31,57 @@ _COMPARED = {
 }
 _ORDERED = ("lt", "le", "gt", "ge")
 _CALLED = ("contains", "matches")
-OPERATORS = (*_COMPARED, *_CALLED, "exists", "all", "any", "not")
+_OPERAND = "A leaf `prod:<step_id>:<product_id>.<leaf>` of a product, or a value."
+_INNER = {"$ref": "#/$defs/predicate"}
+
+
+def _op(schema: Schema) -> Key:
+    return Key(name="op", meaning="The operator.", schema=schema, required=True)
+
+
+# The operators that take the same keys, what they do, and their keys.
+SHAPES: tuple[tuple[tuple[str, ...], str, tuple[Key, ...]], ...] = (
+    (
+        (*_COMPARED, *_CALLED),
+        "Compares two values.",
+        (
+            _op({"enum": [*_COMPARED, *_CALLED]}),
+            Key(name="left", meaning=_OPERAND, schema={}, required=True),
+            Key(name="right", meaning=_OPERAND, schema={}, required=True),
+        ),
+    ),
+    (
+        ("exists",),
+        "Whether the product exists. It does not if its step is in a branch that did not run.",
+        (
+            _op({"const": "exists"}),
+            Key(name="left", meaning=_OPERAND, schema=text_schema(LEAF_PATTERN), required=True),
+        ),
+    ),
+    (
+        ("all", "any"),
+        "All of them, or any.",
+        (
+            _op({"enum": ["all", "any"]}),
+            Key(
+                name="of",
+                meaning="The predicates.",
+                schema={"type": "array", "items": _INNER, "minItems": 1},
+                required=True,
+            ),
+        ),
+    ),
+    (
+        ("not",),
+        "Negates a predicate.",
+        (
+            _op({"const": "not"}),
+            Key(name="of", meaning="The predicate.", schema=_INNER, required=True),
+        ),
+    ),
+)
+_KEYS = {op: names_of(keys) for operators, _, keys in SHAPES for op in operators}
+OPERATORS = tuple(_KEYS)
 _LEAF_HINT = "write `prod:<step_id>:<product_id>.<leaf>`: predicates read small values, not files"
 MAX_DEPTH = 40
 
@@ -182,7 +233,7 @@ class PredicateReader(JsonFields):
         return self._test(op, entries)
 
     def _combined(self, op: str, entries: MapNode, depth: int) -> Predicate | None:
-        fields = self.known_keys(entries, ("op", "of"), f"the predicate `{op}`")
+        fields = self.known_keys(entries, _KEYS[op], f"the predicate `{op}`")
         hint = f'`"of"` takes {"a predicate" if op == "not" else "a list of predicates"}'
         if "of" not in fields:
             self.problems.add(entries.place, "MISSING_KEY", f"the predicate `{op}` has no `of`", hint)
@@ -201,8 +252,8 @@ class PredicateReader(JsonFields):
         return Combined(op, tuple(known)) if len(known) == len(parts) else None
 
     def _test(self, op: str, entries: MapNode) -> Predicate | None:
-        sides = ("left",) if op == "exists" else ("left", "right")
-        fields = self.known_keys(entries, ("op", *sides), f"the predicate `{op}`")
+        _, *sides = _KEYS[op]
+        fields = self.known_keys(entries, _KEYS[op], f"the predicate `{op}`")
         operands: list[Operand | None] = []
         for side in sides:
             if side in fields:

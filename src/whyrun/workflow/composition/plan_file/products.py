@@ -10,8 +10,8 @@ from typing import Any
 
 from whyrun.errors import WhyrunError, did_you_mean
 from whyrun.ids import Segment, parse_id
-from whyrun.workflow.composition.plan_file.manifest import ID, ID_HINT
-from whyrun.workflow.fields import Fields, path_problem
+from whyrun.workflow.composition.plan_file.manifest import ID, ID_HINT, ID_PATTERN, INSIDE
+from whyrun.workflow.fields import Fields, Key, names_of, path_problem, text_schema
 from whyrun.workflow.model import ROLES, At, Expression, First, InputRef, OutputRef, Place, Ref, Selector
 from whyrun.workflow.nodes import Node, Scalar
 
@@ -21,6 +21,17 @@ from whyrun.workflow.nodes import Node, Scalar
 
 
 REF_HINT = "write `input:<dataset_key>` or `prod:<step_id>:<product_id>`"
+_ID = ID_PATTERN.strip("^$")
+REF_PATTERN = f"^(input:{_ID}|prod:{_ID}:{_ID})$"
+LEAF_PATTERN = rf"^prod:{_ID}:{_ID}(\..+)?$"  # a product, or a leaf of one
+FIRST_KEYS = (
+    Key(
+        name="first",
+        meaning="The candidates, in this order.",
+        schema={"type": "array", "items": {"$ref": "#/$defs/ref"}, "minItems": 1},
+        required=True,
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +138,19 @@ def binding_expression(bound: Bound) -> Expression:
 # --- products ----------------------------------------------------------------------------------------------------
 
 
-PRODUCT_KEYS = ("product_id", "kind", "role", "path", "description")
 KINDS = ("dataset", "table", "figure", "report")
+PRODUCT_KEYS = (
+    Key(name="product_id", meaning="Its id, unique within the step.", schema=text_schema(ID_PATTERN), required=True),
+    Key(name="kind", meaning="What it is.", schema={"enum": list(KINDS)}, required=True),
+    Key(name="role", meaning="What later steps use it for.", schema={"enum": list(ROLES)}),
+    Key(
+        name="path",
+        meaning="Where it is published, relative to the project folder, which it cannot leave.",
+        schema=text_schema(INSIDE),
+    ),
+    Key(name="description", meaning="What is in it.", schema={"type": "string"}),
+)
+_PRODUCT_NAMES = names_of(PRODUCT_KEYS)
 _TEXTS = frozenset({".txt", ".md", ".html", ".htm", ".tex", ".log"})
 _SUFFIX = re.compile(r"(?<=[^/])\.[A-Za-z0-9_+-]{1,16}\Z")
 _COUNTING = ("missing", "duplicates")  # diagnostics that count rows
@@ -200,7 +222,7 @@ def _product(reader: Fields, item: Node, what: str) -> Product | None:
     if entries is None:
         return None
     failures = reader.problems.failures
-    fields = reader.known_keys(entries, PRODUCT_KEYS, f"a product of {what}")
+    fields = reader.known_keys(entries, _PRODUCT_NAMES, f"a product of {what}")
     name = _required(reader, fields.get("product_id"), item, "product_id", what)
     if name is not None and not ID.fullmatch(name):
         message = f"`{name}` cannot be the id of a product"

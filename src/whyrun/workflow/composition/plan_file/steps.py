@@ -20,15 +20,17 @@ from whyrun.workflow.composition.plan_file.products import (
     read_products,
     refs_of,
 )
+from whyrun.workflow.composition.plan_file.step_keys import (
+    ACTION_PARAM_NAMES,
+    CONDITION_PARAM_NAMES,
+    OPERATIONS,
+    STEP_NAMES,
+    STEP_TYPES,
+)
 from whyrun.workflow.fields import PARAMETER_NAME, meant_key
 from whyrun.workflow.model import AUXILIARY, MERGING_ACTIONS, MODES, PRIMARY, Place
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, places_below, plain_value
 
-STEP_KEYS = ("step_id", "type", "description", "depends_on", "produces", "params")
-STEP_TYPES = ("action", "condition")
-ACTION_PARAMS = ("composition_mode", "template_id", "input_bindings", "merge", "products", "timeout_seconds")
-CONDITION_PARAMS = ("composition_mode", "predicate", "true_steps", "false_steps")
-OPERATIONS = ("merge", "append")
 _BINDINGS = 'write `"input_bindings": {"primary_dataset": "input:main"}`'
 
 
@@ -90,7 +92,9 @@ class StepReader(PredicateReader):
         if entries is None:
             step.whole = False
             return step
-        fields = self.known_keys(entries, STEP_KEYS, "a step", dict.fromkeys(ACTION_PARAMS, "write it in `params`"))
+        fields = self.known_keys(
+            entries, STEP_NAMES, "a step", dict.fromkeys(ACTION_PARAM_NAMES, "write it in `params`")
+        )
         step.whole = not entries.duplicates
         self._id(step, entries, fields.get("step_id"))
         what = f"step `{step.id}`" if step.id is not None else "a step"
@@ -173,7 +177,7 @@ class StepReader(PredicateReader):
     # --- conditions -----------------------------------------------------------------------------------------------
 
     def _condition(self, step: Step, params: MapNode, produces: Node | None, what: str) -> None:
-        fields = self.known_keys(params, CONDITION_PARAMS, f"`params` of the condition {what}")
+        fields = self.known_keys(params, CONDITION_PARAM_NAMES, f"`params` of the condition {what}")
         if produces is not None and plain_value(produces) != []:
             self.wrong(produces, f"{what} is a condition and produces nothing", "remove `produces`")
         if "predicate" in fields:
@@ -219,7 +223,7 @@ class StepReader(PredicateReader):
     def _parameters(self, step: Step, params: MapNode) -> None:
         """Every entry that is not reserved is a parameter of the action."""
         for key, value in params.entries:
-            if key.value not in ACTION_PARAMS:
+            if key.value not in ACTION_PARAM_NAMES:
                 self._parameter(step, key, value)
 
     def _parameter(self, step: Step, key: Scalar, value: Node) -> None:

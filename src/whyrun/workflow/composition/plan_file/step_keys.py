@@ -1,0 +1,99 @@
+"""The keys of a step of a dataset plan: one row per key, for the reader in `steps` and for the JSON Schema."""
+
+from __future__ import annotations
+
+from whyrun.workflow.composition.plan_file.manifest import ID_PATTERN, INSIDE
+from whyrun.workflow.fields import Key, Schema, list_schema, names_of, object_schema, text_schema
+from whyrun.workflow.model import MODES
+
+STEP_TYPES = ("action", "condition")
+OPERATIONS = ("merge", "append")
+_BOUND = {"$ref": "#/$defs/bound"}
+MERGE_KEYS = (
+    Key(name="operation", meaning="The operation of the action.", schema={"enum": list(OPERATIONS)}, required=True),
+    Key(
+        name="keys",
+        meaning="The columns to merge on; every file must have them.",
+        schema={
+            "anyOf": [
+                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                {"type": "object", "required": ["primary", "secondary"]},
+            ]
+        },
+    ),
+    Key(name="cardinality", meaning="Checked before joining.", schema={"enum": ["1:1", "1:m", "m:1", "m:m"]}),
+)
+ACTION_PARAMS = (
+    Key(
+        name="composition_mode",
+        meaning="The same on all steps. sequential: one chain from one dataset, no merge, no condition. "
+        "merge_then_sequential: merge or append steps that end in one dataset, then a chain on it. "
+        "parallel_then_aggregate: two or more branches that share no product, then one step that takes a product of "
+        "each. conditional: a condition step with branches that do not overlap; a join takes the first of the "
+        "branches.",
+        schema={"enum": list(MODES)},
+        required=True,
+    ),
+    Key(
+        name="template_id", meaning="The action: `data/merge`, `python`, …", schema=text_schema(r"^\S+$"), required=True
+    ),
+    Key(
+        name="input_bindings",
+        meaning="Parameter of the action → its dataset or product, or a list of them. Usual names are "
+        "`primary_dataset`, `secondary_dataset` and, in every mode and at any step, `auxiliary_data`.",
+        schema={
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": {"anyOf": [_BOUND, {"type": "array", "items": _BOUND, "minItems": 1}]},
+        },
+        required=True,
+    ),
+    Key(
+        name="merge",
+        meaning="Settings of a step that merges or appends. It binds `primary_dataset` and at least one other.",
+        schema=object_schema(MERGE_KEYS, others=True),
+    ),
+    Key(name="products", meaning="What it makes.", schema={"type": "array", "items": {"$ref": "#/$defs/product"}}),
+    Key(name="timeout_seconds", meaning="How long it may take.", schema={"type": "number", "exclusiveMinimum": 0}),
+)
+CONDITION_PARAMS = (
+    Key(name="composition_mode", meaning="The same on all steps.", schema={"enum": list(MODES)}, required=True),
+    Key(name="predicate", meaning="Decides which branch runs.", schema={"$ref": "#/$defs/predicate"}, required=True),
+    Key(name="true_steps", meaning="Steps that run only if it is true.", schema=list_schema(ID_PATTERN)),
+    Key(name="false_steps", meaning="Steps that run only if it is false.", schema=list_schema(ID_PATTERN)),
+)
+
+
+def _step_keys(type_: str, *, produces: Schema, params: Schema, meaning: str) -> tuple[Key, ...]:
+    return (
+        Key(name="step_id", meaning="Its id, unique within the plan.", schema=text_schema(ID_PATTERN), required=True),
+        Key(name="type", meaning="What kind of step it is.", schema={"const": type_}, required=True),
+        Key(name="description", meaning="What it is for.", schema={"type": "string"}),
+        Key(
+            name="depends_on",
+            meaning="Steps that must finish first: directly or indirectly all steps whose products it uses.",
+            schema=list_schema(ID_PATTERN),
+        ),
+        Key(
+            name="produces",
+            meaning="Files that must exist after the step; `x.csv` is the file of the product `x`.",
+            schema=produces,
+        ),
+        Key(name="params", meaning=meaning, schema=params, required=True),
+    )
+
+
+ACTION_KEYS = _step_keys(
+    "action",
+    produces={"type": "array", "items": text_schema(INSIDE)},
+    params=object_schema(ACTION_PARAMS, others=True),
+    meaning="Reserved entries; every other entry is a parameter of the action.",
+)
+CONDITION_KEYS = _step_keys(
+    "condition",
+    produces={"maxItems": 0},
+    params=object_schema(CONDITION_PARAMS),
+    meaning="The predicate, and the steps of each branch.",
+)
+STEP_NAMES = names_of(ACTION_KEYS)  # those of a condition, too
+ACTION_PARAM_NAMES, CONDITION_PARAM_NAMES = names_of(ACTION_PARAMS), names_of(CONDITION_PARAMS)
