@@ -135,7 +135,7 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ),
     (
         {"template_id": "http/json", "url": "https://example.org", "download": "/url"},
-        "`download` fills the output `Body`, which the job does not declare",
+        "`download` writes the output `Body`, which the job does not declare",
         'declare it in `products`: `{"product_id": "Body", "kind": "dataset"}`',
     ),
 ]
