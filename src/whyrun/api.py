@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
-from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
+from whyrun.errors import Diagnostic, InvalidError, WhyrunError, check_type, error
 from whyrun.planning.answers.explain import estimate_seconds, expected_durations, render_explain
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.project import Project
@@ -26,6 +26,7 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 if TYPE_CHECKING:
     from whyrun.console.logger import WorkflowLogger
     from whyrun.execution.compare.compare import CompareResult
+    from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.execution.run.session import RunResult
     from whyrun.planning.answers.whatif import Assumption
 
@@ -82,21 +83,19 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
         fail_fast: bool = False,
         limits: Mapping[str, float] | None = None,
         backend: str = "local",
-        dask_address: str | None = None,
+        backend_options: Mapping[str, str] | None = None,
         logger: WorkflowLogger | None = None,
+        **own: Unpack[BackendKeywords],
     ) -> RunResult:
         """Run the jobs of the plan. If a job fails, the result has `exit_code` 1; that is no exception.
 
-        `jobs`: how many steps run at a time; 0: one per core. `logger` reports progress, for example
-        `WorkflowLogger()`; without one the run is silent.
+        `jobs`: how many steps run at a time; 0: one per core. `backend_options`: options of the backend itself, by
+        name. `logger` reports progress, for example `WorkflowLogger()`; without one the run is silent.
         """
-        from whyrun.console.logger import WorkflowLogger
-        from whyrun.execution.protocol.run_options import RunOptions
         from whyrun.execution.run.session import run_workflow
 
-        _check_execution(jobs, fail_fast, limits, backend, dask_address, logger)
-        options = RunOptions(jobs, fail_fast, limits, backend, _backend_options(dask_address))
-        reporter = WorkflowLogger(terminal=False) if logger is None else logger
+        options = _run_options(jobs, fail_fast, limits, backend, backend_options, own)
+        reporter = _reporter(logger)
         try:
             return run_workflow(self.project(), plan_options(up, targets, force), options, reporter)
         finally:
@@ -112,23 +111,21 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
         fail_fast: bool = False,
         limits: Mapping[str, float] | None = None,
         backend: str = "local",
-        dask_address: str | None = None,
+        backend_options: Mapping[str, str] | None = None,
         logger: WorkflowLogger | None = None,
+        **own: Unpack[BackendKeywords],
     ) -> CompareResult:
         """Execute jobs again on their recorded inputs, and compare. If something differs, `exit_code` is 1.
 
         `ids`: jobs or artifacts; by default all jobs that have a result. `against="r0002"`: compare with the results
         after that run. `accept`: record the new results as the latest and publish them.
         """
-        from whyrun.console.logger import WorkflowLogger
         from whyrun.execution.compare.compare import CompareOptions, compare_workflow
-        from whyrun.execution.protocol.run_options import RunOptions
 
-        _check("against", against, (str, type(None)), "the name of a run, such as 'r0002'")
-        _check("accept", accept, bool, "True or False")
-        _check_execution(jobs, fail_fast, limits, backend, dask_address, logger)
-        options = RunOptions(jobs, fail_fast, limits, backend, _backend_options(dask_address))
-        reporter = WorkflowLogger(terminal=False) if logger is None else logger
+        check_type("against", against, (str, type(None)), "the name of a run, such as 'r0002'")
+        check_type("accept", accept, bool, "True or False")
+        options = _run_options(jobs, fail_fast, limits, backend, backend_options, own)
+        reporter = _reporter(logger)
         try:
             return compare_workflow(
                 self.project(), CompareOptions(_as_tuple(ids, "ids"), against, accept), options, reporter
@@ -154,16 +151,15 @@ def load(
     """
     from whyrun.project import DEFAULT_FILE
 
-    _check_path("file", file)
-    _check_path("state", state)
-    _check_path("manifest", manifest)
-    _check("inputs", inputs, (Mapping, str, os.PathLike, type(None)), "values by name, or the path of a YAML file")
+    for name, path in (("file", file), ("state", state), ("manifest", manifest)):
+        check_type(name, path, (str, os.PathLike, type(None)), "a path")
+    check_type("inputs", inputs, (Mapping, str, os.PathLike, type(None)), "values by name, or the path of a YAML file")
     # An absolute path stays valid when a notebook changes its working folder.
-    path = os.path.abspath(DEFAULT_FILE if file is None else file)
+    workflow_file = os.path.abspath(DEFAULT_FILE if file is None else file)
     if not (inputs is None or isinstance(inputs, Mapping)):
         inputs = os.path.abspath(inputs)
-    state, manifest = (None if name is None else os.path.abspath(name) for name in (state, manifest))
-    loaded = LoadedWorkflow(path, inputs, state, manifest)
+    state, manifest = (None if path is None else os.path.abspath(path) for path in (state, manifest))
+    loaded = LoadedWorkflow(workflow_file, inputs, state, manifest)
     loaded.project().workflow  # noqa: B018  # an invalid file is an error here, not at the first use
     return loaded
 
@@ -178,14 +174,23 @@ class PlanArguments(TypedDict, total=False):
     at: str | None
 
 
-class ExecutionArguments(TypedDict, total=False):
+class BackendKeywords(TypedDict, total=False):
+    """Options of backends that may also be given as keywords, because scripts did so before `backend_options`.
+
+    A new option needs no line here: it is given in `backend_options`.
+    """
+
+    dask_address: str | None
+
+
+class ExecutionArguments(BackendKeywords, total=False):
     """The keywords that `run` and `compare` share."""
 
     jobs: int
     fail_fast: bool
     limits: Mapping[str, float] | None
     backend: str
-    dask_address: str | None
+    backend_options: Mapping[str, str] | None
     logger: WorkflowLogger | None
 
 
@@ -286,12 +291,8 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 def plan_options(up: int | None = None, targets: Ids = (), force: Ids = ()) -> PlanOptions:
-    _check("up", up, (int, type(None)), "a whole number of layers")
+    check_type("up", up, (int, type(None)), "a whole number of layers")
     return PlanOptions(up, _as_tuple(targets, "targets"), _as_tuple(force, "force"))
-
-
-def _backend_options(dask_address: str | None) -> dict[str, str]:
-    return {} if dask_address is None else {"dask_address": dask_address}
 
 
 def _as_tuple(texts: Ids, name: str) -> tuple[str, ...]:
@@ -300,33 +301,35 @@ def _as_tuple(texts: Ids, name: str) -> tuple[str, ...]:
         found = tuple(texts) if isinstance(texts, Iterable) else (texts,)
         for text in found:
             example = "'Input:X=changed'" if name == "assume" else "an ID such as 'Job:Name[1]'"
-            _check(name, text, str, f"{example}, or a list of them")
+            check_type(name, text, str, f"{example}, or a list of them")
         return found
     return (texts,)
 
 
-def _check(name: str, value: Any, kinds: type | tuple[type, ...], words: str) -> None:
-    """A wrong type is an error here, before it reaches the log. In Python, True is also an int: here it is not."""
-    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise error("USAGE", f"`{name}` is {value!r:.80}", hint=f"`{name}` takes {words}")
+def _run_options(
+    jobs: int, fail_fast: bool, limits: Mapping[str, float] | None, backend: str, options: Any, own: Mapping[str, Any]
+) -> RunOptions:
+    """`own`: options of the backend that were given as keywords."""
+    from whyrun.execution.backends.registry import check_options
+    from whyrun.execution.protocol.run_options import RunOptions
+
+    check_type("backend_options", options, (Mapping, type(None)), "texts by name, as the backend declares them")
+    given = dict(options or {})
+    for name, value in own.items():
+        if name not in BackendKeywords.__annotations__:  # a slip such as `job=2`; `**` hides it from Python
+            raise TypeError(f"got an unexpected keyword argument '{name}'")
+        if value is not None and given.setdefault(name, value) != value:
+            raise error("USAGE", f"`{name}` is given twice", hint="give it in `backend_options` only")
+    run_options = RunOptions(jobs, fail_fast, limits, backend, given)
+    check_options(backend, given)
+    return run_options
 
 
-def _check_path(name: str, value: Any) -> None:
-    _check(name, value, (str, os.PathLike, type(None)), "a path")
-
-
-def _check_execution(jobs: Any, fail_fast: Any, limits: Any, backend: Any, dask_address: Any, logger: Any) -> None:
+def _reporter(logger: WorkflowLogger | None) -> WorkflowLogger:
     from whyrun.console.logger import WorkflowLogger
 
-    _check("jobs", jobs, int, "a whole number; 0 is one per core")
-    _check("fail_fast", fail_fast, bool, "True or False")
-    _check("limits", limits, (Mapping, type(None)), "numbers by name, such as {'gpu': 1}")
-    for name in limits or ():
-        _check("limits", name, str, "numbers by name, such as {'gpu': 1}")
-    _check("backend", backend, str, "the name of a backend, such as 'local'")
-    _check("dask_address", dask_address, (str, type(None)), "an address, such as 'tcp://127.0.0.1:8786'")
-    _check("logger", logger, (WorkflowLogger, type(None)), "a WorkflowLogger")
+    check_type("logger", logger, (WorkflowLogger, type(None)), "a WorkflowLogger")
+    return WorkflowLogger(terminal=False) if logger is None else logger
 
 
 def planned(
@@ -338,7 +341,7 @@ def planned(
     tell: Tell | None = None,
 ) -> Planned:
     """The current plan, the plan for assumed inputs, or the plan of an earlier run. `tell` receives notes."""
-    _check("at", at, (str, type(None)), "the name of a run, such as 'r0002'")
+    check_type("at", at, (str, type(None)), "the name of a run, such as 'r0002'")
     if at is not None:
         if assume or options != PlanOptions():
             raise error(

@@ -234,6 +234,16 @@ def error(code: str, message: str, *, hint: str | None = None, file: str | None 
     return branch([diagnostic])
 
 
+def check_type(name: str, value: Any, kinds: type | tuple[type, ...], words: str) -> None:
+    """Raises an error for an argument of a wrong type, before it reaches the log. `words` say what it takes.
+
+    In Python, True is also an int: here it is not.
+    """
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise error("USAGE", f"`{name}` is {value!r:.80}", hint=f"`{name}` takes {words}")
+
+
 _LONGEST_NAME = 300  # characters; a longer text is no misspelt name
 
 

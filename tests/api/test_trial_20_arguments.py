@@ -42,6 +42,7 @@ WRONG: dict[str, tuple[Callable[[LoadedWorkflow], Any], str]] = {
     "jobs": (lambda flow: flow.run(jobs="2"), "`jobs` is '2'"),  # type: ignore[arg-type]
     "fail_fast": (lambda flow: flow.run(fail_fast="no"), "`fail_fast` is 'no'"),  # type: ignore[arg-type]
     "backend": (lambda flow: flow.run(backend=3), "`backend` is 3"),  # type: ignore[arg-type]
+    "backend_options": (lambda flow: flow.run(backend_options="x"), "`backend_options` is 'x'"),  # type: ignore[arg-type]
     "dask_address": (lambda flow: flow.run(dask_address=1), "`dask_address` is 1"),  # type: ignore[arg-type]
     "logger": (lambda flow: flow.run(logger=print), "`logger` is <built-in function print>"),  # type: ignore[arg-type]
     "assume": (lambda flow: flow.plan(assume=[3]), "`assume` is 3"),  # type: ignore[list-item]

@@ -146,7 +146,7 @@ def plan_options(function: Function) -> Function:
 
 def execution_options(function: Function) -> Function:
     """--jobs, --backend and the backends' own options, --fail-fast, --limit. The command gets a RunOptions."""
-    from whyrun.execution.backends.registry import BACKENDS, DEFAULT, all_options
+    from whyrun.execution.backends.registry import BACKENDS, DEFAULT, all_options, check_options
 
     of_backends = all_options()
 
@@ -155,12 +155,14 @@ def execution_options(function: Function) -> Function:
         from whyrun.execution.protocol.run_options import RunOptions
 
         given = {option.name: rest.pop(option.name) for option in of_backends}
+        backend_options = {name: value for name, value in given.items() if value is not None}
+        check_options(backend, backend_options)  # here, so that a dry run refuses what the run would refuse
         run_options = RunOptions(
             jobs=jobs,
             fail_fast=fail_fast,
             limits=parse_limits(limits),
             backend=backend,
-            backend_options={name: value for name, value in given.items() if value is not None},
+            backend_options=backend_options,
         )
         return function(run_options=run_options, **rest)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from whyrun.errors import did_you_mean, error
+from whyrun.errors import check_type, did_you_mean, error
 from whyrun.execution.backends.base import NO_NEEDS, Backend, BackendOption, Capabilities, Session, StepNeeds
 from whyrun.execution.protocol.messages import ExecStep, Message
 
@@ -155,11 +155,8 @@ def backend_for(options: RunOptions, graph: Graph, nodes: Iterable[int]) -> Back
 
 def choose_backend(name: str, options: Mapping[str, str] | None = None, *, sandbox_required: bool = False) -> Backend:
     """`sandbox_required`: at least one job says `sandbox: required`."""
-    entry, options = BACKENDS.get(name), options or {}
-    if entry is None:
-        hint = did_you_mean(name, tuple(BACKENDS)) or f"the backends are {', '.join(BACKENDS)}"
-        raise error("USAGE", f"there is no backend `{name}`", hint=hint)
-    _check_options(entry, options)
+    options = options or {}
+    entry = check_options(name, options)
     if not sandbox_required or entry.capabilities.isolated:
         return _create(entry, options)
     if not entry.capabilities.routes_to_sandbox:
@@ -173,12 +170,28 @@ def choose_backend(name: str, options: Mapping[str, str] | None = None, *, sandb
     return RoutedBackend(_create(entry, options), _create(BACKENDS[_SANDBOX], {}))
 
 
-def _check_options(entry: BackendEntry, given: Mapping[str, str]) -> None:
-    for other in BACKENDS.values():
-        for option in other.options:
-            if option.name in given and option not in entry.options:
-                message = f"`{option.flag}` is for `--backend {other.name}`"
-                raise error("USAGE", message, hint="give both, or none")
+def check_options(name: str, options: Mapping[str, str]) -> BackendEntry:
+    """The entry of this backend. Raises an error if there is none, or if one of the options is not its own."""
+    entry = BACKENDS.get(name)
+    if entry is None:
+        hint = did_you_mean(name, tuple(BACKENDS)) or f"the backends are {', '.join(BACKENDS)}"
+        raise error("USAGE", f"there is no backend `{name}`", hint=hint)
+    owners = {option.name: (other, option) for other in BACKENDS.values() for option in other.options}
+    for key, value in options.items():
+        if key not in owners:
+            raise error("USAGE", f"the {name} backend has no option `{key}`", hint=_known_options(entry))
+        owner, option = owners[key]
+        check_type(key, value, str, f"a text. {option.help}")
+        if owner is not entry:
+            message = f"`{option.flag}` is for `--backend {owner.name}`"
+            raise error("USAGE", message, hint=f"give both, or none; {_known_options(entry)}")
+    return entry
+
+
+def _known_options(entry: BackendEntry) -> str:
+    if not entry.options:
+        return f"the {entry.name} backend has no options of its own"
+    return f"the options of the {entry.name} backend are {', '.join(f'`{option.name}`' for option in entry.options)}"
 
 
 def _runs_sandboxed_jobs(name: str) -> bool:
