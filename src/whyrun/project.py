@@ -205,7 +205,9 @@ class Project(msgspec.Struct, eq=False, dict=True):
 
     def with_asked_outputs(self, graph: Graph) -> Graph:
         """The graph with its connections, and with the paths that output hooks of actions return."""
-        problems = self._connect(graph) or ask_outputs(graph, self._fitting(graph), self.inspector, self.folder)
+        graph, problems = self._connect(graph)
+        if not problems:
+            graph, problems = ask_outputs(graph, self._fitting(graph), self.inspector, self.folder)
         problems = problems or self._path_conflicts(graph)
         if problems:
             raise InvalidError(problems)
@@ -233,7 +235,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
 
         return load_connections(self.folder)
 
-    def _connect(self, graph: Graph) -> list[Diagnostic]:
+    def _connect(self, graph: Graph) -> tuple[Graph, list[Diagnostic]]:
         return connect(graph, self.infos, lambda: self.connections)
 
     @cached_property
@@ -346,9 +348,11 @@ class Project(msgspec.Struct, eq=False, dict=True):
                 if whole:  # a part of the workflow has another shape
                     yield from _composition_problems(graph)
                 yield from self._data_job_problems(graph)
-                yield from self._connect(graph)
+                graph, of_connections = self._connect(graph)
+                yield from of_connections
                 yield from self.parameter_problems(graph)
-                yield from ask_outputs(graph, self._fitting(graph), self.inspector, self.folder)
+                graph, of_hooks = ask_outputs(graph, self._fitting(graph), self.inspector, self.folder)
+                yield from of_hooks
                 yield from self._path_conflicts(graph)
                 return
             except WhyrunError as wrong:

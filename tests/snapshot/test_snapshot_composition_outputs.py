@@ -87,8 +87,7 @@ def test_a_suffix_without_a_path_is_told_at_the_output() -> None:
     decl = graph.tables[0].decl
     for suffix, told_of in ((".xlsx", 1), (".csv", 0), ("", 0)):
         named = replace(decl, outputs={"Data": replace(decl.outputs["Data"], suffix=suffix)})
-        graph.tables[0].decl = named
-        found = data_output_problems(graph)
+        found = data_output_problems(replace(graph, tables=(replace(graph.tables[0], decl=named),)))
         assert [problem.message for problem in found] == [
             f"`data/sql` writes `.csv`, `.tsv` or `.parquet`, and `Data` ends in `{suffix}`"
         ] * told_of

@@ -15,7 +15,7 @@ from whyrun.actions.description import ActionInfo
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.connections.file import Connections, load_connections
 from whyrun.graph.tables import EachTerm, Graph, JobTable, SameTerm
-from whyrun.snapshot.actions.connections import apply_connections, connect, connections_of
+from whyrun.snapshot.actions.connections import connect, connections_of, with_connections
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
 
@@ -76,7 +76,7 @@ def connected(
     connections: Connections, with_: str, info: ActionInfo = PYTHON, more: str = ""
 ) -> tuple[Graph, list[tuple[Any, ...]]]:
     graph = expanded(flow(with_, more=more, uses="shell" if info is SHELL else "python"), INPUTS)
-    problems = connect(graph, {"Take": info}, lambda: connections)
+    graph, problems = connect(graph, {"Take": info}, lambda: connections)
     return graph, [(p.code, p.line, p.column, p.message, p.hint) for p in problems]
 
 
@@ -142,12 +142,11 @@ def test_the_file_is_read_only_where_there_is_a_reference() -> None:
 
     for with_ in ('{connection: db, place: "@db"}', '{connection: "${{ inputs.Photo }}"}', "{connection: 7}"):
         graph = expanded(flow(with_), INPUTS)
-        assert connect(graph, {"Take": PYTHON}, load) == []
-        assert graph.connected == {}
+        assert connect(graph, {"Take": PYTHON}, load) == (graph, [])
     graph = expanded(flow('{connection: "@db"}'), INPUTS)
-    assert connect(graph, {}, load) == []
+    assert connect(graph, {}, load) == (graph, [])
     graph = expanded(flow('{connection: "${{ inputs.Place }}", my_connection: "@db"}', more="for: [none]"), INPUTS)
-    assert connect(graph, {"Take": PYTHON}, load) == []
+    assert connect(graph, {"Take": PYTHON}, load) == (graph, [])
     assert graph.connected == {}
 
 
@@ -188,8 +187,10 @@ def test_a_row_that_waits_for_a_job_keeps_all_rows_as_they_are(connections: Conn
     table = table_of(graph)
     slots = {slot.name: slot for slot in table.slots}
     mixed = EachTerm([slots["connection"].column.at(0), slots["waits"].column.at(1)])
-    table.slots = tuple(replace(s, column=mixed) if s.name == "connection" else s for s in table.slots)
-    assert connect(graph, {"Take": PYTHON}, lambda: connections) == []
+    mixing = tuple(replace(s, column=mixed) if s.name == "connection" else s for s in table.slots)
+    tables = tuple(replace(t, slots=mixing) if t is table else t for t in graph.tables)
+    graph = replace(graph, tables=tables)
+    assert connect(graph, {"Take": PYTHON}, lambda: connections) == (graph, [])
     assert graph.connected == {}
 
 
@@ -240,7 +241,7 @@ def test_a_replay_puts_the_same_into_another_graph(connections: Connections) -> 
     with_ = '{connection: "@db.${{ n }}", n: "${{ n }}"}'
     graph, _ = connected(connections, with_, more="for: [m, n]")
     again = expanded(flow(with_, more="for: [m, n]"), INPUTS)
-    apply_connections(again, graph.connected)
+    again = with_connections(again, graph.connected)
     assert again.connected == graph.connected
     for table, other in zip(graph.tables, again.tables, strict=True):
         for position in range(len(table)):

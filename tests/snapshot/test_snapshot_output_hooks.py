@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from whyrun.actions.description import ActionInfo
 from whyrun.actions.inspection.messages import WithBlock
 from whyrun.artifacts.hash_column import HashColumn
-from whyrun.graph.tables import EachTerm, Graph, Known
+from whyrun.graph.tables import EachTerm, Graph, JobTable, Known
 from whyrun.snapshot.actions.known_inputs import reader_of_graph
-from whyrun.snapshot.actions.output_hooks import apply_sites, ask_outputs, disowned_sites
+from whyrun.snapshot.actions.output_hooks import ask_outputs, disowned_sites, with_sites
 from whyrun.snapshot.records import Records
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
@@ -57,6 +57,10 @@ def infos(hooks: set[str], outputs: Sequence[str] | None = ("notes", "graph", "c
     return {name: shell if name == "A_plain" else learn for name in TABLES}
 
 
+def changed(graph: Graph, job: str, change: Callable[[JobTable], JobTable]) -> Graph:
+    return replace(graph, tables=tuple(change(table) if table.name == job else table for table in graph.tables))
+
+
 def sites(graph: Graph, job: str) -> dict[str, list[str] | None]:
     table = next(table for table in graph.tables if table.name == job)
     return {o.name: None if o.paths is None else list(o.paths) for o in table.outputs}
@@ -82,7 +86,7 @@ def asked(
     graph = expanded(WORKFLOW) if graph is None else graph
     given = {FILES: files, KEY: key}
     inspector: Any = Answering(**{name: answer for name, answer in given.items() if answer is not None})
-    problems = ask_outputs(graph, infos(set(inspector.by_method), outputs), inspector, PROJECT)
+    graph, problems = ask_outputs(graph, infos(set(inspector.by_method), outputs), inspector, PROJECT)
     return graph, inspector, [f"{p.line} {p.code} {p.message}" for p in problems]
 
 
@@ -107,12 +111,14 @@ def test_all_instances_of_whose_bindings_are_known_are_asked_at_once() -> None:
 
 
 def test_one_instance_with_an_unknown_binding_keeps_all_from_being_asked() -> None:
-    graph = expanded(WORKFLOW)
-    table = next(table for table in graph.tables if table.name == "D_learn")
-    terms = EachTerm([Known({"$secret": "TOKEN"}, ""), Known("b", "")])
-    table.slots = tuple(replace(slot, column=terms) if slot.name == "n" else slot for slot in table.slots)
-    assert "n" in [slot.name for slot in table.slots]
-    _, inspector, problems = asked(lambda block: ["x.md"], graph=graph)
+    def with_secret(table: JobTable) -> JobTable:
+        terms = EachTerm([Known({"$secret": "TOKEN"}, ""), Known("b", "")])
+        assert "n" in [slot.name for slot in table.slots]
+        slots = tuple(replace(slot, column=terms) if slot.name == "n" else slot for slot in table.slots)
+        return replace(table, slots=slots)
+
+    graph = changed(expanded(WORKFLOW), "D_learn", with_secret)
+    graph, inspector, problems = asked(lambda block: ["x.md"], graph=graph)
     assert inspector.asked == [(FILES, True, [WithBlock({"n": "z"})])]
     assert (problems, graph.asked) == ([], {"E_last": {"graph": ["x.md"]}})
 
@@ -121,7 +127,7 @@ def test_nobody_is_asked_who_has_nothing_to_say() -> None:
     graph, inspector, problems = asked()
     assert (inspector.asked, problems, graph.asked) == ([], [], {})
     silent: Any = Answering()
-    assert ask_outputs(graph, {}, silent, PROJECT) == []
+    assert ask_outputs(graph, {}, silent, PROJECT) == (graph, [])
     graph, inspector, problems = asked(lambda block: [])
     assert (len(inspector.asked), problems, graph.asked, sites(graph, "D_learn")) == (2, [], {}, DECLARED)
     graph, inspector, problems = asked(key=lambda block: None)
@@ -143,7 +149,7 @@ def test_paths_go_to_outputs_without_one_in_the_order_of_the_action_or_else_by_n
 def test_without_a_list_of_the_action_outputs_are_taken_in_the_order_of_their_names() -> None:
     jobs = "  D_learn: {uses: learn, with: {n: a}, outputs: {z: {type: file}, y: {type: file}, x: {type: file}}}\n"
     graph = expanded(f"workflow: w\njobs:\n{jobs}")
-    asked(lambda block: ["1", "2"], outputs=None, graph=graph)
+    graph, _, _ = asked(lambda block: ["1", "2"], outputs=None, graph=graph)
     assert graph.asked == {"D_learn": {"x": ["1"], "y": ["2"]}}
 
 
@@ -156,13 +162,11 @@ def test_paths_by_name_are_taken_where_every_instance_has_one() -> None:
 
 
 def test_a_path_of_an_imported_job_lies_under_its_name() -> None:
-    graph = expanded(WORKFLOW)
-    for table in graph.tables:
-        if table.name == "D_learn":
-            table.name = "Part/One/D_learn"
+    graph = changed(expanded(WORKFLOW), "D_learn", lambda table: replace(table, name="Part/One/D_learn"))
     inspector: Any = Answering(**{FILES: lambda block: [f"{block.given['n']}.md"]})
     learn = infos({FILES})["D_learn"]
-    assert ask_outputs(graph, {"Part/One/D_learn": learn}, inspector, PROJECT) == []
+    graph, problems = ask_outputs(graph, {"Part/One/D_learn": learn}, inspector, PROJECT)
+    assert problems == []
     assert graph.asked == {"Part/One/D_learn": {"notes": ["Part/One/a.md", "Part/One/b.md"]}}
 
 
@@ -233,15 +237,15 @@ def test_a_key_that_makes_no_sense_is_told(key: Any, wrong: str) -> None:
 
 def test_who_has_no_section_may_answer_anything() -> None:
     graph = expanded("workflow: w\njobs:\n  E_last: {uses: learn, with: {n: z}, outputs: {graph: {type: file}}}\n")
-    _, inspector, problems = asked(key=lambda block: "", graph=graph)
+    graph, inspector, problems = asked(key=lambda block: "", graph=graph)
     assert (len(inspector.asked), problems, graph.asked) == (1, [], {})
 
 
 def test_what_is_put_into_the_graph_changes_the_sites_and_nothing_else() -> None:
-    graph, other = expanded(WORKFLOW), expanded(WORKFLOW)
+    other = expanded(WORKFLOW)
     given = {"D_learn": {"notes": ["1.md", "2.md"]}}
-    apply_sites(graph, given)
-    assert graph.asked == given
+    graph = with_sites(other, given)
+    assert (graph.asked, other.asked) == (given, {})
     for table, before in zip(graph.tables, other.tables, strict=True):
         found = given.get(table.name, {})
         expected = [replace(o, paths=found[o.name]) if o.name in found else o for o in before.outputs]

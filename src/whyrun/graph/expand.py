@@ -7,6 +7,8 @@ from itertools import chain, product
 from math import prod
 from typing import Any
 
+from msgspec.structs import replace
+
 from whyrun.errors import Diagnostic, InvalidError
 from whyrun.graph.layers import check_cycles
 from whyrun.graph.resolve import Scope
@@ -58,11 +60,11 @@ def expand(workflow: Workflow, inputs: Mapping[str, InputValue], *checks: Check)
     for _, scope, decl in sorted(jobs, key=lambda job: job[0]):
         _make_table(scope, decl, tables)
     _stop_if(diagnostics)  # references can be resolved only if all loops are right
+    filled: dict[str, JobTable] = {}
     for scope, flow in scopes:
         for name in flow.jobs:
-            fill(scope, flow, tables[scope.prefix + name])
-    graph = Graph(workflow, inputs, tuple(tables.values()))
-    _shorten_first(graph)
+            filled[scope.prefix + name] = fill(scope, flow, tables[scope.prefix + name])
+    graph = Graph(workflow, inputs, _with_short_first([filled[name] for name in tables]))
     for check in checks:
         diagnostics.extend(check(graph))
     try:
@@ -109,17 +111,17 @@ def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> Non
         message = f"with job `{decl.name}` the workflow has more than {MAX_INSTANCES} job instances"
         scope.diagnostics.append(decl.place.diagnostic("WRONG_TYPE", message, "make its loops shorter"))
         made = ((), ())
-    table = JobTable(len(tables), scope.prefix + decl.name, decl, made[0], made[1], base)
     specs: list[ArtifactSpec] = []
     for output in decl.outputs.values():
         specs.append(ArtifactSpec(output.name, output.type))
         for leaf in output.leaves:
-            specs.extend(_leaf_specs(scope, decl, output, leaf, table))
+            specs.extend(_leaf_specs(scope, decl, output, leaf, made[0]))
     # Leaves that use the job's own loop have one text per row; sort by all of them, so that the order in the file does
     # not matter.
-    table.artifacts = tuple(sorted(specs, key=lambda spec: (spec.output, spec.leaf, *(spec.leaf_by_row or ()))))
-    tables[table.name] = table
-    scope.of_table[table.name] = scope
+    artifacts = tuple(sorted(specs, key=lambda spec: (spec.output, spec.leaf, *(spec.leaf_by_row or ()))))
+    name = scope.prefix + decl.name
+    tables[name] = JobTable(len(tables), name, decl, made[0], made[1], base, artifacts=artifacts)
+    scope.of_table[name] = scope
 
 
 def _texts(rows: Sequence[tuple[Index, ...]]) -> list[str]:
@@ -131,13 +133,13 @@ def _texts(rows: Sequence[tuple[Index, ...]]) -> list[str]:
 
 
 def _leaf_specs(
-    scope: Scope, decl: JobDecl, output: OutputDecl, leaf: LeafDecl, table: JobTable
+    scope: Scope, decl: JobDecl, output: OutputDecl, leaf: LeafDecl, rows: Sequence[tuple[Index, ...]]
 ) -> Iterator[ArtifactSpec]:
     """A leaf over a loop that the job does not have is one artifact per value of that loop."""
     used = [s.loop for _, selectors in leaf.path for s in selectors if isinstance(s, Loop)]
     foreign = [loop for loop in dict.fromkeys(used) if loop not in decl.loops]
     own = [loop for loop in dict.fromkeys(used) if loop in decl.loops]
-    number_of_leaves = prod(len(scope.loops[loop]) for loop in foreign) * (len(table.rows) if own else 1)
+    number_of_leaves = prod(len(scope.loops[loop]) for loop in foreign) * (len(rows) if own else 1)
     if number_of_leaves > MAX_INSTANCES:
         message = (
             f"a leaf of output `{output.name}` stands for {number_of_leaves} artifacts; the limit is {MAX_INSTANCES}"
@@ -150,7 +152,7 @@ def _leaf_specs(
             yield ArtifactSpec(output.name, leaf.type, _leaf_path(leaf, fixed))
             continue
         number = {loop: decl.loops.index(loop) for loop in own}
-        by_row = [_leaf_path(leaf, {**fixed, **{loop: row[i] for loop, i in number.items()}}) for row in table.rows]
+        by_row = [_leaf_path(leaf, {**fixed, **{loop: row[i] for loop, i in number.items()}}) for row in rows]
         yield ArtifactSpec(output.name, leaf.type, leaf_by_row=by_row)
 
 
@@ -165,9 +167,9 @@ def _leaf_path(leaf: LeafDecl, loops: Mapping[str, Index]) -> str:
 # --- `first(…)` ------------------------------------------------------------------------------------------------------
 
 
-def _shorten_first(graph: Graph) -> None:
+def _with_short_first(tables: Sequence[JobTable]) -> tuple[JobTable, ...]:
     """Cut each `first(…)` after the first candidate that is surely active; one candidate becomes a plain source."""
-    maybe_inactive = _may_be_inactive(graph)
+    maybe_inactive = _may_be_inactive(tables)
 
     def sure(source: Any) -> bool:
         return isinstance(source, InputAt) or not maybe_inactive[source.table]
@@ -191,17 +193,21 @@ def _shorten_first(graph: Graph) -> None:
             return EachTerm([shorten(t) for t in column.terms])
         return column
 
-    for table in graph.tables:
-        table.slots = tuple(
-            Slot(s.name, s.binding, s.path, s.area, shorten_column(s.column), s.place) for s in table.slots
-        )
-        if table.condition is not None:
-            table.condition = Condition(table.condition.expression, shorten_column(table.condition.operands))
+    def shorten_condition(condition: Condition | None) -> Condition | None:
+        return condition and Condition(condition.expression, shorten_column(condition.operands))
+
+    def shorten_slots(slots: Sequence[Slot]) -> tuple[Slot, ...]:
+        return tuple(Slot(s.name, s.binding, s.path, s.area, shorten_column(s.column), s.place) for s in slots)
+
+    return tuple(
+        replace(table, slots=shorten_slots(table.slots), condition=shorten_condition(table.condition))
+        for table in tables
+    )
 
 
-def _may_be_inactive(graph: Graph) -> list[bool]:
+def _may_be_inactive(tables: Sequence[JobTable]) -> list[bool]:
     """By job: can an instance be inactive? It has a condition, or requires a job that can be; to the fixed point."""
-    maybe = [table.condition is not None for table in graph.tables]
+    maybe = [table.condition is not None for table in tables]
 
     def may_be_absent(term: Any, *, optional: bool = False) -> bool:
         if isinstance(term, ArtifactAt):
@@ -215,7 +221,7 @@ def _may_be_inactive(graph: Graph) -> list[bool]:
     changed = True
     while changed:
         changed = False
-        for table in graph.tables:
+        for table in tables:
             if maybe[table.number]:
                 continue
             for slot in table.slots:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from msgspec.structs import replace
+
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.graph.fingerprint import SUFFIX_OF_TYPE, suffix_of_path
 from whyrun.graph.paths import LoopWords, PathTexts, are_all_plain, loop_parts, loop_paths, same_path
@@ -69,7 +71,7 @@ class _Names(Mapping[str, Any]):
 
 
 class _Filler:
-    """Fills one table's slots, condition, outputs and needs."""
+    """Finds the slots, condition, outputs and needs of one table."""
 
     def __init__(self, scope: Scope, workflow: Workflow, table: JobTable) -> None:
         self.scope, self.table, self.decl = scope, table, table.decl
@@ -142,7 +144,7 @@ class _Filler:
     def report(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
         self.scope.diagnostics.append(place.diagnostic(code, message, hint))
 
-    def fill(self) -> None:
+    def filled(self) -> JobTable:
         decl, table = self.decl, self.table
         env_columns: dict[str, Column] = {}
         for key, template in decl.env.items():
@@ -156,7 +158,7 @@ class _Filler:
             self.with_entry(template, key, (key,), self.place(f"with.{key}"))
         for key, column in env_columns.items():
             self.slots.append(Slot(f".env.{key}", False, (key,), "env", column, self.place(f"env.{key}")))
-        table.slots = tuple(sorted(self.slots, key=lambda slot: slot.name))
+        condition = None
         if decl.condition is not None:
             columns = self.operands(decl.condition)
             same = not uses_loops(decl.condition) and len(table) > 0
@@ -164,9 +166,14 @@ class _Filler:
                 Computed(decl.condition, tuple(c.at(p) for c in columns), self.names(p))  # type: ignore[misc]
                 for p in range(1 if same else len(table))
             ]
-            table.condition = Condition(decl.condition, SameTerm(terms[0]) if same else EachTerm(terms))
-        table.outputs = tuple(self.output(decl.outputs[name]) for name in sorted(decl.outputs))
-        table.needs = tuple(self.scope.tables[self.scope.prefix + job].number for job in decl.needs)
+            condition = Condition(decl.condition, SameTerm(terms[0]) if same else EachTerm(terms))
+        return replace(
+            table,
+            slots=tuple(sorted(self.slots, key=lambda slot: slot.name)),
+            condition=condition,
+            outputs=tuple(self.output(decl.outputs[name]) for name in sorted(decl.outputs)),
+            needs=tuple(self.scope.tables[self.scope.prefix + job].number for job in decl.needs),
+        )
 
     def output(self, output: OutputDecl) -> OutputColumn:
         if output.path is None:
@@ -234,8 +241,9 @@ class _Filler:
         return str(PurePosixPath(path))
 
 
-def fill(scope: Scope, workflow: Workflow, table: JobTable) -> None:
-    _Filler(scope, workflow, table).fill()
+def fill(scope: Scope, workflow: Workflow, table: JobTable) -> JobTable:
+    """The table with its slots, condition, outputs and needs."""
+    return _Filler(scope, workflow, table).filled()
 
 
 def _constant_tail(template: Template) -> str | None:

@@ -188,7 +188,9 @@ class Opens(IntEnum):
         return self if self is Opens.ANYWHERE else Opens.NOWHERE
 
 
-class JobTable(msgspec.Struct, eq=False, dict=True):
+class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """One job. `dict` is for the cached properties only: a changed table is a new one, without what the old cached."""
+
     number: int
     name: str  # with its imports: "Intro/Script"
     decl: JobDecl
@@ -201,6 +203,7 @@ class JobTable(msgspec.Struct, eq=False, dict=True):
     condition: Condition | None = None
     needs: tuple[int, ...] = ()
     names: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    only_paths: bool = False  # a plan of an older Whyrun, whose actions received the content of no text
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -246,7 +249,7 @@ class JobTable(msgspec.Struct, eq=False, dict=True):
 
     @cached_property
     def opens(self) -> Opens:
-        if self.decl.uses == "shell":
+        if self.only_paths or self.decl.uses == "shell":
             return Opens.NOWHERE
         if self.decl.uses == "python":
             return Opens.NOWHERE if "script" in self.decl.with_ else Opens.ALONE
@@ -277,7 +280,7 @@ def sources_of(term: Term | Operand) -> Iterator[Source]:
             yield from sources_of(operand)
 
 
-class Graph(msgspec.Struct, eq=False, dict=True):
+class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
     workflow: Workflow
     inputs: Mapping[str, InputValue]  # by canonical ID: Input:Topic, Input:Intro/Topic
     tables: tuple[JobTable, ...]

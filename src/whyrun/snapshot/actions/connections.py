@@ -35,8 +35,10 @@ _UNTYPED = ConnectionSlot(())
 _NO_VALUE = object()  # of a slot that is bound to an artifact, or computed from one
 
 
-def connect(graph: Graph, infos: Mapping[str, ActionInfo], load: Callable[[], Connections]) -> list[Diagnostic]:
-    """Put the connections into the graph; what is wrong with them. `load` is asked only where there is any."""
+def connect(
+    graph: Graph, infos: Mapping[str, ActionInfo], load: Callable[[], Connections]
+) -> tuple[Graph, list[Diagnostic]]:
+    """The graph with its connections, and what is wrong with them. `load` is asked only where there is any."""
     problems: dict[Diagnostic, None] = {}
     found: dict[str, dict[str, Any]] = {}
     for table in graph.tables:
@@ -51,20 +53,26 @@ def connect(graph: Graph, infos: Mapping[str, ActionInfo], load: Callable[[], Co
             problems.update(connecting.problems)
             if column is not None:
                 found.setdefault(table.name, {})[slot.name] = column
-    apply_connections(graph, found)
-    return list(problems)
+    return with_connections(graph, found), list(problems)
 
 
-def apply_connections(graph: Graph, found: Recorded) -> None:
-    """A slot that holds a connection is a parameter, even if an input names the connection."""
-    for table in graph.tables:
-        of_job = found.get(table.name)
-        if of_job is not None:
-            table.slots = tuple(
-                replace(slot, binding=False, column=_column(of_job[slot.name])) if slot.name in of_job else slot
-                for slot in table.slots
-            )
-    graph.connected = found
+def with_connections(graph: Graph, found: Recorded) -> Graph:
+    """The graph with these connections.
+
+    A slot that holds a connection is a parameter, even if an input names the connection.
+    """
+    if not found:
+        return graph  # the usual case: keeps what the graph and its tables have cached
+    tables = tuple(_with_slots(table, found[table.name]) if table.name in found else table for table in graph.tables)
+    return replace(graph, tables=tables, connected=found)
+
+
+def _with_slots(table: JobTable, found: Mapping[str, Any]) -> JobTable:
+    slots = tuple(
+        replace(slot, binding=False, column=_column(found[slot.name])) if slot.name in found else slot
+        for slot in table.slots
+    )
+    return replace(table, slots=slots)
 
 
 def connections_of(table: JobTable, position: int) -> Iterator[dict[str, Any]]:

@@ -34,8 +34,10 @@ DISOWNED = "disowned"  # of a published file: the action does not find its part 
 Sites = Mapping[str, Mapping[str, Sequence[str]]]  # job → output → published site by row
 
 
-def ask_outputs(graph: Graph, infos: Mapping[str, ActionInfo], inspector: Inspector, project: Path) -> list[Diagnostic]:
-    """Put the answers into the graph; what is wrong with them."""
+def ask_outputs(
+    graph: Graph, infos: Mapping[str, ActionInfo], inspector: Inspector, project: Path
+) -> tuple[Graph, list[Diagnostic]]:
+    """The graph with the answers, and what is wrong with them."""
     problems: list[Diagnostic] = []
     sites: dict[str, dict[str, Sequence[str]]] = {}
     reader = reader_of_graph(graph, project)
@@ -53,21 +55,26 @@ def ask_outputs(graph: Graph, infos: Mapping[str, ActionInfo], inspector: Inspec
         if KEY in info.hooks:
             answers = inspector.call(info, KEY, blocks, keep=True)
             sites.setdefault(table.name, {}).update(_named_sections(table, answers, problems))
-    apply_sites(graph, {name: found for name, found in sites.items() if found})
+    graph = with_sites(graph, {name: found for name, found in sites.items() if found})
     if graph.asked:
         problems.extend(path_problems(graph))
-    return problems
+    return graph, problems
 
 
-def apply_sites(graph: Graph, sites: Sites) -> None:
-    """Publish outputs at these sites. Suffixes stay as declared: they count in the fingerprint, paths do not."""
-    for table in graph.tables:
-        if table.name in sites:
-            found = sites[table.name]
-            table.outputs = tuple(
-                replace(o, paths=found[o.name], head=None) if o.name in found else o for o in table.outputs
-            )
-    graph.asked = sites
+def with_sites(graph: Graph, sites: Sites) -> Graph:
+    """The graph with outputs published at these sites.
+
+    Suffixes stay as declared: they count in the fingerprint, paths do not.
+    """
+    if not sites:
+        return graph  # the usual case: keeps what the graph and its tables have cached
+    tables = tuple(_with_paths(table, sites[table.name]) if table.name in sites else table for table in graph.tables)
+    return replace(graph, tables=tables, asked=sites)
+
+
+def _with_paths(table: JobTable, found: Mapping[str, Sequence[str]]) -> JobTable:
+    outputs = tuple(replace(o, paths=found[o.name], head=None) if o.name in found else o for o in table.outputs)
+    return replace(table, outputs=outputs)
 
 
 def _added_paths(

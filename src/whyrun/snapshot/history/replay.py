@@ -16,9 +16,9 @@ from whyrun.artifacts.hashing import canonical_json
 from whyrun.artifacts.shared.result import SharedResult
 from whyrun.errors import error
 from whyrun.graph.expand import expand
-from whyrun.graph.tables import Graph, Opens
-from whyrun.snapshot.actions.connections import apply_connections
-from whyrun.snapshot.actions.output_hooks import apply_sites
+from whyrun.graph.tables import Graph
+from whyrun.snapshot.actions.connections import with_connections
+from whyrun.snapshot.actions.output_hooks import with_sites
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
@@ -91,12 +91,10 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
         workflow = parse_workflow(data["root"], lambda key: sources[key])
     # The output paths were checked before they were recorded: a replay publishes nothing.
     graph = expand(workflow, {id_: _input_value(value) for id_, value in data["inputs"].items()})
-    if "connected" in data:
-        apply_connections(graph, data["connected"])
-    apply_sites(graph, data.get("asked", {}))
+    graph = with_sites(with_connections(graph, data.get("connected", {})), data.get("asked", {}))
     if "opened" not in data:  # also for runs of older versions, which recorded texts like other files
-        for table in graph.tables:
-            table.opens = Opens.NOWHERE
+        tables = tuple(msgspec.structs.replace(table, only_paths=True) for table in graph.tables)
+        graph = msgspec.structs.replace(graph, tables=tables)
     actions = {
         name: ActionFacts(
             a["name"],
