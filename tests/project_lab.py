@@ -25,6 +25,7 @@ from whyrun.execution.backends.base import Backend
 from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.execution.run.session import RunResult, run_workflow
 from whyrun.log import events as ev
+from whyrun.log.lock import holder_and_state
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.planning.reasons import reason_json
 from whyrun.project import Project
@@ -37,6 +38,11 @@ PATIENCE = 300.0
 # Seconds between SIGTERM and SIGKILL that nobody waits for: what ends within them was not waited for. So it is proved
 # without a look at the clock.
 ENDLESS = 3600.0
+
+
+def is_held(lock: Path) -> bool:
+    """Does some process hold the lock now?"""
+    return holder_and_state(lock)[0]
 
 
 class Heard:

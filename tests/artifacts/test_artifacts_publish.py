@@ -44,7 +44,7 @@ def no_leftovers(store):
 def test_an_output_appears_at_its_path(store, project):
     name = store.put_bytes(b"picture")
     result = publish(store, project, "out/deep/a.png", name, nothing_is_ours)
-    assert (result.written, result.displaced, result.displaced_sha) == (True, (), None)
+    assert (result.written, result.displaced) == (True, ())
     assert (project / "out/deep/a.png").read_bytes() == b"picture"
     assert visible(project) == ["out", "out/deep", "out/deep/a.png"]
     assert no_leftovers(store)
@@ -82,7 +82,7 @@ def test_lesson_8_a_file_that_is_not_ours_goes_into_the_store_first(store, proje
     name = store.put_bytes(b"new")
     result = publish(store, project, "out/a", name, lambda found: found == sha(b"old"))
     assert result.displaced == (Displaced("out/a", sha(b"my own work")),)
-    assert result.displaced_sha == sha(b"my own work")
+    assert result.displaced[-1].sha256 == sha(b"my own work")
     assert store.read(sha(b"my own work")) == b"my own work"
     assert (project / "out" / "a").read_bytes() == b"new"
     assert no_leftovers(store)
@@ -211,7 +211,7 @@ def test_a_link_at_the_path_itself_is_replaced_not_written_through(store, projec
     assert (tmp_path / "precious").read_bytes() == content
     assert not (project / "a").is_symlink()
     assert (project / "a").read_bytes() == b"new"
-    assert store.read(result.displaced_sha) == b"../precious"
+    assert store.read(result.displaced[-1].sha256) == b"../precious"
 
 
 def test_a_link_to_the_blob_is_replaced_by_a_copy(store, project):
@@ -235,7 +235,7 @@ def test_a_store_on_another_file_system_publishes_as_well(project, tmp_path):
         assert publish(store, project, "out/d", folder, nothing_is_ours, "directory").written
         (project / "out" / "d" / "mine").write_bytes(b"work")
         assert publish(store, project, "out/d", folder, nothing_is_ours, "directory").displaced
-        assert publish(store, project, "out/f", folder, nothing_is_ours, "directory").displaced_sha == file
+        assert publish(store, project, "out/f", folder, nothing_is_ours, "directory").displaced[-1].sha256 == file
         assert visible(project) == ["out", "out/d", "out/d/a", "out/f", "out/f/a"]
         assert no_leftovers(store)
         scratch = project / "scratch"

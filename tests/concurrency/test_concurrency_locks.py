@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from beside_lab import FINAL, Beside
 
-from whyrun.log.lock import holder, is_held
+from project_lab import is_held
+from whyrun.log.lock import holder
 
 
 def dead_pid() -> int:

@@ -17,6 +17,7 @@ from project_lab import wait_until
 from whyrun.artifacts.durable import checked, with_checksum
 from whyrun.errors import StateError
 from whyrun.log.journal import check_chain
+from whyrun.log.runs import STAT_CACHE
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def memo(lab: Lab) -> Path:
 
 
 def stat_cache(lab: Lab) -> Path:
-    return lab.opened().state.stat_cache
+    return lab.opened().state_dir / STAT_CACHE
 
 
 def broken_versions(data: bytes) -> list[bytes]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from whyrun.evidence.status import fold_status
+from whyrun.evidence.status import status_of
 from whyrun.log.events import (
     ArtifactAdopted,
     PlanComputed,
@@ -14,6 +14,7 @@ from whyrun.log.events import (
     StepSkipped,
     StepStart,
 )
+from whyrun.log.outcomes import fold_outcome
 
 START = RunStart(
     seq=1,
@@ -63,7 +64,7 @@ def ended(state):
 def test_lesson_21_a_run_that_succeeded_says_so():
     events = [START, planned(3), started("Job:A"), completed("Job:A"), StepSkipped(step_id="Job:B", why="reused")]
     events += [started("Job:C"), failed("Job:C", 9, will_retry=True), started("Job:C", 2), completed("Job:C")]
-    assert fold_status([*events, ended("succeeded")]) == {
+    assert status_of(fold_outcome([*events, ended("succeeded")])) == {
         "ok": True,
         "state": "succeeded",
         "exit_code": 0,
@@ -85,7 +86,7 @@ def test_the_keys_stand_in_the_order_of_the_contract():
         "ok state exit_code steps_total steps_completed steps_failed steps_skipped steps_blocked steps_interrupted "
         "started ended backend error"
     )
-    assert " ".join(fold_status([START, ended("succeeded")])) == names
+    assert " ".join(status_of(fold_outcome([START, ended("succeeded")]))) == names
 
 
 def test_a_failed_run_names_its_first_final_failure():
@@ -94,7 +95,7 @@ def test_a_failed_run_names_its_first_final_failure():
     events += [started("Job:B"), failed("Job:B", 5, "TIMED_OUT", "after 5 s")]
     events += [started("Job:A", 2), completed("Job:A"), started("Job:C"), failed("Job:C", 9)]
     events += [StepBlocked(step_id="Job:D", because=["Job:C"]), StepSkipped(step_id="Job:E", why="condition_false")]
-    status = fold_status([*events, ended("failed")], backend="sandbox")
+    status = status_of(fold_outcome([*events, ended("failed")]), backend="sandbox")
     assert {key: status[key] for key in status if key not in ("started", "ended")} == {
         "ok": False,
         "state": "failed",
@@ -115,7 +116,7 @@ def test_an_interrupted_run_counts_its_open_steps_before_and_after_the_repair(re
     events = [START, planned(4), started("Job:A"), completed("Job:A"), started("Job:B")]
     if repaired:
         events += [failed("Job:B", 7, "INTERRUPTED", "the run ended"), ended("interrupted")]
-    status = fold_status(events)
+    status = status_of(fold_outcome(events))
     assert (status["ok"], status["state"], status["exit_code"]) == (False, "interrupted", 130)
     assert (status["steps_completed"], status["steps_interrupted"], status["steps_failed"]) == (1, 1, 0)
     assert status["error"] == ("Job:B: OSError: the run ended" if repaired else None)
@@ -123,12 +124,12 @@ def test_an_interrupted_run_counts_its_open_steps_before_and_after_the_repair(re
 
 def test_a_real_failure_is_named_before_an_interruption():
     events = [START, started("Job:A"), started("Job:B"), failed("Job:A", 3, "INTERRUPTED"), failed("Job:B", 4)]
-    assert fold_status([*events, ended("interrupted")])["error"] == "Job:B: OSError: no"
+    assert status_of(fold_outcome([*events, ended("interrupted")]))["error"] == "Job:B: OSError: no"
 
 
 def test_an_adoption_is_a_completed_step():
     adopted = ArtifactAdopted(
         artifact="Artifact:A.B", step_id="Job:A", sha256="", size=0, type="file", fingerprint="f", bindings={}
     )
-    status = fold_status([START, adopted, ended("succeeded")])
+    status = status_of(fold_outcome([START, adopted, ended("succeeded")]))
     assert (status["steps_total"], status["steps_completed"]) == (1, 1)

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from project_lab import Lab
-from whyrun.evidence.status import fold_status
+from whyrun.evidence.status import status_of
+from whyrun.log.outcomes import fold_outcome
 
 
 def test_the_status_written_by_the_run_is_the_fold_of_its_log(tmp_path: Path) -> None:
@@ -37,4 +38,4 @@ def test_the_status_written_by_the_run_is_the_fold_of_its_log(tmp_path: Path) ->
     # Early fails first, but for good only after Late.
     assert ran.status()["error"] == "Job:Late: CommandFailed: exit status 2"
     written = json.loads((ran.folder / "status.json").read_text())
-    assert written == json.loads(json.dumps(fold_status(lab.events("r0001"))))
+    assert written == json.loads(json.dumps(status_of(fold_outcome(lab.events("r0001")))))

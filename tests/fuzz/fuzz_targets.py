@@ -19,7 +19,7 @@ from whyrun.artifacts.hashing import decode_tree, encode_tree
 from whyrun.artifacts.shared.result import Refused, decode_result, encode_result
 from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.cli.saved_plan import decode_plan
-from whyrun.errors import WhyrunError
+from whyrun.errors import InvalidError, WhyrunError
 from whyrun.graph.expand import expand
 from whyrun.graph.publishing.conflicts import path_problems
 from whyrun.ids import IdPattern, artifact_id, file_name, parse_id
@@ -33,7 +33,7 @@ from whyrun.workflow.composition.plan_file.dataset_plan import parse_plan
 from whyrun.workflow.expressions.expression import ExpressionError, evaluate, parse_expression
 from whyrun.workflow.expressions.functions import MAX_NUMBER, MAX_STRING
 from whyrun.workflow.expressions.naming import ROOTS
-from whyrun.workflow.inputs import collect_inputs
+from whyrun.workflow.inputs import known_inputs
 from whyrun.workflow.model import Place, Type
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.parsing.parse import parse_workflow
@@ -62,7 +62,9 @@ def workflow(data: bytes) -> None:
     if _is_large(data):
         return
     try:
-        given = collect_inputs(found, None, ())
+        given, wrong = known_inputs(found, None, ())
+        if wrong:
+            raise InvalidError(wrong)
         if any(decl.type.is_path for decl in found.inputs.values()):
             return  # files are looked for elsewhere
         observed = InputObserver(_NOWHERE, StatCache.load(_NOWHERE)).observe(found, given)

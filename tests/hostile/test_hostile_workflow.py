@@ -12,7 +12,7 @@ from whyrun.graph.expand import expand
 from whyrun.workflow.expressions.expression import ExpressionError
 from whyrun.workflow.expressions.linear_regex import PatternError, compile_pattern
 from whyrun.workflow.nodes import MAX_PROBLEMS
-from whyrun.workflow.parsing.parse import load_workflow, parse_workflow
+from whyrun.workflow.parsing.parse import load_reading, parse_workflow
 
 JOBS = 'jobs:\n  A: {uses: shell, with: {run: "true"}}\n'
 
@@ -98,7 +98,7 @@ def test_a_file_that_would_fill_the_memory_is_not_read(tmp_path: Path) -> None:
 def test_a_mark_at_the_beginning_and_dos_lines_are_fine(tmp_path: Path) -> None:
     path = tmp_path / "workflow.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + f"workflow: w\n{JOBS}".replace("\n", "\r\n").encode())
-    assert list(load_workflow(path).jobs) == ["A"]
+    assert list(load_reading(path).complete().jobs) == ["A"]
 
 
 def test_no_more_is_told_than_a_person_reads() -> None:
@@ -119,7 +119,7 @@ def test_an_import_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "inner.yaml")
     put(tmp_path, {"workflow.yaml": f"workflow: w\nimports: {{I: {{workflow: ./inner.yaml}}}}\n{JOBS}"})
     with pytest.raises(WhyrunError) as refused:
-        load_workflow(tmp_path / "workflow.yaml")
+        load_reading(tmp_path / "workflow.yaml").complete()
     assert [(d.code, d.message) for d in refused.value.diagnostics] == [
         ("FILE_MISSING", "`./inner.yaml` cannot be read: it is not a regular file")
     ]

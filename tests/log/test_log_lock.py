@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from project_lab import is_held
 from whyrun.errors import StateError
-from whyrun.log.lock import Holder, RunLock, holder, is_held
+from whyrun.log.lock import Holder, RunLock, holder
 from whyrun.log.sync_mark import Synced
 
 HOLD = """
@@ -121,8 +122,8 @@ def test_looking_at_the_lock_does_not_make_a_run_fail(tmp_path, clock, monkeypat
             sys.executable,
             "-c",
             # It rests in between: one that is put to sleep by the machine while it looks keeps the lock for as long.
-            "import sys, time\nfrom whyrun.log.lock import is_held\nprint(flush=True)\n"
-            "while True:\n    is_held(sys.argv[1])\n    time.sleep(0.0005)\n",
+            "import sys, time\nfrom whyrun.log.lock import holder_and_state\nprint(flush=True)\n"
+            "while True:\n    holder_and_state(sys.argv[1])\n    time.sleep(0.0005)\n",
             str(path),
         ],
         stdout=subprocess.PIPE,

@@ -15,11 +15,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from project_lab import is_held
 from whyrun import disk
 from whyrun.errors import StateError, WhyrunError, error
 from whyrun.log import lock as lock_module
 from whyrun.log.journal import FIRST_CHAIN, Clock, Journal
-from whyrun.log.lock import Holder, RunLock, StoreLock, holder, holder_and_state, is_held
+from whyrun.log.lock import Holder, RunLock, StoreLock, holder, holder_and_state
 from whyrun.log.runs import WorkflowState
 
 HOST = os.uname().nodename

@@ -9,12 +9,13 @@ import sys
 import msgspec
 import pytest
 
+from project_lab import is_held
 from whyrun import disk
 from whyrun.artifacts.store import Store
 from whyrun.errors import StateError
 from whyrun.log.events import ArtifactAvailable, LogRepaired, RunComplete, StepFailed, StepStart
 from whyrun.log.journal import FIRST_CHAIN, Journal, check_chain, parse_timestamp
-from whyrun.log.lock import RunLock, is_held
+from whyrun.log.lock import RunLock
 from whyrun.log.outcomes import LOST_END_HINT
 from whyrun.log.repair import RepairReport, repair
 from whyrun.log.runs import create_run

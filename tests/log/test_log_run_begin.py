@@ -50,11 +50,11 @@ def diagnosed(refused: pytest.ExceptionInfo[Any]) -> tuple[str, str, str | None,
 def test_the_places_of_a_workflow(tmp_path: Path) -> None:
     state = WorkflowState(tmp_path, "wf")
     assert {name: str(getattr(state, name).relative_to(tmp_path)) for name in (
-        "folder", "runs_dir", "lock_path", "index_dir", "store", "tombstones_path", "store_lock", "stat_cache", "tmp",
+        "folder", "runs_dir", "lock_path", "index_dir", "store", "tombstones_path", "store_lock", "tmp",
         "scratch", "pruned_folders",
     )} == {
         "folder": "wf", "runs_dir": "wf/runs", "lock_path": "wf/lock", "index_dir": "wf/index", "store": "store",
-        "tombstones_path": "wf/pruned.jsonl", "store_lock": "store.lock", "stat_cache": "stat-cache", "tmp": "tmp",
+        "tombstones_path": "wf/pruned.jsonl", "store_lock": "store.lock", "tmp": "tmp",
         "scratch": "tmp/wf.scratch", "pruned_folders": "tmp/wf.pruned",
     }  # fmt: skip
     assert list(tmp_path.iterdir()) == [], "nothing is created by asking"
@@ -146,7 +146,7 @@ def test_a_run_that_is_made_while_the_folder_is_listed_is_not_missed(
         return found
 
     monkeypatch.setattr(os, "listdir", listed)
-    assert [run.name for run in state.whole_log()[0]] == ["r0001", "r0002", "r0003"]
+    assert [run.name for run in state.checked_runs_and_tombstones()[0]] == ["r0001", "r0002", "r0003"]
 
 
 def lock_names(state: WorkflowState, run: str | None) -> None:

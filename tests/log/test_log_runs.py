@@ -65,13 +65,13 @@ def test_a_workflow_cannot_have_a_name_that_stands_in_the_state_folder(tmp_path,
 
 
 def test_a_number_that_no_run_has_is_missed_up_to_the_last_run_that_is_asked_for(state):
-    assert state.whole_log() == ([], [])
+    assert state.checked_runs_and_tombstones() == ([], [])
     for name in ("r0001", "r0002", "r0004"):
         (state.runs_dir / name).mkdir(parents=True)
-    assert [run.name for run in state.whole_log(through=2)[0]] == ["r0001", "r0002", "r0004"]
+    assert [run.name for run in state.checked_runs_and_tombstones(through=2)[0]] == ["r0001", "r0002", "r0004"]
     for through in (None, 3, 4):
         with pytest.raises(StateError) as refused:
-            state.whole_log(through)
+            state.checked_runs_and_tombstones(through)
         (told,) = refused.value.diagnostics
         assert (told.code, told.message, told.file) == (
             "LOG_DAMAGED",
@@ -79,7 +79,7 @@ def test_a_number_that_no_run_has_is_missed_up_to_the_last_run_that_is_asked_for
             str(state.runs_dir / "r0003"),
         )
     (state.runs_dir / "r0003").mkdir()
-    assert len(state.whole_log()[0]) == 4
+    assert len(state.checked_runs_and_tombstones()[0]) == 4
 
 
 def test_runs_are_sorted_by_number_and_other_files_left_alone(state):

@@ -194,7 +194,7 @@ def test_pruned_runs_are_passed_over_and_keep_their_numbers(state: WorkflowState
     four = RunRef("r0004", f"{state.runs_dir}/r0004", 4)
     assert state.runs_and_tombstones() == ([four], stones)
     assert (state.runs(), state.tombstones()) == ([four], stones)
-    assert state.whole_log() == ([four], stones)
+    assert state.checked_runs_and_tombstones() == ([four], stones)
     assert state.folders_of_pruned() == ["r0002"]
     assert state.next_run_name() == "r0005"
     assert state.run("r0004") == four
@@ -206,7 +206,7 @@ def test_pruned_runs_are_passed_over_and_keep_their_numbers(state: WorkflowState
     assert state.next_run_name() == "r0007"
     assert state.last_chain() == f"{6:064x}"
     with pytest.raises(StateError, match=r"LOG_DAMAGED\](.|\n)*`r0005` of `then-and-now` is missing"):
-        state.whole_log()
+        state.checked_runs_and_tombstones()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from project_lab import PATIENCE, Lab
 from whyrun.graph.expand import expand
 from whyrun.graph.tables import Graph
+from whyrun.log.runs import STAT_CACHE
 from whyrun.planning.plan import compute_execution_plan
 from whyrun.snapshot.build import foreign_steps, join_tables
 from whyrun.snapshot.history.reader import History
@@ -354,5 +355,5 @@ def test_plans_with_and_without_the_index_are_the_same(
     assert lab.plan().to_bytes() == with_index
     index.unlink()
     (lab.opened().state.index_dir / "memo").unlink(missing_ok=True)
-    lab.opened().state.stat_cache.unlink(missing_ok=True)
+    (lab.opened().state_dir / STAT_CACHE).unlink(missing_ok=True)
     assert lab.plan().to_bytes() == with_index

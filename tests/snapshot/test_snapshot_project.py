@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from project_lab import Lab, wait_until
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError
+from whyrun.log.runs import STAT_CACHE
 from whyrun.project import Project
 from whyrun.snapshot.history.reader import History
 
@@ -317,7 +318,7 @@ def test_what_was_hashed_and_compared_is_kept_and_need_not_be_writable(
     state = lab.opened().state
     memo = state.index_dir / "memo"
     memo.unlink(missing_ok=True)
-    state.stat_cache.unlink(missing_ok=True)  # files of this very tick are not kept
+    (state.state_dir / STAT_CACHE).unlink(missing_ok=True)  # files of this very tick are not kept
     lab.write({"a.txt": "a"})
     opened = lab.opened()
     kept: list[dict[str, str]] = []
@@ -351,7 +352,7 @@ def test_each_cache_is_made_anew_where_it_is_gone(project: Make) -> None:
     lab = project(text, {"acts.py": "def f():\n    return {'O': {'n': 1}}\n"})
     lab.succeed(targets=["Job:A"])
     opened = lab.opened()
-    caches = [opened.state.stat_cache, opened.state.index_dir / "sections", opened.state_dir / "actions-cache"]
+    caches = [opened.state_dir / STAT_CACHE, opened.state.index_dir / "sections", opened.state_dir / "actions-cache"]
     for cache in caches:
         cache.unlink(missing_ok=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from whyrun.errors import InvalidError
-from whyrun.workflow.inputs import IndexProblem, InputValue, collect_inputs, element, lookup
+from whyrun.workflow.inputs import IndexProblem, InputValue, element, known_inputs, lookup
 from whyrun.workflow.model import Type, Workflow
 from whyrun.workflow.parsing.parse import parse_workflow
 
@@ -41,13 +41,20 @@ def workflow() -> Workflow:
     return parse_workflow("w.yaml", {"w.yaml": TEXT}.__getitem__)
 
 
+def collected(workflow: Workflow, file: Path | None, sets: list[str]) -> dict[str, Any]:
+    values, problems = known_inputs(workflow, file, sets)
+    if problems:
+        raise InvalidError(problems)
+    return values
+
+
 def test_later_sources_win(workflow: Workflow, tmp_path: Path) -> None:
     file = tmp_path / "inputs.yaml"
     file.write_text("Topic: no\nN: 4\nConfig: {a: [1, null]}\n")
-    assert collect_inputs(workflow, None, ["N=1"]) == {**DEFAULTS, "N": 1}
-    assert collect_inputs(workflow, file, []) == {**DEFAULTS, "Topic": "no", "N": 4, "Config": {"a": [1, None]}}
-    assert collect_inputs(workflow, file, ["N=5", "N=6"])["N"] == 6
-    assert list(collect_inputs(workflow, file, [])) == list(workflow.inputs)
+    assert collected(workflow, None, ["N=1"]) == {**DEFAULTS, "N": 1}
+    assert collected(workflow, file, []) == {**DEFAULTS, "Topic": "no", "N": 4, "Config": {"a": [1, None]}}
+    assert collected(workflow, file, ["N=5", "N=6"])["N"] == 6
+    assert list(collected(workflow, file, [])) == list(workflow.inputs)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +78,7 @@ def test_later_sources_win(workflow: Workflow, tmp_path: Path) -> None:
     ],
 )
 def test_set_reads_the_text_by_the_declared_type(workflow: Workflow, entry: str, value: Any) -> None:
-    found = collect_inputs(workflow, None, ["N=1", entry])[entry.partition("=")[0]]
+    found = collected(workflow, None, ["N=1", entry])[entry.partition("=")[0]]
     assert (type(found), found) == (type(value), value)
 
 
@@ -79,7 +86,7 @@ def test_all_problems_are_reported_at_once(workflow: Workflow, tmp_path: Path) -
     file = tmp_path / "inputs.yaml"
     file.write_text("Topik: x\nRate: fast\nGrid: [[1, true]]\nPhotos: [1]\n")
     with pytest.raises(InvalidError) as caught:
-        collect_inputs(workflow, file, ["On=yes", "Nope=1", "Topic", "Config=[", "Grid=7"])
+        collected(workflow, file, ["On=yes", "Nope=1", "Topic", "Config=[", "Grid=7"])
     assert (
         str(caught.value)
         == f"""\
@@ -118,7 +125,7 @@ error[INPUT_MISSING] w.yaml:4:3: the input `N` (integer) has no value
 
 def test_a_missing_inputs_file_is_named(workflow: Workflow, tmp_path: Path) -> None:
     with pytest.raises(InvalidError, match=r"error\[FILE_MISSING\] .*none\.yaml: the inputs file cannot be read"):
-        collect_inputs(workflow, tmp_path / "none.yaml", [])
+        collected(workflow, tmp_path / "none.yaml", [])
 
 
 def scalar(value: int) -> InputValue:

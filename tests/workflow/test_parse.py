@@ -24,7 +24,7 @@ from whyrun.workflow.model import (
     Type,
     Workflow,
 )
-from whyrun.workflow.parsing.parse import load_workflow, parse_workflow
+from whyrun.workflow.parsing.parse import load_reading, parse_workflow
 
 FILES = Path(__file__).parent / "files"
 
@@ -61,7 +61,7 @@ def plain(ref: Any) -> Any:
 
 
 def test_then_and_now_is_read_as_written() -> None:
-    workflow = load_workflow(FILES / "then-now.yaml")
+    workflow = load_reading(FILES / "then-now.yaml").complete()
 
     assert (workflow.name, workflow.description) == ("then-and-now", "Portraits then and now")
     assert {i.name: (i.type, i.required, i.default) for i in workflow.inputs.values()} == {
@@ -129,7 +129,7 @@ def test_recorded_sources_give_the_same_workflow_again(tmp_path: Path) -> None:
     (tmp_path / "main.yaml").write_text("workflow: a\nimports: {P: {workflow: parts/p.yaml}}\njobs: {}\n")
     (tmp_path / "parts" / "p.yaml").write_text("workflow: p\nimports: {Q: {workflow: ../q.yaml}}\njobs: {}\n")
     (tmp_path / "q.yaml").write_text("workflow: q\njobs: {J: {uses: python, with: {a: '${{ workflow.name }}'}}}\n")
-    workflow = load_workflow(tmp_path / "main.yaml")
+    workflow = load_reading(tmp_path / "main.yaml").complete()
 
     assert list(workflow.sources) == ["main.yaml", "parts/p.yaml", "q.yaml"]
     assert workflow.imports["P"].workflow.imports["Q"].workflow.source == "q.yaml"
@@ -140,13 +140,13 @@ def test_messages_name_files_as_the_user_does(tmp_path: Path) -> None:
     (tmp_path / "w.yaml").write_text("workflow: w\nimports: {P: {workflow: ./p.yaml}}\njobs: []\n")
     (tmp_path / "p.yaml").write_text("workflow: p\n")
     with pytest.raises(InvalidError) as caught:
-        load_workflow(tmp_path / "w.yaml", shown="flows/w.yaml")
+        load_reading(tmp_path / "w.yaml", shown="flows/w.yaml").complete()
     assert [(d.code, d.file, d.line) for d in caught.value.diagnostics] == [
         ("WRONG_TYPE", "flows/w.yaml", 3),
         ("MISSING_KEY", "flows/p.yaml", 1),
     ]
     with pytest.raises(InvalidError, match=r"error\[FILE_MISSING\] none\.yaml: .*No such file"):
-        load_workflow(tmp_path / "none.yaml", shown="none.yaml")
+        load_reading(tmp_path / "none.yaml", shown="none.yaml").complete()
 
 
 def test_every_kind_of_loop() -> None:

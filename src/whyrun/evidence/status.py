@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from whyrun.errors import Exit
-from whyrun.log.events import Event, StepFailed
-from whyrun.log.outcomes import RunOutcome, fold_outcome
+from whyrun.log.events import StepFailed
+from whyrun.log.outcomes import RunOutcome
 
 _EXIT = {"succeeded": Exit.OK, "failed": Exit.FAILED, "interrupted": Exit.INTERRUPTED}
 
 
-def fold_status(events: Iterable[Event], backend: str | None = None) -> dict[str, Any]:
-    """The status of one run. A log without `run_complete` belongs to an interrupted run."""
-    return status_of(fold_outcome(events), backend)
-
-
 def status_of(outcome: RunOutcome, backend: str | None = None) -> dict[str, Any]:
+    """The status of one run. A log without `run_complete` belongs to an interrupted run."""
     state = outcome.end.state if outcome.end is not None else "interrupted"
     counts = outcome.counts()
     still_open = len(outcome.open_steps)  # none after a repair

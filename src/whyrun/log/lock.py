@@ -33,7 +33,7 @@ from whyrun.log.sync_mark import Synced
 if TYPE_CHECKING:
     from whyrun.log.runs import WorkflowState
 
-# `is_held` and `holder` take the lock for a moment; a run that meets one of them tries again.
+# `holder_and_state` takes the lock for a moment; a run that meets it tries again.
 _PATIENCE = 0.25
 _PAUSE = 0.01
 _SECTOR = 512  # bytes: a disk writes all of a sector or nothing
@@ -255,17 +255,13 @@ def _drop_all_in_child() -> None:
 os.register_at_fork(after_in_child=_drop_all_in_child)
 
 
-def is_held(path: str | os.PathLike[str]) -> bool:
-    """Does some process hold the lock now? Does not wait."""
-    return holder_and_state(path)[0]
-
-
 def holder(path: str | os.PathLike[str]) -> Holder | None:
     """The holder of the lock; None if there is none (or it has not written its name yet)."""
     return holder_and_state(path)[1]
 
 
 def holder_and_state(path: str | os.PathLike[str]) -> tuple[bool, Holder | None]:
+    """Whether some process holds the lock now, and which. Does not wait."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -142,10 +142,6 @@ class WorkflowState(msgspec.Struct, frozen=True):
         return self.state_dir / STORE_LOCK
 
     @property
-    def stat_cache(self) -> Path:
-        return self.state_dir / STAT_CACHE
-
-    @property
     def tmp(self) -> Path:
         return self.state_dir / "tmp"
 
@@ -190,7 +186,7 @@ class WorkflowState(msgspec.Struct, frozen=True):
                 )
         return sorted(found, key=lambda run: run.number), stones
 
-    def whole_log(self, through: int | None = None) -> tuple[list[RunRef], list[Tombstone]]:
+    def checked_runs_and_tombstones(self, through: int | None = None) -> tuple[list[RunRef], list[Tombstone]]:
         """`runs_and_tombstones`; LOG_DAMAGED if a run (of those up to `through`) is neither there nor pruned."""
         runs, stones = self.runs_and_tombstones()
         missing = missing_run(runs, stones, through)

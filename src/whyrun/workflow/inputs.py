@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from whyrun.errors import Diagnostic, InvalidError, did_you_mean
+from whyrun.errors import Diagnostic, did_you_mean
 from whyrun.json_values import DEEPEST, plain_scalar
 from whyrun.workflow.model import NO_DEFAULT, InputDecl, Type, Workflow
 from whyrun.workflow.nodes import MapNode, Problems, has_duplicates, kind_of, plain_value
@@ -17,33 +17,21 @@ from whyrun.workflow.yaml_source import read_source, read_yaml, resolve_scalar
 __all__ = [
     "IndexProblem",
     "InputValue",
-    "collect_inputs",
     "element",
     "known_inputs",
     "lookup",
     "parse_set",
-    "read_inputs",
 ]
-
-
-def collect_inputs(
-    workflow: Workflow, inputs_file: Path | None, sets: Sequence[str], given: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """A value for every declared input, in the order of declaration; or `InvalidError` with all problems.
-
-    `given` are values from Python: they override the file, and `sets` override them.
-    Paths stay as given, and a pattern (`photos/*.png`) for an array of paths stays a string.
-    """
-    values, problems = known_inputs(workflow, inputs_file, sets, given)
-    if problems:
-        raise InvalidError(problems)
-    return values
 
 
 def known_inputs(
     workflow: Workflow, inputs_file: Path | None, sets: Sequence[str], given: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[Diagnostic]]:
-    """`collect_inputs` that does not raise: the valid values, and the problems of the others."""
+    """The values of the declared inputs, in the order of declaration, and the problems of those that have none.
+
+    `given` are values from Python: they override the file, and `sets` override them.
+    Paths stay as given, and a pattern (`photos/*.png`) for an array of paths stays a string.
+    """
     unreadable: list[Diagnostic] = []
     text = None
     if inputs_file is not None:
@@ -96,16 +84,6 @@ def _combine(
                 )
             )
     return values, problems
-
-
-def read_inputs(workflow: Workflow, text: str, shown: str) -> dict[str, Any]:
-    """The values of an inputs file, checked, without defaults."""
-    problems: list[Diagnostic] = []
-    given: dict[str, Any] = {}
-    _from_file(workflow, text, shown, given, set(), problems)
-    if problems:
-        raise InvalidError(problems)
-    return given
 
 
 def _from_file(

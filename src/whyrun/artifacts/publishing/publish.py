@@ -135,10 +135,6 @@ class PublishResult:
     displaced: tuple[Displaced, ...] = ()
     file: WrittenFile | None = None  # a single file as it was written, for `StatCache.note`
 
-    @property
-    def displaced_sha(self) -> str | None:
-        return self.displaced[-1].sha256 if self.displaced else None
-
 
 def publish(
     store: Store,

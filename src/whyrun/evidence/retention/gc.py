@@ -157,7 +157,7 @@ class _Sweep:
         self.workflows = []
         users_files: set[str] = set()
         for state in states:
-            runs, stones = state.whole_log()
+            runs, stones = state.checked_runs_and_tombstones()
             if state.lost_all_runs():
                 raise all_runs_lost(state)
             state.check_last_run()

@@ -35,7 +35,7 @@ from whyrun.ids import split_site
 from whyrun.project import Project
 from whyrun.snapshot.snapshot import leaf_inputs
 
-__all__ = ["PACKAGE", "PROJECT", "Bundle", "BundleRefused", "LeftOut", "bundle_project", "project_files", "unpack"]
+__all__ = ["PACKAGE", "PROJECT", "Bundle", "BundleRefused", "LeftOut", "bundle_project", "unpack"]
 
 PROJECT = "project"  # path of the project folder in the archive
 PACKAGE = "package"  # path of Whyrun in the archive, for `sys.path`
@@ -112,12 +112,6 @@ def bundle_project(
     data = archive.bytes()
     left_out = tuple(sorted(selection.left_out, key=lambda left: left.path))
     return Bundle(data, hashlib.sha256(data).hexdigest(), left_out, frozenset(code))
-
-
-def project_files(project: Path, *, apart: Collection[str] = (), code: Collection[str] = ()) -> tuple[str, ...]:
-    """The paths that a bundle would contain, including links. Does not check for secrets."""
-    selection = _Selection(project, frozenset(apart), frozenset(code))
-    return tuple(sorted(entry.name.removeprefix(f"{PROJECT}/") for entry in selection.entries()))
 
 
 # --- selection ------------------------------------------------------------------------------------------------

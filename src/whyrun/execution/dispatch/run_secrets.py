@@ -47,9 +47,6 @@ class RunSecrets:
         return [self.ready(member) for member in value] if isinstance(value, list) else value
 
 
-NO_SECRETS = RunSecrets()
-
-
 def needed_secrets(project: Project, snapshot: PlanningSnapshot, nodes: Sequence[int]) -> RunSecrets:
     """The secrets and connections that these jobs name. Missing ones are reported together, before any step starts."""
     graph = snapshot.dependency_graph

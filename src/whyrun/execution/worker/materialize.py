@@ -30,7 +30,7 @@ from whyrun.workflow.model import FILE_TYPES
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
-INPUT_CHANGED = "InputChangedDuringRun"
+CHANGED_DURING_RUN = "InputChangedDuringRun"
 AFTER = "run again; if the step itself writes to it, let it work on a copy (`cp -rL`): inputs are links to your files"
 STORED_BYTES = "nobody may write into stored bytes"
 
@@ -123,7 +123,7 @@ class InputGuard:
             if self._content(str(path), signature, settled_now and settled) != sha256:
                 raise self._changed(id_, relative, AFTER)
         if changed:
-            raise StepError(INPUT_CHANGED, f"{changed[0]}; {STORED_BYTES}; run again")
+            raise StepError(CHANGED_DURING_RUN, f"{changed[0]}; {STORED_BYTES}; run again")
 
     def changed_blobs(self) -> list[str]:
         """Messages about those of the step's blobs that have changed. Who changed them is unknown, since other steps
@@ -166,7 +166,7 @@ class InputGuard:
 
     def _changed(self, id_: str, path: str, advice: str) -> StepError:
         message = f"`{path}` ({id_}) does not have the planned content, or was written to meanwhile"
-        return StepError(INPUT_CHANGED, f"{message}; {advice}")
+        return StepError(CHANGED_DURING_RUN, f"{message}; {advice}")
 
 
 def _facts(status: os.stat_result) -> tuple[int, ...]:

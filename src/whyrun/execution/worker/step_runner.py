@@ -39,7 +39,7 @@ from whyrun.execution.worker.isolation import (
     has_children,
 )
 from whyrun.execution.worker.materialize import (
-    INPUT_CHANGED,
+    CHANGED_DURING_RUN,
     STORED_BYTES,
     InputGuard,
     Materializer,
@@ -190,7 +190,7 @@ class StepRunner:
     def _with_changed_blobs(self, failure: Failure) -> Failure:
         """Adds that the step's stored inputs changed. Such a step often fails for another reason, for instance because
         an input is gone."""
-        if failure.error_type != INPUT_CHANGED:
+        if failure.error_type != CHANGED_DURING_RUN:
             try:
                 changed = self._guard.changed_blobs()
             except OSError as second:

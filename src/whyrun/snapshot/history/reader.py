@@ -130,7 +130,7 @@ class History:
         self._marks: dict[int, Sequence[int]] = {}  # by number of an indexed run
 
     def _list_runs(self) -> None:
-        runs, stones = self.state.whole_log(self._through)
+        runs, stones = self.state.checked_runs_and_tombstones(self._through)
         gone = {stone.number for stone in self._without}
         self._latest = runs[-1:]  # a prune keeps it
         last = self._through

@@ -80,13 +80,11 @@ class Reading(msgspec.Struct, frozen=True):
         return self.workflow
 
 
-def load_workflow(path: Path, *, shown: str | None = None) -> Workflow:
-    """Read and check a workflow file and its imports. `shown` is the path as the user knows it, for messages."""
-    return load_reading(path, shown=shown).complete()
-
-
 def load_reading(path: Path, *, shown: str | None = None) -> Reading:
-    """`load_workflow` that does not raise: the readable part, and the problems."""
+    """Read and check a workflow file and its imports: the readable part, and the problems.
+
+    `shown` is the path as the user knows it, for messages.
+    """
     folder = path.parent
     shown_folder = posixpath.dirname(shown.replace("\\", "/")) if shown is not None else ""
 

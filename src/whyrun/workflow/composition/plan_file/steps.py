@@ -41,7 +41,6 @@ class Binding:
     name: str
     bound: tuple[Bound, ...]
     is_list: bool
-    key_place: Place
     place: Place
 
     def refs(self) -> tuple[DatasetRef, ...]:
@@ -271,9 +270,7 @@ class StepReader(PredicateReader):
             if bound is None or key.value in entries.duplicates:
                 step.whole = False
                 step.broken.add(f"with.{key.value}")
-            step.bindings[key.value] = Binding(
-                key.value, bound or (), isinstance(value, ListNode), key.place, value.place
-            )
+            step.bindings[key.value] = Binding(key.value, bound or (), isinstance(value, ListNode), value.place)
 
     def _bound(self, node: Node, name: str) -> tuple[Bound, ...] | None:
         if not isinstance(node, ListNode):
