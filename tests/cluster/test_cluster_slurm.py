@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from cluster_lab import wait_until
-from slurm_lab import CPUS, Slurm, SlurmMissing
+from slurm_lab import CPUS, WHERE, Slurm, SlurmMissing
 
 from project_lab import Lab, codes
 from whyrun.execution.backends.dask.slurm import passed_environment
@@ -268,6 +268,51 @@ def test_ctrl_c_while_the_queue_is_full_cancels_the_job_that_waits(
     command.interrupt()
     status, said = command.end()
     assert status == 130, said
+    wait_until(lambda: set(slurm.jobs()) == {wall})
+
+
+def failing_scancel(folder: Path, script: str) -> str:
+    """A PATH on which `scancel` is this shell script, and everything else is SLURM's own."""
+    folder.mkdir()
+    (folder / "scancel").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "scancel").chmod(0o755)
+    return f"{folder}:{WHERE}"
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo 'scancel: error: Access/permission denied' >&2; exit 1", "scancel: error: Access/permission denied"),
+        ("exit 3", "`scancel` ended with status 3"),
+    ],
+)
+def test_a_job_that_could_not_be_cancelled_is_told_with_the_command_to_try(
+    lab: Lab, slurm: Slurm, wall: str, tmp_path: Path, script: str, why: str
+) -> None:
+    lab.write({"workflow.yaml": long_job(tmp_path / "here")})
+    command = Command(lab, slurm, "--jobs", "1", PATH=failing_scancel(tmp_path / "bin", script))
+    command.wait_until(lambda: "waiting for a worker" in command.said())
+    (number,) = set(slurm.jobs()) - {wall}
+    command.interrupt()
+    status, said = command.end()
+    try:
+        assert status == 130, said
+        assert f"note: SLURM did not cancel the job {number}: {why}; try `scancel {number}`\n" in said
+        assert slurm.jobs()[number] == "PENDING"
+    finally:
+        slurm.command("scancel", number)  # as the note says
+
+
+def test_a_job_that_is_over_is_not_told_although_scancel_fails(
+    lab: Lab, slurm: Slurm, wall: str, tmp_path: Path
+) -> None:
+    lab.write({"workflow.yaml": long_job(tmp_path / "here")})
+    script = f"PATH={WHERE} scancel \"$@\"; echo 'scancel: error: Invalid job id' >&2; exit 1"
+    command = Command(lab, slurm, "--jobs", "1", PATH=failing_scancel(tmp_path / "bin", script))
+    command.wait_until(lambda: "waiting for a worker" in command.said())
+    command.interrupt()
+    status, said = command.end()
+    assert (status, "did not cancel" in said) == (130, False), said
     wait_until(lambda: set(slurm.jobs()) == {wall})
 
 

@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,7 @@ class SlurmJobs:
         self._count = math.ceil(session.workers / cores)
         self._logs = session.tmp / f"{session.run}-slurm"
         self._alone_since: float | None = None
+        self._note = session.note
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"})  # then its job is replaced
         # The jobs read their certificates from files, which only this user can read.
         certificates = self._logs / "tls"
@@ -225,7 +226,7 @@ class SlurmJobs:
 
     def states(self) -> dict[str, str] | None:
         """The state of each job, like `PENDING (Resources)`; None if SLURM does not answer."""
-        printed = _command("squeue", "-h", "-t", "all", "-u", getpass.getuser(), "-o", "%i %T (%r)")
+        printed, _ = _command("squeue", "-h", "-t", "all", "-u", getpass.getuser(), "-o", "%i %T (%r)")
         if printed is None:
             return None
         return {job: state for job, _, state in (line.partition(" ") for line in printed.splitlines())}
@@ -235,21 +236,38 @@ class SlurmJobs:
     def close(self) -> None:
         """Cancel all jobs, before anything that may wait: a run that ends leaves no job behind."""
         ids = self._ids()
-        if ids:
-            _command("scancel", *ids)
+        problem = _command("scancel", *ids)[1] if ids else ""
         try:
-            self.cluster.close(timeout=SUBMIT)
+            self.cluster.close(timeout=SUBMIT)  # cancels them once more, and drops what `scancel` says
         finally:
             shutil.rmtree(self._logs, ignore_errors=True)  # an ending job may still write there
+            if problem:
+                self._report_remaining(ids, problem)
+
+    def _report_remaining(self, ids: Sequence[str], problem: str) -> None:
+        """Tell the user which jobs still wait or run. `scancel` also fails for a job that has just ended."""
+        states = self.states()
+        over = (*OVER, "COMPLETING")
+        left = [job for job in ids if states is None or states.get(job, "COMPLETED").split()[0] not in over]
+        if left and self._note is not None:
+            jobs = "job" if len(left) == 1 else "jobs"
+            names = ", ".join(left)
+            self._note(f"SLURM did not cancel the {jobs} {names}: {problem}; try `scancel {' '.join(left)}`")
 
 
-def _command(*command: str) -> str | None:
-    """The output of a command; None if it failed."""
+def _command(*command: str) -> tuple[str | None, str]:
+    """The output of a command and ""; or None and why it failed."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SQUEUE, start_new_session=True)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
+    except subprocess.TimeoutExpired:
+        return None, f"`{command[0]}` does not answer"
+    except OSError as problem:
+        return None, f"`{command[0]}`: {problem.strerror}"
+    if done.returncode:
+        return None, "; ".join(
+            done.stderr.strip().splitlines()
+        ) or f"`{command[0]}` ended with status {done.returncode}"
+    return done.stdout, ""
 
 
 def _sbatch_message(problem: Exception) -> str:
