@@ -2,6 +2,9 @@
 
 `file` reads a job by this table. The JSON Schema (in `parse`) and the docs print it. To add a key, write a row, its
 reader, and a field of `JobDecl`.
+
+Whether a key counts is stated here for the docs, not decided: `graph/fingerprint.py` decides it. For each key,
+`tests/workflow/test_job_keys.py` changes the value and holds the row to the fingerprint.
 """
 
 from __future__ import annotations
@@ -222,6 +225,8 @@ class Read(IntEnum):
 
 
 class JobKey(Key, frozen=True, kw_only=True):
+    """One row. Only the docs and the test of the table read `in_fingerprint` and `reruns`."""
+
     field: str  # of `JobDecl`
     read: Callable[[JobReader, JobDraft, Node], Any]
     when: Read = Read.VALUES
