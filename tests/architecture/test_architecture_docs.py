@@ -42,6 +42,18 @@ def test_every_package_is_introduced() -> None:
     assert bad == {}
 
 
+def test_every_introduction_says_what_comes_in_what_goes_out_and_where_to_start() -> None:
+    lacking = {}
+    for init in PACKAGE.rglob("__init__.py"):
+        if init.parent == PACKAGE:
+            continue  # for users, not for readers of the code
+        text = " ".join([*init.read_text(encoding="utf-8").split('"""'), "", ""][1].split())
+        missing = [word for word in ("In:", "Out:", "Start with") if not re.search(rf"\b{word}", text, re.IGNORECASE)]
+        if missing:
+            lacking[init.parent.relative_to(PACKAGE).as_posix()] = missing
+    assert lacking == {}
+
+
 def test_every_module_that_an_introduction_names_exists() -> None:
     """As `cache.py` in the folder itself or above it, or as `tests/backends/toy_backend.py`."""
     missing = [

@@ -1,8 +1,8 @@
 """The command line.
 
-Arguments come in; text or JSON on stdout, notes and errors on stderr, and an exit status go out. `main` has the table
+In: arguments. Out: text or JSON on stdout, notes and errors on stderr, and an exit status. `main` has the table
 of commands and turns errors into exit statuses. `options` has the options that commands share, `output` the functions
 that print, `subjects` finds what an ID names. `commands` has one module per command.
 
-Start reading in `main`, then in the module of a command.
+Start with `main`, then in the module of a command.
 """

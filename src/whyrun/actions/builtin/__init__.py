@@ -2,7 +2,8 @@
 
 In: a name. Out: its version, module, summary and the packages it needs. The version is part of the fingerprint. It
 changes only when an action gives other results for the same parameters, so an upgrade of Whyrun re-runs nothing.
-`python.py`, `shell.py` and `file_copy.py` are here; the others are in `data/`, `movers/` and `http/`.
+Start with `file_copy.py`, the smallest action; `python.py` and `shell.py` are here too, the others in `data/`,
+`movers/` and `http/`.
 """
 
 from __future__ import annotations
