@@ -194,3 +194,54 @@ def test_what_is_said_after_an_adoption_names_the_workflow(tmp_path: Path) -> No
     command = told.partition("`whyrun ")[2].partition("`")[0]
     assert shlex.split(command) == ["explain", "other.yaml"]
     assert "Job:Read" in whyrun(tmp_path, *shlex.split(command)).out
+
+
+def test_a_hint_offers_no_pattern_where_one_id_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text("""\
+workflow: one
+loops: {i: {count: 2}}
+jobs:
+  F: {for: [i], uses: shell, with: {run: 'echo 1 > "$out_T"'}, outputs: {T: {type: text}}}
+""")
+    assert whyrun(tmp_path, "run", "--quiet").code == 0
+    for words, id_, what in (
+        (("explain", "--trace"), "Job:F", "`--trace`"),
+        (("show",), "Job:F", None),
+        (("restore", "--from", "r0001"), "Artifact:F.T", "this command"),
+    ):
+        refused = whyrun(tmp_path, *words, id_)
+        first = f"Job:{id_[4:]}[0]" if id_.startswith("Job:") else f"{id_}[0]"
+        assert (refused.code, refused.err.splitlines()) == (
+            2,
+            [
+                f"error[UNKNOWN_REFERENCE]: `{id_}` names nothing in this workflow",
+                f"   hint: it has instances: name one, such as `{first}`",
+            ],
+        )
+        assert whyrun(tmp_path, *words, first).code == 0
+        if what is not None:
+            refused = whyrun(tmp_path, *words, f"{id_}[*]")
+            assert (refused.code, refused.err.splitlines()) == (
+                2,
+                [
+                    f"error[USAGE]: `{id_}[*]`: {what} takes one ID, not a pattern",
+                    f"   hint: name one, such as `{first}`",
+                ],
+            )
+
+
+def test_a_file_that_does_not_exist_is_answered_with_what_was_meant(tmp_path: Path) -> None:
+    def hint(folder: Path, *words: str) -> str:
+        return whyrun(folder, *words).err.splitlines()[-1].strip()
+
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (tmp_path / "study.yml").write_text("workflow: w\njobs: {}\n")
+    expected = "hint: this is an ID and not a file; to plan or run only this, write `--target 'Job:F[0]'`"
+    assert hint(tmp_path, "plan", "Job:F[0]") == expected
+    assert hint(tmp_path, "plan", "study.yaml") == "hint: did you mean `study.yml`?"
+    assert hint(tmp_path, "plan") == "hint: name the file, or make one with `whyrun init`"
+    (tmp_path / "workflow.yml").write_text("workflow: w\njobs: {}\n")
+    assert hint(tmp_path, "plan") == "hint: did you mean `workflow.yml`?"
+    (tmp_path / "workflow.yaml").write_text("workflow: w\njobs: {}\n")
+    assert hint(inner, "plan") == "hint: there is one in a folder above: name it `../workflow.yaml`"

@@ -54,7 +54,7 @@ def test_the_id_is_exact_and_the_trace_is_of_one_job(tmp_path: Path) -> None:
     folder = tale(tmp_path)
     for words, message in (
         (["Job:Echo"], "error[UNKNOWN_REFERENCE]: `Job:Echo` names nothing in this workflow"),
-        (["Job:Echo[*]"], "error[NAME_INVALID]: "),
+        (["Job:Echo[*]"], "error[USAGE]: `Job:Echo[*]`: `--trace` takes one ID, not a pattern"),
         (["Artifact:Join.All"], "error[NAME_INVALID]: "),
         (["Job:Join", "--job", "Job:Join"], "error[USAGE]: `--trace` shows one job"),
         (["Job:Join", "--all"], "error[USAGE]: `--trace` shows one job"),

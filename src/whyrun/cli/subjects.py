@@ -36,16 +36,20 @@ class Subject:
     value: InputValue | None = None
 
 
-def find_subject(graph: Graph, text: str) -> Subject:
-    """The subject that an ID names; an unknown ID is an error."""
+def find_subject(graph: Graph, text: str, *, patterns: bool = False) -> Subject:
+    """The subject that an ID names; an unknown ID is an error. `patterns`: whether its hint may offer a pattern."""
     from whyrun.ids import CanonicalId, parse_id
-    from whyrun.planning.plan import match_nodes, unknown_id
+    from whyrun.planning.plan import unknown_id
 
     identity = parse_id(text)
     if identity.kind == "Job":
-        return Subject("job", text, match_nodes(graph, text)[0])
+        if text not in graph.node_of:
+            raise unknown_id(text, list(graph.node_of), patterns=patterns)
+        return Subject("job", text, graph.node_of[text])
     if identity.kind == "Artifact":
-        return Subject("artifact", text, match_nodes(graph, text)[0])
+        if text not in graph.artifact_of:
+            raise unknown_id(text, list(graph.artifact_of), patterns=patterns)
+        return Subject("artifact", text, graph.node(graph.artifact_of[text]))
     if len(identity.segments) == 1:
         return Subject("input", text, value=_input(graph, text))
     job = str(CanonicalId("Job", identity.imports, identity.segments[:1]))
@@ -69,7 +73,7 @@ def find_subjects(graph: Graph, text: str) -> list[Subject]:
     from whyrun.snapshot.snapshot import leaf_inputs
 
     if "*" not in text or text in graph.node_of or text in graph.artifact_of:
-        return [find_subject(graph, text)]
+        return [find_subject(graph, text, patterns=True)]
     if text.startswith("Job:"):
         return [Subject("job", graph.job_id(node), node) for node in match_nodes(graph, text)]
     pattern = IdPattern(text)

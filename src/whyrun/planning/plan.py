@@ -325,11 +325,25 @@ def match_nodes(graph: Graph, text: str) -> list[int]:
     return nodes
 
 
-def unknown_id(text: str, known: Sequence[str]) -> Exception:
+def one_id(text: str, known: Mapping[str, Any], what: str) -> None:
+    """Refuse a pattern, and an ID that names nothing, where `what` takes one ID."""
+    if text in known:
+        return
+    if "*" in text:
+        pattern = IdPattern(text)
+        first = next((id_ for id_ in known if pattern.matches(id_)), None)
+        hint = f"name one, such as `{first}`" if first is not None else None
+        raise error("USAGE", f"`{text}`: {what} takes one ID, not a pattern", hint=hint)
+    raise unknown_id(text, list(known), patterns=False)
+
+
+def unknown_id(text: str, known: Sequence[str], *, patterns: bool = True) -> Exception:
+    """`patterns`: whether the user may name all instances with a pattern here."""
     near = [k for k in known if k.startswith(text + "[")]
     hint = None
     if near:
-        hint = f"it has instances: name one, such as `{near[0]}`, or all with `{_all_of(text, near[0])}`"
+        hint = f"it has instances: name one, such as `{near[0]}`"
+        hint += f", or all with `{_all_of(text, near[0])}`" if patterns else ""
     elif "[*]" in text:  # suggest a pattern for a misspelt pattern
         known = list(dict.fromkeys(map(any_index, known)))
         hint = next((f"did you mean `{each}`?" for each in known if each.startswith(text + "[")), None)

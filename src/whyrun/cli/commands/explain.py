@@ -65,12 +65,12 @@ def command(
 def _print_trace(project: Project, found: Planned, text: str, as_json: bool) -> None:
     from whyrun.ids import parse_id_of
     from whyrun.planning.answers.trace import trace_job
-    from whyrun.planning.plan import unknown_id
+    from whyrun.planning.plan import one_id
 
     nodes = found.snapshot.dependency_graph.node_of
-    parse_id_of("Job", text)
-    if text not in nodes:
-        raise unknown_id(text, list(nodes))
+    if "*" not in text:
+        parse_id_of("Job", text)
+    one_id(text, nodes, "`--trace`")
     record = found.snapshot.record(nodes[text])
     success = record.last_success() if record is not None else None
     consumed = None

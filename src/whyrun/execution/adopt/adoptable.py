@@ -19,7 +19,7 @@ from whyrun.graph.tables import ArtifactAt, Graph, JobTable
 from whyrun.ids import parse_id_of
 from whyrun.planning.answers.why import PlanView
 from whyrun.planning.consume import Consumption
-from whyrun.planning.plan import compute_execution_plan, unknown_id
+from whyrun.planning.plan import compute_execution_plan, one_id
 from whyrun.snapshot.records import Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
@@ -66,10 +66,10 @@ class AdoptionTarget:
 
 
 def locate(graph: Graph, artifact: str) -> ArtifactAt:
-    parse_id_of("Artifact", artifact)
-    at = graph.artifact_of.get(artifact)
-    if at is None:
-        raise unknown_id(artifact, list(graph.artifact_of))
+    if "*" not in artifact:
+        parse_id_of("Artifact", artifact)
+    one_id(artifact, graph.artifact_of, "this command")
+    at = graph.artifact_of[artifact]
     table = graph.tables[at.table]
     spec = table.artifacts[at.artifact]
     if spec.is_leaf:
