@@ -276,39 +276,43 @@ def _grouped(failures: Sequence[Failure]) -> list[tuple[Failure, int]]:
     return [(group[0], len(group) - 1) for group in by_cause.values()]
 
 
-def run_summary(
-    run: str,
-    state: str,
-    counts: Mapping[str, int],
-    totals: Mapping[str, int],
-    statuses: Mapping[str, int],
-    duration: float,
-    saved: float,
-    usage: Mapping[str, Any],
-    failures: Sequence[Failure],
-    evidence: str,
-    place: str,
-    options: str = "",
-    shared: str = "",
-) -> str:
-    """The summary of a run: outcome, cost and saved time, failures, and the commands that show more.
+class SummaryFacts(msgspec.Struct, frozen=True):
+    """What the summary of a run tells."""
 
-    `place`: the arguments that make another command find the same workflow and inputs, such as
-    ` then-now.yaml --state DIR`; may be empty. `options`: the options that repeat the run, such as
-    ` --target Job:Montage`. `shared`: what the run uploaded to the shared store and downloaded from it.
-    """
+    run: str
+    state: str
+    counts: Mapping[str, int]  # how the planned jobs ended
+    totals: Mapping[str, int]  # all jobs, as the plan counts them
+    statuses: Mapping[str, int]
+    duration: float
+    saved: float  # seconds that the jobs which were not executed took before
+    usage: Mapping[str, Any]
+    failures: Sequence[Failure]
+    evidence: str  # the run folder
+    shared: str = ""  # what the run uploaded to the shared store and downloaded from it
+
+
+class NextCommands(msgspec.Struct, frozen=True):
+    """The arguments in the commands that a summary proposes. Each may be empty."""
+
+    workflow: str  # they find the same workflow and inputs, such as ` then-now.yaml --state DIR`
+    repeat: str  # the options that repeat the run, such as ` --target Job:Montage`
+
+
+def run_summary(facts: SummaryFacts, commands: NextCommands) -> str:
+    """The summary of a run: outcome, cost and saved time, failures, and the commands that show more."""
     # The plan knows some inactive jobs before the run, the run finds the others.
-    all_counts = {**counts, "inactive": counts["inactive"] + totals["inactive"]}
-    all_counts.update(deferred=totals["deferred"], clean=totals["clean"])
+    all_counts = {**facts.counts, "inactive": facts.counts["inactive"] + facts.totals["inactive"]}
+    all_counts.update(deferred=facts.totals["deferred"], clean=facts.totals["clean"])
     parts = [f"{all_counts[key]} {word}" for key, word in _COUNTED if all_counts[key]]
-    savings = f"; saved ~{about(saved)} by not running the rest again" if saved >= 0.05 else ""
-    lines = [f"{run} {state} in {seconds(duration)}: {', '.join(parts)}{savings}"]
-    if statuses:
-        lines.append(f"  {_statuses_text(statuses, all_counts)}")
-    lines.extend(usage_lines(usage))
-    lines.extend([f"  shared store: {shared}"] if shared else ())
+    savings = f"; saved ~{about(facts.saved)} by not running the rest again" if facts.saved >= 0.05 else ""
+    lines = [f"{facts.run} {facts.state} in {seconds(facts.duration)}: {', '.join(parts)}{savings}"]
+    if facts.statuses:
+        lines.append(f"  {_statuses_text(facts.statuses, all_counts)}")
+    lines.extend(usage_lines(facts.usage))
+    lines.extend([f"  shared store: {facts.shared}"] if facts.shared else ())
     # An interrupted step is counted above, but it has no error to show.
-    own = [failure for failure in failures if failure.status != "INTERRUPTED"]
+    own = [failure for failure in facts.failures if failure.status != "INTERRUPTED"]
     groups = _grouped(own)
     for failure, alike in groups[:SHOWN]:
         first, *rest = failure.error.strip().split("\n")
@@ -320,14 +324,14 @@ def run_summary(
         lines.extend([f"    {failure.note}"] if failure.note else ())
     if len(groups) > SHOWN:
         lines.append(f"  … and {len(groups) - SHOWN} more")
-    if state == "interrupted":
-        lines.append(f"  interrupted; to continue: whyrun run{place}{options}")
+    if facts.state == "interrupted":
+        lines.append(f"  interrupted; to continue: whyrun run{commands.workflow}{commands.repeat}")
     if own:
         step = shlex.quote(own[0].step_id)
-        lines.append(f"  look closer: whyrun log {run}{place} --job {step}")
-        lines.append(f"               whyrun why {step}{place}")
+        lines.append(f"  look closer: whyrun log {facts.run}{commands.workflow} --job {step}")
+        lines.append(f"               whyrun why {step}{commands.workflow}")
     traced = any(failure.has_traceback for failure in own)
-    lines.append(f"evidence: {evidence}" + (" (tracebacks are in its whyrun.log)" if traced else ""))
+    lines.append(f"evidence: {facts.evidence}" + (" (tracebacks are in its whyrun.log)" if traced else ""))
     return "\n".join(lines)
 
 

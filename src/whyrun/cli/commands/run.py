@@ -245,24 +245,23 @@ def rerun_options(options: PlanOptions, run_options: RunOptions, unfinished: lis
 
 def summary(project: Project, result: RunResult, failures: list[Failure], saved_time: float, options: str) -> str:
     from whyrun.console.paths import relative
-    from whyrun.console.render import run_summary
+    from whyrun.console.render import NextCommands, SummaryFacts, run_summary
 
     assert result.run is not None
-    return run_summary(
-        result.run,
-        result.state,
-        asdict(result.counts),
-        result.plan.totals,
-        result.statuses,
-        result.duration,
-        saved_time,
-        result.usage.to_json(),
-        failures,
-        relative(project.state.runs_dir / result.run),
-        command_arguments(project),
-        options,
-        "" if result.shared is None else result.shared.summary(),
+    facts = SummaryFacts(
+        run=result.run,
+        state=result.state,
+        counts=asdict(result.counts),
+        totals=result.plan.totals,
+        statuses=result.statuses,
+        duration=result.duration,
+        saved=saved_time,
+        usage=result.usage.to_json(),
+        failures=failures,
+        evidence=relative(project.state.runs_dir / result.run),
+        shared="" if result.shared is None else result.shared.summary(),
     )
+    return run_summary(facts, NextCommands(workflow=command_arguments(project), repeat=options))
 
 
 def seconds_saved(project: Project, result: RunResult, snapshot: PlanningSnapshot) -> float:
