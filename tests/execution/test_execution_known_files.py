@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from project_lab import Lab as Project
 from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.stat_cache.file_times import is_settled
 from whyrun.artifacts.stat_cache.rows import signature_of
+from whyrun.execution.backends.base import HostServices
 from whyrun.execution.backends.local.backend import LocalBackend
+from whyrun.execution.bundle.bundle import bundle_project
 from whyrun.execution.dispatch.step_builder import known_files
 from whyrun.execution.protocol.messages import ExecStep, InputSource, InputSpec
 from whyrun.execution.worker.failure import StepError
@@ -239,7 +242,8 @@ def test_the_word_reaches_the_worker_and_a_process_of_the_steps_own(
     path = written(lab.project / "x.bin", LARGE)
     told = {"x.bin": signature_of(path.stat())}
     lab.backend = LocalBackend()
-    lab.backend.open(replace(lab.session, known_files=lambda _: told))
+    host = HostServices(partial(bundle_project, lab.project), print, known_files=lambda _: told)
+    lab.backend.open(replace(lab.session, host=host))
     try:
         lab.file("m.py", READ)
         spec = InputSpec(id="Input:X", sha256=sha(OTHER), type="file", path="x.bin")  # reading it would show

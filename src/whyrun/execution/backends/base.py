@@ -1,5 +1,5 @@
 """The contract of a backend: what a new one implements (`Backend`), says about itself (`Capabilities`, `BackendOption`)
-and gets from a run (`Session`, `StepNeeds`).
+and gets from a run (`Session`, `HostServices`, `StepNeeds`).
 
 `Transport` is the smaller contract for a backend whose workers share no folder with the host: `remote/` implements
 `Backend` on top of it. Backends and transports move files and messages. They decide nothing: deadlines, retries and
@@ -88,6 +88,15 @@ NO_NEEDS = StepNeeds()
 
 
 @dataclass(frozen=True, slots=True)
+class HostServices:
+    """What the host does for a backend during the run. Each may be called from any thread."""
+
+    bundle: Callable[[], Bundle]  # the code, for a backend that shares no files; built on the first call
+    note: Callable[[str], None]  # shows the user a message
+    known_files: Callable[[ExecStep], dict[str, Signature]]  # for workers that read the host's files
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """The facts of a run that a backend gets once. It has absolute paths, and the evidence has none."""
 
@@ -98,10 +107,19 @@ class Session:
     tmp: Path  # .whyrun/tmp: scratch folders of workers
     workers: int
     prepare: str | None = None  # the `prepare` command of `whyrun.toml`
-    bundle: Callable[[], Bundle] | None = None  # the code, for a backend that shares no files; built on the first call
     inputs: Path | None = None  # folder of the steps' inputs; None: in the project, at their own paths
-    note: Callable[[str], None] | None = None  # shows the user a message, from any thread
-    known_files: Callable[[ExecStep], dict[str, Signature]] | None = None  # for workers that read the host's files
+    host: HostServices | None = None  # None: on another machine, where a Dask worker runs its own local backend
+
+    def bundle(self) -> Bundle:
+        if self.host is not None:
+            return self.host.bundle()
+        from whyrun.execution.bundle.bundle import bundle_project  # which workers never need
+
+        return bundle_project(self.project)
+
+    def note(self, message: str) -> None:
+        if self.host is not None:
+            self.host.note(message)
 
 
 class Backend(Protocol):

@@ -56,7 +56,7 @@ class Assignment(msgspec.Struct, omit_defaults=True, frozen=True):
     file: str | None = None
     secrets: dict[str, bytes] = {}
     secrets_beside: bool = False
-    known: dict[str, Signature] = {}  # input files that the host has hashed, see `Session.known_files`
+    known: dict[str, Signature] = {}  # input files that the host has hashed, see `HostServices.known_files`
 
 
 class Acknowledged(msgspec.Struct, tag_field="line", tag="acknowledged", frozen=True):

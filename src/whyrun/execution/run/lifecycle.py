@@ -22,7 +22,7 @@ from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error, printable
 from whyrun.evidence.composition.run_folder import finish_run
 from whyrun.evidence.run_directory import RunDirectory, source_files
-from whyrun.execution.backends.base import Backend, PrepareFailed, Session
+from whyrun.execution.backends.base import Backend, HostServices, PrepareFailed, Session
 from whyrun.execution.backends.registry import capabilities_of
 from whyrun.execution.bundle.bundle import bundle_for
 from whyrun.execution.dispatch.run_secrets import RunSecrets
@@ -248,9 +248,7 @@ def _backend_session(run: RunRef, environment: RunEnvironment, bundle: Callable[
         project.state.scratch,
         environment.workers or os.cpu_count() or 1,
         project.config.prepare,
-        bundle=bundle,
-        note=environment.reporter.note,
-        known_files=partial(known_files, project.cache, project.folder),
+        host=HostServices(bundle, environment.reporter.note, partial(known_files, project.cache, project.folder)),
     )
 
 

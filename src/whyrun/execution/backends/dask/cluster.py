@@ -20,7 +20,6 @@ from whyrun import __version__
 from whyrun.execution.backends.base import PrepareFailed, Session
 from whyrun.execution.backends.dask.slurm import SlurmJobs, own_security
 from whyrun.execution.bundle import unpack
-from whyrun.execution.bundle.bundle import bundle_project
 from whyrun.execution.files.scratch import NESTED_SITES
 
 Client: TypeAlias = Any  # of `distributed`, whose types are half there; imported only where a cluster is used
@@ -109,7 +108,7 @@ class DaskCluster:
 
         made: Any = distributed
         dask.config.set(CONFIG)
-        if (note := unprotected(self._address)) is not None and self._session.note is not None:
+        if (note := unprotected(self._address)) is not None:
             self._session.note(note)
         if self._address == SLURM:
             self._slurm = SlurmJobs(self._session)
@@ -141,7 +140,7 @@ class DaskCluster:
                 states = self._slurm.states()
                 if over := self._slurm.over(states):
                     raise PrepareFailed(f"the Dask cluster has no worker: {over}{self._slurm.printed()}")
-                if (waiting := self._slurm.waiting(states)) != shown and self._session.note is not None:
+                if (waiting := self._slurm.waiting(states)) != shown:
                     shown = waiting
                     self._session.note(f"waiting for a worker, at most {self._start:g} s; {shown}")
             if time.monotonic() > began + self._start:
@@ -153,7 +152,7 @@ class DaskCluster:
         """Install the bundle and an agent on every worker, including workers that join later."""
         dask_boot = self._boot
         session = self._session
-        bundle = session.bundle() if session.bundle is not None else bundle_project(session.project)
+        bundle = session.bundle()
         facts = {
             "run": session.run,
             "prepare": session.prepare,

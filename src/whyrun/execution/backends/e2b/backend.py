@@ -21,7 +21,7 @@ from whyrun.execution.backends.remote import setup as remote_setup
 from whyrun.execution.backends.remote.remote_worker import RemoteWorker
 from whyrun.execution.backends.remote.threaded import ThreadedBackend
 from whyrun.execution.bundle import unpack
-from whyrun.execution.bundle.bundle import PACKAGE, PROJECT, Bundle, bundle_project
+from whyrun.execution.bundle.bundle import PACKAGE, PROJECT, Bundle
 
 # --- one sandbox -------------------------------------------------------------------------------------------------
 #
@@ -160,7 +160,7 @@ class _Workers:
     def make(self, session: Session) -> RemoteWorker:
         with self._lock:
             if self._bundle is None:
-                self._bundle = session.bundle() if session.bundle is not None else bundle_project(session.project)
+                self._bundle = session.bundle()
         return RemoteWorker(session, E2BTransport(self._bundle, session.run, session.tmp))
 
 

@@ -59,8 +59,8 @@ class LocalBackend:
             self._hire().prepare(self._session.prepare, stopped)
 
     def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
-        known = self._session.known_files
-        self._queue.append(Job(command, dict(secrets or {}), known(command) if known is not None else {}))
+        host = self._session.host
+        self._queue.append(Job(command, dict(secrets or {}), host.known_files(command) if host is not None else {}))
 
     def room(self) -> int:
         outstanding = len(self._queue) + sum(len(worker.jobs) for worker in self._workers)

@@ -102,7 +102,7 @@ class LocalWorker:
             tickets_fd=self._tickets_end,
             control_fd=control,
             messages_fd=messages,
-            live=session.known_files is not None,
+            live=session.host is not None,
         )
         self._process = _start_worker(start, self._scratch)
         os.close(control)

@@ -38,7 +38,7 @@ from whyrun.execution.backends.sandbox.bubblewrap import (
 from whyrun.execution.backends.sandbox.instance import SandboxInstance, copy_visible, make_visible, visible_folder
 from whyrun.execution.backends.sandbox.launcher import ForkServer, SandboxFailed, real_user
 from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, is_shown, programs, search_path
-from whyrun.execution.bundle.bundle import PROJECT, bundle_project, unpack
+from whyrun.execution.bundle.bundle import PROJECT, unpack
 from whyrun.execution.files.scratch import Scratch
 
 # --- memory of a whole sandbox -----------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class _Common:
         self.watch = MemoryWatch()
         self.machine = Machine(programs() + interpreter_view(project=str(session.project)))
         self._folder = session.tmp / f"{session.run}-code-{os.getpid()}"
-        bundle = session.bundle() if session.bundle is not None else bundle_project(session.project)
+        bundle = session.bundle()
         unpack(bundle.data, str(self._folder), bundle.sha256)
         self.code = self._folder / PROJECT
         _remove_other_files(self.code, bundle.code)
