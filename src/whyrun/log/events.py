@@ -19,6 +19,7 @@ Bindings = dict[str, Any]
 # The failure of a step that was open when its run ended, both before and after the repair records it.
 INTERRUPTED_TYPE = "Interrupted"
 INTERRUPTED_ERROR = "the run ended before this step did"
+FailureStatus = Literal["FAILED", "TIMED_OUT", "INTERRUPTED"]
 Success = Literal["EXECUTES", "IDENTICAL", "DIFFERENT"]  # the last two are results of comparing the outputs
 NOT_PUBLISHED = "NotPublished"  # `error_type` of a step whose outputs are recorded, but not all published
 
@@ -118,7 +119,7 @@ class StepFailed(Event, tag="step_failed"):
     error_type: str
     traceback: str
     duration: float
-    status: Literal["FAILED", "TIMED_OUT", "INTERRUPTED"]
+    status: FailureStatus
     will_retry: bool
 
 

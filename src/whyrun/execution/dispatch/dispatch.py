@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 from msgspec.json import Encoder
@@ -21,7 +21,6 @@ from whyrun.log import events as ev
 from whyrun.planning.consume import Consumption
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
-FailureStatus = Literal["FAILED", "TIMED_OUT", "INTERRUPTED"]  # of an attempt, as `step_failed` records it
 _encode_cfg = Encoder(order="sorted").encode  # canonical, and ten times as fast as `canonical_json`
 
 
@@ -48,7 +47,7 @@ class ActiveStep:
     timeout: float | None
     code: Versions | None = None  # file versions of its action at submission, where the worker reads them in place
     began: float | None = None  # monotonic
-    killed_for: FailureStatus | None = None  # why we sent it a signal
+    killed_for: ev.FailureStatus | None = None  # why we sent it a signal
 
     @property
     def id(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from whyrun.execution.backends.registry import capabilities_of
 from whyrun.execution.protocol.messages import OutputResult, TaskReported
 from whyrun.execution.recording.recorder import Recorder
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable, Source
+from whyrun.log.events import FailureStatus
 from whyrun.planning.consume import Consumption, Entry
 from whyrun.workflow.model import SandboxDecl
 
@@ -43,6 +45,23 @@ _NETWORK = (
     "Temporary failure in name resolution",
     "gaierror",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailure:
+    """Why an attempt failed, as `step_failed` records it."""
+
+    status: FailureStatus
+    error_type: str
+    message: str
+    traceback: str
+    duration: float
+
+    @property
+    def text(self) -> str:
+        if self.status != "FAILED":
+            return self.message
+        return f"{self.error_type}: {self.message}" if self.message else self.error_type
 
 
 class StepLines:
@@ -75,26 +94,23 @@ class StepLines:
         self,
         table: JobTable,
         position: int,
+        failure: StepFailure,
         *,
-        status: str,
-        what: str,
         note: str = "",
-        duration: float | None = None,
-        traceback: str = "",
         retry_after: int | None = None,
     ) -> None:
-        """`status` as in `step_failed`; an interrupted step is shown as FAILED. `retry_after`: the failed attempt."""
-        shown = TaskStatus.TIMED_OUT if status == "TIMED_OUT" else TaskStatus.FAILED
-        what = self._shortened_if_repeated(task_name(table, position), what)
+        """An interrupted step is shown as FAILED. `retry_after`: the failed attempt."""
+        shown = TaskStatus.TIMED_OUT if failure.status == "TIMED_OUT" else TaskStatus.FAILED
+        what = self._shortened_if_repeated(task_name(table, position), failure.text)
         tries = table.decl.retries.max + 1
         retry = f" (attempt {retry_after} of {tries}, will retry)" if retry_after is not None else ""
         text = task_text(
             task_name(table, position),
-            runtime=runtime_text(shown, duration),
+            runtime=runtime_text(shown, failure.duration),
             details=[printable(what.split("\n", 1)[0]) + retry, note],
         )
         # The traceback of a killed step shows only where the signal arrived.
-        below = traceback if status == "FAILED" else ""
+        below = failure.traceback if failure.status == "FAILED" else ""
         self.recorder.status(table.decl.uses, shown, text, traceback=below)
 
     def _shortened_if_repeated(self, step: str, what: str) -> str:

@@ -32,13 +32,13 @@ from whyrun.execution.protocol.messages import (
     TaskReported,
 )
 from whyrun.execution.recording.publisher import Publisher
+from whyrun.execution.recording.step_lines import StepFailure
 from whyrun.execution.recording.totals import RunCounts, Usage
 from whyrun.execution.run.scheduler import Retries, Scheduler
 from whyrun.execution.run.shared_results import RunSharing
 from whyrun.execution.run.step_outcomes import (
     FinishedStep,
     PendingSections,
-    StepFailure,
     StepOutcomes,
     StepResults,
     edited_code,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 import traceback
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET, to_builtins
@@ -15,11 +14,11 @@ from msgspec import UNSET, to_builtins
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.console.lines import listed
 from whyrun.errors import WhyrunError
-from whyrun.execution.dispatch.dispatch import ActiveStep, FailureStatus, PreparedStep
+from whyrun.execution.dispatch.dispatch import ActiveStep, PreparedStep
 from whyrun.execution.dispatch.step_builder import recorded_bindings
 from whyrun.execution.protocol.messages import StepFinished, StepLost
 from whyrun.execution.recording.publisher import Publisher, path_and_section, published_path
-from whyrun.execution.recording.step_lines import StepLines, sandbox_note
+from whyrun.execution.recording.step_lines import StepFailure, StepLines, sandbox_note
 from whyrun.execution.run.step_states import SUCCEEDED, StepStates
 from whyrun.execution.worker.failure import MADE_AGAIN
 from whyrun.graph.fingerprint import recorded_suffix
@@ -91,17 +90,6 @@ class StepResults:
 
 
 FinishedStep = tuple[ActiveStep, StepFinished]
-
-
-@dataclass(frozen=True, slots=True)
-class StepFailure:
-    """Why an attempt failed, as `step_failed` records it."""
-
-    status: FailureStatus
-    error_type: str
-    message: str
-    traceback: str
-    duration: float
 
 
 def edited_code(action: str, file: str, consequence: str, duration: float) -> StepFailure:
@@ -296,20 +284,10 @@ class StepOutcomes:
     def print_failure(
         self, table: JobTable, position: int, failure: StepFailure, retry_after: int | None = None
     ) -> None:
-        what, note = failure.message, ""
+        note = ""
         if failure.status == "FAILED":
-            what = f"{failure.error_type}: {failure.message}" if failure.message else failure.error_type
             note = sandbox_note(self.backend, table.decl.sandbox, failure.error_type, failure.message)
-        self.lines.failed(
-            table,
-            position,
-            status=failure.status,
-            what=what,
-            note=note,
-            duration=failure.duration,
-            traceback=failure.traceback,
-            retry_after=retry_after,
-        )
+        self.lines.failed(table, position, failure, note=note, retry_after=retry_after)
 
     def record_failure(self, step: str, action: str, failure: StepFailure, will_retry: bool) -> None:
         self.recorder.event(
